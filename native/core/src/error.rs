@@ -1,0 +1,92 @@
+//! Errors by cause. The text is written once, here, and ends with what to do.
+
+use std::fmt;
+
+/// Everything that can go wrong for an instance, by cause.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+#[non_exhaustive]
+pub enum Error {
+    /// The program was not started by `xmml-run`.
+    NotInARun { missing: &'static str },
+    /// The port is not declared in the model.
+    PortUnknown { instance: String, port: String, known: Vec<String> },
+    /// Send on an in port or receive on an out port.
+    PortDirection { instance: String, port: String, sends: bool },
+    /// A receive on a port that is declared but not coupled, without a default.
+    NotConnected { instance: String, port: String },
+    /// A call out of the order of the submodel execution loop.
+    OperatorOrder { instance: String, call: String, expected: String },
+    /// A receive that insists, on a conduit that has ended.
+    Ended { instance: String, port: String, peer: String, received: u64 },
+    /// The time-out of a receive passed.
+    TimedOut { instance: String, port: String, seconds: f64 },
+    /// The payload has another type than the receiver asked for.
+    Type { instance: String, port: String, expected: String, found: String },
+    /// A parameter is missing or cannot be converted.
+    Parameter { instance: String, name: String, problem: String },
+    /// A filter cannot take this message.
+    Filter { conduit: String, filter: String, problem: String },
+    /// The run was stopped: another instance failed, or the user interrupted.
+    Aborted { reason: String },
+    /// The other side breaks the protocol or is not who it should be.
+    Protocol { peer: String, problem: String },
+    /// The operating system refused.
+    Io { action: String, cause: String },
+    /// Anything a caller did wrong that has no variant of its own.
+    Usage { problem: String },
+}
+
+/// Result of every fallible operation of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NotInARun { missing } => write!(
+                f,
+                "this program is not part of a run: {missing} is not set; start it with xmml-run, or use Instance.alone(...) to test it by itself"
+            ),
+            Error::PortUnknown { instance, port, known } => write!(
+                f,
+                "{instance} has no port \"{port}\" in the model; its ports are {}",
+                if known.is_empty() { "none".into() } else { known.join(", ") }
+            ),
+            Error::PortDirection { instance, port, sends: true } => {
+                write!(f, "{instance}.{port} is an out port: it sends, it cannot receive")
+            }
+            Error::PortDirection { instance, port, sends: false } => {
+                write!(f, "{instance}.{port} is an in port: it receives, it cannot send")
+            }
+            Error::NotConnected { instance, port } => write!(
+                f,
+                "{instance}.{port} is not coupled to anything in this model; give receive a default, or ask connected(\"{port}\") first"
+            ),
+            Error::OperatorOrder { instance, call, expected } => {
+                write!(f, "{instance}: {call} is out of order; expected {expected}")
+            }
+            Error::Ended { instance, port, peer, received } => write!(
+                f,
+                "{instance}.{port}: {peer} has ended and all its {received} message(s) have been received; use receive_or_end if the sender may stop first"
+            ),
+            Error::TimedOut { instance, port, seconds } => {
+                write!(f, "{instance}.{port}: no message within {seconds} s")
+            }
+            Error::Type { instance, port, expected, found } => {
+                write!(f, "{instance}.{port}: expected {expected}, but the message holds {found}")
+            }
+            Error::Parameter { instance, name, problem } => {
+                write!(f, "{instance}: parameter \"{name}\": {problem}")
+            }
+            Error::Filter { conduit, filter, problem } => {
+                write!(f, "conduit {conduit}: filter {filter}: {problem}")
+            }
+            Error::Aborted { reason } => write!(f, "the run was stopped: {reason}"),
+            Error::Protocol { peer, problem } => write!(f, "{peer}: {problem}"),
+            Error::Io { action, cause } => write!(f, "cannot {action}: {cause}"),
+            Error::Usage { problem } => f.write_str(problem),
+        }
+    }
+}

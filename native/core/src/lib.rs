@@ -1,0 +1,10 @@
+//! The core of xMML at run time: what a message is, how it travels along a conduit, and what an instance may do.
+//!
+//! Everything a language API offers is implemented here once; the bindings convert types and errors and add nothing.
+//! No shared mutable statics: two copies of this crate (libxmml and the Python extension) may meet in one process.
+
+pub mod buffer;
+pub mod data;
+pub mod error;
+pub mod message;
+pub mod spec;

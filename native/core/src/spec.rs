@@ -1,0 +1,127 @@
+//! What the coordinator tells an instance about itself when it joins: its ports, conduits, parameters and time scale.
+//! The plan holds the same values as JSON; on the wire they are MessagePack maps with these field names.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What kind of element of the model an instance is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A single-scale program with the submodel execution loop.
+    Submodel,
+    /// Receives on every in port, then sends on every out port.
+    Mapper,
+    /// A source or a sink with one port.
+    Terminal,
+}
+
+/// The place of a port in the submodel execution loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum Operator {
+    #[serde(rename = "finit")]
+    Finit,
+    #[serde(rename = "Oi")]
+    Oi,
+    #[serde(rename = "S")]
+    S,
+    #[serde(rename = "B")]
+    B,
+    #[serde(rename = "Of")]
+    Of,
+}
+
+/// Which way messages pass a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Receives.
+    In,
+    /// Sends.
+    Out,
+}
+
+/// One instance of the model (one copy of it, if it has a multiplicity).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct InstanceSpec {
+    /// Unique name; copies are called `c[0]`, `c[1]`, ...
+    pub name: String,
+    /// Submodel, mapper or terminal.
+    pub kind: Kind,
+    /// Which copy this is, from 0.
+    pub index: u32,
+    /// How many copies there are.
+    pub count: u32,
+    /// Whether the order of operators is checked (`run:order="free"` switches it off).
+    pub check_order: bool,
+    /// Iterations per run; with `until`, the upper bound (0 = no bound).
+    pub steps: u64,
+    /// The program decides when to stop.
+    pub until: bool,
+    /// Time step in seconds (0 if the model gives none).
+    pub delta_s: f64,
+    /// Total time of one run in seconds (0 if the model gives none).
+    pub total_s: f64,
+    /// Parameters: name to text as written in the model (`"1e-9"`, `"5 km"`, `"fast"`).
+    pub params: BTreeMap<String, String>,
+    /// Every declared port, coupled or not.
+    pub ports: Vec<PortSpec>,
+    /// Every conduit that begins or ends here.
+    pub conduits: Vec<ConduitSpec>,
+}
+
+/// One declared port.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PortSpec {
+    /// Id in the model.
+    pub name: String,
+    /// In or out.
+    pub direction: Direction,
+    /// Place in the loop; none on mappers and terminals.
+    pub operator: Option<Operator>,
+    /// Number of copies at the other end when it is a multiplied instance (then it is addressed by `to`/`of`), else 0.
+    pub copies: u32,
+}
+
+/// A coupling at run time: one sender, one receiver, one FIFO.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ConduitSpec {
+    /// Unique in the run.
+    pub id: u32,
+    /// For people: `a.o -> b.i`, with copies `m.o -> c[3].i`.
+    pub name: String,
+    /// Name of the sending instance.
+    pub sender: String,
+    /// Its port.
+    pub sender_port: String,
+    /// Name of the receiving instance.
+    pub receiver: String,
+    /// Its port.
+    pub receiver_port: String,
+    /// If the sender is a copy that a mapper addresses: its index, by which the receiver says `of`.
+    pub sender_copy: Option<u32>,
+    /// If the receiver is a copy that a mapper addresses: its index, by which the sender says `to`.
+    pub receiver_copy: Option<u32>,
+    /// How many messages the conduit holds before `send` blocks.
+    pub capacity: u32,
+    /// How many bytes it holds before `send` blocks; one message always fits.
+    pub byte_budget: u64,
+    /// Methods allowed, in order of preference; empty: all, fastest first.
+    pub methods: Vec<String>,
+    /// Filters applied in this order before a message leaves the sender.
+    pub sender_filters: Vec<FilterSpec>,
+    /// Filters applied in this order when the receiver takes a message.
+    pub receiver_filters: Vec<FilterSpec>,
+}
+
+/// A built-in filter with its arguments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FilterSpec {
+    /// Name in the built-in list, e.g. `multiply`.
+    pub name: String,
+    /// The single numeric argument (`apply/@factor`, else `filter/@factor`), if given.
+    pub factor: Option<f64>,
+    /// Named arguments as text, units allowed.
+    pub params: BTreeMap<String, String>,
+}
