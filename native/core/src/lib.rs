@@ -4,7 +4,10 @@
 //! No shared mutable statics: two copies of this crate (libxmml and the Python extension) may meet in one process.
 
 pub mod buffer;
+pub mod coordinator;
 pub mod data;
 pub mod error;
+pub mod instance;
 pub mod message;
+pub mod methods;
 pub mod spec;
