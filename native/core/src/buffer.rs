@@ -15,6 +15,16 @@ impl Buffer {
     pub fn copy_of(bytes: &[u8]) -> Buffer {
         Buffer(Arc::new(bytes.to_vec()))
     }
+
+    /// How many buffers share this memory; who holds them all may let it be written to.
+    pub fn owners(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
+    /// Whether both show (parts of) the same memory.
+    pub fn shares_memory_with(&self, other: &Buffer) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 impl BufferMut {

@@ -63,6 +63,8 @@ pub enum Error {
     },
     /// The run was stopped: another instance failed, or the user interrupted.
     Aborted { reason: String },
+    /// The interrupt check of a binding ended a wait (see `Instance::set_interrupt`).
+    Interrupted,
     /// The other side breaks the protocol or is not who it should be.
     Protocol { peer: String, problem: String },
     /// The operating system refused.
@@ -118,6 +120,7 @@ impl fmt::Display for Error {
                 write!(f, "conduit {conduit}: filter {filter}: {problem}")
             }
             Error::Aborted { reason } => write!(f, "the run was stopped: {reason}"),
+            Error::Interrupted => f.write_str("interrupted while waiting"),
             Error::Protocol { peer, problem } => write!(f, "{peer}: {problem}"),
             Error::Io { action, cause } => write!(f, "cannot {action}: {cause}"),
             Error::Usage { problem } => f.write_str(problem),

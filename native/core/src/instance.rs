@@ -64,6 +64,12 @@ impl Instance {
         unimplemented!()
     }
 
+    /// Sets what a waiting call asks when a signal interrupts its poll(2), and at least every 100 ms: true ends the wait with
+    /// [`Error::Interrupted`]. Bindings need it where signal handlers run in the interpreter (Ctrl-C in Python).
+    pub fn set_interrupt(&self, _check: Box<dyn Fn() -> bool + Send + Sync>) {
+        unimplemented!()
+    }
+
     /// What an instance made by [`Instance::alone`] has sent, by port (`port[3]` for a copy); empty for a joined one.
     pub fn outputs(&self) -> BTreeMap<String, Vec<Message>> {
         unimplemented!()
