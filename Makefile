@@ -1,0 +1,92 @@
+# make run and make test are all that a newcomer needs; make help lists the rest.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+
+# The interpreter that makes the virtual environment: make run PYTHON=python3.12
+PYTHON ?= python3
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
+
+# The folders that hold import packages (pyproject.toml says the same), and those of them that stand.
+ROOTS := . schema planner executors native/python
+PACKAGES := $(patsubst %/__init__.py,%,$(wildcard xmml/__init__.py $(foreach root,$(ROOTS),$(root)/xmml_*/__init__.py)))
+
+# What the compiled parts are made of. Python files are not among them: the installation is editable.
+COMPILED := pyproject.toml setup.py Cargo.toml Cargo.lock \
+	$(shell find native -name '*.rs' -o -name Cargo.toml -o -name '*.h' -o -name '*.hpp' -o -name '*.in' -o -name '*.cmake')
+
+# The same for cargo alone as for the build through pip, or pyo3 would be compiled again each time one follows the other.
+export PYO3_PYTHON := $(BIN)/python
+export PYO3_BUILD_EXTENSION_MODULE := 1
+export PATH := $(BIN):$(PATH)
+
+.PHONY: help run test test-rust test-python lint format soak bench build tools clean
+
+help: ## what there is to make
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
+
+run: build ## build, run the network of canals, say where the results are
+	@xmml-run workflows/canal/model.xmml
+
+test: build $(VENV)/.test ## install what the tests need and run all of them
+	@.ci/test
+
+test-rust: build ## the tests of the Rust crates
+	@cargo test --release --workspace --locked
+
+test-python: build $(VENV)/.test ## the tests of everything else: make test-python ARGS="-k canal"
+	@pytest $(ARGS)
+
+lint: build $(VENV)/.lint ## style and types, as errors
+	ruff check .
+	ruff format --check .
+	mypy $(PACKAGES)
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets --locked -- -D warnings
+
+format: $(VENV)/.lint ## put Python and Rust files into the shape that lint wants
+	ruff check --fix .
+	ruff format .
+	cargo fmt --all
+
+soak: build $(VENV)/.test ## the tests with their full numbers (long)
+	XMML_SOAK=1 pytest -o timeout=7200 $(ARGS)
+
+bench: build $(VENV)/.test ## the benchmarks, as tables and plots
+	@for suite in benchmarks/*/run.py; do echo "== $$suite"; python "$$suite"; done
+
+build: $(VENV)/.installed ## the virtual environment .venv with xmml in it
+
+tools: ## are the tools there that building needs?
+	@PYTHON='$(PYTHON)' .ci/check-tools
+
+$(VENV)/.installed: $(COMPILED)
+	@PYTHON='$(PYTHON)' .ci/check-tools
+	@echo "Building xMML into $(VENV) (the first time takes a few minutes)"
+	@[ -x $(VENV)/bin/python ] || '$(PYTHON)' -m venv $(VENV)
+	@$(PIP) install 'setuptools>=77' 'setuptools-rust>=1.10'
+	@$(PIP) install --no-build-isolation --editable .
+# Plain paths instead of setuptools' import hook: they are seen by type checkers and by searches for plugins, and do not cost
+# every Python process of a run 5 ms.
+	@printf '%s\n' $(abspath $(ROOTS)) > $$(echo $(VENV)/lib/python3*/site-packages/__editable__.xmml-*.pth)
+	@touch $@
+	@echo "Built. For xmml-run, xmml and xmml-config on your path: . $(VENV)/bin/activate"
+
+$(VENV)/.test: pyproject.toml .ci/install-test-packages | build
+	@.ci/install-test-packages
+	@$(PIP) install $$(python .ci/extra.py test)
+	@touch $@
+
+$(VENV)/.lint: pyproject.toml .ci/extra.py | build
+	@$(PIP) install $$(python .ci/extra.py lint)
+	@touch $@
+
+clean: ## remove everything that was built
+	rm -rf $(VENV) target build dist *.egg-info native/python/xmml_native/sdk native/python/xmml_native/*.so
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

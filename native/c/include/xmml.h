@@ -1,0 +1,4 @@
+/* xMML: the C API. */
+#ifndef XMML_H
+#define XMML_H
+#endif

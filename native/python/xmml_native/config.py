@@ -1,0 +1,126 @@
+"""`xmml-config`: what compilers, linkers and build tools need to build a submodel against the installed libxmml."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from shlex import quote
+
+SDK = Path(__file__).resolve().parent / "sdk"
+STATIC_DEPENDENCIES = ["-lpthread", "-ldl", "-lm"]
+
+EPILOG = """\
+examples:
+  cc  -O2 -o heater heater.c   $(xmml-config --cflags --libs)
+  c++ -O2 -o heater heater.cpp $(xmml-config --cflags --libs)
+  cmake -S . -B build -Dxmml_DIR=$(xmml-config --cmake)
+  PKG_CONFIG_PATH=$(xmml-config --pkgconfig) pkg-config --cflags xmml
+
+C needs C99 or newer, C++ needs C++17 or newer."""
+
+
+class SdkError(Exception):
+    """A part of the development kit that was asked for is not installed."""
+
+
+def cflags(sdk: Path = SDK) -> list[str]:
+    """Compiler options for C and C++."""
+    return [f"-I{_present(sdk / 'include', sdk)}"]
+
+
+def libs(sdk: Path = SDK, *, static: bool = False) -> list[str]:
+    """Linker options for C and C++; with the shared library the program also remembers where it is."""
+    folder = _present(sdk / "lib", sdk)
+    if static:
+        return [str(folder / "libxmml.a"), *STATIC_DEPENDENCIES]
+    return [f"-L{folder}", f"-Wl,-rpath,{folder}", "-lxmml"]
+
+
+def cmake(sdk: Path = SDK) -> Path:
+    """The folder for CMake's xmml_DIR."""
+    return _present(sdk / "lib/cmake/xmml", sdk)
+
+
+def pkgconfig(sdk: Path = SDK) -> Path:
+    """The folder for PKG_CONFIG_PATH."""
+    return _present(sdk / "lib/pkgconfig", sdk)
+
+
+def jar(sdk: Path = SDK) -> Path:
+    """The class path of the Java API."""
+    return _optional(sdk / "java/xmml.jar", "the Java API")
+
+
+def fflags(sdk: Path = SDK) -> list[str]:
+    """Compiler options for Fortran."""
+    return [f"-I{_optional(sdk / 'include/fortran', 'the Fortran API')}"]
+
+
+def _present(path: Path, sdk: Path) -> Path:
+    if not path.exists():
+        raise SdkError(
+            f"the C and C++ development kit is not where it should be ({path} is missing under {sdk.parent}); "
+            "install xmml again: make run in the source folder, or pip install --force-reinstall xmml"
+        )
+    return path
+
+
+def _optional(path: Path, what: str) -> Path:
+    if not path.exists():
+        raise SdkError(f"{what} is not part of this installation of xmml {version('xmml')}; it has Python, C and C++")
+    return path
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of `xmml-config`; prints what is asked for on one line, in the order compilers want it."""
+    parser = argparse.ArgumentParser(
+        prog="xmml-config",
+        description="Print the options that compile and link a submodel against the installed libxmml.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--cflags", action="store_true", help="compiler options for C and C++")
+    parser.add_argument("--fflags", action="store_true", help="compiler options for Fortran")
+    parser.add_argument("--libs", action="store_true", help="linker options")
+    parser.add_argument("--static", action="store_true", help="with --libs: link libxmml.a instead of libxmml.so")
+    parser.add_argument("--cmake", action="store_true", help="folder of xmml-config.cmake, for -Dxmml_DIR=")
+    parser.add_argument("--pkgconfig", action="store_true", help="folder of xmml.pc, for PKG_CONFIG_PATH")
+    parser.add_argument("--jar", action="store_true", help="class path of the Java API")
+    parser.add_argument("--prefix", action="store_true", help="folder that holds include and lib")
+    parser.add_argument("--version", action="store_true", help="version of xmml")
+    asked = parser.parse_args(arguments)
+
+    words: list[str] = []
+    try:
+        if asked.cflags:
+            words += cflags()
+        if asked.fflags:
+            words += fflags()
+        if asked.libs:
+            words += libs(static=asked.static)
+        if asked.cmake:
+            words.append(str(cmake()))
+        if asked.pkgconfig:
+            words.append(str(pkgconfig()))
+        if asked.jar:
+            words.append(str(jar()))
+        if asked.prefix:
+            words.append(str(_present(SDK, SDK)))
+        if asked.version:
+            words.append(version("xmml"))
+    except SdkError as problem:
+        print(f"xmml-config: {problem}", file=sys.stderr)
+        return 1
+    if not words:
+        parser.print_usage(sys.stderr)
+        print("xmml-config: say what you want to know, for example --cflags --libs", file=sys.stderr)
+        return 2
+    print(" ".join(quote(word) for word in words))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""The build step that pyproject.toml cannot express: the C and C++ development kit inside xmml_native/sdk.
+
+The kit holds libxmml.so.0 and libxmml.a (the Rust crate native/c), the headers, and what pkg-config and
+CMake need to find them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import ClassVar
+
+from setuptools import Command, setup
+from setuptools.command.build import build
+
+ROOT = Path(__file__).resolve().parent
+HEADERS = [ROOT / "native/c/include/xmml.h", ROOT / "native/cpp/include/xmml.hpp"]
+TEMPLATES = {
+    "lib/pkgconfig/xmml.pc": ROOT / "native/c/xmml.pc.in",
+    "lib/cmake/xmml/xmml-config.cmake": ROOT / "native/cpp/xmml-config.cmake",
+    "lib/cmake/xmml/xmml-config-version.cmake": ROOT / "native/cpp/xmml-config-version.cmake.in",
+}
+
+
+class BuildSdk(Command):
+    """Build libxmml with cargo and lay out xmml_native/sdk."""
+
+    description = "build libxmml and lay out the C and C++ development kit"
+    user_options: ClassVar[list[tuple[str, str | None, str]]] = []
+    build_lib: str | None
+    editable_mode = False
+
+    def initialize_options(self) -> None:
+        self.build_lib = None
+
+    def finalize_options(self) -> None:
+        self.set_undefined_options("build_py", ("build_lib", "build_lib"))
+
+    @property
+    def sdk(self) -> Path:
+        """Where the kit goes: beside the sources in an editable install, else into the wheel."""
+        if self.editable_mode or self.build_lib is None:
+            return ROOT / "native/python/xmml_native/sdk"
+        return Path(self.build_lib) / "xmml_native/sdk"
+
+    def run(self) -> None:
+        version = self.distribution.get_version()
+        libraries = build_library()
+        sdk = self.sdk
+        shutil.rmtree(sdk, ignore_errors=True)
+        for folder in ("include", "lib/pkgconfig", "lib/cmake/xmml"):
+            (sdk / folder).mkdir(parents=True, exist_ok=True)
+        shutil.copy2(libraries["so"], sdk / "lib/libxmml.so.0")
+        shutil.copy2(libraries["a"], sdk / "lib/libxmml.a")
+        # A wheel holds no symbolic links, so the name that the linker looks for is a linker script.
+        (sdk / "lib/libxmml.so").write_text("/* GNU ld script */\nINPUT(libxmml.so.0)\n")
+        for header in HEADERS:
+            shutil.copy2(header, sdk / "include")
+        for target, template in TEMPLATES.items():
+            (sdk / target).write_text(template.read_text().replace("@VERSION@", version))
+
+    def get_source_files(self) -> list[str]:
+        sources = [*HEADERS, *TEMPLATES.values()]
+        return [os.path.relpath(source, ROOT) for source in sources]
+
+    def get_outputs(self) -> list[str]:
+        return [str(path) for path in self.sdk.rglob("*") if path.is_file()]
+
+    def get_output_mapping(self) -> dict[str, str]:
+        return {}
+
+
+def build_library() -> dict[str, Path]:
+    """Compile native/c with the release profile; return the paths of the shared ("so") and static ("a") library."""
+    cargo = os.environ.get("CARGO", "cargo")
+    command = [cargo, "build", "--release", "--package", "xmml-c", "--message-format", "json-render-diagnostics"]
+    finished = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    messages = (json.loads(line) for line in finished.stdout.splitlines() if line.startswith("{"))
+    built = [message for message in messages if message.get("reason") == "compiler-artifact"]
+    files = [Path(name) for artifact in built if artifact["target"]["name"] == "xmml" for name in artifact["filenames"]]
+    return {file.suffix.lstrip("."): file for file in files}
+
+
+build.sub_commands.append(("build_sdk", None))
+setup(cmdclass={"build_sdk": BuildSdk})
