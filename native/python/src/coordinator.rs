@@ -1,0 +1,206 @@
+//! `_native.Coordinator`: the protocol side of a run's coordinator; what to do about its events is Python's.
+
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use pythonize::depythonize;
+use xmml_core::coordinator::{
+    self as core, ConduitTotals, CoordinatorOptions, Event, Wait, WaitKind,
+};
+
+use crate::errors;
+
+/// Listens for the instances of a run, tells them who they are, and turns what they report into events.
+#[pyclass(frozen, module = "xmml_native._native")]
+pub struct Coordinator {
+    core: core::Coordinator,
+}
+
+#[pymethods]
+impl Coordinator {
+    /// Starts listening; `secret` is the run's key, `listen` a host and port ("127.0.0.1:0") for TCP as well.
+    #[new]
+    #[pyo3(signature = (run_id, secret, listen = None))]
+    fn new(
+        py: Python<'_>,
+        run_id: String,
+        secret: Vec<u8>,
+        listen: Option<String>,
+    ) -> PyResult<Coordinator> {
+        let options = CoordinatorOptions {
+            run_id,
+            secret,
+            listen,
+        };
+        let core = py
+            .detach(|| core::Coordinator::start(options))
+            .map_err(|e| errors::raise(py, e))?;
+        Ok(Coordinator { core })
+    }
+
+    /// Where instances can reach it, for XMML_COORDINATOR.
+    #[getter]
+    fn addresses(&self) -> Vec<String> {
+        self.core.addresses()
+    }
+
+    /// A descriptor that is readable while events wait.
+    fn fileno(&self) -> RawFd {
+        self.core.event_fd()
+    }
+
+    /// The events since the last call, as dictionaries with the key "event"; never waits.
+    fn take_events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        events(py, self.core.take_events())
+    }
+
+    /// As `take_events`, but waits up to `timeout` seconds for the first one.
+    fn wait_events<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyList>> {
+        let timeout = Duration::try_from_secs_f64(timeout).unwrap_or_default();
+        let waited = py.detach(|| self.core.wait_events(timeout));
+        py.check_signals()?;
+        events(py, waited)
+    }
+
+    /// Makes an instance known; `spec` has the fields of the plan.
+    fn define(&self, py: Python<'_>, spec: &Bound<'_, PyAny>) -> PyResult<()> {
+        let spec = depythonize(spec)?;
+        py.detach(|| self.core.define(spec));
+        Ok(())
+    }
+
+    /// Tells every instance that the run is over, and why.
+    fn abort(&self, py: Python<'_>, reason: &str) {
+        py.detach(|| self.core.abort(reason));
+    }
+
+    /// Gives a conduit more capacity.
+    fn grow(&self, py: Python<'_>, conduit: u32, capacity: u32) {
+        py.detach(|| self.core.grow(conduit, capacity));
+    }
+
+    /// Asks an instance whether it still waits as it reported with `epoch`; it answers with the event "confirmed".
+    fn confirm(&self, py: Python<'_>, instance: &str, epoch: u64) {
+        py.detach(|| self.core.confirm(instance, epoch));
+    }
+
+    /// Stops listening and closes every connection.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.core.close());
+    }
+}
+
+fn events(py: Python<'_>, events: Vec<Event>) -> PyResult<Bound<'_, PyList>> {
+    let list = PyList::empty(py);
+    for event in events {
+        list.append(to_dict(py, event)?)?;
+    }
+    Ok(list)
+}
+
+/// A dictionary with the named entries.
+macro_rules! dict {
+    ($py:expr, $($key:literal: $value:expr),+ $(,)?) => {{
+        let dict = PyDict::new($py);
+        $(dict.set_item($key, $value)?;)+
+        dict
+    }};
+}
+
+fn to_dict(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyDict>> {
+    Ok(match event {
+        Event::Joined {
+            instance,
+            pid,
+            host,
+            language,
+            version,
+        } => dict!(py,
+            "event": "joined", "instance": instance, "pid": pid, "host": host, "language": language, "version": version,
+        ),
+        Event::Progress {
+            instance,
+            run,
+            iteration,
+            time,
+            messages_sent,
+            bytes_sent,
+            messages_received,
+            bytes_received,
+        } => dict!(py,
+            "event": "progress", "instance": instance, "run": run, "iteration": iteration, "time": time,
+            "messages_sent": messages_sent, "bytes_sent": bytes_sent,
+            "messages_received": messages_received, "bytes_received": bytes_received,
+        ),
+        Event::Waiting {
+            instance,
+            epoch,
+            waits,
+            sent,
+            received,
+        } => {
+            let waits = waits
+                .into_iter()
+                .map(|w| wait(py, w))
+                .collect::<PyResult<Vec<_>>>()?;
+            dict!(py,
+                "event": "waiting", "instance": instance, "epoch": epoch, "waits": waits, "sent": sent, "received": received,
+            )
+        }
+        Event::Resumed { instance, epoch } => {
+            dict!(py, "event": "resumed", "instance": instance, "epoch": epoch)
+        }
+        Event::Confirmed {
+            instance,
+            epoch,
+            still,
+        } => dict!(py,
+            "event": "confirmed", "instance": instance, "epoch": epoch, "still": still,
+        ),
+        Event::Warning { instance, text } => {
+            dict!(py, "event": "warning", "instance": instance, "text": text)
+        }
+        Event::Failed { instance, text } => {
+            dict!(py, "event": "failed", "instance": instance, "text": text)
+        }
+        Event::Left {
+            instance,
+            runs,
+            conduits,
+        } => {
+            let conduits = conduits
+                .into_iter()
+                .map(|c| totals(py, c))
+                .collect::<PyResult<Vec<_>>>()?;
+            dict!(py, "event": "left", "instance": instance, "runs": runs, "conduits": conduits)
+        }
+        Event::Lost { instance } => dict!(py, "event": "lost", "instance": instance),
+        Event::Refused { peer, reason } => {
+            dict!(py, "event": "refused", "peer": peer, "reason": reason)
+        }
+        Event::Conduit {
+            instance,
+            conduit,
+            method,
+        } => dict!(py,
+            "event": "conduit", "instance": instance, "conduit": conduit, "method": method,
+        ),
+    })
+}
+
+fn wait(py: Python<'_>, wait: Wait) -> PyResult<Bound<'_, PyDict>> {
+    let kind = match wait.kind {
+        WaitKind::Receive => "receive",
+        WaitKind::Send => "send",
+    };
+    Ok(dict!(py, "conduit": wait.conduit, "kind": kind))
+}
+
+fn totals(py: Python<'_>, totals: ConduitTotals) -> PyResult<Bound<'_, PyDict>> {
+    Ok(dict!(py,
+        "conduit": totals.conduit, "sent": totals.sent, "received": totals.received,
+        "bytes": totals.bytes, "dropped": totals.dropped,
+    ))
+}

@@ -1,0 +1,226 @@
+//! Python values to [`Data`] and back.
+
+use pyo3::exceptions::PyOverflowError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyComplex, PyComplexMethods, PyDict, PyFloat, PyInt, PyList,
+    PyString, PyTuple,
+};
+use xmml_core::buffer::Buffer;
+use xmml_core::data::{Array, Data};
+
+use crate::array::to_array;
+use crate::errors::{self, Kind};
+use crate::payload::to_numpy;
+
+/// Nesting of lists and dicts deeper than this is refused; a list that holds itself ends here too.
+const MAX_DEPTH: usize = 64;
+
+/// A value that no message can carry: where it stands in the data, and why.
+pub struct Refused {
+    path: Vec<String>,
+    problem: String,
+}
+
+impl Refused {
+    /// Refuses the value at hand; the callers add where it stands.
+    pub fn new(problem: String) -> Refused {
+        Refused {
+            path: Vec::new(),
+            problem,
+        }
+    }
+
+    fn within(mut self, step: String) -> Refused {
+        self.path.push(step);
+        self
+    }
+
+    /// The Python exception.
+    pub fn into_py(self, py: Python<'_>) -> PyErr {
+        let place: String = self.path.into_iter().rev().collect();
+        let text = if place.is_empty() {
+            self.problem
+        } else {
+            format!("data{place}: {}", self.problem)
+        };
+        errors::new(py, Kind::Type, text)
+    }
+}
+
+/// What `value` is as the payload of a message.
+pub fn to_data(value: &Bound<'_, PyAny>) -> PyResult<Data> {
+    convert(value, 0).map_err(|refused| refused.into_py(value.py()))
+}
+
+fn convert(value: &Bound<'_, PyAny>, depth: usize) -> Result<Data, Refused> {
+    if depth > MAX_DEPTH {
+        return Err(Refused {
+            path: vec!["...".into()],
+            problem: format!("nested deeper than {MAX_DEPTH} levels"),
+        });
+    }
+    if value.is_none() {
+        return Ok(Data::Nothing);
+    }
+    // numpy's float64, complex128, str_ and bytes_ are subclasses of Python's types and go as these.
+    if let Ok(number) = value.cast::<PyFloat>() {
+        return Ok(Data::Float(number.value()));
+    }
+    if let Ok(truth) = value.cast::<PyBool>() {
+        return Ok(Data::Bool(truth.is_true()));
+    }
+    if let Ok(number) = value.cast::<PyInt>() {
+        return integer(number);
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return match text.to_cow() {
+            Ok(text) => Ok(Data::Text(text.into_owned())),
+            Err(_) => Err(Refused::new(
+                "text with lone surrogates cannot be sent: it has no UTF-8 form".into(),
+            )),
+        };
+    }
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return Ok(Data::Bytes(Buffer::copy_of(bytes.as_bytes())));
+    }
+    if let Ok(items) = value.cast::<PyList>() {
+        return sequence(items.iter(), depth);
+    }
+    if let Ok(items) = value.cast::<PyTuple>() {
+        return sequence(items.iter(), depth);
+    }
+    if let Ok(entries) = value.cast::<PyDict>() {
+        return mapping(entries, depth);
+    }
+    if let Ok(number) = value.cast::<PyComplex>() {
+        return Ok(Data::Complex(number.real(), number.imag()));
+    }
+    if let Ok(bytes) = value.cast::<PyByteArray>() {
+        return Ok(Data::Bytes(Buffer::copy_of(&bytes.to_vec())));
+    }
+    // SAFETY: a check of the type's slots; `value` is a live object.
+    if unsafe { ffi::PyObject_CheckBuffer(value.as_ptr()) } != 0 {
+        return to_array(value).map(Data::Array);
+    }
+    if let Some(array) = as_numpy_array(value) {
+        return to_array(&array).map(Data::Array);
+    }
+    Err(Refused::new(format!(
+        "a value of type {} cannot be sent; messages hold None, bool, int, float, complex, str, bytes, arrays, and lists and dicts of these",
+        value.get_type()
+    )))
+}
+
+fn integer(number: &Bound<'_, PyInt>) -> Result<Data, Refused> {
+    number.extract().map(Data::Int).map_err(|e| {
+        let problem = if e.is_instance_of::<PyOverflowError>(number.py()) {
+            "this integer needs more than 64 bits; send a float, a str, or a list of parts"
+                .to_string()
+        } else {
+            e.to_string()
+        };
+        Refused::new(problem)
+    })
+}
+
+fn sequence<'py>(
+    items: impl Iterator<Item = Bound<'py, PyAny>>,
+    depth: usize,
+) -> Result<Data, Refused> {
+    let items = items.enumerate();
+    items
+        .map(|(i, item)| convert(&item, depth + 1).map_err(|r| r.within(format!("[{i}]"))))
+        .collect::<Result<_, _>>()
+        .map(Data::List)
+}
+
+fn mapping(entries: &Bound<'_, PyDict>, depth: usize) -> Result<Data, Refused> {
+    let mut map = Vec::with_capacity(entries.len());
+    for (key, item) in entries.iter() {
+        let Some(name) = key
+            .cast::<PyString>()
+            .ok()
+            .and_then(|k| k.to_cow().ok().map(|k| k.into_owned()))
+        else {
+            return Err(Refused::new(format!(
+                "the key {key} is {}; keys must be text (str)",
+                key.get_type()
+            )));
+        };
+        let data = convert(&item, depth + 1).map_err(|r| r.within(format!("[{name:?}]")))?;
+        map.push((name, data));
+    }
+    Ok(Data::Map(map))
+}
+
+/// Objects of other libraries (pandas, xarray, torch) that can show themselves as numpy arrays.
+fn as_numpy_array<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let array = value.getattr_opt("__array__").ok()??.call0().ok()?;
+    // SAFETY: as above.
+    (unsafe { ffi::PyObject_CheckBuffer(array.as_ptr()) } != 0).then_some(array)
+}
+
+/// The Python value of `data`. Arrays are shown in place; they can be written to when the message owns their memory alone.
+pub fn from_data<'py>(py: Python<'py>, data: Data) -> PyResult<Bound<'py, PyAny>> {
+    let writeable = owns_its_memory(&data);
+    build(py, data, writeable)
+}
+
+/// Whether every array of `data` lies in memory that nobody but `data` holds.
+fn owns_its_memory(data: &Data) -> bool {
+    let mut memories: Vec<(&Buffer, usize)> = Vec::new();
+    count_parts(data, &mut memories);
+    memories
+        .iter()
+        .all(|(memory, parts)| memory.owners() == *parts)
+}
+
+/// Counts the parts of `data` in each memory.
+fn count_parts<'a>(data: &'a Data, memories: &mut Vec<(&'a Buffer, usize)>) {
+    match data {
+        Data::Bytes(buffer) | Data::Array(Array { data: buffer, .. }) => {
+            match memories
+                .iter_mut()
+                .rev()
+                .find(|(memory, _)| memory.shares_memory_with(buffer))
+            {
+                Some((_, parts)) => *parts += 1,
+                None => memories.push((buffer, 1)),
+            }
+        }
+        Data::List(items) => items.iter().for_each(|item| count_parts(item, memories)),
+        Data::Map(entries) => entries
+            .iter()
+            .for_each(|(_, item)| count_parts(item, memories)),
+        _ => {}
+    }
+}
+
+fn build<'py>(py: Python<'py>, data: Data, writeable: bool) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match data {
+        Data::Nothing => py.None().into_bound(py),
+        Data::Bool(truth) => PyBool::new(py, truth).to_owned().into_any(),
+        Data::Int(number) => number.into_pyobject(py)?.into_any(),
+        Data::Float(number) => PyFloat::new(py, number).into_any(),
+        Data::Complex(real, imaginary) => PyComplex::from_doubles(py, real, imaginary).into_any(),
+        Data::Text(text) => PyString::new(py, &text).into_any(),
+        Data::Bytes(bytes) => PyBytes::new(py, &bytes).into_any(),
+        Data::Array(array) => to_numpy(py, array, writeable)?,
+        Data::List(items) => {
+            let items = items
+                .into_iter()
+                .map(|item| build(py, item, writeable))
+                .collect::<PyResult<Vec<_>>>()?;
+            PyList::new(py, items)?.into_any()
+        }
+        Data::Map(entries) => {
+            let dict = PyDict::new(py);
+            for (key, item) in entries {
+                dict.set_item(key, build(py, item, writeable)?)?;
+            }
+            dict.into_any()
+        }
+    })
+}

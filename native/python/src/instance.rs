@@ -1,0 +1,426 @@
+//! `_native.Instance`: what `xmml_native.Instance` inherits its calls from.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+use pythonize::{depythonize, pythonize};
+use xmml_core::data::Data;
+use xmml_core::error::{Error, Result};
+use xmml_core::instance::{self as core, JoinOptions, Received, Sent};
+use xmml_core::methods::MethodReport;
+use xmml_core::spec::InstanceSpec;
+
+use crate::data::to_data;
+use crate::errors;
+use crate::message::Message;
+
+/// What `next_timestamp` is in a call of `send`.
+enum Next {
+    /// Not given: derived from the loop.
+    Derived,
+    /// A time, or `None`: there is no next message.
+    Given(Option<f64>),
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Next {
+    type Error = PyErr;
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Next> {
+        value.extract().map(Next::Given)
+    }
+}
+
+/// What `default` is in a call of `receive`: any value, also `None`, or not given.
+enum Fallback {
+    Missing,
+    Given(Py<PyAny>),
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Fallback {
+    type Error = PyErr;
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Fallback> {
+        Ok(Fallback::Given(value.to_owned().unbind()))
+    }
+}
+
+/// What a signal's handler raised during a wait, e.g. KeyboardInterrupt.
+type Raised = Arc<Mutex<Option<PyErr>>>;
+
+/// An instance of the model, joined to its run (or alone).
+#[pyclass(subclass, frozen, module = "xmml_native._native")]
+pub struct Instance {
+    core: core::Instance,
+    raised: Raised,
+}
+
+impl Instance {
+    fn over(core: core::Instance) -> Instance {
+        let raised = Raised::default();
+        let slot = raised.clone();
+        core.set_interrupt(Box::new(move || {
+            Python::attach(|py| match py.check_signals() {
+                Ok(()) => false,
+                Err(e) => {
+                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(e);
+                    true
+                }
+            })
+        }));
+        Instance { core, raised }
+    }
+
+    fn raise(&self, py: Python<'_>, error: Error) -> PyErr {
+        let raised = match error {
+            Error::Interrupted => self
+                .raised
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+            _ => None,
+        };
+        raised.unwrap_or_else(|| errors::raise(py, error))
+    }
+
+    /// Runs a call that may wait, while other Python threads go on.
+    fn waiting<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&core::Instance) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| call(&self.core))
+            .map_err(|e| self.raise(py, e))
+    }
+
+    fn take(
+        &self,
+        py: Python<'_>,
+        port: &str,
+        of: Option<u32>,
+        timeout: Option<f64>,
+    ) -> PyResult<Received> {
+        let timeout = match timeout.map(Duration::try_from_secs_f64) {
+            None => None,
+            Some(Ok(timeout)) => Some(timeout),
+            Some(Err(_)) => {
+                let problem = format!(
+                    "timeout={} is not a number of seconds from 0",
+                    timeout.unwrap_or_default()
+                );
+                return Err(errors::raise(py, Error::Usage { problem }));
+            }
+        };
+        self.waiting(py, |core| core.receive(port, of, timeout))
+    }
+
+    fn not_connected(&self, port: &str) -> Error {
+        Error::NotConnected {
+            instance: self.core.name().into(),
+            port: port.into(),
+        }
+    }
+
+    /// The message that stands for one on a port without a coupling.
+    fn default_message<'py>(
+        &self,
+        py: Python<'py>,
+        value: Py<PyAny>,
+    ) -> PyResult<Bound<'py, Message>> {
+        match value.into_bound(py).cast_into::<Message>() {
+            Ok(message) => Ok(message),
+            Err(other) => Bound::new(
+                py,
+                Message::of_value(other.into_inner().unbind(), self.core.time()),
+            ),
+        }
+    }
+}
+
+#[pymethods]
+impl Instance {
+    /// Joins the run this process was started for; with a specification, an instance that is alone.
+    #[new]
+    #[pyo3(signature = (spec = None, inputs = None))]
+    fn new(
+        py: Python<'_>,
+        spec: Option<&Bound<'_, PyAny>>,
+        inputs: Option<BTreeMap<String, Vec<Py<Message>>>>,
+    ) -> PyResult<Instance> {
+        let joined = match spec {
+            None => {
+                let options = JoinOptions {
+                    coordinator: None,
+                    instance: None,
+                    secret_file: None,
+                    language: "python",
+                };
+                py.detach(|| core::Instance::join(options))
+            }
+            Some(spec) => {
+                let spec: InstanceSpec = depythonize(spec)?;
+                let mut queues = BTreeMap::new();
+                for (port, messages) in inputs.unwrap_or_default() {
+                    let messages = messages
+                        .iter()
+                        .map(|m| m.borrow(py).to_core(py))
+                        .collect::<PyResult<_>>()?;
+                    queues.insert(port, messages);
+                }
+                core::Instance::alone(spec, queues)
+            }
+        };
+        joined.map(Instance::over).map_err(|e| errors::raise(py, e))
+    }
+
+    /// What the model says about this instance, as a dictionary.
+    #[getter]
+    fn spec<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(pythonize(py, self.core.spec())?)
+    }
+
+    /// Every parameter, as text.
+    #[getter]
+    fn params(&self) -> BTreeMap<String, String> {
+        self.core.spec().params.clone()
+    }
+
+    /// Name in the model; copies are called `c[0]`, `c[1]`, ...
+    #[getter]
+    fn name(&self) -> &str {
+        self.core.name()
+    }
+
+    /// Which copy this is, from 0.
+    #[getter]
+    fn index(&self) -> u32 {
+        self.core.spec().index
+    }
+
+    /// How many copies there are.
+    #[getter]
+    fn count(&self) -> u32 {
+        self.core.spec().count
+    }
+
+    /// Time step in seconds; 0 if the model gives none.
+    #[getter]
+    fn delta(&self) -> f64 {
+        self.core.spec().delta_s
+    }
+
+    /// Total time of one run in seconds; 0 if the model gives none.
+    #[getter]
+    fn total(&self) -> f64 {
+        self.core.spec().total_s
+    }
+
+    /// Model time in seconds.
+    #[getter]
+    fn time(&self) -> f64 {
+        self.core.time()
+    }
+
+    /// Model time at which this run began, in seconds.
+    #[getter]
+    fn origin(&self) -> f64 {
+        self.core.origin()
+    }
+
+    /// Whether there is another run; waits until that is known.
+    fn reuse(&self, py: Python<'_>) -> PyResult<bool> {
+        self.waiting(py, core::Instance::reuse)
+    }
+
+    /// The iterations of this run: iterates over their times in seconds.
+    fn steps(slf: Py<Instance>) -> Steps {
+        Steps { instance: slf }
+    }
+
+    /// Sends `data` on `port`; False if the receiver has left.
+    ///
+    /// The time stamps follow from the loop unless given. A `Message` as data is passed on with its own time stamps.
+    /// `to` addresses one copy of a multiplied receiver; without it every copy gets the message.
+    #[pyo3(
+        signature = (port, data = None, timestamp = None, next_timestamp = Next::Derived, *, to = None),
+        text_signature = "($self, port, data=None, timestamp=None, next_timestamp=..., *, to=None)"
+    )]
+    fn send(
+        &self,
+        py: Python<'_>,
+        port: &str,
+        data: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<f64>,
+        next_timestamp: Next,
+        to: Option<u32>,
+    ) -> PyResult<bool> {
+        let mut timestamp = timestamp;
+        let mut next = match next_timestamp {
+            Next::Derived => None,
+            Next::Given(next) => Some(next),
+        };
+        let data = match data {
+            None => Data::Nothing,
+            Some(value) => match value.cast::<Message>() {
+                Ok(message) => {
+                    let message = message.borrow();
+                    timestamp = timestamp.or(Some(message.timestamp));
+                    next = next.or(Some(message.next_timestamp));
+                    message.to_data(py)?
+                }
+                Err(_) => to_data(value)?,
+            },
+        };
+        let sent = self.waiting(py, |core| core.send(port, to, data, timestamp, next))?;
+        Ok(!matches!(sent, Sent::ReceiverGone))
+    }
+
+    /// Waits for the next message on `port` and returns it.
+    ///
+    /// `default` is the data returned when the port is not coupled. After `timeout` seconds `ReceiveTimeoutError` is raised;
+    /// `EndedError` when the sender has ended.
+    #[pyo3(
+        signature = (port, *, of = None, default = Fallback::Missing, timeout = None),
+        text_signature = "($self, port, *, of=None, default=..., timeout=None)"
+    )]
+    fn receive<'py>(
+        &self,
+        py: Python<'py>,
+        port: &str,
+        of: Option<u32>,
+        default: Fallback,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, Message>> {
+        match self.take(py, port, of, timeout)? {
+            Received::Message(message) => Bound::new(py, Message::from(message)),
+            Received::Ended => Err(self.raise(py, self.core.ended_error(port, of))),
+            Received::NotConnected => match default {
+                Fallback::Given(value) => self.default_message(py, value),
+                Fallback::Missing => Err(self.raise(py, self.not_connected(port))),
+            },
+            Received::TimedOut => Err(self.raise(
+                py,
+                Error::TimedOut {
+                    instance: self.core.name().into(),
+                    port: port.into(),
+                    seconds: timeout.unwrap_or_default(),
+                },
+            )),
+        }
+    }
+
+    /// The next message on `port`, or None when its sender has ended.
+    #[pyo3(signature = (port, of = None))]
+    fn receive_or_end<'py>(
+        &self,
+        py: Python<'py>,
+        port: &str,
+        of: Option<u32>,
+    ) -> PyResult<Option<Bound<'py, Message>>> {
+        match self.take(py, port, of, None)? {
+            Received::Message(message) => Bound::new(py, Message::from(message)).map(Some),
+            Received::NotConnected => Err(self.raise(py, self.not_connected(port))),
+            Received::Ended | Received::TimedOut => Ok(None),
+        }
+    }
+
+    /// One message from every copy at the other end of `port`; a list with one message if it is not a multiplied instance.
+    fn receive_all<'py>(&self, py: Python<'py>, port: &str) -> PyResult<Vec<Bound<'py, Message>>> {
+        let copies = self.copies(py, port)?;
+        let of: Vec<Option<u32>> = if copies == 0 {
+            vec![None]
+        } else {
+            (0..copies).map(Some).collect()
+        };
+        of.into_iter()
+            .map(|of| self.receive(py, port, of, Fallback::Missing, None))
+            .collect()
+    }
+
+    /// Whether a message waits on `port`, so that receive would return at once.
+    #[pyo3(signature = (port, of = None))]
+    fn has_message(&self, py: Python<'_>, port: &str, of: Option<u32>) -> PyResult<bool> {
+        self.waiting(py, |core| core.has_message(port, of))
+    }
+
+    /// Declares that nothing is sent on `port` (operator O_f) in this run.
+    fn skip(&self, py: Python<'_>, port: &str) -> PyResult<()> {
+        self.waiting(py, |core| core.skip(port))
+    }
+
+    /// Whether `port` is coupled in this model.
+    fn connected(&self, py: Python<'_>, port: &str) -> PyResult<bool> {
+        self.core.connected(port).map_err(|e| self.raise(py, e))
+    }
+
+    /// How many copies are at the other end of `port`; 0 if it is not a multiplied instance.
+    fn copies(&self, py: Python<'_>, port: &str) -> PyResult<u32> {
+        self.core.copies(port).map_err(|e| self.raise(py, e))
+    }
+
+    /// How each conduit of `port` travels: dictionaries with `conduit`, `name`, `chosen` (None while that is not known), and
+    /// `refused`: the methods considered first, with the reasons.
+    fn methods<'py>(&self, py: Python<'py>, port: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let reports = self.core.methods(port).map_err(|e| self.raise(py, e))?;
+        let to_dict = |report: MethodReport| {
+            let refused = PyDict::new(py);
+            for refusal in report.refused {
+                refused.set_item(refusal.method, refusal.reason)?;
+            }
+            let dict = PyDict::new(py);
+            dict.set_item("conduit", report.conduit)?;
+            dict.set_item("name", report.name)?;
+            dict.set_item("chosen", report.chosen)?;
+            dict.set_item("refused", refused)?;
+            Ok(dict)
+        };
+        reports.into_iter().map(to_dict).collect()
+    }
+
+    /// Tells people something through the run's log.
+    fn warn(&self, py: Python<'_>, text: &str) {
+        py.detach(|| self.core.warn(text));
+    }
+
+    /// Tells the run that this instance failed, and why. Does not end the program.
+    fn fail(&self, py: Python<'_>, text: &str) {
+        py.detach(|| self.core.fail(text));
+    }
+
+    /// Ends normally: what is queued is still delivered, then every receiver is told that no more comes.
+    fn leave(&self, py: Python<'_>) -> PyResult<()> {
+        self.waiting(py, core::Instance::leave)
+    }
+
+    /// What was sent so far, by port (only of an instance that is alone).
+    #[getter]
+    fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let outputs = PyDict::new(py);
+        for (port, messages) in self.core.outputs() {
+            let messages: Vec<_> = messages
+                .into_iter()
+                .map(|m| Bound::new(py, Message::from(m)))
+                .collect::<PyResult<_>>()?;
+            outputs.set_item(PyString::new(py, &port), PyList::new(py, messages)?)?;
+        }
+        Ok(outputs)
+    }
+}
+
+/// The iterations of a run.
+#[pyclass(frozen, module = "xmml_native._native")]
+pub struct Steps {
+    instance: Py<Instance>,
+}
+
+#[pymethods]
+impl Steps {
+    fn __iter__(slf: Py<Steps>) -> Py<Steps> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        let instance = self.instance.get();
+        instance.core.next_step().map_err(|e| instance.raise(py, e))
+    }
+}

@@ -1,0 +1,106 @@
+//! `Message`: a payload and the model time it belongs to.
+
+use pyo3::prelude::*;
+use xmml_core::data::Data;
+
+use crate::data::{from_data, to_data};
+
+/// What the message holds: as it arrived, or as the Python value that somebody has asked for or given.
+enum Content {
+    Arrived(Data),
+    Value(Py<PyAny>),
+}
+
+/// A message as a submodel sends and receives it.
+///
+/// `data` is converted when it is first asked for; a message that is only passed on is never converted.
+#[pyclass(module = "xmml_native._native")]
+pub struct Message {
+    content: Content,
+    /// Model time of the observation, in seconds.
+    #[pyo3(get, set)]
+    pub timestamp: f64,
+    /// Model time of the next message on this conduit, in seconds; `None` if there is none or it is not known.
+    #[pyo3(get, set)]
+    pub next_timestamp: Option<f64>,
+}
+
+impl Message {
+    /// A message that holds `value`, at `timestamp`.
+    pub fn of_value(value: Py<PyAny>, timestamp: f64) -> Message {
+        Message {
+            content: Content::Value(value),
+            timestamp,
+            next_timestamp: None,
+        }
+    }
+
+    /// The payload to send.
+    pub fn to_data(&self, py: Python<'_>) -> PyResult<Data> {
+        match &self.content {
+            Content::Arrived(data) => Ok(data.clone()),
+            Content::Value(value) => to_data(value.bind(py)),
+        }
+    }
+
+    /// The message to send.
+    pub fn to_core(&self, py: Python<'_>) -> PyResult<xmml_core::message::Message> {
+        Ok(xmml_core::message::Message {
+            timestamp: self.timestamp,
+            next_timestamp: self.next_timestamp,
+            data: self.to_data(py)?,
+        })
+    }
+}
+
+impl From<xmml_core::message::Message> for Message {
+    fn from(message: xmml_core::message::Message) -> Message {
+        Message {
+            content: Content::Arrived(message.data),
+            timestamp: message.timestamp,
+            next_timestamp: message.next_timestamp,
+        }
+    }
+}
+
+#[pymethods]
+impl Message {
+    #[new]
+    #[pyo3(signature = (data, timestamp = 0.0, next_timestamp = None))]
+    fn new(data: Py<PyAny>, timestamp: f64, next_timestamp: Option<f64>) -> Message {
+        Message {
+            content: Content::Value(data),
+            timestamp,
+            next_timestamp,
+        }
+    }
+
+    /// The payload: None, bool, int, float, complex, str, bytes, a numpy array, or lists and dicts of these.
+    #[getter]
+    fn data<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if let Content::Arrived(data) = &mut self.content {
+            // Taken, not cloned, so that the array may find itself the only owner of its memory.
+            let value = from_data(py, std::mem::take(data))?;
+            self.content = Content::Value(value.unbind());
+        }
+        match &self.content {
+            Content::Value(value) => Ok(value.bind(py).clone()),
+            Content::Arrived(_) => unreachable!("converted above"),
+        }
+    }
+
+    #[setter]
+    fn set_data(&mut self, value: Py<PyAny>) {
+        self.content = Content::Value(value);
+    }
+
+    fn __repr__(&mut self, py: Python<'_>) -> PyResult<String> {
+        let next = self
+            .next_timestamp
+            .map_or("None".into(), |t| format!("{t:?}"));
+        let (data, timestamp) = (self.data(py)?.repr()?, self.timestamp);
+        Ok(format!(
+            "Message({data}, timestamp={timestamp:?}, next_timestamp={next})"
+        ))
+    }
+}

@@ -1,0 +1,128 @@
+"""The native half of the package."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import EllipsisType
+from typing import Any, Self
+
+__version__: str
+
+class Message:
+    """A message as a submodel sends and receives it.
+
+    `data` is converted when it is first asked for: None, bool, int, float, complex, str, bytes, a numpy array over the memory in
+    which it arrived, or lists and dicts of these.
+    """
+
+    data: Any
+    timestamp: float
+    next_timestamp: float | None
+    def __init__(self, data: Any, timestamp: float = 0.0, next_timestamp: float | None = None) -> None: ...
+
+class Payload:
+    """The memory of a received array; the `base` of the numpy array that shows it."""
+
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class Instance:
+    """An instance of the model, joined to its run (or alone)."""
+
+    def __new__(cls, spec: Mapping[str, Any] | None = None, inputs: Mapping[str, Sequence[Message]] | None = None) -> Self: ...
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What the model says about this instance."""
+    @property
+    def params(self) -> dict[str, str]:
+        """Every parameter, as text."""
+    @property
+    def name(self) -> str:
+        """Name in the model; copies are called `c[0]`, `c[1]`, ..."""
+    @property
+    def index(self) -> int:
+        """Which copy this is, from 0."""
+    @property
+    def count(self) -> int:
+        """How many copies there are."""
+    @property
+    def delta(self) -> float:
+        """Time step in seconds; 0 if the model gives none."""
+    @property
+    def total(self) -> float:
+        """Total time of one run in seconds; 0 if the model gives none."""
+    @property
+    def time(self) -> float:
+        """Model time in seconds."""
+    @property
+    def origin(self) -> float:
+        """Model time at which this run began, in seconds."""
+    @property
+    def outputs(self) -> dict[str, list[Message]]:
+        """What was sent so far, by port (only of an instance that is alone)."""
+    def reuse(self) -> bool:
+        """Whether there is another run; waits until that is known."""
+    def steps(self) -> Iterator[float]:
+        """The iterations of this run: iterates over their times in seconds."""
+    def send(
+        self,
+        port: str,
+        data: Any = None,
+        timestamp: float | None = None,
+        next_timestamp: float | None | EllipsisType = ...,
+        *,
+        to: int | None = None,
+    ) -> bool:
+        """Send `data` on `port`; False if the receiver has left.
+
+        The time stamps follow from the loop unless given. A `Message` as data is passed on with its own time stamps. `to`
+        addresses one copy of a multiplied receiver; without it every copy gets the message.
+        """
+    def receive(self, port: str, *, of: int | None = None, default: Any = ..., timeout: float | None = None) -> Message:
+        """Wait for the next message on `port` and return it.
+
+        `default` is the data returned when the port is not coupled. After `timeout` seconds `ReceiveTimeoutError` is raised;
+        `EndedError` when the sender has ended.
+        """
+    def receive_or_end(self, port: str, of: int | None = None) -> Message | None:
+        """The next message on `port`, or None when its sender has ended."""
+    def receive_all(self, port: str) -> list[Message]:
+        """One message from every copy at the other end of `port`."""
+    def has_message(self, port: str, of: int | None = None) -> bool:
+        """Whether a message waits on `port`, so that receive would return at once."""
+    def skip(self, port: str) -> None:
+        """Declare that nothing is sent on `port` in this iteration (O_i) or run (O_f)."""
+    def connected(self, port: str) -> bool:
+        """Whether `port` is coupled in this model."""
+    def copies(self, port: str) -> int:
+        """How many copies are at the other end of `port`; 0 if it is not a multiplied instance."""
+    def methods(self, port: str) -> list[dict[str, Any]]:
+        """How each conduit of `port` travels, and why the other methods were refused."""
+    def warn(self, text: str) -> None:
+        """Tell people something through the run's log."""
+    def fail(self, text: str) -> None:
+        """Tell the run that this instance failed, and why. Does not end the program."""
+    def leave(self) -> None:
+        """End normally: what is queued is still delivered, then every receiver is told that no more comes."""
+
+class Coordinator:
+    """Listens for the instances of a run, tells them who they are, and turns what they report into events."""
+
+    def __init__(self, run_id: str, secret: bytes, listen: str | None = None) -> None: ...
+    @property
+    def addresses(self) -> list[str]:
+        """Where instances can reach it, for XMML_COORDINATOR."""
+    def fileno(self) -> int:
+        """A descriptor that is readable while events wait."""
+    def take_events(self) -> list[dict[str, Any]]:
+        """The events since the last call, as dictionaries with the key "event"; never waits."""
+    def wait_events(self, timeout: float) -> list[dict[str, Any]]:
+        """As `take_events`, but waits up to `timeout` seconds for the first one."""
+    def define(self, spec: Mapping[str, Any]) -> None:
+        """Make an instance known; `spec` has the fields of the plan."""
+    def abort(self, reason: str) -> None:
+        """Tell every instance that the run is over, and why."""
+    def grow(self, conduit: int, capacity: int) -> None:
+        """Give a conduit more capacity."""
+    def confirm(self, instance: str, epoch: int) -> None:
+        """Ask an instance whether it still waits as it reported with `epoch`; it answers with the event "confirmed"."""
+    def close(self) -> None:
+        """Stop listening and close every connection."""

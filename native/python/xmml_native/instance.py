@@ -1,0 +1,90 @@
+"""``Instance``: the calls of ``_native.Instance``, and what is better said in Python."""
+
+from __future__ import annotations
+
+import sys
+
+from xmml_native import _native
+from xmml_native.errors import RunAborted, describe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+    from types import TracebackType
+    from typing import Any, Literal, Self
+
+
+class Instance(_native.Instance):
+    """This program's part in a run: joins it when made, leaves it at the end of a ``with`` block.
+
+    Raises:
+        NotInARunError: the program was not started by ``xmml-run``; ``Instance.alone`` works without a run.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    @classmethod
+    def alone(
+        cls,
+        model: str | os.PathLike[str] | None = None,
+        name: str | None = None,
+        *,
+        ports: Mapping[str, str] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        delta: float | None = None,
+        steps: int | None = None,
+        until: bool | None = None,
+        copies: Mapping[str, int] | None = None,
+        check_order: bool = True,
+    ) -> Self:
+        """An instance without a run: it receives ``inputs`` and records what it sends in ``outputs``.
+
+        Args:
+            model: the model that declares the instance; or give ``ports``.
+            name: its name in the model, for a copy ``"c[3]"``; needed only if the model has several instances.
+            ports: each port's operator (``"finit"``, ``"Oi"``, ``"S"``, ``"B"``, ``"Of"``); for a mapper ``"in"`` or ``"out"``.
+            inputs: what each in port (``"port"``, or ``"port[3]"`` for one copy) receives: a list of data, of ``Message``,
+                or of names of ``.npy`` files, each one message; or the name of one such file. Ports without are not coupled.
+            params: parameters, over those of the model.
+            delta: time step in seconds; 1 without a model.
+            steps: iterations per run; 1 without a model.
+            until: whether the program decides when to stop.
+            copies: for ports that address the copies of a multiplied instance, how many there are.
+            check_order: whether calls out of the order of operators are errors.
+        """
+        from xmml_native import alone
+
+        if model is not None:
+            spec = alone.spec_from_model(model, name, delta=delta, steps=steps, params=params or {})
+        else:
+            spec = alone.spec_from_ports(name or "alone", ports or {}, delta=delta, steps=steps, params=params or {})
+        alone.adjust(spec, copies=copies or {}, until=until, check_order=check_order)
+        return cls.__new__(cls, spec, alone.queues(spec, inputs or {}))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
+            try:
+                self.leave()
+            except RunAborted as aborted:
+                self._stop(aborted)
+            except BaseException as failure:
+                self.fail(describe(failure))
+                raise
+        elif isinstance(error, RunAborted):
+            self._stop(error)
+        else:
+            self.fail(describe(error))
+        return False
+
+    def _stop(self, reason: RunAborted) -> None:
+        """Ends the program quietly: the run already knows why, and one line is enough here."""
+        print(f"{self.name}: {reason}", file=sys.stderr)
+        raise SystemExit(1) from None
