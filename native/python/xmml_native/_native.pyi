@@ -27,7 +27,9 @@ class Payload:
 class Instance:
     """An instance of the model, joined to its run (or alone)."""
 
-    def __new__(cls, spec: Mapping[str, Any] | None = None, inputs: Mapping[str, Sequence[Message]] | None = None) -> Self: ...
+    def __new__(
+        cls, spec: Mapping[str, Any] | None = None, inputs: Mapping[str, Sequence[Message]] | None = None
+    ) -> Self: ...
     @property
     def spec(self) -> dict[str, Any]:
         """What the model says about this instance."""

@@ -25,7 +25,9 @@ def spec_from_ports(
         operator = _ALIASES.get(place, place)
         direction = _OPERATORS.get(operator, operator)
         if direction not in ("in", "out"):
-            raise Error(f'port "{port}": "{place}" is no operator; use {", ".join(_OPERATORS)}, or in and out for a mapper')
+            raise Error(
+                f'port "{port}": "{place}" is no operator; use {", ".join(_OPERATORS)}, or in and out for a mapper'
+            )
         declared.append(_port(port, direction, operator if operator in _OPERATORS else None))
     is_mapper = bool(declared) and all(port["operator"] is None for port in declared)
     if not is_mapper and any(port["operator"] is None for port in declared):

@@ -55,7 +55,11 @@ def _is_ours(code: CodeType) -> bool:
 
 
 def _is_users(code: CodeType) -> bool:
-    return not _is_ours(code) and not code.co_filename.startswith(_STANDARD_LIBRARY) and "site-packages" not in code.co_filename
+    return (
+        not _is_ours(code)
+        and not code.co_filename.startswith(_STANDARD_LIBRARY)
+        and "site-packages" not in code.co_filename
+    )
 
 
 def call_site() -> str | None:

@@ -19,9 +19,13 @@ def run(me: Instance, function: Callable[..., Any]) -> None:
     with its own. A generator sends every item that it yields, so it can drop or add messages. A class is instantiated once
     and its object called, so it can keep a state.
     """
-    ports = {direction: [p["name"] for p in me.spec["ports"] if p["direction"] == direction] for direction in ("in", "out")}
+    ports = {
+        direction: [p["name"] for p in me.spec["ports"] if p["direction"] == direction] for direction in ("in", "out")
+    }
     if len(ports["in"]) != 1 or len(ports["out"]) != 1:
-        raise Error(f"{me.name}: a filter needs one in port and one out port, not {len(ports['in'])} and {len(ports['out'])}")
+        raise Error(
+            f"{me.name}: a filter needs one in port and one out port, not {len(ports['in'])} and {len(ports['out'])}"
+        )
     (source,), (target,) = ports["in"], ports["out"]
     apply = function() if isinstance(function, type) else function
     if not callable(apply):

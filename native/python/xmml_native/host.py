@@ -36,7 +36,9 @@ def hosted() -> dict[str, Any]:
     """Return what XMML_HOST says."""
     text = os.environ.get("XMML_HOST")
     if not text:
-        raise Error("XMML_HOST is not set: this program is started by xmml-run for instances without a program of their own")
+        raise Error(
+            "XMML_HOST is not set: this program is started by xmml-run for instances without a program of their own"
+        )
     import json
 
     task: dict[str, Any] = json.loads(text)
@@ -65,21 +67,25 @@ def run(me: Instance, task: dict[str, Any]) -> None:
 
         filters.run(me, load(me, task["filter"]))
     else:
-        raise Error(f"{me.name}: XMML_HOST holds {', '.join(task) or 'nothing'}, but no code, class, mapper, terminal or filter")
+        raise Error(
+            f"{me.name}: XMML_HOST holds {', '.join(task) or 'nothing'}, but no code, class, mapper, terminal or filter"
+        )
 
 
 def load(me: Instance, name: str) -> Any:
     """Return the object that ``module:Name`` names."""
     module_name, _, attribute = name.partition(":")
     if not attribute:
-        raise Error(f"{me.name}: class=\"{name}\" must name a module and what is in it: module:Name")
+        raise Error(f'{me.name}: class="{name}" must name a module and what is in it: module:Name')
     try:
         __import__(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module exists, and one that it imports does not
         searched = ", ".join(sys.path[:3])
-        raise Error(f"{me.name}: there is no module {module_name} for class=\"{name}\"; looked in {searched}, ...") from None
+        raise Error(
+            f'{me.name}: there is no module {module_name} for class="{name}"; looked in {searched}, ...'
+        ) from None
     module = sys.modules[module_name]
     if not hasattr(module, attribute):
         found = ", ".join(n for n, v in vars(module).items() if callable(v) and not n.startswith("_"))
@@ -90,7 +96,9 @@ def load(me: Instance, name: str) -> Any:
 def run_class(me: Instance, hosted_class: Any) -> None:
     """Make an object of ``hosted_class``, which finds ``self.me`` set already, and call its ``run``."""
     if not isinstance(hosted_class, type) or not callable(getattr(hosted_class, "run", None)):
-        raise Error(f"{me.name}: {hosted_class!r} must be a class derived from xmml.Submodel or xmml.Mapper, or have a method run")
+        raise Error(
+            f"{me.name}: {hosted_class!r} must be a class derived from xmml.Submodel or xmml.Mapper, or have a method run"
+        )
     program = hosted_class.__new__(hosted_class)
     program.me = me
     program.__init__()

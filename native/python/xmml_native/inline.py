@@ -30,12 +30,14 @@ class InlineProgram:
         self._codes = {part: [code for code in codes if code["part"] == part] for part in ("header", *OPERATORS)}
         unknown = sorted({code["part"] for code in codes} - set(self._codes))
         if unknown:
-            raise Error(f"{me.name}: code has part=\"{unknown[0]}\"; parts are {', '.join(self._codes)}")
+            raise Error(f'{me.name}: code has part="{unknown[0]}"; parts are {", ".join(self._codes)}')
         self._compiled = {part: [compile_code(code) for code in found] for part, found in self._codes.items()}
         self._ports: dict[str, list[str]] = {operator: [] for operator in OPERATORS}
         for port in me.spec["ports"]:
             if port["operator"] is None:
-                raise Error(f"{me.name}: inline code is for submodels; give this {me.spec['kind']} a class or a program")
+                raise Error(
+                    f"{me.name}: inline code is for submodels; give this {me.spec['kind']} a class or a program"
+                )
             if me.connected(port["name"]):
                 self._ports[port["operator"]].append(port["name"])
         self.namespace: dict[str, Any] = {"__name__": me.name, "me": me, "t": 0.0, "step": 0, "run": 0}
@@ -83,8 +85,8 @@ class InlineProgram:
             codes = self._codes[operator] or self._codes["header"]
             place = f"{codes[-1]['file']}:{codes[-1]['line']}: " if codes else ""
             raise Error(
-                f"{place}{self._me.name} sends on port \"{port}\" at operator {operator}, but no variable \"{port}\" is set; "
-                f"set it in the code of part=\"{operator}\" (or in the header)"
+                f'{place}{self._me.name} sends on port "{port}" at operator {operator}, but no variable "{port}" is set; '
+                f'set it in the code of part="{operator}" (or in the header)'
             ) from None
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def run(me: Instance, name: str) -> None:
     """Run the built-in mapper ``name`` until an in port has ended."""
     if name not in BUILT_IN:
-        raise Error(f"{me.name}: there is no built-in mapper \"{name}\"; there are {', '.join(BUILT_IN)}")
+        raise Error(f'{me.name}: there is no built-in mapper "{name}"; there are {", ".join(BUILT_IN)}')
     BUILT_IN[name](me)
 
 
@@ -53,7 +53,9 @@ def scatter(me: Instance) -> None:
         message = _only(inputs[source], me, source)
         parts = iter(split(message.data, total))
         stamped = (Message(part, message.timestamp, message.next_timestamp) for part in parts)
-        return {port: [next(stamped) for _ in range(count)] if count else next(stamped) for port, count in copies.items()}
+        return {
+            port: [next(stamped) for _ in range(count)] if count else next(stamped) for port, count in copies.items()
+        }
 
     run_mapper(me, map_once)
 
@@ -104,7 +106,9 @@ def join(values: Sequence[Any]) -> Any:
     kinds = {(array.dtype.name, array.shape[1:]) for array in values}
     if len(kinds) > 1:
         found = " and ".join(sorted(f"{dtype} with shape (n, *{shape})" for dtype, shape in kinds))
-        raise DataTypeError(f"concatenate needs arrays of one type that agree but for the first axis; it received {found}")
+        raise DataTypeError(
+            f"concatenate needs arrays of one type that agree but for the first axis; it received {found}"
+        )
     return numpy.concatenate(values)
 
 

@@ -83,7 +83,7 @@ def run_mapper(me: Instance, map_once: Callable[[dict[str, Message | list[Messag
         outputs = map_once({port: me.receive_all(port) if me.copies(port) else me.receive(port) for port in in_ports})
         for port in out_ports:
             if port not in outputs:
-                raise Error(f"{me.name}: map must return a value for every out port; \"{port}\" is missing")
+                raise Error(f'{me.name}: map must return a value for every out port; "{port}" is missing')
             send_to_all(me, port, outputs[port])
 
 

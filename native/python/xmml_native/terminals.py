@@ -36,7 +36,7 @@ SUFFIXES = {"npy": ".npy", "csv": ".csv", "text": ".txt"}
 def run(me: Instance, form: str) -> None:
     """Run the built-in terminal for files of ``form``: a source if its port is an out port, else a sink."""
     if form not in SUFFIXES:
-        raise Error(f"{me.name}: there is no built-in terminal \"{form}\"; there are {', '.join(SUFFIXES)}")
+        raise Error(f'{me.name}: there is no built-in terminal "{form}"; there are {", ".join(SUFFIXES)}')
     ports = me.spec["ports"]
     if len(ports) != 1:
         raise Error(f"{me.name}: a terminal has one port; the model gives it {len(ports)}")
@@ -70,7 +70,9 @@ def send_all(me: Instance, port: str, form: str) -> None:
 def _source_files(me: Instance) -> list[str]:
     pattern = me.param("file", default="")
     if not pattern:
-        raise Error(f'{me.name}: a source needs the parameter "file": add <param id="file" value="..."/> to it in the model')
+        raise Error(
+            f'{me.name}: a source needs the parameter "file": add <param id="file" value="..."/> to it in the model'
+        )
     path = os.path.join(os.environ.get("XMML_MODEL_DIR", ""), pattern)
     if os.path.exists(path) or not any(mark in pattern for mark in "*?["):
         return [path]
@@ -78,7 +80,7 @@ def _source_files(me: Instance) -> list[str]:
 
     found = sorted(glob.glob(path), key=natural_order)
     if not found:
-        raise Error(f"{me.name}: no file matches {path}; check the parameter \"file\"")
+        raise Error(f'{me.name}: no file matches {path}; check the parameter "file"')
     return found
 
 
@@ -118,9 +120,9 @@ def _read(me: Instance, path: str, form: str) -> Any:
                 return file.read()
         return _read_numbers(me, path, form)
     except OSError as error:
-        raise Error(f"{me.name} cannot read {path}: {error.strerror or error}; check the parameter \"file\"") from None
+        raise Error(f'{me.name} cannot read {path}: {error.strerror or error}; check the parameter "file"') from None
     except ValueError as error:
-        raise Error(f"{me.name}: {path} does not hold what class=\"{form}\" expects: {error}") from None
+        raise Error(f'{me.name}: {path} does not hold what class="{form}" expects: {error}') from None
 
 
 def _read_numbers(me: Instance, path: str, form: str) -> Any:
@@ -174,7 +176,7 @@ def npy_bytes(data: Any, delimiter: str = "") -> bytes:
 
     array = numpy.asarray(data)
     if array.dtype == object:
-        raise Error(f"a .npy file cannot hold {type(data).__name__}; use class=\"text\"")
+        raise Error(f'a .npy file cannot hold {type(data).__name__}; use class="text"')
     file = io.BytesIO()
     numpy.save(file, array, allow_pickle=False)
     return file.getvalue()
