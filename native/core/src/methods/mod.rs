@@ -1,4 +1,38 @@
 //! The ways by which a conduit can travel.
+//!
+//! A method listens, tells where it can be reached (a [`Descriptor`]), and connects. Each receiver publishes a [`Table`] of descriptors,
+//! fastest first; a sender takes the first one that is allowed, passes its probe, and connects. Everything above this folder is the same
+//! for every method; one conformance suite runs over all of them.
+
+pub mod place;
+pub mod socket;
+pub mod tcp;
+pub mod unix;
+
+use std::io::{self, IoSlice};
+use std::os::fd::RawFd;
+
+use serde::{Deserialize, Serialize};
+
+pub use place::Place;
+
+/// One way of reaching a receiver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Descriptor {
+    /// Name of the method, e.g. `unix`.
+    pub method: String,
+    /// Where it listens, in the method's own notation; tried in order.
+    pub addresses: Vec<String>,
+}
+
+/// All ways of reaching a receiver, fastest first, and what a sender needs to know to judge them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    /// Where the receiver runs.
+    pub place: Place,
+    /// How it can be reached there.
+    pub entries: Vec<Descriptor>,
+}
 
 /// How a conduit travels, or why it does not (yet).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,4 +54,57 @@ pub struct Refusal {
     pub method: String,
     /// Why not.
     pub reason: String,
+}
+
+/// A way of travelling.
+pub trait Method: Send + Sync {
+    /// Its name in tables, models and reports.
+    fn name(&self) -> &'static str;
+
+    /// Whether a connection can break while both ends live. Then messages are kept until the receiver has them, and the connection is
+    /// made again; otherwise a broken connection means that the peer has ended.
+    fn breaks(&self) -> bool;
+
+    /// Starts listening at `address`, or anywhere suitable.
+    fn listen(&self, address: Option<&str>) -> io::Result<Box<dyn Listener>>;
+
+    /// Whether a process at `here` can reach one at `there` by this descriptor, as far as can be known without trying; else why not.
+    fn probe(&self, descriptor: &Descriptor, there: &Place, here: &Place) -> Result<(), String>;
+
+    /// Begins to connect; never waits. Failure may only show when the stream is used.
+    fn connect(&self, address: &str) -> io::Result<Box<dyn Stream>>;
+}
+
+/// Accepts connections. Its descriptor is readable while some wait.
+pub trait Listener: Send {
+    /// For poll and epoll.
+    fn fd(&self) -> RawFd;
+    /// Where peers can reach it.
+    fn addresses(&self) -> Vec<String>;
+    /// Takes the next waiting connection; `None` if there is none.
+    fn accept(&self) -> io::Result<Option<Box<dyn Stream>>>;
+}
+
+/// A connection: bytes both ways, never waiting. `WouldBlock` means: poll the descriptor.
+pub trait Stream: Send + Sync {
+    /// For poll and epoll.
+    fn fd(&self) -> RawFd;
+    /// The other end, for people.
+    fn peer(&self) -> &str;
+    /// Reads what is there; 0 at the end of the stream.
+    fn read(&self, into: &mut [u8]) -> io::Result<usize>;
+    /// Writes what there is room for.
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
+    /// Ends both directions; readers at both ends see the end of the stream after the bytes already under way.
+    fn shut(&self);
+}
+
+/// Every method there is, fastest first.
+pub fn all() -> Vec<Box<dyn Method>> {
+    vec![Box::new(unix::Unix), Box::new(tcp::Tcp)]
+}
+
+/// The method of this name.
+pub fn by_name(name: &str) -> Option<Box<dyn Method>> {
+    all().into_iter().find(|method| method.name() == name)
 }

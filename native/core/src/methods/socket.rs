@@ -1,0 +1,69 @@
+//! What the socket methods have in common: a non-blocking stream socket as a [`Stream`].
+
+use std::io::{self, IoSlice, Read};
+use std::os::fd::{AsRawFd, RawFd};
+
+use socket2::{SockRef, Socket};
+
+use super::Stream;
+
+/// Bytes the kernel should be willing to hold in each direction; it gives what the system allows.
+const KERNEL_BUFFER_BYTES: usize = 4 << 20;
+
+/// Connections that may wait to be accepted.
+pub(super) const BACKLOG: i32 = 4096;
+
+/// A connected (or connecting) stream socket.
+pub(super) struct SocketStream {
+    socket: Socket,
+    peer: String,
+}
+
+impl SocketStream {
+    /// Takes over `socket`: from now on it never waits, and holds as much as the system allows.
+    pub(super) fn new(socket: Socket, peer: String) -> io::Result<SocketStream> {
+        socket.set_nonblocking(true)?;
+        // Refusals are harmless: the system's default is then used.
+        let _ = socket.set_send_buffer_size(KERNEL_BUFFER_BYTES);
+        let _ = socket.set_recv_buffer_size(KERNEL_BUFFER_BYTES);
+        Ok(SocketStream { socket, peer })
+    }
+}
+
+impl Stream for SocketStream {
+    fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        (&self.socket).read(into)
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        // send with MSG_NOSIGNAL: a library must not raise SIGPIPE in its user's program.
+        self.socket
+            .send_vectored_with_flags(parts, libc::MSG_NOSIGNAL)
+    }
+
+    fn shut(&self) {
+        // Fails only if the peer is gone already.
+        let _ = SockRef::from(&self.socket).shutdown(std::net::Shutdown::Both);
+    }
+}
+
+/// Accepts without waiting; `None` when nobody waits or a connection vanished before it was taken.
+pub(super) fn accept(listener: &Socket) -> io::Result<Option<(Socket, socket2::SockAddr)>> {
+    match listener.accept() {
+        Ok(pair) => Ok(Some(pair)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::WouldBlock
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::Interrupted => Ok(None),
+            _ => Err(error),
+        },
+    }
+}

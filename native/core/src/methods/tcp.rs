@@ -1,0 +1,219 @@
+//! TCP with TCP_NODELAY. Listens on the loopback interface unless told otherwise.
+//!
+//! Addresses are `host:port`. A connection can break while both ends live; the layer above keeps messages until the receiver has them
+//! and connects again.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsRawFd, RawFd};
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::socket::{self, SocketStream};
+use super::{Descriptor, Listener, Method, Place, Stream};
+
+/// The method `tcp`.
+pub struct Tcp;
+
+impl Method for Tcp {
+    fn name(&self) -> &'static str {
+        "tcp"
+    }
+
+    fn breaks(&self) -> bool {
+        true
+    }
+
+    fn listen(&self, address: Option<&str>) -> io::Result<Box<dyn Listener>> {
+        let address = match address {
+            Some(address) => resolve(address)?,
+            None => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
+        };
+        let socket = Socket::new(
+            Domain::for_address(address),
+            Type::STREAM.nonblocking(),
+            None,
+        )?;
+        // Only for a chosen port: a run that restarts at once must get it although old connections linger.
+        socket.set_reuse_address(address.port() != 0)?;
+        socket.bind(&address.into())?;
+        socket.listen(socket::BACKLOG)?;
+        let bound = socket
+            .local_addr()?
+            .as_socket()
+            .ok_or_else(|| io::Error::other("the socket has no internet address"))?;
+        let addresses = if bound.ip().is_unspecified() {
+            interface_addresses()?
+                .into_iter()
+                .map(|ip| SocketAddr::new(ip, bound.port()).to_string())
+                .collect()
+        } else {
+            vec![bound.to_string()]
+        };
+        Ok(Box::new(TcpListener { socket, addresses }))
+    }
+
+    fn probe(&self, descriptor: &Descriptor, there: &Place, here: &Place) -> Result<(), String> {
+        if reachable(&descriptor.addresses, there, here).is_empty() {
+            return Err(format!(
+                "{} listens only on its loopback interface ({}), and this process is not on that host",
+                there.host,
+                descriptor.addresses.join(", ")
+            ));
+        }
+        Ok(())
+    }
+
+    fn connect(&self, address: &str) -> io::Result<Box<dyn Stream>> {
+        let target = resolve(address)?;
+        let socket = Socket::new(
+            Domain::for_address(target),
+            Type::STREAM.nonblocking(),
+            None,
+        )?;
+        socket.set_tcp_nodelay(true)?;
+        match socket.connect(&SockAddr::from(target)) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(Box::new(SocketStream::new(
+            socket,
+            format!("tcp:{address}"),
+        )?))
+    }
+}
+
+/// The addresses of a descriptor that make sense from `here`: loopback ones only within one network namespace.
+pub fn reachable<'a>(addresses: &'a [String], there: &Place, here: &Place) -> Vec<&'a String> {
+    let local = here.shares_network_with(there);
+    let is_loopback = |address: &str| {
+        address
+            .parse::<SocketAddr>()
+            .map_or(address.starts_with("localhost:"), |parsed| {
+                parsed.ip().is_loopback()
+            })
+    };
+    addresses
+        .iter()
+        .filter(|address| local || !is_loopback(address))
+        .collect()
+}
+
+struct TcpListener {
+    socket: Socket,
+    addresses: Vec<String>,
+}
+
+impl Listener for TcpListener {
+    fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.addresses.clone()
+    }
+
+    fn accept(&self) -> io::Result<Option<Box<dyn Stream>>> {
+        let Some((socket, from)) = socket::accept(&self.socket)? else {
+            return Ok(None);
+        };
+        socket.set_tcp_nodelay(true)?;
+        let peer = from.as_socket().map_or_else(
+            || "tcp:unknown".to_owned(),
+            |address| format!("tcp:{address}"),
+        );
+        Ok(Some(Box::new(SocketStream::new(socket, peer)?)))
+    }
+}
+
+fn resolve(address: &str) -> io::Result<SocketAddr> {
+    address
+        .to_socket_addrs()
+        .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?
+        .next()
+        .ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("{address} has no internet address"),
+            )
+        })
+}
+
+/// Addresses of this machine's interfaces, the loopback ones last.
+fn interface_addresses() -> io::Result<Vec<IpAddr>> {
+    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: getifaddrs fills `list`, which is freed below.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut addresses = Vec::new();
+    let mut entry = list;
+    while !entry.is_null() {
+        // SAFETY: every entry of the list is valid until freeifaddrs; sa_family tells which address structure is behind ifa_addr.
+        unsafe {
+            let address = (*entry).ifa_addr;
+            if !address.is_null() && i32::from((*address).sa_family) == libc::AF_INET {
+                let ip = (*address.cast::<libc::sockaddr_in>()).sin_addr.s_addr;
+                addresses.push(IpAddr::V4(Ipv4Addr::from(u32::from_be(ip))));
+            }
+            entry = (*entry).ifa_next;
+        }
+    }
+    // SAFETY: `list` came from getifaddrs and is freed once.
+    unsafe { libc::freeifaddrs(list) };
+    addresses.sort_by_key(IpAddr::is_loopback);
+    Ok(addresses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(boot_id: &str) -> Place {
+        Place {
+            host: "far".into(),
+            boot_id: boot_id.into(),
+            network: "net".into(),
+            user: 1,
+        }
+    }
+
+    fn descriptor(address: &str) -> Descriptor {
+        Descriptor {
+            method: "tcp".into(),
+            addresses: vec![address.into()],
+        }
+    }
+
+    #[test]
+    fn a_loopback_address_is_refused_from_another_host() {
+        let reason = Tcp
+            .probe(&descriptor("127.0.0.1:9"), &place("a"), &place("b"))
+            .unwrap_err();
+        assert!(reason.contains("loopback"), "{reason}");
+        assert!(Tcp
+            .probe(&descriptor("127.0.0.1:9"), &place("a"), &place("a"))
+            .is_ok());
+    }
+
+    #[test]
+    fn an_outside_address_is_worth_trying_from_anywhere() {
+        assert!(Tcp
+            .probe(&descriptor("192.0.2.1:9"), &place("a"), &place("b"))
+            .is_ok());
+    }
+
+    #[test]
+    fn listening_everywhere_publishes_the_addresses_of_the_interfaces() {
+        let listener = Tcp.listen(Some("0.0.0.0:0")).unwrap();
+        assert!(listener
+            .addresses()
+            .iter()
+            .any(|address| address.starts_with("127.0.0.1:")));
+        assert!(listener
+            .addresses()
+            .iter()
+            .all(|address| !address.starts_with("0.0.0.0")));
+    }
+}
