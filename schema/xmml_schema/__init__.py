@@ -1,0 +1,14 @@
+"""The schemas of xMML documents, as files beside this module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_FOLDER = Path(__file__).parent
+
+#: Model documents: xMML 0.4.
+MODEL = _FOLDER / "xmml.xsd"
+#: Parameter files of xMML 0.4.
+PARAMETERS = _FOLDER / "xmml-param.xsd"
+#: The attributes and elements of the run extension, `urn:xmml:run:1`.
+RUN = _FOLDER / "run.xsd"

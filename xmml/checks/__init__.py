@@ -1,0 +1,63 @@
+"""The checks of a model document, one function each.
+
+A check gets the index of a document and yields problems. It says nothing about what another check or the schema reports:
+an unknown reference, for example, is told once, where it stands, and everything that depends on it is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from xmml.checks import (
+    attributes,
+    couplings,
+    datatypes,
+    formula_syntax,
+    identity,
+    instances,
+    ports,
+    quantities,
+    references,
+    scales,
+)
+from xmml.checks.index import Index
+from xmml.document import Document
+from xmml.problems import Problem
+
+#: The checks that need nothing but the document.
+DOCUMENT_CHECKS: tuple[Callable[[Index], Iterable[Problem]], ...] = (
+    attributes.unknown_attributes,
+    attributes.run_settings,
+    identity.duplicate_definitions,
+    identity.duplicate_instances,
+    identity.duplicate_ports,
+    identity.duplicate_params,
+    identity.dotted_ids,
+    instances.one_kind_each,
+    instances.multiplicity_and_state,
+    references.definitions_of_instances,
+    references.datatypes_of_ports,
+    references.datatypes_of_filters,
+    references.applied_filters,
+    references.ends_of_couplings,
+    datatypes.extension,
+    ports.operator_fits_direction,
+    ports.no_operator_outside_submodels,
+    ports.ports_of_mappers,
+    ports.ports_of_terminals,
+    couplings.direction,
+    couplings.operators_of_coupled_ports,
+    couplings.one_sender_per_in_port,
+    couplings.copies_are_addressed,
+    quantities.units,
+    formula_syntax.formulas,
+    scales.duplicate_scales,
+    scales.given_twice,
+    scales.possible_values,
+)
+
+
+def document_problems(document: Document) -> list[Problem]:
+    """Return what all document checks find."""
+    index = Index(document)
+    return [problem for check in DOCUMENT_CHECKS for problem in check(index)]

@@ -1,0 +1,87 @@
+"""Attributes: W05 for unknown ones, which the schema lets pass, and E02 for impossible `run:` settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from xmml.checks.index import Index
+from xmml.problems import Problem, did_you_mean
+from xmml.run_options import problems_of
+from xmml.tree import RUN, XMML, XMML_PARAM, Element
+
+_DEFINITION = "id class version"
+_SCALE = "id delta total characteristic"
+
+#: The attributes of every element of models and parameter files; a test holds this against the schemas.
+KNOWN: Mapping[str, frozenset[str]] = {
+    name: frozenset(words.split())
+    for name, words in {
+        "model": "id name version xmml_version",
+        "definitions": "",
+        "datatype": "id class version size_estimate extends",
+        "filter": f"{_DEFINITION} datatype_in datatype_out type dimension factor",
+        "terminal": f"{_DEFINITION} init interactive type",
+        "mapper": f"{_DEFINITION} init interactive type",
+        "submodel": f"{_DEFINITION} init interactive name type stateful",
+        "timescale": _SCALE,
+        "spacescale": f"{_SCALE} dimensions",
+        "otherscale": f"{_SCALE} dimensions type",
+        "delta": "type min max",
+        "total": "type min max",
+        "param": "id value",
+        "in": "id operator datatype type",
+        "out": "id operator datatype type",
+        "topology": "",
+        "instance": "id submodel mapper terminal domain init interactive stateful multiplicity",
+        "coupling": "name from to size interactive",
+        "apply": "filter factor",
+        "implementation": "size runtime memory cores language path",
+        "interpreter": "name path version flags",
+        "platform": "arch os preferred",
+        "library": "name path",
+        "code": "language version part compiler compilerflags",
+        "parameters": "id version name xmml_version",
+        "parameterGroup": "id submodel mapper filter instance domain",
+        "include": "parameterGroup",
+    }.items()
+}
+#: Elements with any attributes and any content.
+_OPEN = ("description", "extra")
+
+
+def unknown_attributes(index: Index) -> Iterator[Problem]:
+    """An attribute that xMML does not know is passed over when the model runs, so it is worth a warning."""
+    yield from unknown_attributes_below(index.root)
+
+
+def unknown_attributes_below(root: Element) -> Iterator[Problem]:
+    """Yield a warning for each unknown attribute of an element and all below it, in a model or a parameter file."""
+    for element in _walk(root):
+        known = KNOWN.get(element.name)
+        if known is None:
+            continue
+        for attribute in element.attributes:
+            if attribute.namespace in (XMML, XMML_PARAM) or (not attribute.namespace and attribute.name not in known):
+                name, where = attribute.name, attribute.namespace
+                help = did_you_mean(name, known, "attributes") if not where else "attributes of xMML have no prefix"
+                yield element.problem(
+                    "W05", f'<{element.name}> has no attribute "{name}"; it has no effect', help, name, where
+                )
+
+
+def run_settings(index: Index) -> Iterator[Problem]:
+    """Every `run:` attribute is known, in its place, and has a possible value."""
+    for element in _walk(index.root):
+        yield from problems_of(element)
+        if element.namespace == RUN:
+            yield element.problem(
+                "E02", f"there is no element run:{element.name} here", "settings are attributes, such as run:args"
+            )
+
+
+def _walk(element: Element) -> Iterator[Element]:
+    """Yield an element and all below it, but nothing inside elements with any content."""
+    yield element
+    if element.name not in _OPEN and not (element.name == "code" and element.namespace == XMML):
+        for child in element.children:
+            yield from _walk(child)

@@ -1,0 +1,105 @@
+"""Couplings: E06 direction, E08 operators, E12 several senders, E19 copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xmml.checks.index import Index, InstanceEntry
+from xmml.problems import Problem
+from xmml.tree import Element
+
+End = tuple[InstanceEntry, Element]
+
+
+def direction(index: Index) -> Iterator[Problem]:
+    """A coupling runs from an out port to an in port."""
+    for coupling, sender, receiver in index.coupled():
+        from_in = sender is not None and sender[1].name == "in"
+        to_out = receiver is not None and receiver[1].name == "out"
+        from_, to = coupling.get("from"), coupling.get("to")
+        if sender is not None and receiver is not None and from_in and to_out:
+            yield coupling.problem(
+                "E06",
+                "this coupling runs from an in port to an out port",
+                f'swap the two ends: from="{to}" to="{from_}"',
+                "from",
+                note=_what_it_does(from_, sender),
+                whole=True,
+            )
+            continue
+        if sender is not None and from_in:
+            help = _fitting(sender, "out")
+            note = _what_it_does(from_, sender)
+            yield coupling.problem("E06", "this coupling begins at an in port", help, "from", note=note, whole=True)
+        if receiver is not None and to_out:
+            help = _fitting(receiver, "in")
+            note = _what_it_does(to, receiver)
+            yield coupling.problem("E06", "this coupling ends at an out port", help, "to", note=note, whole=True)
+
+
+def operators_of_coupled_ports(index: Index) -> Iterator[Problem]:
+    """A coupled port of a submodel says in which operator it sends or receives."""
+    told: set[int] = set()
+    for coupling, sender, receiver in index.coupled():
+        for end in (sender, receiver):
+            if end is None or end[0].kind != "submodel" or end[1].get("operator") is not None or id(end[1]) in told:
+                continue
+            told.add(id(end[1]))
+            port = end[1]
+            operators = "finit, S or B" if port.name == "in" else "Oi or Of"
+            line = coupling.position.line
+            message = f'the port "{port.get("id")}" is coupled (line {line}) but belongs to no operator'
+            yield port.problem("E08", message, f'add operator="...": {operators}', "id")
+
+
+def one_sender_per_in_port(index: Index) -> Iterator[Problem]:
+    """Messages of several couplings into one port would have no order."""
+    first: dict[tuple[str, str], Element] = {}
+    for coupling, _, receiver in index.coupled():
+        if receiver is None or receiver[1].name != "in":
+            continue
+        entry, port = receiver
+        key = (entry.id or "", port.get("id") or "")
+        if key not in first:
+            first[key] = coupling
+            continue
+        free = [
+            each.get("id")
+            for each in _ports(entry, "in")
+            if all(other.get("to") != f"{entry.id}.{each.get('id')}" for other in index.couplings)
+        ]
+        help = f"put a fan-in mapper before it, or use a free in port of {entry.id}: {', '.join(map(str, free)) or 'there is none'}"
+        note = f"{first[key].get('from')} already sends to it (line {first[key].position.line})"
+        yield coupling.problem("E12", f"a second coupling leads into {coupling.get('to')}", help, "to", note=note)
+
+
+def copies_are_addressed(index: Index) -> Iterator[Problem]:
+    """A multiplied instance is coupled to mappers only: they can address its copies."""
+    for coupling, sender, receiver in index.coupled():
+        if sender is None or receiver is None:
+            continue
+        for mine, other, attribute in ((sender, receiver, "from"), (receiver, sender, "to")):
+            copies = (mine[0].element.get("multiplicity") or "1").strip()
+            if mine[0].kind == "submodel" and copies not in ("", "1") and other[0].kind != "mapper":
+                what = f"{copies} copies" if copies != "dynamic" else "a dynamic number of copies"
+                help = "put a mapper between them: it addresses the copies one by one"
+                message = f'"{mine[0].id}" has {what}, but is coupled to "{other[0].id}", which is a {other[0].kind}'
+                yield coupling.problem("E19", message, help, attribute)
+                break
+
+
+def _what_it_does(text: str | None, end: End) -> str:
+    entry, port = end
+    operator = port.get("operator")
+    does = "receives" if port.name == "in" else "sends"
+    return f"{text} {does}" + (f" (operator {operator})" if operator else f" ({entry.kind} {port.name} port)")
+
+
+def _fitting(end: End, name: str) -> str:
+    entry, _ = end
+    ports = [str(port.get("id")) for port in _ports(entry, name)]
+    return f"the {name} ports of {entry.id} are: {', '.join(ports)}" if ports else f"{entry.id} has no {name} port"
+
+
+def _ports(entry: InstanceEntry, name: str) -> list[Element]:
+    return [port for group in entry.definition.named("ports") for port in group.named(name)] if entry.definition else []

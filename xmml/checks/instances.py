@@ -1,0 +1,35 @@
+"""Instances: E03 for their kind, E18 for what mappers and terminals cannot have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xmml.checks.index import Index
+from xmml.definitions import KINDS
+from xmml.problems import Problem
+
+
+def one_kind_each(index: Index) -> Iterator[Problem]:
+    """An instance names exactly one submodel, mapper or terminal."""
+    for element in index.instance_elements:
+        named = [kind for kind in KINDS if element.get(kind) is not None]
+        name = f' "{element.get("id")}"' if element.get("id") else ""
+        if not named:
+            help = 'add submodel="...", mapper="..." or terminal="..."'
+            yield element.problem("E03", f"the instance{name} does not say what it is an instance of", help)
+        elif len(named) > 1:
+            both = " and a ".join(named)
+            yield element.problem("E03", f"the instance{name} names a {both}", "keep one of them", named[1])
+
+
+def multiplicity_and_state(index: Index) -> Iterator[Problem]:
+    """Only submodels have copies and keep state between runs."""
+    for entry in index.entries:
+        if entry.kind not in ("mapper", "terminal"):
+            continue
+        if (entry.element.get("multiplicity") or "1").strip() != "1":
+            help = "only instances of submodels have copies; remove multiplicity"
+            yield entry.element.problem("E18", f"a {entry.kind} cannot have a multiplicity", help, "multiplicity")
+        if entry.element.get("stateful", "") not in (None, "no"):
+            help = "only submodels keep state between runs; remove stateful"
+            yield entry.element.problem("E18", f"a {entry.kind} cannot be stateful", help, "stateful")

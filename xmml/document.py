@@ -1,0 +1,91 @@
+"""Reading a model document: text, includes, schema; the result is the document as written, with positions."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from xmml.include import Expansion, FileUnreadable
+from xmml.problems import ModelError, Problem, errors_in, in_order
+from xmml.tree import XMML, XMML_PARAM, Element, unreadable
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """A model document as written, includes in place.
+
+    Attributes:
+        path: the file as it was named.
+        root: its `model` element; every element and attribute knows its file, line and column.
+        files: every file that was read, the document first.
+    """
+
+    path: str
+    root: Element
+    files: tuple[str, ...]
+
+
+def read(path: str | os.PathLike[str]) -> Document:
+    """Read a model document, put its includes in place and validate it against the schema.
+
+    Raises:
+        ModelError: it cannot be read, or is not valid; with every problem found.
+    """
+    document, problems = load(path)
+    if document is None or errors_in(problems):
+        raise ModelError(problems)
+    return document
+
+
+def load(path: str | os.PathLike[str]) -> tuple[Document | None, list[Problem]]:
+    """Read a document as `read` does, but return problems instead of raising.
+
+    The document is `None` only if nothing can be said about it beyond the problems.
+    """
+    return _load(os.fspath(path), "model")
+
+
+def load_parameters(path: str | os.PathLike[str]) -> tuple[Document | None, list[Problem]]:
+    """Read a parameter file; otherwise like `load`."""
+    return _load(os.fspath(path), "parameters")
+
+
+def _load(path: str, expected: str) -> tuple[Document | None, list[Problem]]:
+    from xmml.validation import validate
+
+    expansion = Expansion()
+    try:
+        root = expansion.read(path)
+    except FileUnreadable as error:
+        return None, [unreadable(path, f"cannot read the document: {error}")]
+    except ModelError as error:
+        return None, list(error.problems)
+    if expansion.problems:
+        return None, in_order(expansion.problems)
+    wrong = _wrong_root(root, expected)
+    if wrong is not None:
+        return None, [wrong]
+    return Document(path, root, tuple(expansion.files)), validate(root)
+
+
+_OLD_CHILDREN = {"submodels", "couplings", "environments"}
+
+
+def _wrong_root(root: Element, expected: str) -> Problem | None:
+    """Return the problem of a document that is something else than what was asked for."""
+    namespace = XMML if expected == "model" else XMML_PARAM
+    if root.name == expected and root.namespace == namespace:
+        return None
+    what = "model" if expected == "model" else "parameter file"
+    help = f'the root of an xMML 0.4 {what} is <{expected} xmlns="{namespace}">'
+    if expected == "model" and (root.name == "parameters" and root.namespace == XMML_PARAM):
+        return root.problem("E01", "this is a parameter file, not a model", "give it with --param, beside the model")
+    if root.name == expected and not root.namespace:
+        if any(child.name in _OLD_CHILDREN for child in root.children) or root.get("xmml_version", "") == "0.1":
+            return root.problem(
+                "E01", "this document is of an old version of xMML, before 0.4, which is not supported", help
+            )
+        return root.problem("E01", f"the element <{expected}> is in no namespace", help)
+    if root.name == expected:
+        return root.problem("E01", f'the element <{expected}> is in the namespace "{root.namespace}"', help)
+    return root.problem("E01", f"this is not an xMML {what}: its root is <{root.name}>", help)

@@ -1,0 +1,203 @@
+"""XInclude for model documents: parts of other local files, put in place before anything else looks at the document.
+
+Supported: `href` with a fragment `#xpointer(/path)`, the attribute `xpointer`, neither (the root element), `parse="text"`,
+and `xi:fallback`. A path is made of absolute child steps, each a name or `*`. Files are local and named relative to the
+including file; nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from urllib.parse import unquote
+
+from xmml.positions import Source
+from xmml.problems import ModelError, Problem
+from xmml.tree import MAX_DOCUMENT_BYTES, XINCLUDE, Element, decode, parse, unreadable
+
+#: How many inclusions a document may make in all, so that includes of includes cannot multiply without end.
+MAX_INCLUDES = 1000
+
+_POINTER = re.compile(r"^\s*(?:xmlns\([^()]*\)\s*)*xpointer\(\s*((?:/\s*(?:[\w.-]+:)?(?:[\w.-]+|\*)\s*)+)\)\s*$")
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+class FileUnreadable(Exception):
+    """A local file that cannot be read; the text says why."""
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the contents of a regular file of bearable size.
+
+    Raises:
+        FileUnreadable: there is no such file, or it is not one that may be read.
+    """
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
+            status = os.fstat(stream.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise FileUnreadable("it is not a regular file")
+            if status.st_size > MAX_DOCUMENT_BYTES:
+                raise FileUnreadable(f"it is larger than {MAX_DOCUMENT_BYTES // 2**20} MiB")
+            return stream.read(MAX_DOCUMENT_BYTES + 1)
+    except IsADirectoryError:
+        raise FileUnreadable("it is a folder") from None
+    except OSError as error:
+        raise FileUnreadable((error.strerror or str(error)).lower()) from None
+    except ValueError as error:  # a path with a NUL
+        raise FileUnreadable(str(error)) from None
+
+
+class Expansion:
+    """One document's includes being put in place; `files` lists every file that was read, `problems` what went wrong."""
+
+    def __init__(self) -> None:
+        self.files: list[str] = []
+        self.problems: list[Problem] = []
+        self._open: list[Path] = []
+        self._includes = 0
+        self._bytes = 0
+
+    def read(self, path: str) -> Element:
+        """Read a document and everything it includes.
+
+        Raises:
+            ModelError: this file itself cannot be read. Failing includes are collected in `problems` instead.
+        """
+        root = parse(self._text(path), path)
+        self._open.append(Path(path).resolve())
+        try:
+            self._expand_content(root)
+        finally:
+            self._open.pop()
+        return root
+
+    def _text(self, path: str) -> str:
+        data = read_bytes(Path(path))
+        self._bytes += len(data)
+        if path not in self.files:
+            self.files.append(path)
+        if self._bytes > 2 * MAX_DOCUMENT_BYTES:
+            raise ModelError([unreadable(path, "the included files are too large in all")])
+        return decode(data, path)
+
+    def _expand_content(self, element: Element) -> None:
+        if not any(isinstance(part, Element) for part in element.content):
+            return
+        expanded: list[Element | str] = []
+        for part in element.content:
+            if isinstance(part, str):
+                expanded.append(part)
+            elif part.namespace == XINCLUDE and part.name == "include":
+                expanded.extend(self._included(part))
+            elif part.namespace == XINCLUDE:
+                self.problems.append(
+                    part.problem("E01", f"xi:{part.name} may stand only inside xi:include", "remove it or move it")
+                )
+            else:
+                self._expand_content(part)
+                expanded.append(part)
+        element.content = expanded
+
+    def _included(self, include: Element) -> list[Element | str]:
+        """Return what takes the place of one xi:include."""
+        self._includes += 1
+        if self._includes > MAX_INCLUDES:
+            if self._includes == MAX_INCLUDES + 1:
+                self.problems.append(include.problem("E01", f"the document makes more than {MAX_INCLUDES} inclusions"))
+            return []
+        asked = self._asked(include)
+        if asked is None:
+            return []
+        path, steps, as_text = asked
+        if Path(path).resolve() in self._open:
+            chain = " includes ".join(f'"{opened.name}"' for opened in (*self._open, Path(path)))
+            self.problems.append(
+                include.problem("E01", f"this include goes round in a circle: {chain}", attribute="href")
+            )
+            return []
+        try:
+            if as_text:
+                return [self._text(path)]
+            root = self.read(path)
+        except FileUnreadable as error:
+            return self._fallback(include, path, str(error))
+        except ModelError as error:
+            self.problems.extend(error.problems)
+            return []
+        found = _select(root, steps) if steps else [root]
+        if not found:
+            self.problems.append(
+                include.problem(
+                    "E01",
+                    f'the path {"".join("/" + step for step in steps)} selects nothing in "{path}"',
+                    f"the root element there is <{root.name}>",
+                    attribute="xpointer" if include.get("xpointer") else "href",
+                )
+            )
+        return list(found)
+
+    def _asked(self, include: Element) -> tuple[str, list[str], bool] | None:
+        """Return file, path steps and whether it is text; `None` (with a problem) if the include asks for what is not supported."""
+
+        def refuse(message: str, help: str, attribute: str | None = None) -> None:
+            self.problems.append(include.problem("E01", message, help, attribute=attribute))
+
+        as_text = include.get("parse", "") == "text"
+        href, _, fragment = (include.get("href") or "").partition("#")
+        pointer, where = include.get("xpointer"), "xpointer"
+        if pointer is None and fragment:
+            pointer, where = unquote(fragment), "href"
+        if include.get("parse") not in (None, "xml", "text"):
+            refuse('parse must be "xml" or "text"', "", "parse")
+        elif not href:
+            refuse("this include names no file", 'write href="FILE", relative to this document')
+        elif _SCHEME.match(href) or href.startswith(("/", "\\")):
+            refuse(
+                f'"{href}" is not a file relative to this document; nothing is fetched or read from elsewhere',
+                "copy the file beside the document and include that",
+                "href",
+            )
+        elif pointer is None:
+            return _beside(include.source, href), [], as_text
+        else:
+            steps = _steps(pointer)
+            if steps and not as_text:
+                return _beside(include.source, href), steps, False
+            refuse(f'the pointer "{pointer}" is not supported', "use xpointer(/name/*): child steps, names or *", where)
+        return None
+
+    def _fallback(self, include: Element, path: str, why: str) -> list[Element | str]:
+        for child in include.children:
+            if child.namespace == XINCLUDE and child.name == "fallback":
+                self._expand_content(child)
+                return child.content
+        self.problems.append(
+            include.problem(
+                "E01",
+                f'cannot include "{path}": {why}',
+                "correct href, or add <xi:fallback> with what to use instead",
+                attribute="href",
+            )
+        )
+        return []
+
+
+def _beside(source: Source, href: str) -> str:
+    return str(Path(source.file).parent / unquote(href))
+
+
+def _steps(pointer: str) -> list[str]:
+    """Return the steps of `xpointer(/a/*)`, without prefixes; empty if it is another kind of pointer."""
+    match = _POINTER.match(pointer)
+    return [step.strip().rpartition(":")[2] for step in match.group(1).split("/")[1:]] if match else []
+
+
+def _select(root: Element, steps: list[str]) -> list[Element]:
+    """Return the elements that absolute child steps lead to; names are compared without namespaces."""
+    found = [root] if steps[0] in ("*", root.name) else []
+    for step in steps[1:]:
+        found = [child for element in found for child in element.children if step in ("*", child.name)]
+    return found

@@ -1,0 +1,295 @@
+"""The effective model: what a document says once defaults, inheritance, parameters and formulas are worked out.
+
+Every value is immutable; the mappings are read-only views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from xmml.positions import Position
+from xmml.run_options import RunOptions
+from xmml.scales import Scale
+
+if TYPE_CHECKING:
+    from xmml.document import Document
+
+Kind = Literal["submodel", "mapper", "terminal"]
+Direction = Literal["in", "out"]
+Operator = Literal["finit", "Oi", "S", "B", "Of"]
+Optional3 = Literal["yes", "no", "optional"]
+
+#: The operators in the order of the submodel execution loop, with the direction of their ports.
+OPERATORS: Mapping[str, Direction] = MappingProxyType({"finit": "in", "Oi": "out", "S": "in", "B": "in", "Of": "out"})
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+def read_only(mapping: Mapping[_Key, _Value]) -> Mapping[_Key, _Value]:
+    """Return a read-only view of a copy of the mapping."""
+    return MappingProxyType(dict(mapping))
+
+
+def _nothing() -> Mapping[str, str]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Datatype:
+    """A type of message. `size_estimate` is a formula (in bits) in the scales and parameters of who sends it."""
+
+    id: str
+    class_: str | None = None
+    version: str | None = None
+    size_estimate: str | None = None
+    extends: str | None = None
+    position: Position | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Port:
+    """A place where messages leave or reach a submodel, mapper or terminal."""
+
+    id: str
+    direction: Direction
+    operator: Operator | None = None
+    datatype: str | None = None
+    type: Literal["state", "normal"] = "normal"
+    position: Position | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """The program that a script is started with."""
+
+    name: str | None = None
+    path: str | None = None
+    version: str | None = None
+    flags: str | None = None
+
+
+@dataclass(frozen=True)
+class Platform:
+    """An operating system that the implementation runs on."""
+
+    os: str
+    arch: str | None = None
+    preferred: bool = False
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library that the implementation needs."""
+
+    name: str
+    path: str | None = None
+
+
+@dataclass(frozen=True)
+class Code:
+    """Source code written in the model. `part` says where it belongs: `header` or an operator; `position` is that of its first character."""
+
+    language: str
+    text: str
+    part: str | None = None
+    version: str | None = None
+    compiler: str | None = None
+    compilerflags: str | None = None
+    position: Position | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """The program behind a definition."""
+
+    path: str | None = None
+    language: str | None = None
+    cores: int | None = None
+    memory_bytes: float | None = None
+    runtime_s: float | None = None
+    size_bytes: float | None = None
+    interpreters: tuple[Interpreter, ...] = ()
+    platforms: tuple[Platform, ...] = ()
+    libraries: tuple[Library, ...] = ()
+    codes: tuple[Code, ...] = ()
+    run: RunOptions = RunOptions()
+    position: Position | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A submodel, mapper or terminal that instances are made of."""
+
+    id: str
+    kind: Kind
+    class_: str | None = None
+    type: str | None = None
+    name: str | None = None
+    version: str | None = None
+    description: str = ""
+    init: bool = False
+    stateful: Optional3 = "no"
+    interactive: Optional3 = "no"
+    timescale: Scale | None = None
+    spacescales: tuple[Scale, ...] = ()
+    otherscales: tuple[Scale, ...] = ()
+    ports: Mapping[str, Port] = field(default_factory=lambda: MappingProxyType({}))
+    params: Mapping[str, str] = field(default_factory=_nothing)
+    implementation: Implementation | None = None
+    position: Position | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A change of the messages of a coupling, one after the other."""
+
+    id: str
+    type: Literal["interpolation", "reduction", "converter"]
+    class_: str | None = None
+    version: str | None = None
+    datatype_in: str | None = None
+    datatype_out: str | None = None
+    dimension: str | None = None
+    factor: str | None = None
+    params: Mapping[str, str] = field(default_factory=_nothing)
+    implementation: Implementation | None = None
+    description: str = ""
+    position: Position | None = field(default=None, compare=False)
+
+    @property
+    def builtin(self) -> str | None:
+        """The name in the list of built-in filters, or `None` if the class names a program's own (`module:function`, `a.b.C`)."""
+        name = self.class_ if self.class_ is not None else self.id
+        own = ":" in name or "." in name or (self.implementation is not None and self.implementation.path is not None)
+        return None if own else name
+
+
+@dataclass(frozen=True)
+class AppliedFilter:
+    """A filter as one coupling applies it. `factor` is a value; `params` are the filter's with the coupling's over them."""
+
+    definition: Filter
+    factor: float | None = None
+    params: Mapping[str, str] = field(default_factory=_nothing)
+    position: Position | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A port of an instance."""
+
+    instance: str
+    port: str
+
+    def __str__(self) -> str:
+        return f"{self.instance}.{self.port}"
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """A way from an out port to an in port.
+
+    Attributes:
+        size_bytes: size of one message, if the coupling gives it or the datatype's estimate can be worked out.
+        capacity: messages that may wait, if the model fixes it (`run:capacity`).
+        methods: how messages may travel, in this order (`run:methods`); empty: any.
+        compress: whether messages are compressed on the way (`run:compress`).
+        traffic_class: `bulk` or `control` (`run:class`).
+    """
+
+    name: str | None
+    sender: Endpoint
+    receiver: Endpoint
+    size_bytes: float | None = None
+    interactive: Optional3 = "no"
+    filters: tuple[AppliedFilter, ...] = ()
+    capacity: int | None = None
+    methods: tuple[str, ...] = ()
+    compress: bool = False
+    traffic_class: Literal["bulk", "control"] | None = None
+    position: Position | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.sender} -> {self.receiver}"
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One part of the running model (or several equal ones, if it has a multiplicity).
+
+    Attributes:
+        params: the parameters of every copy, as text.
+        copy_params: what single copies have instead, by index.
+        init: starts at initialisation if the start is ambiguous.
+        domain: dotted path of the domain it computes, or `None`.
+        steps: iterations per run, at least 1; with `until` the upper bound, 0 for none.
+        until: the program decides when to stop.
+        check_order: whether its calls must follow the order of the operators.
+    """
+
+    id: str
+    kind: Kind
+    definition: Definition
+    timescale: Scale | None = None
+    spacescales: tuple[Scale, ...] = ()
+    otherscales: tuple[Scale, ...] = ()
+    params: Mapping[str, str] = field(default_factory=_nothing)
+    copy_params: Mapping[int, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+    init: bool = False
+    stateful: Optional3 = "no"
+    interactive: Optional3 = "no"
+    domain: str | None = None
+    multiplicity: int | Literal["dynamic"] = 1
+    steps: int = 1
+    delta_s: float | None = None
+    total_s: float | None = None
+    until: bool = False
+    check_order: bool = True
+    position: Position | None = field(default=None, compare=False)
+
+    @property
+    def ports(self) -> Mapping[str, Port]:
+        """The ports of its definition."""
+        return self.definition.ports
+
+    @property
+    def is_multiplied(self) -> bool:
+        """Whether it has, or may have, several copies."""
+        return self.multiplicity != 1
+
+    @property
+    def scales(self) -> tuple[Scale, ...]:
+        """All its scales: time, space, others."""
+        time = (self.timescale,) if self.timescale else ()
+        return time + self.spacescales + self.otherscales
+
+
+@dataclass(frozen=True)
+class Model:
+    """A whole model, ready to be analysed and planned.
+
+    Attributes:
+        path: the document it was read from; programs and files are named relative to its folder.
+        document: the document as written, for writing the model back.
+    """
+
+    id: str
+    path: str
+    name: str | None = None
+    version: str | None = None
+    xmml_version: str | None = None
+    description: str = ""
+    datatypes: Mapping[str, Datatype] = field(default_factory=lambda: MappingProxyType({}))
+    filters: Mapping[str, Filter] = field(default_factory=lambda: MappingProxyType({}))
+    definitions: Mapping[str, Definition] = field(default_factory=lambda: MappingProxyType({}))
+    instances: Mapping[str, Instance] = field(default_factory=lambda: MappingProxyType({}))
+    couplings: tuple[Coupling, ...] = ()
+    document: Document | None = field(default=None, compare=False, repr=False)
+
+    def port(self, end: Endpoint) -> Port:
+        """Return the port that one end of a coupling names."""
+        return self.instances[end.instance].ports[end.port]

@@ -1,0 +1,70 @@
+"""Where something stands in the text of a document: file, line and column, also across included files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, order=True)
+class Position:
+    """A place in a file; line and column count from 1, the column in characters."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A stretch of one line that a message points at with carets, and what is written beside them."""
+
+    position: Position
+    length: int = 1
+    note: str = ""
+
+
+class Source:
+    """The text of one file, kept so that messages can quote it."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file = file
+        self.text = text
+
+    def __repr__(self) -> str:
+        return f"Source({self.file!r}, {len(self.text)} characters)"
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(match.end() for match in _LINE_END.finditer(self.text))]
+
+    def line(self, number: int) -> str:
+        """Return line `number` (from 1) without its line end; empty if there is no such line."""
+        starts = self._line_starts
+        if not 1 <= number <= len(starts):
+            return ""
+        end = starts[number] if number < len(starts) else len(self.text)
+        return self.text[starts[number - 1] : end].rstrip("\r\n")
+
+    def offset(self, line: int, column: int) -> int:
+        """Return the index in the text of a line and column, both from 1."""
+        starts = self._line_starts
+        return starts[min(max(line, 1), len(starts)) - 1] + column - 1
+
+    def position(self, offset: int) -> Position:
+        """Return the position of an index in the text."""
+        starts = self._line_starts
+        low, high = 0, len(starts)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if starts[middle] <= offset:
+                low = middle
+            else:
+                high = middle
+        return Position(self.file, low + 1, offset - starts[low] + 1)

@@ -1,0 +1,204 @@
+"""The run extension `urn:xmml:run:1`: what xMML 0.4 lacks for starting programs and moving messages.
+
+Each `run:` attribute has one row in `SETTINGS`: the elements it may stand on, and how its value is read.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from xmml.problems import Problem, did_you_mean
+from xmml.tree import RUN, Element
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How the program of an implementation is prepared and started.
+
+    Attributes:
+        args: arguments of the program.
+        env: variables added to its environment.
+        mpi: number of MPI ranks, if it is an MPI program.
+        build: shell command that builds it, run once per site before the start.
+        stage_in: files and globs it needs beside it.
+        stage_out: files and globs to bring back.
+        threads: threads per process (or per rank).
+        gpus: GPUs per process (or per rank).
+        host: the host it must run on.
+    """
+
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    mpi: int | None = None
+    build: str | None = None
+    stage_in: tuple[str, ...] = ()
+    stage_out: tuple[str, ...] = ()
+    threads: int | None = None
+    gpus: int | None = None
+    host: str | None = None
+
+
+#: How messages can travel, fastest first.
+METHODS = ("inproc", "shm", "unix", "tcp", "relay")
+TRAFFIC_CLASSES = ("bulk", "control")
+
+_LARGEST_COUNT = 2**31 - 1
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class SettingError(ValueError):
+    """A value that a setting cannot have; the text says what it expects."""
+
+
+def _count(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not re.fullmatch(r"\s*[0-9]{1,10}\s*", text) or not least <= int(text) <= _LARGEST_COUNT:
+            raise SettingError(f"expected a whole number of at least {least}")
+        return int(text)
+
+    return read
+
+
+def _words(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise SettingError(f"it cannot be split like a shell command: {str(error).lower()}") from None
+
+
+def _environment(text: str) -> Mapping[str, str]:
+    variables = {}
+    for word in _words(text):
+        name, equals, value = word.partition("=")
+        if not equals or not _VARIABLE.fullmatch(name):
+            raise SettingError(f'"{word}" is not NAME=VALUE')
+        if name.startswith("XMML_"):
+            raise SettingError(f"{name}: variables that begin with XMML_ are set by the run itself")
+        variables[name] = value
+    return MappingProxyType(variables)
+
+
+def _one_of(*known: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in known:
+            raise SettingError(did_you_mean(text, known, "values"))
+        return text
+
+    return read
+
+
+def _methods(text: str) -> tuple[str, ...]:
+    methods = tuple(word for word in re.split(r"[\s,]+", text.strip()) if word)
+    for method in methods:
+        if method not in METHODS:
+            raise SettingError(f'"{method}" is not a method; {did_you_mean(method, METHODS, "methods")}')
+        if methods.count(method) > 1:
+            raise SettingError(f'"{method}" is named twice')
+    if not methods:
+        raise SettingError(f"expected methods separated by commas, of {', '.join(METHODS)}")
+    return methods
+
+
+def _filled(text: str) -> str:
+    if not text.strip():
+        raise SettingError("it is empty")
+    return text.strip()
+
+
+@dataclass(frozen=True)
+class _Setting:
+    elements: tuple[str, ...]
+    read: Callable[[str], Any]
+
+
+_IMPLEMENTATION = ("implementation",)
+_COUPLING = ("coupling",)
+_INSTANCE = ("instance", "submodel")
+
+#: Every setting of the run extension.
+SETTINGS: Mapping[str, _Setting] = MappingProxyType(
+    {
+        "args": _Setting(_IMPLEMENTATION, _words),
+        "env": _Setting(_IMPLEMENTATION, _environment),
+        "mpi": _Setting(_IMPLEMENTATION, _count(1)),
+        "build": _Setting(_IMPLEMENTATION, _filled),
+        "stage-in": _Setting(_IMPLEMENTATION, _words),
+        "stage-out": _Setting(_IMPLEMENTATION, _words),
+        "threads": _Setting(_IMPLEMENTATION, _count(1)),
+        "gpus": _Setting(_IMPLEMENTATION, _count(0)),
+        "host": _Setting(_IMPLEMENTATION, _filled),
+        "capacity": _Setting(_COUPLING, _count(1)),
+        "methods": _Setting(_COUPLING, _methods),
+        "compress": _Setting(_COUPLING, _one_of("yes", "no")),
+        "class": _Setting(_COUPLING, _one_of(*TRAFFIC_CLASSES)),
+        "steps": _Setting(_INSTANCE, _one_of("until")),
+        "order": _Setting(_INSTANCE, _one_of("free", "checked")),
+    }
+)
+
+
+def settings_of(element: Element) -> dict[str, Any]:
+    """Return the readable settings of an element by name; the others are left to `problems_of`."""
+    settings = {}
+    for attribute in element.attributes:
+        if attribute.namespace != RUN or not _belongs(attribute.name, element):
+            continue
+        try:
+            settings[attribute.name] = SETTINGS[attribute.name].read(attribute.value)
+        except SettingError:
+            continue
+    return settings
+
+
+def problems_of(element: Element) -> list[Problem]:
+    """Return what is wrong with the `run:` attributes of an element."""
+    problems = []
+    for attribute in element.attributes:
+        if attribute.namespace != RUN:
+            continue
+        name = attribute.name
+        if not _belongs(name, element):
+            problems.append(_misplaced(name, element))
+            continue
+        try:
+            SETTINGS[name].read(attribute.value)
+        except SettingError as error:
+            message = f'run:{name}="{attribute.value}" is not possible'
+            problems.append(element.problem("E02", message, str(error), name, RUN))
+    return problems
+
+
+def _belongs(name: str, element: Element) -> bool:
+    return name in SETTINGS and element.name in SETTINGS[name].elements
+
+
+def _misplaced(name: str, element: Element) -> Problem:
+    if name in SETTINGS:
+        places = " or ".join(f"<{place}>" for place in SETTINGS[name].elements)
+        return element.problem(
+            "E02", f"run:{name} has no meaning on <{element.name}>", f"it belongs on {places}", name, RUN
+        )
+    here = [setting for setting, row in SETTINGS.items() if element.name in row.elements]
+    help = did_you_mean(name, here or SETTINGS, f"settings of <{element.name}>" if here else "settings")
+    return element.problem("E02", f"there is no setting run:{name}", help, name, RUN)
+
+
+def run_options(implementation: Element) -> RunOptions:
+    """Return the run options of an implementation element."""
+    settings = settings_of(implementation)
+    return RunOptions(
+        args=settings.get("args", ()),
+        env=settings.get("env", MappingProxyType({})),
+        mpi=settings.get("mpi"),
+        build=settings.get("build"),
+        stage_in=settings.get("stage-in", ()),
+        stage_out=settings.get("stage-out", ()),
+        threads=settings.get("threads"),
+        gpus=settings.get("gpus"),
+        host=settings.get("host"),
+    )

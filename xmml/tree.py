@@ -1,0 +1,310 @@
+"""The elements of an XML document with their positions, read with expat: no network, no external files, bounded entities.
+
+The tree is built here and not by lxml because every message of a check names line and column of an element or attribute,
+which libxml2 does not keep. Schema validation hands a copy of the tree to lxml (see `xmml.validation`).
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from xml.parsers import expat
+
+from xmml.positions import Mark, Position, Source
+from xmml.problems import ModelError, Problem, Severity
+
+#: Largest document that is read, in bytes: far above any model written by hand or by a tool.
+MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+#: Deepest nesting of elements; xMML itself needs seven.
+MAX_DEPTH = 64
+#: How many characters entities may add to a document.
+MAX_EXPANSION = 100_000
+
+XMML = "http://www.mapper-project.eu/xmml"
+XMML_PARAM = "http://www.mapper-project.eu/xmml/param"
+RUN = "urn:xmml:run:1"
+MAD = "http://www.mapper-project.eu/mad"
+XINCLUDE = "http://www.w3.org/2001/XInclude"
+XML = "http://www.w3.org/XML/1998/namespace"
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute: its namespace ("" for none), local name, prefix, value, and the offset of its name in the source."""
+
+    namespace: str
+    name: str
+    prefix: str
+    value: str
+    offset: int
+    length: int
+
+
+@dataclass(eq=False, slots=True)
+class Element:
+    """One element; nobody changes it once its document is read."""
+
+    source: Source
+    offset: int
+    namespace: str
+    name: str
+    prefix: str
+    attributes: tuple[Attribute, ...]
+    content: list[Element | str] = field(default_factory=list)
+    namespaces: dict[str, str] = field(default_factory=dict)
+
+    def get(self, name: str, namespace: str = "") -> str | None:
+        """Return the value of an attribute, or `None`."""
+        attribute = self.attribute(name, namespace)
+        return None if attribute is None else attribute.value
+
+    def attribute(self, name: str, namespace: str = "") -> Attribute | None:
+        """Return an attribute, or `None`."""
+        for attribute in self.attributes:
+            if attribute.name == name and attribute.namespace == namespace:
+                return attribute
+        return None
+
+    @property
+    def children(self) -> list[Element]:
+        """The child elements."""
+        return [child for child in self.content if isinstance(child, Element)]
+
+    def named(self, *names: str) -> list[Element]:
+        """Return the child elements of this element's own namespace that have one of the names."""
+        return [child for child in self.children if child.name in names and child.namespace == self.namespace]
+
+    def first(self, name: str) -> Element | None:
+        """Return the first child element of that name, or `None`."""
+        found = self.named(name)
+        return found[0] if found else None
+
+    def text(self) -> str:
+        """Return the character data directly in this element."""
+        return "".join(part for part in self.content if isinstance(part, str))
+
+    def walk(self) -> Iterator[Element]:
+        """Yield this element and all below it, in document order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @property
+    def position(self) -> Position:
+        """Where the start tag begins."""
+        return self.source.position(self.offset)
+
+    def mark(self, attribute: str | None = None, note: str = "", namespace: str = "") -> Mark:
+        """Return the mark for an attribute's name, or for the element's name."""
+        found = self.attribute(attribute, namespace) if attribute else None
+        if found is not None and found.length:
+            return Mark(self.source.position(found.offset), found.length, note)
+        qualified = f"{self.prefix}:{self.name}" if self.prefix else self.name
+        return Mark(self.position, len(qualified) + 1, note)
+
+    def problem(
+        self,
+        code: str,
+        message: str,
+        help: str = "",
+        attribute: str | None = None,
+        namespace: str = "",
+        note: str = "",
+        whole: bool = False,
+    ) -> Problem:
+        """Return a problem about this element or one of its attributes.
+
+        The position is that of the attribute if one is named; with `whole` it is the element's, and only the carets
+        point at the attribute: the element as a whole is wrong.
+        """
+        mark = self.mark(attribute, note, namespace)
+        return Problem(
+            severity=Severity.WARNING if code.startswith("W") else Severity.ERROR,
+            code=code,
+            message=message,
+            position=self.position if whole else mark.position,
+            quote=self.source.line(mark.position.line),
+            mark=mark,
+            help=help,
+        )
+
+
+def unreadable(
+    file: str, message: str, help: str = "", source: Source | None = None, place: Position | None = None
+) -> Problem:
+    """Return the problem of a file that cannot be read as XML."""
+    position = place or Position(file, 1, 1)
+    quote = source.line(position.line) if source and place else ""
+    return Problem(Severity.ERROR, "E01", message, position, quote, Mark(position) if quote else None, help)
+
+
+_DECLARED_ENCODING = re.compile(rb"""^<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z][A-Za-z0-9._-]*)["']""")
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+#: Encodings a document may declare; Python knows many more, some of which are no encodings of text.
+_ENCODINGS = re.compile(
+    r"(?i)^(utf-?8|utf-?16(le|be)?|us-ascii|ascii|iso-?8859-?\d{1,2}|latin-?1|windows-125\d|cp125\d)$"
+)
+
+
+def decode(data: bytes, file: str) -> str:
+    """Return the text of an XML file by its byte order mark or declared encoding.
+
+    Raises:
+        ModelError: the file is too large, of an unknown encoding, or not text of the encoding it declares.
+    """
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise ModelError([unreadable(file, f"the document is larger than {MAX_DOCUMENT_BYTES // 2**20} MiB")])
+    encoding = "utf-8"
+    for mark, name in _BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            data, encoding = data[len(mark) :], name
+            break
+    else:
+        declared = _DECLARED_ENCODING.match(data)
+        if declared:
+            encoding = declared.group(1).decode("ascii")
+    if not _ENCODINGS.match(encoding):
+        raise ModelError([unreadable(file, f'the encoding "{encoding}" is not supported', "save the file as UTF-8")])
+    try:
+        return data.decode(encoding)
+    except (UnicodeDecodeError, LookupError) as error:
+        why = f"byte {error.start}" if isinstance(error, UnicodeDecodeError) else "it"
+        raise ModelError(
+            [unreadable(file, f"the file is not {encoding} text ({why} cannot be decoded)", "save the file as UTF-8")]
+        ) from None
+
+
+class _Refused(Exception):
+    """Stops expat: what the document asks for is not allowed."""
+
+    def __init__(self, message: str, help: str = "") -> None:
+        super().__init__(message)
+        self.help = help
+
+
+_START_TAG = re.compile(r"<([^\s/>]+)")
+_NEXT_ATTRIBUTE = re.compile(r"""\s+([^\s=/>]+)\s*=\s*(?:"[^"]*"|'[^']*')""")
+
+
+class _Builder:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.root: Element | None = None
+        self.open: list[Element] = []
+        self.text: list[str] = []
+        self.characters = 0
+        self.new_namespaces: dict[str, str] = {}
+        self.parser = parser = expat.ParserCreate(namespace_separator=" ")
+        parser.namespace_prefixes = True
+        parser.ordered_attributes = True
+        parser.buffer_text = True
+        parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+        parser.StartNamespaceDeclHandler = self.start_namespace
+        parser.StartElementHandler = self.start
+        parser.EndElementHandler = self.end
+        parser.CharacterDataHandler = self.character_data
+        parser.ExternalEntityRefHandler = self.external_entity
+        parser.SkippedEntityHandler = self.skipped_entity
+
+    def start_namespace(self, prefix: str | None, uri: str | None) -> None:
+        self.new_namespaces[prefix or ""] = uri or ""
+
+    def start(self, name: str, pairs: list[str]) -> None:
+        if len(self.open) >= MAX_DEPTH:
+            raise _Refused(f"elements are nested more than {MAX_DEPTH} deep")
+        self.flush()
+        line, column = self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1
+        offset = min(self.source.offset(line, column), len(self.source.text))
+        self.count(sum(len(value) for value in pairs[1::2]))
+        spans = self.attribute_spans(offset) if pairs else {}
+        attributes = []
+        for key, value in zip(pairs[::2], pairs[1::2], strict=True):
+            namespace, local, prefix = _split_name(key)
+            at, length = spans.get(f"{prefix}:{local}" if prefix else local, (offset, 0))
+            attributes.append(Attribute(namespace, local, prefix, value, at, length))
+        namespace, local, prefix = _split_name(name)
+        self.count(len(local) + 1)
+        element = Element(self.source, offset, namespace, local, prefix, tuple(attributes), [], self.new_namespaces)
+        self.new_namespaces = {}
+        if self.open:
+            self.open[-1].content.append(element)
+        else:
+            self.root = element
+        self.open.append(element)
+
+    def attribute_spans(self, offset: int) -> dict[str, tuple[int, int]]:
+        """Return where each attribute of the start tag at `offset` has its name."""
+        spans: dict[str, tuple[int, int]] = {}
+        tag = _START_TAG.match(self.source.text, offset)
+        at = tag.end() if tag else None
+        while at is not None:
+            found = _NEXT_ATTRIBUTE.match(self.source.text, at)
+            if found:
+                spans[found.group(1)] = (found.start(1), len(found.group(1)))
+            at = found.end() if found else None
+        return spans
+
+    def end(self, name: str) -> None:
+        self.flush()
+        self.open.pop()
+
+    def character_data(self, text: str) -> None:
+        self.count(len(text))
+        self.text.append(text)
+
+    def flush(self) -> None:
+        if self.text and self.open:
+            self.open[-1].content.append("".join(self.text))
+        self.text.clear()
+
+    def count(self, characters: int) -> None:
+        self.characters += characters
+        if self.characters > len(self.source.text) + MAX_EXPANSION:
+            raise _Refused("entities blow this document up beyond its own size", "write the text out, without entities")
+
+    def external_entity(self, *_: object) -> int:
+        raise _Refused(
+            "the document refers to an external entity, which is never loaded", "use xi:include for local files"
+        )
+
+    def skipped_entity(self, name: str, is_parameter_entity: bool) -> None:
+        if not is_parameter_entity:
+            raise _Refused(f"the entity &{name}; is not declared in this document")
+
+
+def _split_name(key: str) -> tuple[str, str, str]:
+    parts = key.split(" ")
+    if len(parts) == 1:
+        return "", parts[0], ""
+    return parts[0], parts[1], parts[2] if len(parts) > 2 else ""
+
+
+def parse(text: str, file: str) -> Element:
+    """Return the root element of an XML text.
+
+    Raises:
+        ModelError: not well-formed, or beyond a bound (size, depth, entities).
+    """
+    source = Source(file, text)
+    builder = _Builder(source)
+    parser = builder.parser
+    try:
+        parser.Parse(text, True)  # as str: expat then ignores the declared encoding, which `decode` has dealt with
+    except expat.ExpatError as error:
+        place = Position(file, error.lineno, error.offset + 1)
+        what = expat.errors.messages[error.code] if error.code in expat.errors.messages else str(error)
+        raise ModelError([unreadable(file, f"not well-formed XML: {what}", "", source, place)]) from None
+    except _Refused as refusal:
+        place = Position(file, parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)
+        raise ModelError([unreadable(file, str(refusal), refusal.help, source, place)]) from None
+    except UnicodeEncodeError:
+        raise ModelError([unreadable(file, "the text holds characters that XML does not allow")]) from None
+    if builder.root is None:
+        raise ModelError([unreadable(file, "the document is empty")])
+    return builder.root
