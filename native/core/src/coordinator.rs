@@ -4,6 +4,8 @@
 use std::os::fd::RawFd;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Result;
 use crate::spec::InstanceSpec;
 
@@ -19,7 +21,7 @@ pub struct CoordinatorOptions {
 }
 
 /// What an instance waits for on a conduit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitKind {
     /// A message.
     Receive,
@@ -28,7 +30,7 @@ pub enum WaitKind {
 }
 
 /// One conduit that an instance waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
     /// The conduit.
     pub conduit: u32,
@@ -37,7 +39,7 @@ pub struct Wait {
 }
 
 /// What passed one conduit at one of its ends, when the instance left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConduitTotals {
     /// The conduit.
     pub conduit: u32,
@@ -56,13 +58,7 @@ pub struct ConduitTotals {
 #[allow(missing_docs)]
 pub enum Event {
     /// An instance has registered.
-    Joined {
-        instance: String,
-        pid: u32,
-        host: String,
-        language: String,
-        version: String,
-    },
+    Joined { instance: String, pid: u32, host: String, language: String, version: String },
     /// How far an instance is; at most four times a second, and only when something changed.
     Progress {
         instance: String,
@@ -75,41 +71,23 @@ pub enum Event {
         bytes_received: u64,
     },
     /// An instance has been waiting for longer than 100 ms; with its messages sent and received per conduit (id, count).
-    Waiting {
-        instance: String,
-        epoch: u64,
-        waits: Vec<Wait>,
-        sent: Vec<(u32, u64)>,
-        received: Vec<(u32, u64)>,
-    },
+    Waiting { instance: String, epoch: u64, waits: Vec<Wait>, sent: Vec<(u32, u64)>, received: Vec<(u32, u64)> },
     /// It goes on.
     Resumed { instance: String, epoch: u64 },
     /// The answer to [`Coordinator::confirm`].
-    Confirmed {
-        instance: String,
-        epoch: u64,
-        still: bool,
-    },
+    Confirmed { instance: String, epoch: u64, still: bool },
     /// An instance has something to tell people.
     Warning { instance: String, text: String },
     /// An instance says that it failed.
     Failed { instance: String, text: String },
     /// An instance ended normally.
-    Left {
-        instance: String,
-        runs: u64,
-        conduits: Vec<ConduitTotals>,
-    },
+    Left { instance: String, runs: u64, conduits: Vec<ConduitTotals> },
     /// The connection of an instance closed without its leaving.
     Lost { instance: String },
     /// A peer was turned away (reported once per source).
     Refused { peer: String, reason: String },
     /// A sender has chosen the method of a conduit.
-    Conduit {
-        instance: String,
-        conduit: u32,
-        method: String,
-    },
+    Conduit { instance: String, conduit: u32, method: String },
 }
 
 /// A running coordinator; it has one thread. Dropping it closes it.

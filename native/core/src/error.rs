@@ -10,57 +10,23 @@ pub enum Error {
     /// The program was not started by `xmml-run`.
     NotInARun { missing: &'static str },
     /// The port is not declared in the model.
-    PortUnknown {
-        instance: String,
-        port: String,
-        known: Vec<String>,
-    },
+    PortUnknown { instance: String, port: String, known: Vec<String> },
     /// Send on an in port or receive on an out port.
-    PortDirection {
-        instance: String,
-        port: String,
-        sends: bool,
-    },
+    PortDirection { instance: String, port: String, sends: bool },
     /// A receive on a port that is declared but not coupled, without a default.
     NotConnected { instance: String, port: String },
     /// A call out of the order of the submodel execution loop.
-    OperatorOrder {
-        instance: String,
-        call: String,
-        expected: String,
-    },
+    OperatorOrder { instance: String, call: String, expected: String },
     /// A receive that insists, on a conduit that has ended.
-    Ended {
-        instance: String,
-        port: String,
-        peer: String,
-        received: u64,
-    },
+    Ended { instance: String, port: String, peer: String, received: u64 },
     /// The time-out of a receive passed.
-    TimedOut {
-        instance: String,
-        port: String,
-        seconds: f64,
-    },
+    TimedOut { instance: String, port: String, seconds: f64 },
     /// The payload has another type than the receiver asked for.
-    Type {
-        instance: String,
-        port: String,
-        expected: String,
-        found: String,
-    },
+    Type { instance: String, port: String, expected: String, found: String },
     /// A parameter is missing or cannot be converted.
-    Parameter {
-        instance: String,
-        name: String,
-        problem: String,
-    },
+    Parameter { instance: String, name: String, problem: String },
     /// A filter cannot take this message.
-    Filter {
-        conduit: String,
-        filter: String,
-        problem: String,
-    },
+    Filter { conduit: String, filter: String, problem: String },
     /// The run was stopped: another instance failed, or the user interrupted.
     Aborted { reason: String },
     /// The interrupt check of a binding ended a wait (see `Instance::set_interrupt`).

@@ -120,12 +120,7 @@ impl Instance {
 
     /// Takes the next message; never insists on one (see [`Received`]). Without a time-out it waits until a message or the end of the
     /// conduit comes, or the run ends: how long a partner computes is not ours to bound.
-    pub fn receive(
-        &self,
-        _port: &str,
-        _of: Option<u32>,
-        _timeout: Option<Duration>,
-    ) -> Result<Received> {
+    pub fn receive(&self, _port: &str, _of: Option<u32>, _timeout: Option<Duration>) -> Result<Received> {
         unimplemented!()
     }
 

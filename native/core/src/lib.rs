@@ -4,6 +4,7 @@
 //! No shared mutable statics: two copies of this crate (libxmml and the Python extension) may meet in one process.
 
 pub mod buffer;
+pub mod control;
 pub mod coordinator;
 pub mod data;
 pub mod error;

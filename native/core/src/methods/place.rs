@@ -20,14 +20,10 @@ pub struct Place {
 impl Place {
     /// Where this process runs.
     pub fn here() -> Place {
-        let network =
-            fs::read_link("/proc/self/ns/net").map(|link| link.to_string_lossy().into_owned());
+        let network = fs::read_link("/proc/self/ns/net").map(|link| link.to_string_lossy().into_owned());
         Place {
             host: host_name(),
-            boot_id: fs::read_to_string("/proc/sys/kernel/random/boot_id")
-                .unwrap_or_default()
-                .trim()
-                .to_owned(),
+            boot_id: fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned(),
             network: network.unwrap_or_default(),
             // SAFETY: geteuid has no preconditions and cannot fail.
             user: unsafe { libc::geteuid() },
@@ -50,9 +46,6 @@ fn host_name() -> String {
     if status != 0 {
         return "unknown".to_owned();
     }
-    let end = name
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(name.len());
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(&name[..end]).into_owned()
 }

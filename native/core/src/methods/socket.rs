@@ -45,8 +45,7 @@ impl Stream for SocketStream {
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         // send with MSG_NOSIGNAL: a library must not raise SIGPIPE in its user's program.
-        self.socket
-            .send_vectored_with_flags(parts, libc::MSG_NOSIGNAL)
+        self.socket.send_vectored_with_flags(parts, libc::MSG_NOSIGNAL)
     }
 
     fn shut(&self) {
@@ -60,9 +59,7 @@ pub(super) fn accept(listener: &Socket) -> io::Result<Option<(Socket, socket2::S
     match listener.accept() {
         Ok(pair) => Ok(Some(pair)),
         Err(error) => match error.kind() {
-            io::ErrorKind::WouldBlock
-            | io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::Interrupted => Ok(None),
+            io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => Ok(None),
             _ => Err(error),
         },
     }

@@ -29,24 +29,15 @@ impl Method for Tcp {
             Some(address) => resolve(address)?,
             None => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
         };
-        let socket = Socket::new(
-            Domain::for_address(address),
-            Type::STREAM.nonblocking(),
-            None,
-        )?;
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
         // Only for a chosen port: a run that restarts at once must get it although old connections linger.
         socket.set_reuse_address(address.port() != 0)?;
         socket.bind(&address.into())?;
         socket.listen(socket::BACKLOG)?;
-        let bound = socket
-            .local_addr()?
-            .as_socket()
-            .ok_or_else(|| io::Error::other("the socket has no internet address"))?;
+        let bound =
+            socket.local_addr()?.as_socket().ok_or_else(|| io::Error::other("the socket has no internet address"))?;
         let addresses = if bound.ip().is_unspecified() {
-            interface_addresses()?
-                .into_iter()
-                .map(|ip| SocketAddr::new(ip, bound.port()).to_string())
-                .collect()
+            interface_addresses()?.into_iter().map(|ip| SocketAddr::new(ip, bound.port()).to_string()).collect()
         } else {
             vec![bound.to_string()]
         };
@@ -66,21 +57,14 @@ impl Method for Tcp {
 
     fn connect(&self, address: &str) -> io::Result<Box<dyn Stream>> {
         let target = resolve(address)?;
-        let socket = Socket::new(
-            Domain::for_address(target),
-            Type::STREAM.nonblocking(),
-            None,
-        )?;
+        let socket = Socket::new(Domain::for_address(target), Type::STREAM.nonblocking(), None)?;
         socket.set_tcp_nodelay(true)?;
         match socket.connect(&SockAddr::from(target)) {
             Ok(()) => {}
             Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
             Err(error) => return Err(error),
         }
-        Ok(Box::new(SocketStream::new(
-            socket,
-            format!("tcp:{address}"),
-        )?))
+        Ok(Box::new(SocketStream::new(socket, format!("tcp:{address}"))?))
     }
 }
 
@@ -88,16 +72,9 @@ impl Method for Tcp {
 pub fn reachable<'a>(addresses: &'a [String], there: &Place, here: &Place) -> Vec<&'a String> {
     let local = here.shares_network_with(there);
     let is_loopback = |address: &str| {
-        address
-            .parse::<SocketAddr>()
-            .map_or(address.starts_with("localhost:"), |parsed| {
-                parsed.ip().is_loopback()
-            })
+        address.parse::<SocketAddr>().map_or(address.starts_with("localhost:"), |parsed| parsed.ip().is_loopback())
     };
-    addresses
-        .iter()
-        .filter(|address| local || !is_loopback(address))
-        .collect()
+    addresses.iter().filter(|address| local || !is_loopback(address)).collect()
 }
 
 struct TcpListener {
@@ -119,10 +96,7 @@ impl Listener for TcpListener {
             return Ok(None);
         };
         socket.set_tcp_nodelay(true)?;
-        let peer = from.as_socket().map_or_else(
-            || "tcp:unknown".to_owned(),
-            |address| format!("tcp:{address}"),
-        );
+        let peer = from.as_socket().map_or_else(|| "tcp:unknown".to_owned(), |address| format!("tcp:{address}"));
         Ok(Some(Box::new(SocketStream::new(socket, peer)?)))
     }
 }
@@ -132,12 +106,7 @@ fn resolve(address: &str) -> io::Result<SocketAddr> {
         .to_socket_addrs()
         .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?
         .next()
-        .ok_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::NotFound,
-                format!("{address} has no internet address"),
-            )
-        })
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{address} has no internet address")))
 }
 
 /// Addresses of this machine's interfaces, the loopback ones last.
@@ -171,49 +140,29 @@ mod tests {
     use super::*;
 
     fn place(boot_id: &str) -> Place {
-        Place {
-            host: "far".into(),
-            boot_id: boot_id.into(),
-            network: "net".into(),
-            user: 1,
-        }
+        Place { host: "far".into(), boot_id: boot_id.into(), network: "net".into(), user: 1 }
     }
 
     fn descriptor(address: &str) -> Descriptor {
-        Descriptor {
-            method: "tcp".into(),
-            addresses: vec![address.into()],
-        }
+        Descriptor { method: "tcp".into(), addresses: vec![address.into()] }
     }
 
     #[test]
     fn a_loopback_address_is_refused_from_another_host() {
-        let reason = Tcp
-            .probe(&descriptor("127.0.0.1:9"), &place("a"), &place("b"))
-            .unwrap_err();
+        let reason = Tcp.probe(&descriptor("127.0.0.1:9"), &place("a"), &place("b")).unwrap_err();
         assert!(reason.contains("loopback"), "{reason}");
-        assert!(Tcp
-            .probe(&descriptor("127.0.0.1:9"), &place("a"), &place("a"))
-            .is_ok());
+        assert!(Tcp.probe(&descriptor("127.0.0.1:9"), &place("a"), &place("a")).is_ok());
     }
 
     #[test]
     fn an_outside_address_is_worth_trying_from_anywhere() {
-        assert!(Tcp
-            .probe(&descriptor("192.0.2.1:9"), &place("a"), &place("b"))
-            .is_ok());
+        assert!(Tcp.probe(&descriptor("192.0.2.1:9"), &place("a"), &place("b")).is_ok());
     }
 
     #[test]
     fn listening_everywhere_publishes_the_addresses_of_the_interfaces() {
         let listener = Tcp.listen(Some("0.0.0.0:0")).unwrap();
-        assert!(listener
-            .addresses()
-            .iter()
-            .any(|address| address.starts_with("127.0.0.1:")));
-        assert!(listener
-            .addresses()
-            .iter()
-            .all(|address| !address.starts_with("0.0.0.0")));
+        assert!(listener.addresses().iter().any(|address| address.starts_with("127.0.0.1:")));
+        assert!(listener.addresses().iter().all(|address| !address.starts_with("0.0.0.0")));
     }
 }

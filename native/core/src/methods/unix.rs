@@ -39,17 +39,11 @@ impl Method for Unix {
 
     fn probe(&self, _descriptor: &Descriptor, there: &Place, here: &Place) -> Result<(), String> {
         if here.boot_id != there.boot_id || here.boot_id.is_empty() {
-            Err(format!(
-                "{} and {} are different hosts",
-                here.host, there.host
-            ))
+            Err(format!("{} and {} are different hosts", here.host, there.host))
         } else if !here.shares_network_with(there) {
             Err("the two processes are in different network namespaces (containers)".to_owned())
         } else if here.user != there.user {
-            Err(format!(
-                "the receiver runs as user {}, the sender as user {}",
-                there.user, here.user
-            ))
+            Err(format!("the receiver runs as user {}, the sender as user {}", there.user, here.user))
         } else {
             Ok(())
         }
@@ -60,10 +54,7 @@ impl Method for Unix {
         let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
         socket.connect(&target)?;
         refuse_other_users(&socket)?;
-        Ok(Box::new(SocketStream::new(
-            socket,
-            format!("unix:{address}"),
-        )?))
+        Ok(Box::new(SocketStream::new(socket, format!("unix:{address}"))?))
     }
 }
 
@@ -89,24 +80,17 @@ impl Listener for UnixListener {
         if who.uid != own_user() {
             return Ok(None); // closes it; the kernel vouches for the user, so there is nothing to discuss
         }
-        Ok(Some(Box::new(SocketStream::new(
-            socket,
-            format!("unix: process {}", who.pid),
-        )?)))
+        Ok(Some(Box::new(SocketStream::new(socket, format!("unix: process {}", who.pid))?)))
     }
 }
 
 fn abstract_address(address: &str) -> io::Result<SockAddr> {
     let invalid = |problem: String| io::Error::new(io::ErrorKind::InvalidInput, problem);
-    let name = address.strip_prefix('@').ok_or_else(|| {
-        invalid(format!(
-            "\"{address}\" is not an abstract socket name (@...)"
-        ))
-    })?;
+    let name = address
+        .strip_prefix('@')
+        .ok_or_else(|| invalid(format!("\"{address}\" is not an abstract socket name (@...)")))?;
     if name.is_empty() || name.len() > NAME_LIMIT {
-        return Err(invalid(format!(
-            "\"{address}\": an abstract socket name has 1 to {NAME_LIMIT} bytes"
-        )));
+        return Err(invalid(format!("\"{address}\": an abstract socket name has 1 to {NAME_LIMIT} bytes")));
     }
     SockAddr::unix(format!("\0{name}"))
 }
@@ -129,20 +113,12 @@ fn refuse_other_users(socket: &Socket) -> io::Result<()> {
     }
     Err(io::Error::new(
         io::ErrorKind::PermissionDenied,
-        format!(
-            "the listener belongs to user {}, not to user {}",
-            who.uid,
-            own_user()
-        ),
+        format!("the listener belongs to user {}, not to user {}", who.uid, own_user()),
     ))
 }
 
 fn peer_credentials(socket: &Socket) -> io::Result<libc::ucred> {
-    let mut credentials = libc::ucred {
-        pid: 0,
-        uid: 0,
-        gid: 0,
-    };
+    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: the pointers describe `credentials` and `length`, which outlive the call; the descriptor is open.
     let status = unsafe {
@@ -166,21 +142,12 @@ mod tests {
     use super::*;
 
     fn place(host: &str, boot_id: &str, network: &str, user: u32) -> Place {
-        Place {
-            host: host.into(),
-            boot_id: boot_id.into(),
-            network: network.into(),
-            user,
-        }
+        Place { host: host.into(), boot_id: boot_id.into(), network: network.into(), user }
     }
 
     fn reason(there: &Place) -> Option<String> {
-        let descriptor = Descriptor {
-            method: "unix".into(),
-            addresses: vec!["@x".into()],
-        };
-        Unix.probe(&descriptor, there, &place("here", "boot", "net", 7))
-            .err()
+        let descriptor = Descriptor { method: "unix".into(), addresses: vec!["@x".into()] };
+        Unix.probe(&descriptor, there, &place("here", "boot", "net", 7)).err()
     }
 
     #[test]
@@ -190,15 +157,9 @@ mod tests {
 
     #[test]
     fn the_probe_says_why_not() {
-        assert!(reason(&place("there", "other", "net", 7))
-            .unwrap()
-            .contains("different hosts"));
-        assert!(reason(&place("here", "boot", "other", 7))
-            .unwrap()
-            .contains("namespaces"));
-        assert!(reason(&place("here", "boot", "net", 8))
-            .unwrap()
-            .contains("user 8"));
+        assert!(reason(&place("there", "other", "net", 7)).unwrap().contains("different hosts"));
+        assert!(reason(&place("here", "boot", "other", 7)).unwrap().contains("namespaces"));
+        assert!(reason(&place("here", "boot", "net", 8)).unwrap().contains("user 8"));
     }
 
     #[test]

@@ -1,0 +1,100 @@
+//! What instances and the coordinator say to each other once the handshake is done. Every variant is one frame of kind Control whose
+//! body is MessagePack: a map with one entry, the variant's name, holding its fields by name. Unknown fields are ignored, so that
+//! fields can be added; an unknown variant is a protocol error.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::coordinator::{ConduitTotals, Wait};
+use crate::error::{Error, Result};
+use crate::methods::Table;
+use crate::spec::InstanceSpec;
+
+/// Longest body of a control frame, in bytes. It is allocated as the bytes come in.
+pub const CONTROL_LIMIT: u64 = 16 << 20;
+
+/// From an instance to the coordinator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum ToCoordinator {
+    /// Registers; answered by `Welcome`, once the instance is defined. Sent once more on each reconnection, with the same pid.
+    Join { pid: u32, host: String, language: String, version: String },
+    /// How this instance can be reached; sent before anything that could make a peer want to reach it.
+    Reachable { table: Table },
+    /// How far it is.
+    Progress {
+        run: u64,
+        iteration: u64,
+        time: f64,
+        messages_sent: u64,
+        bytes_sent: u64,
+        messages_received: u64,
+        bytes_received: u64,
+    },
+    /// It has been waiting for 100 ms; `sent` and `received` count messages per conduit.
+    Waiting { epoch: u64, waits: Vec<Wait>, sent: Vec<(u32, u64)>, received: Vec<(u32, u64)> },
+    /// It goes on.
+    Resumed { epoch: u64 },
+    /// Answers `Confirm`.
+    Confirmed { epoch: u64, still: bool },
+    /// People should know.
+    Warning { text: String },
+    /// It failed, and says why; the process may live on.
+    Failed { text: String },
+    /// It ended normally; answered by `Goodbye`.
+    Leaving { runs: u64, conduits: Vec<ConduitTotals> },
+    /// It chose the method of a conduit that it sends on.
+    Conduit { conduit: u32, method: String },
+    /// It turned somebody away from its door.
+    Refused { peer: String, reason: String },
+}
+
+/// From the coordinator to an instance.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum ToInstance {
+    /// Answers `Join`.
+    Welcome { spec: InstanceSpec },
+    /// How a receiver of this instance can be reached.
+    Peer { instance: String, table: Table },
+    /// A peer ended normally; what it sent on each conduit to this instance, and which conduits from this instance it has left.
+    PeerLeft { instance: String, sent: Vec<(u32, u64)> },
+    /// The run is over.
+    Abort { reason: String },
+    /// The conduit holds more from now on.
+    Grow { conduit: u32, capacity: u32 },
+    /// Is the instance still in the wait that it reported with this epoch?
+    Confirm { epoch: u64 },
+    /// Answers `Leaving`: the coordinator has it; the connection may close.
+    Goodbye,
+}
+
+/// The body of a control frame.
+pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    rmp_serde::to_vec_named(message).expect("control messages hold nothing that MessagePack cannot")
+}
+
+/// Reads the body of a control frame that came from `peer`.
+pub fn decode<T: DeserializeOwned>(body: &[u8], peer: &str) -> Result<T> {
+    rmp_serde::from_slice(body).map_err(|error| Error::Protocol {
+        peer: peer.to_owned(),
+        problem: format!("a control message cannot be read: {error}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_message_survives_the_wire() {
+        let message = ToCoordinator::Waiting { epoch: 3, waits: vec![], sent: vec![(1, 2)], received: vec![] };
+        assert_eq!(decode::<ToCoordinator>(&encode(&message), "test").unwrap(), message);
+    }
+
+    #[test]
+    fn garbage_is_an_error_that_names_the_peer() {
+        let error = decode::<ToInstance>(&[0xc1, 0, 1], "somebody").unwrap_err();
+        assert!(error.to_string().starts_with("somebody: a control message cannot be read"));
+    }
+}
