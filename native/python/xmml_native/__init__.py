@@ -8,8 +8,8 @@
 >>> [message.data for message in me.outputs["state"]]
 [0.0, 10.0]
 
-Users write ``import xmml``, which offers the same names. Importing this package is cheap: numpy and the language package are
-imported when the first array arrives or a model file is read.
+Users write ``import xmml``, which offers the same names. Importing this package is cheap: numpy and the language
+package are imported when the first array arrives or a model file is read.
 """
 
 from xmml_native._native import Coordinator, Message, __version__

@@ -9,8 +9,8 @@ __version__: str
 class Message:
     """A message as a submodel sends and receives it.
 
-    `data` is converted when it is first asked for: None, bool, int, float, complex, str, bytes, a numpy array over the memory in
-    which it arrived, or lists and dicts of these.
+    `data` is converted when it is first asked for: None, bool, int, float, complex, str, bytes, a numpy array over
+    the memory in which it arrived, or lists and dicts of these.
     """
 
     data: Any
@@ -69,20 +69,20 @@ class Instance:
         port: str,
         data: Any = None,
         timestamp: float | None = None,
-        next_timestamp: float | None | EllipsisType = ...,
+        next_timestamp: float | EllipsisType | None = ...,
         *,
         to: int | None = None,
     ) -> bool:
         """Send `data` on `port`; False if the receiver has left.
 
-        The time stamps follow from the loop unless given. A `Message` as data is passed on with its own time stamps. `to`
-        addresses one copy of a multiplied receiver; without it every copy gets the message.
+        The time stamps follow from the loop unless given. A `Message` as data is passed on with its own time stamps.
+        `to` addresses one copy of a multiplied receiver; without it every copy gets the message.
         """
     def receive(self, port: str, *, of: int | None = None, default: Any = ..., timeout: float | None = None) -> Message:
         """Wait for the next message on `port` and return it.
 
-        `default` is the data returned when the port is not coupled. After `timeout` seconds `ReceiveTimeoutError` is raised;
-        `EndedError` when the sender has ended.
+        `default` is the data returned when the port is not coupled. After `timeout` seconds `ReceiveTimeoutError` is
+        raised; `EndedError` when the sender has ended.
         """
     def receive_or_end(self, port: str, of: int | None = None) -> Message | None:
         """The next message on `port`, or None when its sender has ended."""

@@ -19,7 +19,7 @@ _ALIASES = {"f_init": "finit", "O_i": "Oi", "O_f": "Of"}
 def spec_from_ports(
     name: str, ports: Mapping[str, str], *, delta: float | None, steps: int | None, params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the specification of a submodel (or mapper) with ``ports``: by name the operator, or "in" and "out"."""
+    """Return the specification of a program with ``ports``: by name the operator; "in" and "out" for a mapper."""
     declared = []
     for port, place in ports.items():
         operator = _ALIASES.get(place, place)
@@ -32,7 +32,7 @@ def spec_from_ports(
     is_mapper = bool(declared) and all(port["operator"] is None for port in declared)
     if not is_mapper and any(port["operator"] is None for port in declared):
         raise Error('either every port has an operator (a submodel) or every port is "in" or "out" (a mapper)')
-    kind = "mapper" if is_mapper else "submodel"
+    kind = ("terminal" if len(declared) == 1 else "mapper") if is_mapper else "submodel"
     return _spec(name, kind, declared, 1.0 if delta is None else delta, 1 if steps is None else steps, params)
 
 
@@ -47,10 +47,7 @@ def spec_from_model(
     """Return the specification of the instance ``name`` (for a copy ``c[3]``) of the model at ``path``."""
     from xmml.check import check
 
-    result = check(path)
-    model = result.model
-    if model is None:
-        raise Error("\n".join(str(problem) for problem in result.problems))
+    model = check(path).model_or_raise()
     if name is None and len(model.instances) == 1:
         (name,) = model.instances
     base, _, copy = (name or "").partition("[")

@@ -99,7 +99,7 @@ def _place(trace: TracebackType | None) -> str | None:
 
 
 def print_users_traceback(error: BaseException) -> None:
-    """Print ``error`` to stderr as the interpreter would, without the frames of this package that lead to the user's code."""
+    """Print ``error`` to stderr as the interpreter would, but without this package's frames above the user's code."""
     import traceback
 
     trace = error.__traceback__

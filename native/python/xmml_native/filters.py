@@ -1,4 +1,4 @@
-"""Filters that are Python callables: ``class="module:function"`` in the model, hosted between the two ends of the coupling."""
+"""Filters that are Python callables: ``class="module:function"``, hosted between the two ends of a coupling."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 def run(me: Instance, function: Callable[..., Any]) -> None:
     """Pass every message of the in port through ``function`` to the out port.
 
-    ``function`` receives a ``Message``. What it returns is sent: data (with the time stamps of the message) or a ``Message``
-    with its own. A generator sends every item that it yields, so it can drop or add messages. A class is instantiated once
-    and its object called, so it can keep a state.
+    ``function`` receives a ``Message``. What it returns is sent: data (with the time stamps of the message) or a
+    ``Message`` with its own. A generator sends every item that it yields, so it can drop or add messages. A class is
+    instantiated once and its object called, so it can keep a state.
     """
     ports = {
         direction: [p["name"] for p in me.spec["ports"] if p["direction"] == direction] for direction in ("in", "out")

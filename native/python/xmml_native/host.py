@@ -97,9 +97,9 @@ def run_class(me: Instance, hosted_class: Any) -> None:
     """Make an object of ``hosted_class``, which finds ``self.me`` set already, and call its ``run``."""
     if not isinstance(hosted_class, type) or not callable(getattr(hosted_class, "run", None)):
         raise Error(
-            f"{me.name}: {hosted_class!r} must be a class derived from xmml.Submodel or xmml.Mapper, or have a method run"
+            f"{me.name}: {hosted_class!r} must be a class derived from xmml.Submodel or xmml.Mapper, or with a run()"
         )
-    program = hosted_class.__new__(hosted_class)
+    program: Any = object.__new__(hosted_class)
     program.me = me
     program.__init__()
     program.run()

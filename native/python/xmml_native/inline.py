@@ -20,9 +20,9 @@ _SENDING = ("Oi", "Of")
 class InlineProgram:
     """The code of one instance; all parts share one namespace.
 
-    ``me`` is the instance, ``t`` the time of the step in seconds, ``step`` its number and ``run`` the number of the pass, both
-    from 0. Before an operator's code runs, its coupled in ports are received into variables of their names; after ``Oi`` and
-    ``Of`` their coupled out ports are sent from variables of their names.
+    ``me`` is the instance, ``t`` the time of the step in seconds, ``step`` its number and ``run`` the number of the
+    pass, both from 0. Before an operator's code runs, its coupled in ports are received into variables of their
+    names; after ``Oi`` and ``Of`` their coupled out ports are sent from variables of their names.
     """
 
     def __init__(self, me: Instance, codes: Sequence[dict[str, Any]]) -> None:
@@ -71,7 +71,7 @@ class InlineProgram:
 
     def _execute(self, part: str) -> None:
         for code in self._compiled[part]:
-            exec(code, self.namespace)  # noqa: S102 - running the model's code is the purpose
+            exec(code, self.namespace)
 
     def _received(self, port: str) -> Any:
         if self._me.copies(port):
@@ -85,7 +85,7 @@ class InlineProgram:
             codes = self._codes[operator] or self._codes["header"]
             place = f"{codes[-1]['file']}:{codes[-1]['line']}: " if codes else ""
             raise Error(
-                f'{place}{self._me.name} sends on port "{port}" at operator {operator}, but no variable "{port}" is set; '
+                f'{place}{self._me.name} sends on port "{port}" at {operator}, but no variable "{port}" is set; '
                 f'set it in the code of part="{operator}" (or in the header)'
             ) from None
 
@@ -96,7 +96,7 @@ def compile_code(code: dict[str, Any]) -> CodeType:
 
 
 def dedent(text: str) -> str:
-    """Take the common margin from the lines of ``text``; the first line, which stands behind a tag, has a margin of its own."""
+    """Take the common margin from the lines of ``text``; the first line, behind the tag, has one of its own."""
     first, newline, rest = text.partition("\n")
     lines = rest.split("\n")
     margins = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]

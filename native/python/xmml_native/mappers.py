@@ -1,7 +1,7 @@
 """The built-in mappers: ``duplicate``, ``gather``, ``scatter`` and ``concatenate``; ``class="gather"`` in the model.
 
-Ports count in the order of the model; a port that leads to or comes from a multiplied instance counts once per copy. numpy is
-imported only when an array is mapped.
+Ports count in the order of the model; a port that leads to or comes from a multiplied instance counts once per copy.
+numpy is imported only when an array is mapped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def concatenate(me: Instance) -> None:
 
 
 def scatter(me: Instance) -> None:
-    """One in port; an array (or list) cut along its first axis as evenly as possible, a part to each out port and copy."""
+    """One in port; an array (or list) is cut along its first axis, as evenly as possible, a part for each target."""
     (source,), targets = _in_ports(me, "scatter", most=1), _out_ports(me)
     copies = {port: me.copies(port) for port in targets}
     total = sum(count or 1 for count in copies.values())
@@ -99,7 +99,7 @@ def join(values: Sequence[Any]) -> Any:
     if not all(_is_array(value) and value.ndim for value in values):
         found = ", ".join(sorted({type(value).__name__ for value in values}))
         raise DataTypeError(
-            f"concatenate joins arrays of rank 1 or more, lists, text or bytes; it received {found}; gather stacks numbers"
+            f"concatenate joins arrays of rank 1 or more, lists, text or bytes, not {found}; gather stacks numbers"
         )
     import numpy
 
@@ -113,7 +113,7 @@ def join(values: Sequence[Any]) -> Any:
 
 
 def split(value: Any, parts: int) -> list[Any]:
-    """Cut an array or list along its first axis into ``parts`` parts whose lengths differ by one at most, longer ones first.
+    """Cut an array or list along its first axis into parts whose lengths differ by one at most, longer ones first.
 
     >>> split([1, 2, 3, 4, 5], 2)
     [[1, 2, 3], [4, 5]]

@@ -1,8 +1,8 @@
-"""The built-in terminals: sources that send what files hold, sinks that write files; ``class="npy"``, ``"csv"`` or ``"text"``.
+"""The built-in terminals, sources that send files and sinks that write them: ``class="npy"``, ``"csv"`` or ``"text"``.
 
 Parameters of a source
-    ``file``       the file, relative to the folder of the model; a pattern such as ``wave.*.npy`` sends one message per file
-    ``messages``   ``one`` (default): what a file holds is one message; ``rows``: one message for each index of its first axis
+    ``file``       the file, relative to the folder of the model; a pattern such as ``wave.*.npy``: a message per file
+    ``messages``   ``one`` (default): a file is one message; ``rows``: a message for each index of its first axis
     ``repeat``     ``yes``: begin again at the end, until every receiver has left
     ``start``, ``delta``  time stamp of the first message and time between two (0 by default, units allowed)
     ``delimiter``  between numbers: ``,`` for csv, blanks for text
@@ -197,8 +197,10 @@ def table_bytes(data: Any, delimiter: str = ",") -> bytes:
 
 def text_bytes(data: Any, delimiter: str = " ") -> bytes:
     """As ``table_bytes``, but truth values stand without a delimiter: a mask reads ``110001``."""
-    truths = data if isinstance(data, list) else getattr(data, "dtype", None)
-    is_mask = all(isinstance(value, bool) for value in truths) if isinstance(truths, list) else truths == bool
+    if isinstance(data, list):
+        is_mask = all(isinstance(value, bool) for value in data)
+    else:
+        is_mask = getattr(getattr(data, "dtype", None), "kind", "") == "b"
     return table_bytes(data, "" if is_mask else delimiter)
 
 
