@@ -1,0 +1,58 @@
+"""Draws the water level along each route through the network, over time, in levels.png. Prints the water balance."""
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+
+import xmml
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+
+
+def draw(routes: list[list[str]], history: dict[str, np.ndarray], file: Path) -> None:
+    """One panel per route: distance to the right, time upwards, level as colour.
+
+    The tables are those of History in canal.hpp.
+    """
+    shown = {name for route in routes for name in route}
+    span = (
+        max(np.abs(history[name][1:, 2:]).max() for name in shown) / 2
+    )  # stronger colours; what lies beyond is saturated
+    figure, panels = pyplot.subplots(
+        1, len(routes), figsize=(5 * len(routes), 5), sharey=True, layout="constrained", squeeze=False
+    )
+    for panel, route in zip(panels[0], routes, strict=True):
+        start = 0.0
+        for name in route:
+            position, minutes, level = history[name][0, 2:], history[name][1:, 0] / 60, history[name][1:, 2:]
+            colours = panel.pcolormesh(
+                start + position, minutes, level, cmap="RdBu", vmin=-span, vmax=span, shading="nearest", rasterized=True
+            )
+            length = position[0] + position[-1]
+            panel.text(start + length / 2, 1.01, name, ha="center", transform=panel.get_xaxis_transform())
+            start += length
+            panel.axvline(start, color="black", linewidth=0.8)
+        panel.set_xlabel("distance from the head [m]")
+    panels[0, 0].set_ylabel("time [min]")
+    figure.colorbar(colours, ax=panels[0].tolist(), label="water level [m]", extend="both")
+    figure.savefig(file, dpi=120)
+
+
+def balance(history: dict[str, np.ndarray]) -> tuple[float, float]:
+    """The water in the network at the start [m^3], and the largest change of it since, relative."""
+    volume = np.sum([table[1:, 1] for table in history.values()], axis=0)
+    return volume[0], np.abs(volume - volume[0]).max() / volume[0]
+
+
+with xmml.Instance() as me:
+    routes = [route.split() for route in me.param("routes").split(",")]
+    names = list(dict.fromkeys(name for route in routes for name in route))
+    while me.reuse():
+        history = {name: me.receive(name).data for name in names}
+        file = Path("levels.png").resolve()
+        draw(routes, history, file)
+        volume, change = balance(history)
+        print(f"water in the canals: {volume:.0f} m3, largest change {change:.1e} of it")
+        print(f"picture: {file}")
