@@ -1,8 +1,8 @@
 """XInclude for model documents: parts of other local files, put in place before anything else looks at the document.
 
-Supported: `href` with a fragment `#xpointer(/path)`, the attribute `xpointer`, neither (the root element), `parse="text"`,
-and `xi:fallback`. A path is made of absolute child steps, each a name or `*`. Files are local and named relative to the
-including file; nothing is fetched.
+Supported: `href` with a fragment `#xpointer(/path)`, the attribute `xpointer`, neither (the root element),
+`parse="text"`, and `xi:fallback`. A path is made of absolute child steps, each a name or `*`. Files are local and named
+relative to the including file; nothing is fetched.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from xmml.tree import MAX_DOCUMENT_BYTES, XINCLUDE, Element, decode, parse, unre
 
 #: How many inclusions a document may make in all, so that includes of includes cannot multiply without end.
 MAX_INCLUDES = 1000
+#: How deep files may include files.
+MAX_NESTING = 8
 
 _POINTER = re.compile(r"^\s*(?:xmlns\([^()]*\)\s*)*xpointer\(\s*((?:/\s*(?:[\w.-]+:)?(?:[\w.-]+|\*)\s*)+)\)\s*$")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
@@ -51,7 +53,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 class Expansion:
-    """One document's includes being put in place; `files` lists every file that was read, `problems` what went wrong."""
+    """One document's includes being put in place: `files` were read, `problems` went wrong."""
 
     def __init__(self) -> None:
         self.files: list[str] = []
@@ -118,6 +120,9 @@ class Expansion:
                 include.problem("E01", f"this include goes round in a circle: {chain}", attribute="href")
             )
             return []
+        if len(self._open) > MAX_NESTING:
+            self.problems.append(include.problem("E01", f"files include files more than {MAX_NESTING} deep"))
+            return []
         try:
             if as_text:
                 return [self._text(path)]
@@ -140,7 +145,7 @@ class Expansion:
         return list(found)
 
     def _asked(self, include: Element) -> tuple[str, list[str], bool] | None:
-        """Return file, path steps and whether it is text; `None` (with a problem) if the include asks for what is not supported."""
+        """Return file, path steps and whether it is text; `None`, with a problem, for what is not supported."""
 
         def refuse(message: str, help: str, attribute: str | None = None) -> None:
             self.problems.append(include.problem("E01", message, help, attribute=attribute))

@@ -91,7 +91,12 @@ class Library:
 
 @dataclass(frozen=True)
 class Code:
-    """Source code written in the model. `part` says where it belongs: `header` or an operator; `position` is that of its first character."""
+    """Source code written in the model.
+
+    Attributes:
+        part: where it belongs: `header` or an operator.
+        position: that of its first character.
+    """
 
     language: str
     text: str
@@ -116,7 +121,7 @@ class Implementation:
     platforms: tuple[Platform, ...] = ()
     libraries: tuple[Library, ...] = ()
     codes: tuple[Code, ...] = ()
-    run: RunOptions = RunOptions()
+    run: RunOptions = field(default_factory=RunOptions)
     position: Position | None = field(default=None, compare=False)
 
 
@@ -162,7 +167,7 @@ class Filter:
 
     @property
     def builtin(self) -> str | None:
-        """The name in the list of built-in filters, or `None` if the class names a program's own (`module:function`, `a.b.C`)."""
+        """The name in the list of built-in filters; `None` for a program's own (`module:function`, `a.b.C`)."""
         name = self.class_ if self.class_ is not None else self.id
         own = ":" in name or "." in name or (self.implementation is not None and self.implementation.path is not None)
         return None if own else name
@@ -170,7 +175,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class AppliedFilter:
-    """A filter as one coupling applies it. `factor` is a value; `params` are the filter's with the coupling's over them."""
+    """A filter as one coupling applies it: with the value of its factor and its effective parameters."""
 
     definition: Filter
     factor: float | None = None

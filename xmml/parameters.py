@@ -1,8 +1,8 @@
 """Parameters of instances and filters, from the model, from parameter files and from the command line.
 
-Precedence, lowest first: definition, instance (or `apply`), then in parameter files: global, group of a domain (a longer
-domain wins), group of a submodel, mapper or filter, group of an instance; then the command line for all copies, and for one
-copy. Nested groups apply where all their selectors do. Among equals the later one wins.
+Precedence, lowest first: definition, instance (or `apply`), then in parameter files: global, group of a domain (a
+longer domain wins), group of a submodel, mapper or filter, group of an instance; then the command line for all copies,
+and for one copy. Nested groups apply where all their selectors do. Among equals the later one wins.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ class Rule:
         return all(target.matches(selector, value) for selector, value in self.selectors)
 
     def applies_to_filter(self, filter_id: str, declared: Iterable[str], ends: Sequence[Target]) -> bool:
-        """Say whether the rule is for a filter of a coupling between two instances; a global one only if the filter declares it."""
+        """Say whether the rule is for a filter of a coupling between two instances.
+
+        A global rule is for every filter that declares the parameter.
+        """
         others = [(selector, value) for selector, value in self.selectors if selector != "filter"]
         named = [value for selector, value in self.selectors if selector == "filter"]
         if not self.selectors:
@@ -69,7 +72,7 @@ class Rule:
 
 
 class ParameterFiles:
-    """The rules of all parameter files of a run, in order of increasing precedence; `problems` lists what is wrong with them."""
+    """The rules of all parameter files of a run; `problems` lists what is wrong with them."""
 
     def __init__(self, documents: Iterable[Document], model_id: str) -> None:
         self.problems: list[Problem] = []
@@ -86,7 +89,11 @@ class ParameterFiles:
                     )
                 )
                 continue
-            groups = {name: group for group in root.named("parameterGroup") if (name := group.get("id"))}
+            groups: dict[str, Element] = {}
+            for group in root.named("parameterGroup"):
+                if (name := group.get("id")) is not None and groups.setdefault(name, group) is not group:
+                    message = f'there are two parameter groups "{name}"'
+                    self._report(group.problem("E04", message, "give one of them another id", "id"))
             rules.extend(self._rules(root, (), groups, ()))
         self._rules_in_order = sorted(rules, key=lambda rule: rule.specificity)
 
@@ -97,10 +104,15 @@ class ParameterFiles:
         groups: Mapping[str, Element],
         including: tuple[str, ...],
     ) -> Iterator[Rule]:
+        seen: set[str] = set()
         for child in element.children:
             if child.name == "param":
                 name, value = child.get("id"), child.get("value")
-                if name is not None and value is not None:
+                if name in seen:
+                    message = f'there are two parameters "{name}" in this group'
+                    self._report(child.problem("E04", message, "remove one of them", "id"))
+                elif name is not None and value is not None:
+                    seen.add(name)
                     yield Rule(name, value, selectors, child)
             elif child.name == "parameterGroup":
                 own = tuple((name, value) for name in _SELECTORS if (value := child.get(name)) is not None)
@@ -225,7 +237,10 @@ def read_overrides(
 
 
 def _split_override(key: str, targets: Iterable[str]) -> tuple[str, int | None, str] | None:
-    """Return instance, copy and parameter; ids may contain dots, so the split is at the dot behind a known instance, else the first."""
+    """Return instance, copy and parameter of an override.
+
+    Ids may contain dots, so the split is at the dot behind a known instance, else at the first.
+    """
     known = set(targets)
     dots = [place for place, character in enumerate(key) if character == "." and 0 < place < len(key) - 1]
     splits = [(*_without_copy(key[:place]), key[place + 1 :]) for place in dots]

@@ -1,14 +1,16 @@
-"""From the document as written to the effective model: defaults, inheritance, parameters, steps and factors worked out."""
+"""From the document as written to the effective model: defaults, inheritance, parameters, steps, factors."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from xmml import formulas
 from xmml.checks import document_problems
+from xmml.checks.attributes import unknown_attributes_below
 from xmml.checks.index import instance_id, instance_kind
 from xmml.checks.scales import scale_problems
 from xmml.definitions import (
@@ -55,6 +57,7 @@ def resolve(
         problems.extend(found)
         if parameters is not None and not errors_in(found):
             parameter_documents.append(parameters)
+            problems.extend(unknown_attributes_below(parameters.root))
     resolution = _Resolution(document, parameter_documents)
     model = resolution.model(overrides or {})
     problems.extend(resolution.problems)
@@ -151,9 +154,8 @@ class _Resolution:
         for override in mine:
             if override.copy is not None:
                 copy_params.setdefault(override.copy, {})[override.name] = override.value
-        time = _merged(
-            [definition.timescale] if definition.timescale else [], read_scales(element, "time", names=False)
-        )
+        times = [replace(scale, id="") for scale in read_scales(element, "time", names=False)]
+        time = _merged([definition.timescale] if definition.timescale else [], times)
         timescale = time[0] if time else None
         settings = {**settings_of(draft.definition_element), **settings_of(element)}
         until = settings.get("steps") == "until"
@@ -224,7 +226,10 @@ class _Resolution:
             )
 
     def factor(self, apply: Element, definition: Filter, params: Mapping[str, str], sender: Instance) -> float | None:
-        """Return the value of a filter's factor: names mean parameters of the filter, then scales and parameters of the sender."""
+        """Return the value of a filter's factor.
+
+        Names in it mean parameters of the filter, else scales (their steps) and parameters of the sender.
+        """
         text = apply.get("factor") or definition.factor
         if text is None:
             return None
@@ -255,14 +260,18 @@ def _multiplicity(element: Element) -> int | Literal["dynamic"]:
 
 
 def read_copy_params(instance: Element) -> dict[int, dict[str, str]]:
-    """Return the parameters of single copies: `<run:copy index="3" param="x" value="2"/>` in the `extra` of an instance."""
+    """Return the parameters of single copies, by index.
+
+    They stand in the `extra` of an instance: `<run:copy index="3" param="x" value="2"/>`.
+    """
     found: dict[int, dict[str, str]] = {}
     for extra in instance.named("extra"):
         for element in extra.children:
             index, name, value = element.get("index"), element.get("param"), element.get("value")
-            if element.namespace == RUN and element.name == "copy" and name is not None and value is not None:
-                if index is not None and index.isascii() and index.isdigit():
-                    found.setdefault(int(index[:9]), {})[name] = value
+            if (element.namespace, element.name) != (RUN, "copy") or name is None or value is None:
+                continue
+            if index is not None and re.fullmatch(r"[0-9]{1,9}", index):
+                found.setdefault(int(index), {})[name] = value
     return found
 
 

@@ -82,7 +82,10 @@ _FREE_IDS = {"time": "t", "space": "xyzuvw", "other": "abcdef"}
 
 
 def name_unnamed(kind: ScaleKind, given: list[str | None], taken: set[str]) -> list[str]:
-    """Return an id for every scale of one kind: its own, else the next free one (t; x y z u v w; a b c d e f; then s7, s8, ...)."""
+    """Return an id for every scale of one kind: its own, else the next free one.
+
+    Those are t for time, x y z u v w for space, a b c d e f for others; after them s7, s8, ...
+    """
     used = taken | {name for name in given if name}
     candidates = [name for name in _FREE_IDS[kind] if name not in used]
     number = 7

@@ -1,4 +1,4 @@
-"""Sizes of messages, worked out from the estimates of their datatypes and the scales and parameters of who sends them."""
+"""Sizes of messages: the estimates of their datatypes, in terms of the scales and parameters of who sends them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The elements of an XML document with their positions, read with expat: no network, no external files, bounded entities.
+"""The elements of an XML document with their positions, read with expat: no network, no external files, no bombs.
 
-The tree is built here and not by lxml because every message of a check names line and column of an element or attribute,
-which libxml2 does not keep. Schema validation hands a copy of the tree to lxml (see `xmml.validation`).
+The tree is built here and not by lxml because every message of a check names line and column of an element or
+attribute, which libxml2 does not keep. Schema validation hands a copy of the tree to lxml (see `xmml.validation`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ XML = "http://www.w3.org/XML/1998/namespace"
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute: its namespace ("" for none), local name, prefix, value, and the offset of its name in the source."""
+    """One attribute; its namespace is "" for none, and `offset` is where its name stands in the source."""
 
     namespace: str
     name: str
@@ -192,6 +192,10 @@ _START_TAG = re.compile(r"<([^\s/>]+)")
 _NEXT_ATTRIBUTE = re.compile(r"""\s+([^\s=/>]+)\s*=\s*(?:"[^"]*"|'[^']*')""")
 
 
+#: Stands between namespace, name and prefix in the names that expat gives; no XML document can hold it.
+_SEPARATOR = "\x01"
+
+
 class _Builder:
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -200,7 +204,7 @@ class _Builder:
         self.text: list[str] = []
         self.characters = 0
         self.new_namespaces: dict[str, str] = {}
-        self.parser = parser = expat.ParserCreate(namespace_separator=" ")
+        self.parser = parser = expat.ParserCreate(namespace_separator=_SEPARATOR)
         parser.namespace_prefixes = True
         parser.ordered_attributes = True
         parser.buffer_text = True
@@ -279,7 +283,7 @@ class _Builder:
 
 
 def _split_name(key: str) -> tuple[str, str, str]:
-    parts = key.split(" ")
+    parts = key.split(_SEPARATOR)
     if len(parts) == 1:
         return "", parts[0], ""
     return parts[0], parts[1], parts[2] if len(parts) > 2 else ""

@@ -185,7 +185,8 @@ class Quantity:
     def _like(self, other: Quantity, verb: str) -> None:
         if self.dimension is not other.dimension:
             raise UnitError(
-                f"cannot {verb} {self} and {other}: one is a quantity of {self.dimension.value}, the other of {other.dimension.value}"
+                f"cannot {verb} {self} and {other}: "
+                f"one is a quantity of {self.dimension.value}, the other of {other.dimension.value}"
             )
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import xmml_schema
 from lxml import etree
 
-from xmml.problems import Problem, did_you_mean
+from xmml.lxml_tree import as_lxml
+from xmml.problems import ModelError, Problem, did_you_mean
 from xmml.tree import XMML_PARAM, Element
 
 #: What attributes with a pattern expect.
@@ -41,7 +42,10 @@ def validate(root: Element) -> list[Problem]:
     """
     schema = _schema("parameters" if root.namespace == XMML_PARAM else "model")
     elements: list[Element] = []
-    tree = _copy(root, None, elements)
+    try:
+        tree = as_lxml(root, elements)
+    except ModelError as error:
+        return list(error.problems)
     if schema.validate(tree):
         return []
     by_node = {
@@ -61,26 +65,6 @@ def validate(root: Element) -> list[Problem]:
 def _schema(name: str) -> Any:
     path: Path = xmml_schema.MODEL if name == "model" else xmml_schema.PARAMETERS
     return etree.XMLSchema(etree.parse(str(path), etree.XMLParser(no_network=True)))
-
-
-def _copy(element: Element, parent: Any, elements: list[Element]) -> Any:
-    """Return the element as lxml has it, below `parent`, and note the elements in document order."""
-    tag = f"{{{element.namespace}}}{element.name}" if element.namespace else element.name
-    attributes = {
-        f"{{{each.namespace}}}{each.name}" if each.namespace else each.name: each.value for each in element.attributes
-    }
-    node = etree.Element(tag, attributes) if parent is None else etree.SubElement(parent, tag, attributes)
-    elements.append(element)
-    last = None
-    for part in element.content:
-        if isinstance(part, str):
-            if last is None:
-                node.text = (node.text or "") + part
-            else:
-                last.tail = (last.tail or "") + part
-        else:
-            last = _copy(part, node, elements)
-    return node
 
 
 _NAMESPACE = re.compile(r"\{[^}']*\}")

@@ -1,7 +1,8 @@
 """The checks of a model document, one function each.
 
-A check gets the index of a document and yields problems. It says nothing about what another check or the schema reports:
-an unknown reference, for example, is told once, where it stands, and everything that depends on it is passed over.
+A check gets the index of a document and yields problems. It says nothing about what another check or the schema
+reports: an unknown reference, for example,
+is told once, where it stands, and everything that depends on it is passed over.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from xmml.checks import (
     datatypes,
     formula_syntax,
     identity,
+    implementations,
     instances,
     ports,
     quantities,
@@ -49,6 +51,8 @@ DOCUMENT_CHECKS: tuple[Callable[[Index], Iterable[Problem]], ...] = (
     couplings.operators_of_coupled_ports,
     couplings.one_sender_per_in_port,
     couplings.copies_are_addressed,
+    implementations.cores_agree,
+    implementations.parts_of_code,
     quantities.units,
     formula_syntax.formulas,
     scales.duplicate_scales,

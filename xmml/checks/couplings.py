@@ -68,7 +68,8 @@ def one_sender_per_in_port(index: Index) -> Iterator[Problem]:
             for each in _ports(entry, "in")
             if all(other.get("to") != f"{entry.id}.{each.get('id')}" for other in index.couplings)
         ]
-        help = f"put a fan-in mapper before it, or use a free in port of {entry.id}: {', '.join(map(str, free)) or 'there is none'}"
+        listing = ", ".join(map(str, free)) or "there is none"
+        help = f"put a fan-in mapper before it, or use a free in port of {entry.id}: {listing}"
         note = f"{first[key].get('from')} already sends to it (line {first[key].position.line})"
         yield coupling.problem("E12", f"a second coupling leads into {coupling.get('to')}", help, "to", note=note)
 

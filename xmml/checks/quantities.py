@@ -69,8 +69,9 @@ def _check(element: Element, attribute: str, dimension: Dimension | None) -> Ite
         if dimension is not None:
             found.as_dimension(dimension)
     except UnitError:
-        message = f'{attribute} must be a quantity of {dimension.value if dimension else ""}, but "{text}" is one of {found.dimension.value}'
-        yield element.problem("E15", message, f"write for example {_EXAMPLES[dimension or _TIME]}", attribute)
+        wanted = dimension or _TIME
+        message = f'{attribute} must be a quantity of {wanted.value}, but "{text}" is one of {found.dimension.value}'
+        yield element.problem("E15", message, f"write for example {_EXAMPLES[wanted]}", attribute)
         return
     if found.value < 0 and element.name in ("implementation", "coupling"):
         yield element.problem("E15", f'{attribute} cannot be negative: "{text}"', "", attribute)

@@ -72,7 +72,8 @@ def ends_of_couplings(index: Index) -> Iterator[Problem]:
 def _instance_help(index: Index, name: str, attribute: str, port: str) -> str:
     instances = [entry.id for entry in index.entries if entry.element.get(entry.kind or "") == name and entry.id]
     if instances:
-        return f'"{name}" is a definition; its instances are {", ".join(instances)}: write {attribute}="{instances[0]}.{port}"'
+        listing = ", ".join(instances)
+        return f'"{name}" is a definition; its instances are {listing}: write {attribute}="{instances[0]}.{port}"'
     return did_you_mean(name, index.instances, "instances")
 
 

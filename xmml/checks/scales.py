@@ -47,7 +47,7 @@ def possible_values(index: Index) -> Iterator[Problem]:
 
 
 def scale_problems(instance: Element, definition: Definition, effective: Sequence[Scale]) -> Iterator[Problem]:
-    """Yield what is wrong with the scales of an instance after merging, beyond what its or the definition's text shows."""
+    """Yield what is wrong with the scales of an instance after merging, beyond what shows in the text alone."""
     own = {scale.id: scale for scale in _definition_scales(definition)}
     name = instance.get("id") or definition.id
     for scale in effective:
