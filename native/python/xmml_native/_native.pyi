@@ -6,6 +6,9 @@ from typing import Any, Self
 
 __version__: str
 
+def parse_json(text: str) -> Any:
+    """The value of a JSON text: as `json.loads`, without the milliseconds that importing `json` takes."""
+
 class Message:
     """A message as a submodel sends and receives it.
 

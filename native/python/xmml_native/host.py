@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from xmml_native._native import parse_json
 from xmml_native.errors import Error, print_users_traceback
 from xmml_native.instance import Instance
 
@@ -39,9 +40,7 @@ def hosted() -> dict[str, Any]:
         raise Error(
             "XMML_HOST is not set: this program is started by xmml-run for instances without a program of their own"
         )
-    import json
-
-    task: dict[str, Any] = json.loads(text)
+    task: dict[str, Any] = parse_json(text)
     return task
 
 
