@@ -6,15 +6,46 @@ Importing this package loads nothing heavy: a submodel does it, and a thousand o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+# Type checkers know the name; importing it from typing would take half of a small program's start-up time.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from xmml_native import Instance, Mapper, Message, Submodel
+    from typing import Any
 
-__all__ = ["Instance", "Mapper", "Message", "Submodel", "__version__"]
+    from xmml_native import (
+        DataTypeError,
+        EndedError,
+        Error,
+        Instance,
+        Mapper,
+        Message,
+        NotInARunError,
+        OrderError,
+        ParameterError,
+        PortError,
+        ReceiveTimeoutError,
+        RunAborted,
+        Submodel,
+    )
+
+__all__ = [
+    "DataTypeError",
+    "EndedError",
+    "Error",
+    "Instance",
+    "Mapper",
+    "Message",
+    "NotInARunError",
+    "OrderError",
+    "ParameterError",
+    "PortError",
+    "ReceiveTimeoutError",
+    "RunAborted",
+    "Submodel",
+    "__version__",
+]
 __version__ = "0.1.0"
 
-_NATIVE = frozenset({"Instance", "Mapper", "Message", "Submodel"})
+_NATIVE = frozenset(__all__) - {"__version__"}
 
 
 def __getattr__(name: str) -> Any:
