@@ -1,66 +1,645 @@
 //! Immutable, shared bytes that hold payloads, and the pool that lets warmed memory be used again.
+//!
+//! Memory of 64 KiB and more is mapped directly: fresh pages are zero without being touched, so a [`BufferMut`] of any
+//! size is initialised memory that nobody had to clear. Faulting those pages in costs more than copying into them
+//! (15 ms for 64 MiB on the machines we measured), so a [`BufferPool`] keeps blocks whose last reference was dropped and
+//! hands them out again. A pool belongs to its owner (an instance), never to the process.
 
-use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::alloc::{alloc, dealloc, Layout};
+use std::any::Any;
+use std::fmt;
+use std::ops::{Deref, DerefMut, Range};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Shared immutable bytes; cloning is cheap. The first byte is aligned to 64.
+/// The first byte of every block is aligned to this (a cache line, and the widest vector register).
+pub const ALIGNMENT: usize = 64;
+
+/// Blocks of this size and above are mapped, and recycled by a pool.
+pub const POOLED_FROM: usize = 64 * 1024;
+
+/// How many bytes a pool keeps for later unless told otherwise.
+pub const DEFAULT_POOL_BYTES: usize = 256 * 1024 * 1024;
+
+/// How many blocks a pool keeps at most: the search for a fitting one is linear.
+const POOL_BLOCKS: usize = 64;
+
+/// The system has no memory for a block of this size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// What was asked for.
+    pub bytes: usize,
+}
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no memory for a block of {} bytes", self.bytes)
+    }
+}
+
+impl std::error::Error for OutOfMemory {}
+
+/// Where a block's memory came from, and so where it goes.
+enum Origin {
+    /// The allocator; smaller than [`POOLED_FROM`].
+    Heap,
+    /// An anonymous mapping, which a pool may take back.
+    Mapped(Weak<Shelf>),
+    /// Memory of somebody else, alive as long as this owner.
+    Foreign(#[allow(dead_code)] Box<dyn Any + Send + Sync>),
+}
+
+/// One piece of memory; all of it is initialised.
+struct Block {
+    start: NonNull<u8>,
+    capacity: usize,
+    origin: Origin,
+}
+
+// SAFETY: the memory of a block is reached through `&Buffer` for reading only, or through a unique owner.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn layout(capacity: usize) -> Option<Layout> {
+        Layout::from_size_align(capacity, ALIGNMENT).ok()
+    }
+
+    /// A block from the allocator whose memory is not initialised yet: the caller fills all of it.
+    fn heap(capacity: usize) -> Result<Block, OutOfMemory> {
+        let no_memory = OutOfMemory { bytes: capacity };
+        let layout = Block::layout(capacity.max(1)).ok_or(no_memory)?;
+        // SAFETY: the layout has a size above zero.
+        let start = NonNull::new(unsafe { alloc(layout) }).ok_or(no_memory)?;
+        Ok(Block {
+            start,
+            capacity: layout.size(),
+            origin: Origin::Heap,
+        })
+    }
+
+    fn mapped(capacity: usize, pool: Weak<Shelf>) -> Result<Block, OutOfMemory> {
+        // SAFETY: an anonymous private mapping at an address of the kernel's choice touches nothing that exists.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                capacity,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(OutOfMemory { bytes: capacity });
+        }
+        let start = NonNull::new(address.cast()).ok_or(OutOfMemory { bytes: capacity })?;
+        Ok(Block {
+            start,
+            capacity,
+            origin: Origin::Mapped(pool),
+        })
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        match &self.origin {
+            Origin::Heap => {
+                if let Some(layout) = Block::layout(self.capacity) {
+                    // SAFETY: allocated in `heap` with this very layout.
+                    unsafe { dealloc(self.start.as_ptr(), layout) }
+                }
+            }
+            Origin::Mapped(pool) => {
+                let mapping = Mapping {
+                    start: self.start,
+                    capacity: self.capacity,
+                };
+                match pool.upgrade() {
+                    Some(shelf) => shelf.put(mapping),
+                    None => drop(mapping),
+                }
+            }
+            Origin::Foreign(_) => {}
+        }
+    }
+}
+
+/// A mapping without references, waiting to be used again; unmapped when dropped.
+struct Mapping {
+    start: NonNull<u8>,
+    capacity: usize,
+}
+
+// SAFETY: a mapping is plain memory that nobody else refers to.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    fn into_block(self, pool: Weak<Shelf>) -> Block {
+        let mapping = std::mem::ManuallyDrop::new(self);
+        Block {
+            start: mapping.start,
+            capacity: mapping.capacity,
+            origin: Origin::Mapped(pool),
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `Block::mapped` with this length, and no reference is left.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.capacity) };
+    }
+}
+
+/// What a pool keeps.
+struct Shelf {
+    limit: usize,
+    free: Mutex<Vec<Mapping>>,
+}
+
+impl Shelf {
+    fn free(&self) -> MutexGuard<'_, Vec<Mapping>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, mapping: Mapping) {
+        if mapping.capacity > self.limit {
+            return;
+        }
+        let mut evicted = Vec::new();
+        {
+            let mut free = self.free();
+            free.push(mapping);
+            let mut bytes: usize = free.iter().map(|m| m.capacity).sum();
+            while bytes > self.limit || free.len() > POOL_BLOCKS {
+                let oldest = free.remove(0);
+                bytes -= oldest.capacity;
+                evicted.push(oldest);
+            }
+        }
+        drop(evicted); // unmapped without holding the lock
+    }
+
+    /// The tightest fit that does not waste more than it uses; of equals the one returned last (its pages are warmest).
+    fn get(&self, len: usize) -> Option<Mapping> {
+        let mut free = self.free();
+        let mut best: Option<(usize, usize)> = None;
+        for (at, mapping) in free.iter().enumerate() {
+            let fits = mapping.capacity >= len && mapping.capacity / 2 <= len;
+            if fits && best.is_none_or(|(_, capacity)| mapping.capacity <= capacity) {
+                best = Some((at, mapping.capacity));
+            }
+        }
+        best.map(|(at, _)| free.remove(at))
+    }
+}
+
+/// Keeps large blocks whose last reference was dropped, and hands them out again with their pages still mapped.
+///
+/// Bounded in bytes; the block unused longest goes first. Clones share the same blocks.
 #[derive(Clone)]
-pub struct Buffer(Arc<Vec<u8>>);
+pub struct BufferPool(Arc<Shelf>);
 
-/// Bytes that are being filled, before they are frozen into a [`Buffer`].
-pub struct BufferMut(Vec<u8>);
+impl BufferPool {
+    /// A pool that keeps at most [`DEFAULT_POOL_BYTES`].
+    pub fn new() -> BufferPool {
+        BufferPool::with_limit(DEFAULT_POOL_BYTES)
+    }
+
+    /// A pool that keeps at most `limit` bytes.
+    pub fn with_limit(limit: usize) -> BufferPool {
+        BufferPool(Arc::new(Shelf {
+            limit,
+            free: Mutex::new(Vec::new()),
+        }))
+    }
+
+    /// A buffer to fill, of `len` bytes whose contents are unspecified (but initialised).
+    ///
+    /// Memory for a large one is only spent as it is written.
+    pub fn take(&self, len: usize) -> Result<BufferMut, OutOfMemory> {
+        if len < POOLED_FROM {
+            return BufferMut::small(len);
+        }
+        let pool = Arc::downgrade(&self.0);
+        let block = match self.0.get(len) {
+            Some(mapping) => mapping.into_block(pool),
+            None => Block::mapped(size_class(len)?, pool)?,
+        };
+        Ok(BufferMut { block, len })
+    }
+
+    /// A buffer holding a copy of `bytes`.
+    pub fn copy_of(&self, bytes: &[u8]) -> Result<Buffer, OutOfMemory> {
+        if bytes.len() < POOLED_FROM {
+            return Buffer::small_copy(bytes);
+        }
+        let mut copy = self.take(bytes.len())?;
+        copy.copy_from_slice(bytes);
+        Ok(copy.freeze())
+    }
+
+    /// How many bytes wait to be used again.
+    pub fn kept_bytes(&self) -> usize {
+        self.0.free().iter().map(|mapping| mapping.capacity).sum()
+    }
+}
+
+impl Default for BufferPool {
+    fn default() -> BufferPool {
+        BufferPool::new()
+    }
+}
+
+impl fmt::Debug for BufferPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "BufferPool({} of {} bytes kept)",
+            self.kept_bytes(),
+            self.0.limit
+        )
+    }
+}
+
+/// `len` rounded up so that messages of nearly equal size share blocks: eight sizes to each doubling.
+fn size_class(len: usize) -> Result<usize, OutOfMemory> {
+    let doubling = len.checked_next_power_of_two();
+    doubling
+        .and_then(|doubling| len.checked_next_multiple_of((doubling / 16).max(4096)))
+        .ok_or(OutOfMemory { bytes: len })
+}
+
+/// Shared immutable bytes; cloning and slicing are cheap and copy nothing.
+///
+/// The first byte of a whole buffer is aligned to [`ALIGNMENT`] unless it wraps somebody else's memory.
+#[derive(Clone)]
+pub struct Buffer {
+    /// None: no bytes at all.
+    block: Option<Arc<Block>>,
+    start: usize,
+    len: usize,
+}
 
 impl Buffer {
-    /// A buffer holding a copy of `bytes`.
+    /// A buffer without bytes.
+    pub const fn empty() -> Buffer {
+        Buffer {
+            block: None,
+            start: 0,
+            len: 0,
+        }
+    }
+
+    /// A buffer holding a copy of `bytes`, without a pool.
+    ///
+    /// # Panics
+    /// If the system has no memory for it; [`BufferPool::copy_of`] says so instead.
     pub fn copy_of(bytes: &[u8]) -> Buffer {
-        Buffer(Arc::new(bytes.to_vec()))
+        if bytes.len() < POOLED_FROM {
+            return Buffer::small_copy(bytes).unwrap_or_else(|none| panic!("{none}"));
+        }
+        let mut copy = BufferMut::take(bytes.len());
+        copy.copy_from_slice(bytes);
+        copy.freeze()
+    }
+
+    fn small_copy(bytes: &[u8]) -> Result<Buffer, OutOfMemory> {
+        if bytes.is_empty() {
+            return Ok(Buffer::empty());
+        }
+        let block = Block::heap(bytes.len())?;
+        // SAFETY: the block has room for `bytes.len()` bytes, is new, and becomes initialised throughout by this.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), block.start.as_ptr(), bytes.len()) };
+        Ok(Buffer {
+            block: Some(Arc::new(block)),
+            start: 0,
+            len: bytes.len(),
+        })
+    }
+
+    /// A buffer over memory that `owner` keeps alive; nothing is copied, and `owner` is dropped with the last reference.
+    pub fn from_owner<O>(owner: O) -> Buffer
+    where
+        O: AsRef<[u8]> + Send + Sync + 'static,
+    {
+        let owner = Box::new(owner);
+        let bytes: &[u8] = (*owner).as_ref();
+        let (start, len) = (bytes.as_ptr(), bytes.len());
+        // SAFETY: the bytes live in or behind the boxed owner, which does not move and is not touched until dropped.
+        unsafe { Buffer::wrap(start, len, owner) }
+    }
+
+    /// A buffer over `len` bytes at `start`, which belong to `owner`; nothing is copied.
+    ///
+    /// # Safety
+    /// The bytes must be initialised, readable, and unchanged by anybody until `owner` is dropped.
+    pub unsafe fn wrap(start: *const u8, len: usize, owner: Box<dyn Any + Send + Sync>) -> Buffer {
+        match NonNull::new(start.cast_mut()) {
+            Some(start) if len > 0 => {
+                let block = Block {
+                    start,
+                    capacity: len,
+                    origin: Origin::Foreign(owner),
+                };
+                Buffer {
+                    block: Some(Arc::new(block)),
+                    start: 0,
+                    len,
+                }
+            }
+            _ => Buffer::empty(),
+        }
+    }
+
+    /// A part of this buffer, sharing its memory.
+    ///
+    /// # Panics
+    /// If the range reaches beyond the end, as for a slice.
+    pub fn slice(&self, range: Range<usize>) -> Buffer {
+        assert!(
+            range.start <= range.end && range.end <= self.len,
+            "bytes {range:?} of a buffer of {} bytes",
+            self.len
+        );
+        if range.is_empty() {
+            return Buffer::empty();
+        }
+        Buffer {
+            block: self.block.clone(),
+            start: self.start + range.start,
+            len: range.len(),
+        }
+    }
+
+    /// The bytes for writing, if this is the only reference to them and they are not somebody else's memory.
+    ///
+    /// A receiver that holds the only reference may so work in place.
+    pub fn get_mut(&mut self) -> Option<&mut [u8]> {
+        let Some(block) = &mut self.block else {
+            return Some(&mut []);
+        };
+        let block = Arc::get_mut(block)?;
+        if matches!(block.origin, Origin::Foreign(_)) {
+            return None;
+        }
+        // SAFETY: within the block, initialised, and nobody else refers to the block.
+        Some(unsafe {
+            std::slice::from_raw_parts_mut(block.start.as_ptr().add(self.start), self.len)
+        })
     }
 
     /// How many buffers share this memory; who holds them all may let it be written to.
     pub fn owners(&self) -> usize {
-        Arc::strong_count(&self.0)
+        self.block.as_ref().map_or(1, Arc::strong_count)
     }
 
     /// Whether both show (parts of) the same memory.
     pub fn shares_memory_with(&self, other: &Buffer) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        match (&self.block, &other.block) {
+            (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs),
+            _ => false,
+        }
+    }
+
+    /// Whether the memory is lent by somebody else ([`Buffer::wrap`], [`Buffer::from_owner`]).
+    pub fn is_lent(&self) -> bool {
+        self.block
+            .as_ref()
+            .is_some_and(|block| matches!(block.origin, Origin::Foreign(_)))
     }
 }
 
-impl BufferMut {
-    /// A buffer of `len` bytes whose contents are unspecified (but initialised).
-    pub fn take(len: usize) -> BufferMut {
-        BufferMut(vec![0; len])
-    }
-
-    /// Ends the filling.
-    pub fn freeze(self) -> Buffer {
-        Buffer(Arc::new(self.0))
+impl Default for Buffer {
+    fn default() -> Buffer {
+        Buffer::empty()
     }
 }
 
 impl Deref for Buffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.0
+        match &self.block {
+            // SAFETY: within the block, initialised, and only changed through a unique owner.
+            Some(block) => unsafe {
+                std::slice::from_raw_parts(block.start.as_ptr().add(self.start), self.len)
+            },
+            None => &[],
+        }
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl From<Vec<u8>> for Buffer {
+    fn from(bytes: Vec<u8>) -> Buffer {
+        Buffer::from_owner(bytes)
+    }
+}
+
+impl PartialEq for Buffer {
+    fn eq(&self, other: &Buffer) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Buffer {}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.len())
+    }
+}
+
+/// Bytes that are being filled, before they are frozen into a [`Buffer`].
+pub struct BufferMut {
+    block: Block,
+    len: usize,
+}
+
+impl BufferMut {
+    /// A buffer of `len` bytes whose contents are unspecified (but initialised), without a pool.
+    ///
+    /// # Panics
+    /// If the system has no memory for it; [`BufferPool::take`] says so instead.
+    pub fn take(len: usize) -> BufferMut {
+        BufferMut::without_pool(len).unwrap_or_else(|none| panic!("{none}"))
+    }
+
+    fn without_pool(len: usize) -> Result<BufferMut, OutOfMemory> {
+        if len < POOLED_FROM {
+            return BufferMut::small(len);
+        }
+        Ok(BufferMut {
+            block: Block::mapped(size_class(len)?, Weak::new())?,
+            len,
+        })
+    }
+
+    fn small(len: usize) -> Result<BufferMut, OutOfMemory> {
+        let block = Block::heap(len)?;
+        // SAFETY: the block is that long and new.
+        unsafe { std::ptr::write_bytes(block.start.as_ptr(), 0, block.capacity) };
+        Ok(BufferMut { block, len })
+    }
+
+    /// Leaves only the first `len` bytes; no effect if there are fewer.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Ends the filling.
+    pub fn freeze(self) -> Buffer {
+        if self.len == 0 {
+            return Buffer::empty();
+        }
+        Buffer {
+            len: self.len,
+            start: 0,
+            block: Some(Arc::new(self.block)),
+        }
     }
 }
 
 impl Deref for BufferMut {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.0
+        // SAFETY: within the block and initialised.
+        unsafe { std::slice::from_raw_parts(self.block.start.as_ptr(), self.len) }
     }
 }
 
 impl DerefMut for BufferMut {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0
+        // SAFETY: within the block, initialised, and the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.block.start.as_ptr(), self.len) }
     }
 }
 
-impl std::fmt::Debug for Buffer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Buffer({} bytes)", self.len())
+impl fmt::Debug for BufferMut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BufferMut({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn every_block_begins_on_a_cache_line() {
+        for len in [1, 7, 4096, POOLED_FROM - 1, POOLED_FROM, 1 << 20] {
+            assert_eq!(
+                BufferMut::take(len).freeze().as_ptr() as usize % ALIGNMENT,
+                0,
+                "{len}"
+            );
+            assert_eq!(
+                Buffer::copy_of(&vec![1; len]).as_ptr() as usize % ALIGNMENT,
+                0,
+                "{len}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_large_block_is_used_again_when_its_last_reference_is_dropped() {
+        let pool = BufferPool::new();
+        let first = pool.take(1 << 20).unwrap().freeze();
+        let address = first.as_ptr();
+        let part = first.slice(10..20);
+        drop(first);
+        assert_eq!(pool.kept_bytes(), 0, "a slice still holds the block");
+        drop(part);
+        assert_eq!(pool.kept_bytes(), 1 << 20);
+        assert_eq!(pool.take((1 << 20) - 5).unwrap().as_ptr(), address);
+    }
+
+    #[test]
+    fn a_small_block_goes_back_to_the_allocator() {
+        let pool = BufferPool::new();
+        drop(pool.take(POOLED_FROM - 1).unwrap().freeze());
+        assert_eq!(pool.kept_bytes(), 0);
+    }
+
+    #[test]
+    fn a_pool_keeps_no_more_than_its_limit() {
+        let pool = BufferPool::with_limit(3 * POOLED_FROM);
+        let blocks: Vec<_> = (0..5).map(|_| pool.take(POOLED_FROM).unwrap()).collect();
+        drop(blocks);
+        assert_eq!(pool.kept_bytes(), 3 * POOLED_FROM);
+        drop(pool.take(10 * POOLED_FROM).unwrap());
+        assert_eq!(pool.kept_bytes(), 3 * POOLED_FROM);
+    }
+
+    #[test]
+    fn a_block_much_larger_than_needed_stays_in_the_pool() {
+        let pool = BufferPool::new();
+        drop(pool.take(64 << 20).unwrap());
+        drop(pool.take(POOLED_FROM).unwrap());
+        assert_eq!(pool.kept_bytes(), (64 << 20) + POOLED_FROM);
+    }
+
+    #[test]
+    fn a_buffer_may_outlive_its_pool() {
+        let pool = BufferPool::new();
+        let buffer = pool.copy_of(&vec![7; POOLED_FROM]).unwrap();
+        drop(pool);
+        assert!(buffer.iter().all(|&byte| byte == 7));
+    }
+
+    #[test]
+    fn an_absurd_size_is_an_error_and_not_an_abort() {
+        assert!(BufferPool::new().take(usize::MAX / 2).is_err());
+        assert!(BufferPool::new().take(usize::MAX).is_err());
+    }
+
+    #[test]
+    fn only_a_sole_owner_may_write_in_place() {
+        let mut buffer = Buffer::copy_of(&[1, 2, 3]);
+        let other = buffer.clone();
+        assert!(buffer.get_mut().is_none());
+        drop(other);
+        buffer.get_mut().unwrap()[0] = 9;
+        assert_eq!(&*buffer, &[9, 2, 3]);
+    }
+
+    #[test]
+    fn lent_memory_is_never_written_and_its_owner_lives_as_long_as_the_last_reference() {
+        struct Counted(Vec<u8>, Arc<AtomicUsize>);
+        impl AsRef<[u8]> for Counted {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                self.1.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let mut buffer = Buffer::from_owner(Counted(vec![4, 5, 6], dropped.clone()));
+        assert!(buffer.is_lent() && buffer.get_mut().is_none());
+        let part = buffer.slice(1..3);
+        drop(buffer);
+        assert_eq!((dropped.load(Ordering::SeqCst), &*part), (0, &[5, 6][..]));
+        drop(part);
+        assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn empty_buffers_need_no_memory() {
+        assert_eq!(Buffer::copy_of(&[]).len(), 0);
+        assert_eq!(BufferMut::take(0).freeze().len(), 0);
+        assert_eq!(Buffer::copy_of(&[1]).slice(1..1).len(), 0);
+        assert_eq!(Buffer::empty().get_mut().map(|bytes| bytes.len()), Some(0));
     }
 }

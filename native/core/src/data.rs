@@ -1,6 +1,9 @@
 //! The values a message can carry: arrays of any rank, scalars, text, bytes, and nested maps and lists of these.
 
+use std::fmt;
+
 use crate::buffer::Buffer;
+use crate::error::{Error, Result};
 
 /// The element type of an array; the discriminant is the code on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +60,21 @@ impl Dtype {
         })
     }
 
+    /// Whether elements are whole numbers.
+    pub const fn is_integer(self) -> bool {
+        matches!(
+            self,
+            Dtype::I8
+                | Dtype::I16
+                | Dtype::I32
+                | Dtype::I64
+                | Dtype::U8
+                | Dtype::U16
+                | Dtype::U32
+                | Dtype::U64
+        )
+    }
+
     /// The name users see in messages, as numpy spells it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -87,8 +105,9 @@ pub enum Order {
     ColumnMajor = 1,
 }
 
-/// A dense n-dimensional array. Invariant: `data.len()` is the product of `shape` times the element size.
-#[derive(Clone, Debug)]
+/// A dense n-dimensional array. Invariant: `data.len()` is the product of `shape` times the element size ([`Array::new`]
+/// checks it).
+#[derive(Clone, Debug, PartialEq)]
 pub struct Array {
     /// Element type.
     pub dtype: Dtype,
@@ -101,7 +120,7 @@ pub struct Array {
 }
 
 /// What a message carries.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Data {
     /// No payload: only the time stamps count.
     #[default]
@@ -124,4 +143,247 @@ pub enum Data {
     List(Vec<Data>),
     /// A mapping from text to values, in the order of insertion; keys are unique.
     Map(Vec<(String, Data)>),
+}
+
+/// How many bytes an array of this type and shape has; `None` if that is more than any memory holds (2^63).
+///
+/// Extents are checked even where another one is zero, so that no later product of them can overflow.
+pub fn array_bytes(dtype: Dtype, shape: &[u64]) -> Option<u64> {
+    let mut product = dtype.size() as u64;
+    for &extent in shape {
+        product = product
+            .checked_mul(extent.max(1))
+            .filter(|&bytes| bytes < 1 << 63)?;
+    }
+    Some(if shape.contains(&0) { 0 } else { product })
+}
+
+/// A Rust type that can be an element of an [`Array`].
+///
+/// # Safety
+/// The type is plain data in the layout that [`Dtype`] describes, and every bit pattern is a value of it.
+pub unsafe trait Element: Copy + Send + Sync + 'static {
+    /// Its code.
+    const DTYPE: Dtype;
+}
+
+macro_rules! elements {
+    ($($rust:ty => $dtype:ident),* $(,)?) => {
+        $(
+            // SAFETY: plain little-endian numbers (or pairs of them) without invalid bit patterns.
+            unsafe impl Element for $rust {
+                const DTYPE: Dtype = Dtype::$dtype;
+            }
+        )*
+    };
+}
+
+elements! {
+    i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64,
+    f32 => F32, f64 => F64, [f32; 2] => C64, [f64; 2] => C128,
+}
+
+#[cfg(target_endian = "big")]
+compile_error!("payloads are little-endian and are shown to programs without conversion");
+
+impl Array {
+    /// An array over `data`, after checking that type, shape and length agree.
+    pub fn new(dtype: Dtype, order: Order, shape: Vec<u64>, data: Buffer) -> Result<Array> {
+        if array_bytes(dtype, &shape) != Some(data.len() as u64) {
+            return Err(Error::Usage {
+                problem: format!(
+                    "an array of {} with shape {} cannot have {} bytes",
+                    dtype.name(),
+                    ShapeText(&shape),
+                    data.len()
+                ),
+            });
+        }
+        Ok(Array {
+            dtype,
+            order,
+            shape,
+            data,
+        })
+    }
+
+    /// A row-major array holding a copy of `elements`.
+    pub fn from_slice<T: Element>(shape: &[u64], elements: &[T]) -> Result<Array> {
+        // SAFETY: elements are plain data without padding.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements))
+        };
+        Array::new(
+            T::DTYPE,
+            Order::RowMajor,
+            shape.to_vec(),
+            Buffer::copy_of(bytes),
+        )
+    }
+
+    /// Number of elements: 1 for rank 0, 0 if an extent is 0.
+    pub fn len(&self) -> usize {
+        self.data.len() / self.dtype.size()
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    /// The elements as they lie in memory; `None` if they are of another type (or, in somebody else's memory, not aligned).
+    pub fn elements<T: Element>(&self) -> Option<&[T]> {
+        if T::DTYPE != self.dtype {
+            return None;
+        }
+        if self.data.is_empty() {
+            return Some(&[]);
+        }
+        // SAFETY: every bit pattern is a value of T.
+        let (before, elements, after) = unsafe { self.data.align_to::<T>() };
+        (before.is_empty() && after.is_empty()).then_some(elements)
+    }
+}
+
+impl Data {
+    /// What this is, for people: `an array of float64 with shape (3, 4)`.
+    pub fn describe(&self) -> String {
+        match self {
+            Data::Nothing => "nothing".into(),
+            Data::Bool(_) => "a truth value".into(),
+            Data::Int(_) => "an integer".into(),
+            Data::Float(_) => "a real number".into(),
+            Data::Complex(..) => "a complex number".into(),
+            Data::Text(_) => "text".into(),
+            Data::Bytes(bytes) => format!("{} bytes", bytes.len()),
+            Data::Array(array) => {
+                format!(
+                    "an array of {} with shape {}",
+                    array.dtype.name(),
+                    ShapeText(&array.shape)
+                )
+            }
+            Data::List(items) => format!("a list of {}", items.len()),
+            Data::Map(entries) => format!("a map of {}", entries.len()),
+        }
+    }
+
+    /// How many bytes of payload it holds, scalars and keys not counted.
+    pub fn payload_bytes(&self) -> u64 {
+        match self {
+            Data::Text(text) => text.len() as u64,
+            Data::Bytes(bytes) => bytes.len() as u64,
+            Data::Array(array) => array.data.len() as u64,
+            Data::List(items) => items.iter().map(Data::payload_bytes).sum(),
+            Data::Map(entries) => entries.iter().map(|(_, value)| value.payload_bytes()).sum(),
+            _ => 0,
+        }
+    }
+
+    /// The value of a key of a map; `None` without that key or if this is no map.
+    pub fn get(&self, key: &str) -> Option<&Data> {
+        match self {
+            Data::Map(entries) => entries
+                .iter()
+                .find(|(name, _)| name == key)
+                .map(|(_, value)| value),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! conversions {
+    ($($rust:ty => $make:expr),* $(,)?) => {
+        $(
+            impl From<$rust> for Data {
+                fn from(value: $rust) -> Data {
+                    $make(value)
+                }
+            }
+        )*
+    };
+}
+
+conversions! {
+    bool => Data::Bool,
+    i64 => Data::Int,
+    i32 => |value| Data::Int(i64::from(value)),
+    f64 => Data::Float,
+    f32 => |value| Data::Float(f64::from(value)),
+    &str => |text: &str| Data::Text(text.to_owned()),
+    String => Data::Text,
+    Buffer => Data::Bytes,
+    Array => Data::Array,
+    Vec<Data> => Data::List,
+}
+
+/// A shape as Python writes a tuple.
+pub(crate) struct ShapeText<'a>(pub &'a [u64]);
+
+impl fmt::Display for ShapeText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [only] => write!(f, "({only},)"),
+            extents => {
+                f.write_str("(")?;
+                for (at, extent) in extents.iter().enumerate() {
+                    write!(f, "{}{extent}", if at > 0 { ", " } else { "" })?;
+                }
+                f.write_str(")")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_of_rank_0_has_one_element() {
+        let array = Array::from_slice(&[], &[2.5_f64]).unwrap();
+        assert_eq!(
+            (array.len(), array.elements::<f64>()),
+            (1, Some(&[2.5][..]))
+        );
+        assert_eq!(
+            Data::from(array).describe(),
+            "an array of float64 with shape ()"
+        );
+    }
+
+    #[test]
+    fn an_array_with_an_extent_of_0_has_no_element() {
+        let array = Array::from_slice::<i32>(&[3, 0, 2], &[]).unwrap();
+        assert!(array.is_empty());
+        assert_eq!(array.elements::<i32>(), Some(&[][..]));
+    }
+
+    #[test]
+    fn bytes_that_do_not_fit_the_shape_are_refused() {
+        let problem = Array::new(
+            Dtype::F64,
+            Order::RowMajor,
+            vec![3],
+            Buffer::copy_of(&[0; 16]),
+        );
+        assert_eq!(
+            problem.unwrap_err().to_string(),
+            "an array of float64 with shape (3,) cannot have 16 bytes"
+        );
+    }
+
+    #[test]
+    fn a_product_of_extents_that_overflows_is_refused_even_if_one_is_zero() {
+        assert_eq!(array_bytes(Dtype::F64, &[1 << 40, 1 << 40]), None);
+        assert_eq!(array_bytes(Dtype::U8, &[0, 1 << 40, 1 << 40]), None);
+        assert_eq!(array_bytes(Dtype::U8, &[0, 1 << 40]), Some(0));
+    }
+
+    #[test]
+    fn elements_of_another_type_are_not_reinterpreted() {
+        let array = Array::from_slice(&[2], &[1_i64, 2]).unwrap();
+        assert_eq!(array.elements::<f64>(), None);
+        assert_eq!(array.elements::<i64>(), Some(&[1, 2][..]));
+    }
 }

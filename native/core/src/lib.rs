@@ -8,6 +8,8 @@ pub mod control;
 pub mod coordinator;
 pub mod data;
 pub mod error;
+pub mod frame;
+pub mod handshake;
 pub mod instance;
 pub mod message;
 pub mod methods;

@@ -3,7 +3,7 @@
 use crate::data::Data;
 
 /// A message as a submodel sends and receives it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Message {
     /// Model time of the observation, in seconds.
     pub timestamp: f64,

@@ -1,0 +1,219 @@
+//! The body of a message, and of the two other kinds that are built like it: [`Block`] and [`Lent`].
+//!
+//! | offset in the frame | bytes | |
+//! |---|---|---|
+//! | 24 | 8 | f64 time stamp in seconds |
+//! | 32 | 8 | f64 next time stamp; 0 without flag bit 0 |
+//! | 40 | 4 | length of the descriptor, a multiple of 8 |
+//! | 44 | 4 | index of the sending copy or rank, or `ff ff ff ff` |
+//! | 48 | | descriptor, then payload |
+//!
+//! [`Block`]: crate::frame::Block
+//! [`Lent`]: crate::frame::Lent
+
+use crate::buffer::{Buffer, BufferPool, OutOfMemory};
+use crate::error::{Error, Result};
+use crate::frame::descriptor::{self, Layout};
+use crate::frame::{FrameError, Head, Kind, Reader, HEAD, NO_COPY};
+use crate::message::Message;
+
+/// Flag: there is a next time stamp.
+pub const HAS_NEXT: u16 = 1;
+
+/// Longest descriptor of a message.
+pub const MAX_DESCRIPTOR: usize = 1 << 30;
+
+/// Bytes between the head and the descriptor.
+pub(crate) const PREFIX: usize = 24;
+
+/// Payloads up to this size are copied behind the descriptor: one piece is written faster than two.
+const INLINE_PAYLOAD: u64 = 1024;
+
+/// A message as it is received.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MessageFrame {
+    /// On which conduit.
+    pub conduit: u32,
+    /// Its number on this conduit, from 1.
+    pub sequence: u64,
+    /// Which copy of a multiplied instance sent it.
+    pub sender_copy: Option<u32>,
+    /// Bytes of the whole frame, as the sender counts them too.
+    pub frame_len: u64,
+    /// What it carries.
+    pub message: Message,
+}
+
+/// A message ready to be written: the bytes up to the payload, and the pieces of the payload, shared with the message.
+#[derive(Clone, Debug)]
+pub struct EncodedMessage {
+    /// Head, time stamps, descriptor, and a short payload.
+    pub head: Vec<u8>,
+    /// The payload, unless it is short.
+    pub payload: Vec<Buffer>,
+    frame_len: u64,
+}
+
+/// Encodes a message without copying arrays and bytes (except short ones).
+pub fn encode_message(
+    conduit: u32,
+    sequence: u64,
+    sender_copy: Option<u32>,
+    message: &Message,
+) -> Result<EncodedMessage> {
+    let layout = Layout::of(&message.data)?;
+    if layout.descriptor.len() > MAX_DESCRIPTOR {
+        let problem = "this cannot be sent: its structure alone takes more than 1 GiB; send arrays instead of lists of numbers";
+        return Err(Error::Usage {
+            problem: problem.into(),
+        });
+    }
+    let prefix = Prefix {
+        timestamp: message.timestamp,
+        next_timestamp: message.next_timestamp,
+        descriptor_len: layout.descriptor.len() as u32,
+        copy: sender_copy,
+    };
+    Ok(prefix.encode(
+        Kind::Message,
+        conduit,
+        sequence,
+        &layout.descriptor,
+        layout.payload,
+    ))
+}
+
+impl EncodedMessage {
+    /// Bytes of the whole frame.
+    pub fn frame_len(&self) -> u64 {
+        self.frame_len
+    }
+
+    /// The frame as slices to be written one after the other.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(&self.head[..]).chain(self.payload.iter().map(|piece| &piece[..]))
+    }
+
+    /// The same message for another conduit (an out port with several receivers encodes once); shares the payload.
+    pub fn readdressed(
+        &self,
+        conduit: u32,
+        sequence: u64,
+        sender_copy: Option<u32>,
+    ) -> EncodedMessage {
+        let mut other = self.clone();
+        other.head[12..16].copy_from_slice(&conduit.to_le_bytes());
+        other.head[16..24].copy_from_slice(&sequence.to_le_bytes());
+        other.head[44..48].copy_from_slice(&sender_copy.unwrap_or(NO_COPY).to_le_bytes());
+        other
+    }
+
+    /// Copies what is lent by the caller, so that its memory may change after this.
+    pub fn owned(mut self, pool: &BufferPool) -> std::result::Result<EncodedMessage, OutOfMemory> {
+        for piece in &mut self.payload {
+            if piece.is_lent() {
+                *piece = pool.copy_of(piece)?;
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// What stands between the head and the descriptor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Prefix {
+    pub timestamp: f64,
+    pub next_timestamp: Option<f64>,
+    pub descriptor_len: u32,
+    pub copy: Option<u32>,
+}
+
+impl Prefix {
+    pub fn encode(
+        self,
+        kind: Kind,
+        conduit: u32,
+        sequence: u64,
+        descriptor: &[u8],
+        payload: Vec<Buffer>,
+    ) -> EncodedMessage {
+        let payload_len: u64 = payload.iter().map(|piece| piece.len() as u64).sum();
+        let length = (PREFIX + descriptor.len()) as u64 + payload_len;
+        let flags = if self.next_timestamp.is_some() {
+            HAS_NEXT
+        } else {
+            0
+        };
+        let inline = payload_len <= INLINE_PAYLOAD;
+        let room = HEAD + PREFIX + descriptor.len() + if inline { payload_len as usize } else { 0 };
+        let mut head = Vec::with_capacity(room);
+        head.extend_from_slice(
+            &Head {
+                length,
+                kind,
+                flags,
+                conduit,
+                sequence,
+            }
+            .encode(),
+        );
+        head.extend_from_slice(&self.timestamp.to_le_bytes());
+        head.extend_from_slice(&self.next_timestamp.unwrap_or(0.0).to_le_bytes());
+        head.extend_from_slice(&(descriptor.len() as u32).to_le_bytes());
+        head.extend_from_slice(&self.copy.unwrap_or(NO_COPY).to_le_bytes());
+        head.extend_from_slice(descriptor);
+        let payload = match inline {
+            true => {
+                payload
+                    .iter()
+                    .for_each(|piece| head.extend_from_slice(piece));
+                Vec::new()
+            }
+            false => payload,
+        };
+        EncodedMessage {
+            head,
+            payload,
+            frame_len: HEAD as u64 + length,
+        }
+    }
+
+    pub fn decode(head: &Head, bytes: &[u8]) -> std::result::Result<Prefix, FrameError> {
+        let mut reader = Reader::new(bytes);
+        let (timestamp, next) = (reader.f64()?, reader.f64()?);
+        let (descriptor_len, copy) = (reader.u32()?, reader.u32()?);
+        if descriptor_len % 8 != 0 {
+            return Err(super::descriptor_error(format!(
+                "a length of {descriptor_len}"
+            )));
+        }
+        Ok(Prefix {
+            timestamp,
+            next_timestamp: (head.flags & HAS_NEXT != 0).then_some(next),
+            descriptor_len,
+            copy: (copy != NO_COPY).then_some(copy),
+        })
+    }
+}
+
+impl MessageFrame {
+    pub(crate) fn decode(
+        head: &Head,
+        prefix: Prefix,
+        descriptor: &[u8],
+        payload: Buffer,
+    ) -> std::result::Result<MessageFrame, FrameError> {
+        let data = descriptor::decode(descriptor, &payload)?;
+        Ok(MessageFrame {
+            conduit: head.conduit,
+            sequence: head.sequence,
+            sender_copy: prefix.copy,
+            frame_len: HEAD as u64 + head.length,
+            message: Message {
+                timestamp: prefix.timestamp,
+                next_timestamp: prefix.next_timestamp,
+                data,
+            },
+        })
+    }
+}

@@ -1,0 +1,626 @@
+//! The opening of every connection: both sides prove that they know the run's secret, and agree on a version. No socket here: bytes
+//! go in, bytes and an outcome come out.
+//!
+//! ```text
+//! dialler                                             listener
+//!   Hello     versions, role, run, names, nonce   ->
+//!                                                 <-  Challenge   versions, chosen version, name, nonce, proof
+//!   Proof     proof                               ->
+//! ```
+//!
+//! or, instead of the challenge or after the proof, `Refused` from the listener. A proof is HMAC-SHA256, keyed by the secret, over
+//! the side's label, the whole hello frame, and the challenge frame up to its proof: it binds both nonces, both ranges of versions,
+//! the role, the run and the names, and cannot be reflected.
+
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+
+use crate::error::{Error, Result};
+use crate::frame::{framed, push_text, FrameError, Head, Kind, Reader, HEAD};
+
+/// The versions of the protocol that this crate speaks: lowest, highest.
+pub const VERSIONS: (u16, u16) = (1, 1);
+
+/// How long a peer may take until it is authenticated, in seconds.
+pub const TIMEOUT_S: u64 = 5;
+
+/// How many bytes a peer may send until it is authenticated.
+pub const MAX_BYTES: usize = 1024;
+
+/// Bytes of a nonce.
+pub const NONCE: usize = 32;
+
+/// Bytes of a proof.
+pub const PROOF: usize = 32;
+
+/// Longest name of a run or an instance, in bytes.
+pub const MAX_NAME: usize = 255;
+
+/// Longest reason of a refusal that is believed, in bytes.
+const MAX_REASON: usize = 400;
+
+const LISTENER: &[u8] = b"xmml handshake: listener\0";
+const DIALLER: &[u8] = b"xmml handshake: dialler\0";
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Role {
+    /// An instance speaks with the coordinator.
+    Control = 1,
+    /// An instance sends messages to another; receipts come back.
+    Data = 2,
+    /// Two relays, or an instance and its relay.
+    Relay = 3,
+}
+
+impl Role {
+    const fn from_code(code: u8) -> Option<Role> {
+        Some(match code {
+            1 => Role::Control,
+            2 => Role::Data,
+            3 => Role::Relay,
+            _ => return None,
+        })
+    }
+
+    /// The word for messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Control => "control",
+            Role::Data => "data",
+            Role::Relay => "relay",
+        }
+    }
+}
+
+/// What one side brings into a handshake.
+#[derive(Clone)]
+pub struct Party {
+    /// The run's secret; not empty.
+    pub secret: Vec<u8>,
+    /// The run.
+    pub run: String,
+    /// Who this side is: an instance, or `coordinator`.
+    pub name: String,
+    /// Versions it speaks: lowest, highest.
+    pub versions: (u16, u16),
+    /// Fresh random bytes, never used before ([`fresh_nonce`]).
+    pub nonce: [u8; NONCE],
+}
+
+impl std::fmt::Debug for Party {
+    /// Without the secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Party({} of run {})", self.name, self.run)
+    }
+}
+
+/// 32 random bytes from the operating system.
+pub fn fresh_nonce() -> Result<[u8; NONCE]> {
+    let mut nonce = [0; NONCE];
+    getrandom::fill(&mut nonce).map_err(|error| Error::Io {
+        action: "get random bytes".into(),
+        cause: error.to_string(),
+    })?;
+    Ok(nonce)
+}
+
+/// What both sides know after a handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Established {
+    /// The version both speak from here on.
+    pub version: u16,
+    /// What the connection is for.
+    pub role: Role,
+    /// Who is at the other end.
+    pub peer: String,
+}
+
+/// What to do after a side was fed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Read more.
+    More,
+    /// Write these bytes, then read more.
+    Send(Vec<u8>),
+    /// Write these bytes (maybe none); the connection is open. `rest` are bytes of the peer's first frames that came along.
+    Done {
+        /// To be written.
+        send: Vec<u8>,
+        /// The outcome.
+        established: Established,
+        /// Already read.
+        rest: Vec<u8>,
+    },
+    /// Write these bytes (maybe none), then close.
+    Refused {
+        /// To be written.
+        send: Vec<u8>,
+        /// Why, for people.
+        reason: Refusal,
+    },
+}
+
+/// Why a handshake did not lead to a connection; the discriminant is the code on the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Refusal {
+    /// The ranges of versions do not meet.
+    Version {
+        mine: (u16, u16),
+        theirs: (u16, u16),
+    },
+    /// The other side belongs to another run.
+    Run { theirs: String },
+    /// Not the one who was dialled, or a role that is not served here.
+    Role { problem: String },
+    /// The proof is wrong: another secret.
+    Proof,
+    /// Bytes that are no handshake, or too many of them.
+    Malformed { problem: String },
+    /// The other side refused, for its own reason.
+    Peer { reason: String },
+}
+
+impl Refusal {
+    fn code(&self) -> u16 {
+        match self {
+            Refusal::Version { .. } => 1,
+            Refusal::Run { .. } => 2,
+            Refusal::Role { .. } => 3,
+            Refusal::Proof => 4,
+            Refusal::Malformed { .. } | Refusal::Peer { .. } => 5,
+        }
+    }
+
+    /// This as an error of an instance that dialled or listened.
+    pub fn from_peer(self, peer: &str) -> Error {
+        Error::Protocol {
+            peer: peer.into(),
+            problem: self.to_string(),
+        }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refusal::Version { mine, theirs } => write!(
+                f,
+                "it speaks versions {} to {} of the protocol, this side {} to {}; use the same release of xmml on both",
+                theirs.0, theirs.1, mine.0, mine.1
+            ),
+            Refusal::Run { theirs } => write!(f, "it belongs to another run, \"{theirs}\""),
+            Refusal::Role { problem } => f.write_str(problem),
+            Refusal::Proof => f.write_str("its proof is wrong: it does not know the secret of this run"),
+            Refusal::Malformed { problem } => write!(f, "it does not open with the xmml handshake: {problem}"),
+            Refusal::Peer { reason } => write!(f, "it refused: {reason}"),
+        }
+    }
+}
+
+/// The highest version in both ranges.
+fn common_version(mine: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
+    let highest = mine.1.min(theirs.1);
+    (highest >= mine.0.max(theirs.0)).then_some(highest)
+}
+
+fn keyed(secret: &[u8]) -> Hmac<Sha256> {
+    Hmac::<Sha256>::new_from_slice(secret)
+        .unwrap_or_else(|_| unreachable!("HMAC takes keys of any length"))
+}
+
+/// The proof of one side over what both have said.
+fn mac(secret: &[u8], label: &[u8], hello: &[u8], challenge: &[u8]) -> Hmac<Sha256> {
+    let mut mac = keyed(secret);
+    mac.update(label);
+    mac.update(hello);
+    mac.update(challenge);
+    mac
+}
+
+/// Collects the bytes of one handshake frame, within [`MAX_BYTES`] in all.
+#[derive(Debug, Default)]
+struct Inbox {
+    bytes: Vec<u8>,
+    seen: usize,
+}
+
+impl Inbox {
+    /// The next whole frame, head included, if it is there.
+    fn frame(&mut self) -> std::result::Result<Option<(Head, Vec<u8>)>, Refusal> {
+        let Some(head) = self.bytes.first_chunk::<HEAD>() else {
+            return Ok(None);
+        };
+        let head = Head::decode(head).map_err(malformed)?;
+        let handshake = matches!(
+            head.kind,
+            Kind::Hello | Kind::Challenge | Kind::Proof | Kind::Refused
+        );
+        if !handshake || head.conduit != 0 || head.sequence != 0 {
+            return Err(malformed(FrameError::Unexpected { kind: head.kind }));
+        }
+        let length = usize::try_from(head.length).unwrap_or(usize::MAX);
+        if length > MAX_BYTES - HEAD || self.seen + length > MAX_BYTES - HEAD {
+            let limit = (MAX_BYTES - HEAD) as u64;
+            return Err(malformed(FrameError::TooLong {
+                kind: head.kind,
+                length: head.length,
+                limit,
+            }));
+        }
+        if self.bytes.len() < HEAD + length {
+            return Ok(None);
+        }
+        self.seen += HEAD + length;
+        let rest = self.bytes.split_off(HEAD + length);
+        Ok(Some((head, std::mem::replace(&mut self.bytes, rest))))
+    }
+}
+
+fn malformed(error: FrameError) -> Refusal {
+    Refusal::Malformed {
+        problem: error.to_string(),
+    }
+}
+
+fn refused(mine: &Party, reason: Refusal, tell: bool) -> Step {
+    let send = if tell {
+        encode_refused(mine.versions, &reason)
+    } else {
+        Vec::new()
+    };
+    Step::Refused { send, reason }
+}
+
+/// Body: u16 lowest version, u16 highest version, u16 code, u16 length of the reason, reason in UTF-8.
+fn encode_refused(versions: (u16, u16), reason: &Refusal) -> Vec<u8> {
+    let text = match reason {
+        // What a stranger hears names nothing of this run.
+        Refusal::Run { .. } => "this is another run".to_owned(),
+        Refusal::Version { mine, theirs } => format!(
+            "versions {} to {} of the protocol are spoken here, you offer {} to {}; use the same release of xmml on both sides",
+            mine.0, mine.1, theirs.0, theirs.1
+        ),
+        Refusal::Proof => "the proof is wrong: the two sides have different secrets".to_owned(),
+        other => other.to_string(),
+    };
+    let mut body = Vec::new();
+    for number in [versions.0, versions.1, reason.code()] {
+        body.extend_from_slice(&number.to_le_bytes());
+    }
+    push_text(&mut body, &shortened(&text));
+    framed(Kind::Refused, 0, 0, 0, &body)
+}
+
+fn decode_refused(mine: &Party, body: &[u8]) -> std::result::Result<Refusal, FrameError> {
+    let mut reader = Reader::new(body);
+    let theirs = (reader.u16()?, reader.u16()?);
+    let code = reader.u16()?;
+    let reason = reader.text()?;
+    reader.end()?;
+    Ok(match code {
+        1 => Refusal::Version {
+            mine: mine.versions,
+            theirs,
+        },
+        _ => Refusal::Peer {
+            reason: shortened(&reason),
+        },
+    })
+}
+
+/// Text of a stranger, fit for a log: bounded, on one line.
+fn shortened(text: &str) -> String {
+    let mut short: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if short.len() > MAX_REASON {
+        let mut len = MAX_REASON;
+        while !short.is_char_boundary(len) {
+            len -= 1;
+        }
+        short.truncate(len);
+    }
+    short
+}
+
+/// What a hello says. Body: u16 lowest version, u16 highest version, u8 role, 3 zeros, nonce, then run, name of the dialler, name of
+/// the listener as texts with u16 lengths.
+struct Hello {
+    versions: (u16, u16),
+    role: Role,
+    nonce: [u8; NONCE],
+    run: String,
+    from: String,
+    to: String,
+}
+
+impl Hello {
+    fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        body.extend_from_slice(&self.versions.0.to_le_bytes());
+        body.extend_from_slice(&self.versions.1.to_le_bytes());
+        body.extend_from_slice(&[self.role as u8, 0, 0, 0]);
+        body.extend_from_slice(&self.nonce);
+        push_text(&mut body, &self.run);
+        push_text(&mut body, &self.from);
+        push_text(&mut body, &self.to);
+        framed(Kind::Hello, 0, 0, 0, &body)
+    }
+
+    /// The range of versions stands first and for ever, so that even a far newer side can be told apart.
+    fn versions(body: &[u8]) -> std::result::Result<(u16, u16), FrameError> {
+        let mut reader = Reader::new(body);
+        Ok((reader.u16()?, reader.u16()?))
+    }
+
+    fn decode(body: &[u8]) -> std::result::Result<Hello, FrameError> {
+        let mut reader = Reader::new(body);
+        let versions = (reader.u16()?, reader.u16()?);
+        let role = reader.u8()?;
+        let role = Role::from_code(role)
+            .ok_or_else(|| super::frame::descriptor_error(format!("unknown role {role}")))?;
+        reader.zeros(3)?;
+        let nonce = reader.array()?;
+        let (run, from, to) = (name(&mut reader)?, name(&mut reader)?, name(&mut reader)?);
+        reader.end()?;
+        Ok(Hello {
+            versions,
+            role,
+            nonce,
+            run,
+            from,
+            to,
+        })
+    }
+}
+
+fn name(reader: &mut Reader<'_>) -> std::result::Result<String, FrameError> {
+    let text = reader.text()?;
+    match text.len() <= MAX_NAME {
+        true => Ok(text),
+        false => Err(super::frame::descriptor_error(format!(
+            "a name of {} bytes",
+            text.len()
+        ))),
+    }
+}
+
+fn check_names(names: &[&str]) -> Result<()> {
+    match names.iter().find(|name| name.len() > MAX_NAME) {
+        None => Ok(()),
+        Some(name) => Err(Error::Usage {
+            problem: format!(
+                "the name \"{name}\" is longer than {MAX_NAME} bytes; use a shorter one"
+            ),
+        }),
+    }
+}
+
+/// The side that opens the connection.
+#[derive(Debug)]
+pub struct Dialler {
+    me: Party,
+    role: Role,
+    peer: String,
+    hello: Vec<u8>,
+    inbox: Inbox,
+}
+
+impl Dialler {
+    /// Begins a handshake with the instance called `peer` (or `coordinator`); returns what to write first.
+    pub fn new(me: Party, role: Role, peer: &str) -> Result<(Dialler, Vec<u8>)> {
+        check_names(&[&me.run, &me.name, peer])?;
+        let hello = Hello {
+            versions: me.versions,
+            role,
+            nonce: me.nonce,
+            run: me.run.clone(),
+            from: me.name.clone(),
+            to: peer.into(),
+        }
+        .encode();
+        let send = hello.clone();
+        Ok((
+            Dialler {
+                me,
+                role,
+                peer: peer.into(),
+                hello,
+                inbox: Inbox::default(),
+            },
+            send,
+        ))
+    }
+
+    /// Takes bytes from the listener.
+    pub fn feed(&mut self, bytes: &[u8]) -> Step {
+        self.inbox.bytes.extend_from_slice(bytes);
+        match self.inbox.frame() {
+            Ok(None) => Step::More,
+            Ok(Some((head, frame))) => match self.answer(&head, &frame) {
+                Ok((send, version)) => Step::Done {
+                    send,
+                    established: Established {
+                        version,
+                        role: self.role,
+                        peer: self.peer.clone(),
+                    },
+                    rest: std::mem::take(&mut self.inbox.bytes),
+                },
+                Err(reason) => refused(&self.me, reason, false),
+            },
+            Err(reason) => refused(&self.me, reason, false),
+        }
+    }
+
+    fn answer(&self, head: &Head, frame: &[u8]) -> std::result::Result<(Vec<u8>, u16), Refusal> {
+        let body = &frame[HEAD..];
+        match head.kind {
+            Kind::Refused => return Err(decode_refused(&self.me, body).unwrap_or_else(malformed)),
+            Kind::Challenge => {}
+            kind => return Err(malformed(FrameError::Unexpected { kind })),
+        }
+        let (said, proof) = frame.split_at(frame.len().saturating_sub(PROOF).max(HEAD));
+        let challenge = Challenge::decode(&said[HEAD..]).map_err(malformed)?;
+        mac(&self.me.secret, LISTENER, &self.hello, said)
+            .verify_slice(proof)
+            .map_err(|_| Refusal::Proof)?;
+        if challenge.name != self.peer {
+            let problem = format!("it is {}, not {}", challenge.name, self.peer);
+            return Err(Refusal::Role { problem });
+        }
+        let version = common_version(self.me.versions, challenge.versions)
+            .filter(|&version| version == challenge.version)
+            .ok_or(Refusal::Version {
+                mine: self.me.versions,
+                theirs: challenge.versions,
+            })?;
+        let proof = mac(&self.me.secret, DIALLER, &self.hello, said)
+            .finalize()
+            .into_bytes();
+        Ok((framed(Kind::Proof, 0, 0, 0, &proof), version))
+    }
+}
+
+/// What a challenge says. Body: u16 lowest version, u16 highest version, u16 chosen version, u16 0, nonce, name of the listener as
+/// text with u16 length, proof of the listener.
+struct Challenge {
+    versions: (u16, u16),
+    version: u16,
+    name: String,
+}
+
+impl Challenge {
+    /// The body without the proof.
+    fn decode(body: &[u8]) -> std::result::Result<Challenge, FrameError> {
+        let mut reader = Reader::new(body);
+        let versions = (reader.u16()?, reader.u16()?);
+        let version = reader.u16()?;
+        reader.zeros(2)?;
+        reader.bytes(NONCE)?;
+        let name = name(&mut reader)?;
+        reader.end()?;
+        Ok(Challenge {
+            versions,
+            version,
+            name,
+        })
+    }
+}
+
+/// The side that was dialled.
+#[derive(Debug)]
+pub struct Listener {
+    me: Party,
+    roles: Vec<Role>,
+    inbox: Inbox,
+    /// Hello frame, challenge frame up to its proof, and the outcome if the dialler's proof is right.
+    challenged: Option<(Vec<u8>, Vec<u8>, Established)>,
+}
+
+impl Listener {
+    /// Waits for a dialler that asks for one of `roles`.
+    pub fn new(me: Party, roles: &[Role]) -> Result<Listener> {
+        check_names(&[&me.run, &me.name])?;
+        Ok(Listener {
+            me,
+            roles: roles.to_vec(),
+            inbox: Inbox::default(),
+            challenged: None,
+        })
+    }
+
+    /// Takes bytes from the dialler.
+    pub fn feed(&mut self, bytes: &[u8]) -> Step {
+        self.inbox.bytes.extend_from_slice(bytes);
+        let frame = match self.inbox.frame() {
+            Ok(frame) => frame,
+            Err(reason) => return refused(&self.me, reason, true),
+        };
+        let Some((head, frame)) = frame else {
+            return Step::More;
+        };
+        let step = match self.challenged.take() {
+            None => self.challenge(&head, frame).map(Step::Send),
+            Some(said) => self.verify(&head, &frame, said),
+        };
+        step.unwrap_or_else(|reason| refused(&self.me, reason, true))
+    }
+
+    fn challenge(&mut self, head: &Head, hello: Vec<u8>) -> std::result::Result<Vec<u8>, Refusal> {
+        if head.kind != Kind::Hello {
+            return Err(malformed(FrameError::Unexpected { kind: head.kind }));
+        }
+        let (mine, body) = (self.me.versions, &hello[HEAD..]);
+        let theirs = Hello::versions(body).map_err(malformed)?;
+        let version = common_version(mine, theirs).ok_or(Refusal::Version { mine, theirs })?;
+        let said = Hello::decode(body).map_err(malformed)?;
+        debug_assert_eq!(said.versions, theirs);
+        if said.run != self.me.run {
+            return Err(Refusal::Run {
+                theirs: shortened(&said.run),
+            });
+        }
+        if said.to != self.me.name {
+            let problem = format!(
+                "it looks for \"{}\", this is {}",
+                shortened(&said.to),
+                self.me.name
+            );
+            return Err(Refusal::Role { problem });
+        }
+        if !self.roles.contains(&said.role) {
+            let problem = format!("{} takes no {} connections", self.me.name, said.role.name());
+            return Err(Refusal::Role { problem });
+        }
+        if said.nonce == self.me.nonce {
+            return Err(Refusal::Malformed {
+                problem: "it sends back this side's own nonce".into(),
+            });
+        }
+        let mut body = Vec::new();
+        for number in [mine.0, mine.1, version, 0] {
+            body.extend_from_slice(&number.to_le_bytes());
+        }
+        body.extend_from_slice(&self.me.nonce);
+        push_text(&mut body, &self.me.name);
+        body.extend_from_slice(&[0; PROOF]);
+        let mut frame = framed(Kind::Challenge, 0, 0, 0, &body);
+        frame.truncate(frame.len() - PROOF);
+        let proof = mac(&self.me.secret, LISTENER, &hello, &frame)
+            .finalize()
+            .into_bytes();
+        let established = Established {
+            version,
+            role: said.role,
+            peer: said.from,
+        };
+        self.challenged = Some((hello, frame.clone(), established));
+        frame.extend_from_slice(&proof);
+        Ok(frame)
+    }
+
+    fn verify(
+        &mut self,
+        head: &Head,
+        frame: &[u8],
+        (hello, challenge, established): (Vec<u8>, Vec<u8>, Established),
+    ) -> std::result::Result<Step, Refusal> {
+        if head.kind != Kind::Proof {
+            return Err(malformed(FrameError::Unexpected { kind: head.kind }));
+        }
+        mac(&self.me.secret, DIALLER, &hello, &challenge)
+            .verify_slice(&frame[HEAD..])
+            .map_err(|_| Refusal::Proof)?;
+        let rest = std::mem::take(&mut self.inbox.bytes);
+        Ok(Step::Done {
+            send: Vec::new(),
+            established,
+            rest,
+        })
+    }
+}
