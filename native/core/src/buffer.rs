@@ -72,11 +72,7 @@ impl Block {
         let layout = Block::layout(capacity.max(1)).ok_or(no_memory)?;
         // SAFETY: the layout has a size above zero.
         let start = NonNull::new(unsafe { alloc(layout) }).ok_or(no_memory)?;
-        Ok(Block {
-            start,
-            capacity: layout.size(),
-            origin: Origin::Heap,
-        })
+        Ok(Block { start, capacity: layout.size(), origin: Origin::Heap })
     }
 
     fn mapped(capacity: usize, pool: Weak<Shelf>) -> Result<Block, OutOfMemory> {
@@ -95,11 +91,7 @@ impl Block {
             return Err(OutOfMemory { bytes: capacity });
         }
         let start = NonNull::new(address.cast()).ok_or(OutOfMemory { bytes: capacity })?;
-        Ok(Block {
-            start,
-            capacity,
-            origin: Origin::Mapped(pool),
-        })
+        Ok(Block { start, capacity, origin: Origin::Mapped(pool) })
     }
 }
 
@@ -113,10 +105,7 @@ impl Drop for Block {
                 }
             }
             Origin::Mapped(pool) => {
-                let mapping = Mapping {
-                    start: self.start,
-                    capacity: self.capacity,
-                };
+                let mapping = Mapping { start: self.start, capacity: self.capacity };
                 match pool.upgrade() {
                     Some(shelf) => shelf.put(mapping),
                     None => drop(mapping),
@@ -139,11 +128,7 @@ unsafe impl Send for Mapping {}
 impl Mapping {
     fn into_block(self, pool: Weak<Shelf>) -> Block {
         let mapping = std::mem::ManuallyDrop::new(self);
-        Block {
-            start: mapping.start,
-            capacity: mapping.capacity,
-            origin: Origin::Mapped(pool),
-        }
+        Block { start: mapping.start, capacity: mapping.capacity, origin: Origin::Mapped(pool) }
     }
 }
 
@@ -211,10 +196,7 @@ impl BufferPool {
 
     /// A pool that keeps at most `limit` bytes.
     pub fn with_limit(limit: usize) -> BufferPool {
-        BufferPool(Arc::new(Shelf {
-            limit,
-            free: Mutex::new(Vec::new()),
-        }))
+        BufferPool(Arc::new(Shelf { limit, free: Mutex::new(Vec::new()) }))
     }
 
     /// A buffer to fill, of `len` bytes whose contents are unspecified (but initialised).
@@ -256,12 +238,7 @@ impl Default for BufferPool {
 
 impl fmt::Debug for BufferPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "BufferPool({} of {} bytes kept)",
-            self.kept_bytes(),
-            self.0.limit
-        )
+        write!(f, "BufferPool({} of {} bytes kept)", self.kept_bytes(), self.0.limit)
     }
 }
 
@@ -287,11 +264,7 @@ pub struct Buffer {
 impl Buffer {
     /// A buffer without bytes.
     pub const fn empty() -> Buffer {
-        Buffer {
-            block: None,
-            start: 0,
-            len: 0,
-        }
+        Buffer { block: None, start: 0, len: 0 }
     }
 
     /// A buffer holding a copy of `bytes`, without a pool.
@@ -314,11 +287,7 @@ impl Buffer {
         let block = Block::heap(bytes.len())?;
         // SAFETY: the block has room for `bytes.len()` bytes, is new, and becomes initialised throughout by this.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), block.start.as_ptr(), bytes.len()) };
-        Ok(Buffer {
-            block: Some(Arc::new(block)),
-            start: 0,
-            len: bytes.len(),
-        })
+        Ok(Buffer { block: Some(Arc::new(block)), start: 0, len: bytes.len() })
     }
 
     /// A buffer over memory that `owner` keeps alive; nothing is copied, and `owner` is dropped with the last reference.
@@ -340,16 +309,8 @@ impl Buffer {
     pub unsafe fn wrap(start: *const u8, len: usize, owner: Box<dyn Any + Send + Sync>) -> Buffer {
         match NonNull::new(start.cast_mut()) {
             Some(start) if len > 0 => {
-                let block = Block {
-                    start,
-                    capacity: len,
-                    origin: Origin::Foreign(owner),
-                };
-                Buffer {
-                    block: Some(Arc::new(block)),
-                    start: 0,
-                    len,
-                }
+                let block = Block { start, capacity: len, origin: Origin::Foreign(owner) };
+                Buffer { block: Some(Arc::new(block)), start: 0, len }
             }
             _ => Buffer::empty(),
         }
@@ -360,19 +321,11 @@ impl Buffer {
     /// # Panics
     /// If the range reaches beyond the end, as for a slice.
     pub fn slice(&self, range: Range<usize>) -> Buffer {
-        assert!(
-            range.start <= range.end && range.end <= self.len,
-            "bytes {range:?} of a buffer of {} bytes",
-            self.len
-        );
+        assert!(range.start <= range.end && range.end <= self.len, "bytes {range:?} of a buffer of {} bytes", self.len);
         if range.is_empty() {
             return Buffer::empty();
         }
-        Buffer {
-            block: self.block.clone(),
-            start: self.start + range.start,
-            len: range.len(),
-        }
+        Buffer { block: self.block.clone(), start: self.start + range.start, len: range.len() }
     }
 
     /// The bytes for writing, if this is the only reference to them and they are not somebody else's memory.
@@ -387,9 +340,7 @@ impl Buffer {
             return None;
         }
         // SAFETY: within the block, initialised, and nobody else refers to the block.
-        Some(unsafe {
-            std::slice::from_raw_parts_mut(block.start.as_ptr().add(self.start), self.len)
-        })
+        Some(unsafe { std::slice::from_raw_parts_mut(block.start.as_ptr().add(self.start), self.len) })
     }
 
     /// How many buffers share this memory; who holds them all may let it be written to.
@@ -407,9 +358,7 @@ impl Buffer {
 
     /// Whether the memory is lent by somebody else ([`Buffer::wrap`], [`Buffer::from_owner`]).
     pub fn is_lent(&self) -> bool {
-        self.block
-            .as_ref()
-            .is_some_and(|block| matches!(block.origin, Origin::Foreign(_)))
+        self.block.as_ref().is_some_and(|block| matches!(block.origin, Origin::Foreign(_)))
     }
 }
 
@@ -424,9 +373,7 @@ impl Deref for Buffer {
     fn deref(&self) -> &[u8] {
         match &self.block {
             // SAFETY: within the block, initialised, and only changed through a unique owner.
-            Some(block) => unsafe {
-                std::slice::from_raw_parts(block.start.as_ptr().add(self.start), self.len)
-            },
+            Some(block) => unsafe { std::slice::from_raw_parts(block.start.as_ptr().add(self.start), self.len) },
             None => &[],
         }
     }
@@ -477,10 +424,7 @@ impl BufferMut {
         if len < POOLED_FROM {
             return BufferMut::small(len);
         }
-        Ok(BufferMut {
-            block: Block::mapped(size_class(len)?, Weak::new())?,
-            len,
-        })
+        Ok(BufferMut { block: Block::mapped(size_class(len)?, Weak::new())?, len })
     }
 
     fn small(len: usize) -> Result<BufferMut, OutOfMemory> {
@@ -500,11 +444,7 @@ impl BufferMut {
         if self.len == 0 {
             return Buffer::empty();
         }
-        Buffer {
-            len: self.len,
-            start: 0,
-            block: Some(Arc::new(self.block)),
-        }
+        Buffer { len: self.len, start: 0, block: Some(Arc::new(self.block)) }
     }
 }
 
@@ -537,16 +477,8 @@ mod tests {
     #[test]
     fn every_block_begins_on_a_cache_line() {
         for len in [1, 7, 4096, POOLED_FROM - 1, POOLED_FROM, 1 << 20] {
-            assert_eq!(
-                BufferMut::take(len).freeze().as_ptr() as usize % ALIGNMENT,
-                0,
-                "{len}"
-            );
-            assert_eq!(
-                Buffer::copy_of(&vec![1; len]).as_ptr() as usize % ALIGNMENT,
-                0,
-                "{len}"
-            );
+            assert_eq!(BufferMut::take(len).freeze().as_ptr() as usize % ALIGNMENT, 0, "{len}");
+            assert_eq!(Buffer::copy_of(&vec![1; len]).as_ptr() as usize % ALIGNMENT, 0, "{len}");
         }
     }
 

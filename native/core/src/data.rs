@@ -64,14 +64,7 @@ impl Dtype {
     pub const fn is_integer(self) -> bool {
         matches!(
             self,
-            Dtype::I8
-                | Dtype::I16
-                | Dtype::I32
-                | Dtype::I64
-                | Dtype::U8
-                | Dtype::U16
-                | Dtype::U32
-                | Dtype::U64
+            Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 | Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64
         )
     }
 
@@ -151,9 +144,7 @@ pub enum Data {
 pub fn array_bytes(dtype: Dtype, shape: &[u64]) -> Option<u64> {
     let mut product = dtype.size() as u64;
     for &extent in shape {
-        product = product
-            .checked_mul(extent.max(1))
-            .filter(|&bytes| bytes < 1 << 63)?;
+        product = product.checked_mul(extent.max(1)).filter(|&bytes| bytes < 1 << 63)?;
     }
     Some(if shape.contains(&0) { 0 } else { product })
 }
@@ -199,26 +190,14 @@ impl Array {
                 ),
             });
         }
-        Ok(Array {
-            dtype,
-            order,
-            shape,
-            data,
-        })
+        Ok(Array { dtype, order, shape, data })
     }
 
     /// A row-major array holding a copy of `elements`.
     pub fn from_slice<T: Element>(shape: &[u64], elements: &[T]) -> Result<Array> {
         // SAFETY: elements are plain data without padding.
-        let bytes = unsafe {
-            std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements))
-        };
-        Array::new(
-            T::DTYPE,
-            Order::RowMajor,
-            shape.to_vec(),
-            Buffer::copy_of(bytes),
-        )
+        let bytes = unsafe { std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements)) };
+        Array::new(T::DTYPE, Order::RowMajor, shape.to_vec(), Buffer::copy_of(bytes))
     }
 
     /// Number of elements: 1 for rank 0, 0 if an extent is 0.
@@ -257,11 +236,7 @@ impl Data {
             Data::Text(_) => "text".into(),
             Data::Bytes(bytes) => format!("{} bytes", bytes.len()),
             Data::Array(array) => {
-                format!(
-                    "an array of {} with shape {}",
-                    array.dtype.name(),
-                    ShapeText(&array.shape)
-                )
+                format!("an array of {} with shape {}", array.dtype.name(), ShapeText(&array.shape))
             }
             Data::List(items) => format!("a list of {}", items.len()),
             Data::Map(entries) => format!("a map of {}", entries.len()),
@@ -283,10 +258,7 @@ impl Data {
     /// The value of a key of a map; `None` without that key or if this is no map.
     pub fn get(&self, key: &str) -> Option<&Data> {
         match self {
-            Data::Map(entries) => entries
-                .iter()
-                .find(|(name, _)| name == key)
-                .map(|(_, value)| value),
+            Data::Map(entries) => entries.iter().find(|(name, _)| name == key).map(|(_, value)| value),
             _ => None,
         }
     }
@@ -342,14 +314,8 @@ mod tests {
     #[test]
     fn an_array_of_rank_0_has_one_element() {
         let array = Array::from_slice(&[], &[2.5_f64]).unwrap();
-        assert_eq!(
-            (array.len(), array.elements::<f64>()),
-            (1, Some(&[2.5][..]))
-        );
-        assert_eq!(
-            Data::from(array).describe(),
-            "an array of float64 with shape ()"
-        );
+        assert_eq!((array.len(), array.elements::<f64>()), (1, Some(&[2.5][..])));
+        assert_eq!(Data::from(array).describe(), "an array of float64 with shape ()");
     }
 
     #[test]
@@ -361,16 +327,8 @@ mod tests {
 
     #[test]
     fn bytes_that_do_not_fit_the_shape_are_refused() {
-        let problem = Array::new(
-            Dtype::F64,
-            Order::RowMajor,
-            vec![3],
-            Buffer::copy_of(&[0; 16]),
-        );
-        assert_eq!(
-            problem.unwrap_err().to_string(),
-            "an array of float64 with shape (3,) cannot have 16 bytes"
-        );
+        let problem = Array::new(Dtype::F64, Order::RowMajor, vec![3], Buffer::copy_of(&[0; 16]));
+        assert_eq!(problem.unwrap_err().to_string(), "an array of float64 with shape (3,) cannot have 16 bytes");
     }
 
     #[test]

@@ -99,10 +99,8 @@ impl std::fmt::Debug for Party {
 /// 32 random bytes from the operating system.
 pub fn fresh_nonce() -> Result<[u8; NONCE]> {
     let mut nonce = [0; NONCE];
-    getrandom::fill(&mut nonce).map_err(|error| Error::Io {
-        action: "get random bytes".into(),
-        cause: error.to_string(),
-    })?;
+    getrandom::fill(&mut nonce)
+        .map_err(|error| Error::Io { action: "get random bytes".into(), cause: error.to_string() })?;
     Ok(nonce)
 }
 
@@ -147,10 +145,7 @@ pub enum Step {
 #[allow(missing_docs)]
 pub enum Refusal {
     /// The ranges of versions do not meet.
-    Version {
-        mine: (u16, u16),
-        theirs: (u16, u16),
-    },
+    Version { mine: (u16, u16), theirs: (u16, u16) },
     /// The other side belongs to another run.
     Run { theirs: String },
     /// Not the one who was dialled, or a role that is not served here.
@@ -176,10 +171,7 @@ impl Refusal {
 
     /// This as an error of an instance that dialled or listened.
     pub fn from_peer(self, peer: &str) -> Error {
-        Error::Protocol {
-            peer: peer.into(),
-            problem: self.to_string(),
-        }
+        Error::Protocol { peer: peer.into(), problem: self.to_string() }
     }
 }
 
@@ -207,8 +199,7 @@ fn common_version(mine: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
 }
 
 fn keyed(secret: &[u8]) -> Hmac<Sha256> {
-    Hmac::<Sha256>::new_from_slice(secret)
-        .unwrap_or_else(|_| unreachable!("HMAC takes keys of any length"))
+    Hmac::<Sha256>::new_from_slice(secret).unwrap_or_else(|_| unreachable!("HMAC takes keys of any length"))
 }
 
 /// The proof of one side over what both have said.
@@ -234,21 +225,14 @@ impl Inbox {
             return Ok(None);
         };
         let head = Head::decode(head).map_err(malformed)?;
-        let handshake = matches!(
-            head.kind,
-            Kind::Hello | Kind::Challenge | Kind::Proof | Kind::Refused
-        );
+        let handshake = matches!(head.kind, Kind::Hello | Kind::Challenge | Kind::Proof | Kind::Refused);
         if !handshake || head.conduit != 0 || head.sequence != 0 {
             return Err(malformed(FrameError::Unexpected { kind: head.kind }));
         }
         let length = usize::try_from(head.length).unwrap_or(usize::MAX);
         if length > MAX_BYTES - HEAD || self.seen + length > MAX_BYTES - HEAD {
             let limit = (MAX_BYTES - HEAD) as u64;
-            return Err(malformed(FrameError::TooLong {
-                kind: head.kind,
-                length: head.length,
-                limit,
-            }));
+            return Err(malformed(FrameError::TooLong { kind: head.kind, length: head.length, limit }));
         }
         if self.bytes.len() < HEAD + length {
             return Ok(None);
@@ -260,17 +244,11 @@ impl Inbox {
 }
 
 fn malformed(error: FrameError) -> Refusal {
-    Refusal::Malformed {
-        problem: error.to_string(),
-    }
+    Refusal::Malformed { problem: error.to_string() }
 }
 
 fn refused(mine: &Party, reason: Refusal, tell: bool) -> Step {
-    let send = if tell {
-        encode_refused(mine.versions, &reason)
-    } else {
-        Vec::new()
-    };
+    let send = if tell { encode_refused(mine.versions, &reason) } else { Vec::new() };
     Step::Refused { send, reason }
 }
 
@@ -301,22 +279,14 @@ fn decode_refused(mine: &Party, body: &[u8]) -> std::result::Result<Refusal, Fra
     let reason = reader.text()?;
     reader.end()?;
     Ok(match code {
-        1 => Refusal::Version {
-            mine: mine.versions,
-            theirs,
-        },
-        _ => Refusal::Peer {
-            reason: shortened(&reason),
-        },
+        1 => Refusal::Version { mine: mine.versions, theirs },
+        _ => Refusal::Peer { reason: shortened(&reason) },
     })
 }
 
 /// Text of a stranger, fit for a log: bounded, on one line.
 fn shortened(text: &str) -> String {
-    let mut short: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let mut short: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if short.len() > MAX_REASON {
         let mut len = MAX_REASON;
         while !short.is_char_boundary(len) {
@@ -361,20 +331,13 @@ impl Hello {
         let mut reader = Reader::new(body);
         let versions = (reader.u16()?, reader.u16()?);
         let role = reader.u8()?;
-        let role = Role::from_code(role)
-            .ok_or_else(|| super::frame::descriptor_error(format!("unknown role {role}")))?;
+        let role =
+            Role::from_code(role).ok_or_else(|| super::frame::descriptor_error(format!("unknown role {role}")))?;
         reader.zeros(3)?;
         let nonce = reader.array()?;
         let (run, from, to) = (name(&mut reader)?, name(&mut reader)?, name(&mut reader)?);
         reader.end()?;
-        Ok(Hello {
-            versions,
-            role,
-            nonce,
-            run,
-            from,
-            to,
-        })
+        Ok(Hello { versions, role, nonce, run, from, to })
     }
 }
 
@@ -382,10 +345,7 @@ fn name(reader: &mut Reader<'_>) -> std::result::Result<String, FrameError> {
     let text = reader.text()?;
     match text.len() <= MAX_NAME {
         true => Ok(text),
-        false => Err(super::frame::descriptor_error(format!(
-            "a name of {} bytes",
-            text.len()
-        ))),
+        false => Err(super::frame::descriptor_error(format!("a name of {} bytes", text.len()))),
     }
 }
 
@@ -393,9 +353,7 @@ fn check_names(names: &[&str]) -> Result<()> {
     match names.iter().find(|name| name.len() > MAX_NAME) {
         None => Ok(()),
         Some(name) => Err(Error::Usage {
-            problem: format!(
-                "the name \"{name}\" is longer than {MAX_NAME} bytes; use a shorter one"
-            ),
+            problem: format!("the name \"{name}\" is longer than {MAX_NAME} bytes; use a shorter one"),
         }),
     }
 }
@@ -424,16 +382,7 @@ impl Dialler {
         }
         .encode();
         let send = hello.clone();
-        Ok((
-            Dialler {
-                me,
-                role,
-                peer: peer.into(),
-                hello,
-                inbox: Inbox::default(),
-            },
-            send,
-        ))
+        Ok((Dialler { me, role, peer: peer.into(), hello, inbox: Inbox::default() }, send))
     }
 
     /// Takes bytes from the listener.
@@ -444,11 +393,7 @@ impl Dialler {
             Ok(Some((head, frame))) => match self.answer(&head, &frame) {
                 Ok((send, version)) => Step::Done {
                     send,
-                    established: Established {
-                        version,
-                        role: self.role,
-                        peer: self.peer.clone(),
-                    },
+                    established: Established { version, role: self.role, peer: self.peer.clone() },
                     rest: std::mem::take(&mut self.inbox.bytes),
                 },
                 Err(reason) => refused(&self.me, reason, false),
@@ -466,22 +411,15 @@ impl Dialler {
         }
         let (said, proof) = frame.split_at(frame.len().saturating_sub(PROOF).max(HEAD));
         let challenge = Challenge::decode(&said[HEAD..]).map_err(malformed)?;
-        mac(&self.me.secret, LISTENER, &self.hello, said)
-            .verify_slice(proof)
-            .map_err(|_| Refusal::Proof)?;
+        mac(&self.me.secret, LISTENER, &self.hello, said).verify_slice(proof).map_err(|_| Refusal::Proof)?;
         if challenge.name != self.peer {
             let problem = format!("it is {}, not {}", challenge.name, self.peer);
             return Err(Refusal::Role { problem });
         }
         let version = common_version(self.me.versions, challenge.versions)
             .filter(|&version| version == challenge.version)
-            .ok_or(Refusal::Version {
-                mine: self.me.versions,
-                theirs: challenge.versions,
-            })?;
-        let proof = mac(&self.me.secret, DIALLER, &self.hello, said)
-            .finalize()
-            .into_bytes();
+            .ok_or(Refusal::Version { mine: self.me.versions, theirs: challenge.versions })?;
+        let proof = mac(&self.me.secret, DIALLER, &self.hello, said).finalize().into_bytes();
         Ok((framed(Kind::Proof, 0, 0, 0, &proof), version))
     }
 }
@@ -504,11 +442,7 @@ impl Challenge {
         reader.bytes(NONCE)?;
         let name = name(&mut reader)?;
         reader.end()?;
-        Ok(Challenge {
-            versions,
-            version,
-            name,
-        })
+        Ok(Challenge { versions, version, name })
     }
 }
 
@@ -526,12 +460,7 @@ impl Listener {
     /// Waits for a dialler that asks for one of `roles`.
     pub fn new(me: Party, roles: &[Role]) -> Result<Listener> {
         check_names(&[&me.run, &me.name])?;
-        Ok(Listener {
-            me,
-            roles: roles.to_vec(),
-            inbox: Inbox::default(),
-            challenged: None,
-        })
+        Ok(Listener { me, roles: roles.to_vec(), inbox: Inbox::default(), challenged: None })
     }
 
     /// Takes bytes from the dialler.
@@ -561,16 +490,10 @@ impl Listener {
         let said = Hello::decode(body).map_err(malformed)?;
         debug_assert_eq!(said.versions, theirs);
         if said.run != self.me.run {
-            return Err(Refusal::Run {
-                theirs: shortened(&said.run),
-            });
+            return Err(Refusal::Run { theirs: shortened(&said.run) });
         }
         if said.to != self.me.name {
-            let problem = format!(
-                "it looks for \"{}\", this is {}",
-                shortened(&said.to),
-                self.me.name
-            );
+            let problem = format!("it looks for \"{}\", this is {}", shortened(&said.to), self.me.name);
             return Err(Refusal::Role { problem });
         }
         if !self.roles.contains(&said.role) {
@@ -578,9 +501,7 @@ impl Listener {
             return Err(Refusal::Role { problem });
         }
         if said.nonce == self.me.nonce {
-            return Err(Refusal::Malformed {
-                problem: "it sends back this side's own nonce".into(),
-            });
+            return Err(Refusal::Malformed { problem: "it sends back this side's own nonce".into() });
         }
         let mut body = Vec::new();
         for number in [mine.0, mine.1, version, 0] {
@@ -591,14 +512,8 @@ impl Listener {
         body.extend_from_slice(&[0; PROOF]);
         let mut frame = framed(Kind::Challenge, 0, 0, 0, &body);
         frame.truncate(frame.len() - PROOF);
-        let proof = mac(&self.me.secret, LISTENER, &hello, &frame)
-            .finalize()
-            .into_bytes();
-        let established = Established {
-            version,
-            role: said.role,
-            peer: said.from,
-        };
+        let proof = mac(&self.me.secret, LISTENER, &hello, &frame).finalize().into_bytes();
+        let established = Established { version, role: said.role, peer: said.from };
         self.challenged = Some((hello, frame.clone(), established));
         frame.extend_from_slice(&proof);
         Ok(frame)
@@ -613,14 +528,8 @@ impl Listener {
         if head.kind != Kind::Proof {
             return Err(malformed(FrameError::Unexpected { kind: head.kind }));
         }
-        mac(&self.me.secret, DIALLER, &hello, &challenge)
-            .verify_slice(&frame[HEAD..])
-            .map_err(|_| Refusal::Proof)?;
+        mac(&self.me.secret, DIALLER, &hello, &challenge).verify_slice(&frame[HEAD..]).map_err(|_| Refusal::Proof)?;
         let rest = std::mem::take(&mut self.inbox.bytes);
-        Ok(Step::Done {
-            send: Vec::new(),
-            established,
-            rest,
-        })
+        Ok(Step::Done { send: Vec::new(), established, rest })
     }
 }

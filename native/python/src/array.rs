@@ -23,9 +23,7 @@ impl View {
     fn of(value: &Bound<'_, PyAny>) -> PyResult<View> {
         let mut raw = Box::new(ffi::Py_buffer::new());
         // SAFETY: `raw` is a valid, empty Py_buffer and `value` a live object; on success the exporter fills it in.
-        let status = unsafe {
-            ffi::PyObject_GetBuffer(value.as_ptr(), &mut *raw, ffi::PyBUF_RECORDS_RO as c_int)
-        };
+        let status = unsafe { ffi::PyObject_GetBuffer(value.as_ptr(), &mut *raw, ffi::PyBUF_RECORDS_RO as c_int) };
         if status != 0 {
             return Err(PyErr::fetch(value.py()));
         }
@@ -57,9 +55,7 @@ impl View {
             return "B";
         }
         // SAFETY: a non-null format is a NUL-terminated string that lives as long as the view.
-        unsafe { CStr::from_ptr(self.raw.format) }
-            .to_str()
-            .unwrap_or("?unreadable")
+        unsafe { CStr::from_ptr(self.raw.format) }.to_str().unwrap_or("?unreadable")
     }
 
     /// Whether the elements lie without gaps, the last (`RowMajor`) or the first (`ColumnMajor`) index fastest.
@@ -116,11 +112,7 @@ fn element(format: &str, size: usize) -> Option<(Dtype, bool)> {
 /// Dense arrays keep their order (C or Fortran); all others are copied to C order; big-endian elements are converted.
 pub fn to_array(value: &Bound<'_, PyAny>) -> Result<Array, Refused> {
     let view = View::of(value).map_err(|e| {
-        let cause = e
-            .value(value.py())
-            .str()
-            .map(|s| s.to_string())
-            .unwrap_or_default();
+        let cause = e.value(value.py()).str().map(|s| s.to_string()).unwrap_or_default();
         Refused::new(format!("{} cannot be sent: {cause}", describe(value)))
     })?;
     let itemsize = view.raw.itemsize as usize;
@@ -151,24 +143,12 @@ pub fn to_array(value: &Bound<'_, PyAny>) -> Result<Array, Refused> {
         }
         None if len > 0 => {
             // SAFETY: shape and strides describe memory that the exporter holds for us; `bytes` has room for every element.
-            unsafe {
-                gather(
-                    view.raw.buf as *const u8,
-                    view.shape(),
-                    view.strides(),
-                    itemsize,
-                    &mut &mut bytes[..],
-                )
-            };
+            unsafe { gather(view.raw.buf as *const u8, view.shape(), view.strides(), itemsize, &mut &mut bytes[..]) };
         }
         _ => {}
     }
     if swapped {
-        let part = if matches!(dtype, Dtype::C64 | Dtype::C128) {
-            itemsize / 2
-        } else {
-            itemsize
-        };
+        let part = if matches!(dtype, Dtype::C64 | Dtype::C128) { itemsize / 2 } else { itemsize };
         bytes.chunks_exact_mut(part).for_each(<[u8]>::reverse);
     }
     Ok(Array {
@@ -183,15 +163,8 @@ pub fn to_array(value: &Bound<'_, PyAny>) -> Result<Array, Refused> {
 ///
 /// # Safety
 /// `start`, `shape` and `strides` must describe readable memory of elements of `size` bytes.
-unsafe fn gather(
-    start: *const u8,
-    shape: &[isize],
-    strides: &[isize],
-    size: usize,
-    out: &mut &mut [u8],
-) {
-    let (Some((&extent, inner_shape)), Some((&stride, inner_strides))) =
-        (shape.split_first(), strides.split_first())
+unsafe fn gather(start: *const u8, shape: &[isize], strides: &[isize], size: usize, out: &mut &mut [u8]) {
+    let (Some((&extent, inner_shape)), Some((&stride, inner_strides))) = (shape.split_first(), strides.split_first())
     else {
         // SAFETY: by contract `start` is one readable element.
         take(out, size).copy_from_slice(unsafe { std::slice::from_raw_parts(start, size) });
@@ -205,15 +178,7 @@ unsafe fn gather(
     }
     for i in 0..extent {
         // SAFETY: `i` lies within this dimension.
-        unsafe {
-            gather(
-                start.offset(i * stride),
-                inner_shape,
-                inner_strides,
-                size,
-                out,
-            )
-        };
+        unsafe { gather(start.offset(i * stride), inner_shape, inner_strides, size, out) };
     }
 }
 

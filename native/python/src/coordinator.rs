@@ -6,9 +6,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use pythonize::depythonize;
-use xmml_core::coordinator::{
-    self as core, ConduitTotals, CoordinatorOptions, Event, Wait, WaitKind,
-};
+use xmml_core::coordinator::{self as core, ConduitTotals, CoordinatorOptions, Event, Wait, WaitKind};
 
 use crate::errors;
 
@@ -23,20 +21,9 @@ impl Coordinator {
     /// Starts listening; `secret` is the run's key, `listen` a host and port ("127.0.0.1:0") for TCP as well.
     #[new]
     #[pyo3(signature = (run_id, secret, listen = None))]
-    fn new(
-        py: Python<'_>,
-        run_id: String,
-        secret: Vec<u8>,
-        listen: Option<String>,
-    ) -> PyResult<Coordinator> {
-        let options = CoordinatorOptions {
-            run_id,
-            secret,
-            listen,
-        };
-        let core = py
-            .detach(|| core::Coordinator::start(options))
-            .map_err(|e| errors::raise(py, e))?;
+    fn new(py: Python<'_>, run_id: String, secret: Vec<u8>, listen: Option<String>) -> PyResult<Coordinator> {
+        let options = CoordinatorOptions { run_id, secret, listen };
+        let core = py.detach(|| core::Coordinator::start(options)).map_err(|e| errors::raise(py, e))?;
         Ok(Coordinator { core })
     }
 
@@ -111,13 +98,7 @@ macro_rules! dict {
 
 fn to_dict(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyDict>> {
     Ok(match event {
-        Event::Joined {
-            instance,
-            pid,
-            host,
-            language,
-            version,
-        } => dict!(py,
+        Event::Joined { instance, pid, host, language, version } => dict!(py,
             "event": "joined", "instance": instance, "pid": pid, "host": host, "language": language, "version": version,
         ),
         Event::Progress {
@@ -134,17 +115,8 @@ fn to_dict(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyDict>> {
             "messages_sent": messages_sent, "bytes_sent": bytes_sent,
             "messages_received": messages_received, "bytes_received": bytes_received,
         ),
-        Event::Waiting {
-            instance,
-            epoch,
-            waits,
-            sent,
-            received,
-        } => {
-            let waits = waits
-                .into_iter()
-                .map(|w| wait(py, w))
-                .collect::<PyResult<Vec<_>>>()?;
+        Event::Waiting { instance, epoch, waits, sent, received } => {
+            let waits = waits.into_iter().map(|w| wait(py, w)).collect::<PyResult<Vec<_>>>()?;
             dict!(py,
                 "event": "waiting", "instance": instance, "epoch": epoch, "waits": waits, "sent": sent, "received": received,
             )
@@ -152,11 +124,7 @@ fn to_dict(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyDict>> {
         Event::Resumed { instance, epoch } => {
             dict!(py, "event": "resumed", "instance": instance, "epoch": epoch)
         }
-        Event::Confirmed {
-            instance,
-            epoch,
-            still,
-        } => dict!(py,
+        Event::Confirmed { instance, epoch, still } => dict!(py,
             "event": "confirmed", "instance": instance, "epoch": epoch, "still": still,
         ),
         Event::Warning { instance, text } => {
@@ -165,26 +133,15 @@ fn to_dict(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyDict>> {
         Event::Failed { instance, text } => {
             dict!(py, "event": "failed", "instance": instance, "text": text)
         }
-        Event::Left {
-            instance,
-            runs,
-            conduits,
-        } => {
-            let conduits = conduits
-                .into_iter()
-                .map(|c| totals(py, c))
-                .collect::<PyResult<Vec<_>>>()?;
+        Event::Left { instance, runs, conduits } => {
+            let conduits = conduits.into_iter().map(|c| totals(py, c)).collect::<PyResult<Vec<_>>>()?;
             dict!(py, "event": "left", "instance": instance, "runs": runs, "conduits": conduits)
         }
         Event::Lost { instance } => dict!(py, "event": "lost", "instance": instance),
         Event::Refused { peer, reason } => {
             dict!(py, "event": "refused", "peer": peer, "reason": reason)
         }
-        Event::Conduit {
-            instance,
-            conduit,
-            method,
-        } => dict!(py,
+        Event::Conduit { instance, conduit, method } => dict!(py,
             "event": "conduit", "instance": instance, "conduit": conduit, "method": method,
         ),
     })

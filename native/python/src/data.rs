@@ -4,8 +4,7 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBool, PyByteArray, PyBytes, PyComplex, PyComplexMethods, PyDict, PyFloat, PyInt, PyList,
-    PyString, PyTuple,
+    PyBool, PyByteArray, PyBytes, PyComplex, PyComplexMethods, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
 };
 use xmml_core::buffer::Buffer;
 use xmml_core::data::{Array, Data};
@@ -26,10 +25,7 @@ pub struct Refused {
 impl Refused {
     /// Refuses the value at hand; the callers add where it stands.
     pub fn new(problem: String) -> Refused {
-        Refused {
-            path: Vec::new(),
-            problem,
-        }
+        Refused { path: Vec::new(), problem }
     }
 
     fn within(mut self, step: String) -> Refused {
@@ -40,11 +36,7 @@ impl Refused {
     /// The Python exception.
     pub fn into_py(self, py: Python<'_>) -> PyErr {
         let place: String = self.path.into_iter().rev().collect();
-        let text = if place.is_empty() {
-            self.problem
-        } else {
-            format!("data{place}: {}", self.problem)
-        };
+        let text = if place.is_empty() { self.problem } else { format!("data{place}: {}", self.problem) };
         errors::new(py, Kind::Type, text)
     }
 }
@@ -56,10 +48,7 @@ pub fn to_data(value: &Bound<'_, PyAny>) -> PyResult<Data> {
 
 fn convert(value: &Bound<'_, PyAny>, depth: usize) -> Result<Data, Refused> {
     if depth > MAX_DEPTH {
-        return Err(Refused {
-            path: vec!["...".into()],
-            problem: format!("nested deeper than {MAX_DEPTH} levels"),
-        });
+        return Err(Refused { path: vec!["...".into()], problem: format!("nested deeper than {MAX_DEPTH} levels") });
     }
     if value.is_none() {
         return Ok(Data::Nothing);
@@ -77,9 +66,7 @@ fn convert(value: &Bound<'_, PyAny>, depth: usize) -> Result<Data, Refused> {
     if let Ok(text) = value.cast::<PyString>() {
         return match text.to_cow() {
             Ok(text) => Ok(Data::Text(text.into_owned())),
-            Err(_) => Err(Refused::new(
-                "text with lone surrogates cannot be sent: it has no UTF-8 form".into(),
-            )),
+            Err(_) => Err(Refused::new("text with lone surrogates cannot be sent: it has no UTF-8 form".into())),
         };
     }
     if let Ok(bytes) = value.cast::<PyBytes>() {
@@ -116,8 +103,7 @@ fn convert(value: &Bound<'_, PyAny>, depth: usize) -> Result<Data, Refused> {
 fn integer(number: &Bound<'_, PyInt>) -> Result<Data, Refused> {
     number.extract().map(Data::Int).map_err(|e| {
         let problem = if e.is_instance_of::<PyOverflowError>(number.py()) {
-            "this integer needs more than 64 bits; send a float, a str, or a list of parts"
-                .to_string()
+            "this integer needs more than 64 bits; send a float, a str, or a list of parts".to_string()
         } else {
             e.to_string()
         };
@@ -125,10 +111,7 @@ fn integer(number: &Bound<'_, PyInt>) -> Result<Data, Refused> {
     })
 }
 
-fn sequence<'py>(
-    items: impl Iterator<Item = Bound<'py, PyAny>>,
-    depth: usize,
-) -> Result<Data, Refused> {
+fn sequence<'py>(items: impl Iterator<Item = Bound<'py, PyAny>>, depth: usize) -> Result<Data, Refused> {
     let items = items.enumerate();
     items
         .map(|(i, item)| convert(&item, depth + 1).map_err(|r| r.within(format!("[{i}]"))))
@@ -139,15 +122,8 @@ fn sequence<'py>(
 fn mapping(entries: &Bound<'_, PyDict>, depth: usize) -> Result<Data, Refused> {
     let mut map = Vec::with_capacity(entries.len());
     for (key, item) in entries.iter() {
-        let Some(name) = key
-            .cast::<PyString>()
-            .ok()
-            .and_then(|k| k.to_cow().ok().map(|k| k.into_owned()))
-        else {
-            return Err(Refused::new(format!(
-                "the key {key} is {}; keys must be text (str)",
-                key.get_type()
-            )));
+        let Some(name) = key.cast::<PyString>().ok().and_then(|k| k.to_cow().ok().map(|k| k.into_owned())) else {
+            return Err(Refused::new(format!("the key {key} is {}; keys must be text (str)", key.get_type())));
         };
         let data = convert(&item, depth + 1).map_err(|r| r.within(format!("[{name:?}]")))?;
         map.push((name, data));
@@ -172,28 +148,20 @@ pub fn from_data<'py>(py: Python<'py>, data: Data) -> PyResult<Bound<'py, PyAny>
 fn owns_its_memory(data: &Data) -> bool {
     let mut memories: Vec<(&Buffer, usize)> = Vec::new();
     count_parts(data, &mut memories);
-    memories
-        .iter()
-        .all(|(memory, parts)| memory.owners() == *parts)
+    memories.iter().all(|(memory, parts)| memory.owners() == *parts)
 }
 
 /// Counts the parts of `data` in each memory.
 fn count_parts<'a>(data: &'a Data, memories: &mut Vec<(&'a Buffer, usize)>) {
     match data {
         Data::Bytes(buffer) | Data::Array(Array { data: buffer, .. }) => {
-            match memories
-                .iter_mut()
-                .rev()
-                .find(|(memory, _)| memory.shares_memory_with(buffer))
-            {
+            match memories.iter_mut().rev().find(|(memory, _)| memory.shares_memory_with(buffer)) {
                 Some((_, parts)) => *parts += 1,
                 None => memories.push((buffer, 1)),
             }
         }
         Data::List(items) => items.iter().for_each(|item| count_parts(item, memories)),
-        Data::Map(entries) => entries
-            .iter()
-            .for_each(|(_, item)| count_parts(item, memories)),
+        Data::Map(entries) => entries.iter().for_each(|(_, item)| count_parts(item, memories)),
         _ => {}
     }
 }
@@ -209,10 +177,7 @@ fn build<'py>(py: Python<'py>, data: Data, writeable: bool) -> PyResult<Bound<'p
         Data::Bytes(bytes) => PyBytes::new(py, &bytes).into_any(),
         Data::Array(array) => to_numpy(py, array, writeable)?,
         Data::List(items) => {
-            let items = items
-                .into_iter()
-                .map(|item| build(py, item, writeable))
-                .collect::<PyResult<Vec<_>>>()?;
+            let items = items.into_iter().map(|item| build(py, item, writeable)).collect::<PyResult<Vec<_>>>()?;
             PyList::new(py, items)?.into_any()
         }
         Data::Map(entries) => {

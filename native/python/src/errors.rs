@@ -46,18 +46,14 @@ impl Kind {
 
     /// Whether the text should say which call of the user's program is meant.
     fn names_the_call(self) -> bool {
-        matches!(
-            self,
-            Kind::Port | Kind::Order | Kind::Ended | Kind::TimedOut | Kind::Type | Kind::Parameter
-        )
+        matches!(self, Kind::Port | Kind::Order | Kind::Ended | Kind::TimedOut | Kind::Type | Kind::Parameter)
     }
 }
 
 static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
 fn module<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyModule>> {
-    let module =
-        MODULE.get_or_try_init(py, || py.import("xmml_native.errors").map(Bound::unbind))?;
+    let module = MODULE.get_or_try_init(py, || py.import("xmml_native.errors").map(Bound::unbind))?;
     Ok(module.bind(py))
 }
 
@@ -69,10 +65,7 @@ pub fn new(py: Python<'_>, kind: Kind, text: String) -> PyErr {
 fn build(py: Python<'_>, kind: Kind, mut text: String) -> PyResult<PyErr> {
     let module = module(py)?;
     if kind.names_the_call() {
-        let place: Option<String> = module
-            .getattr(intern!(py, "call_site"))?
-            .call0()?
-            .extract()?;
+        let place: Option<String> = module.getattr(intern!(py, "call_site"))?.call0()?.extract()?;
         if let Some(place) = place {
             text = format!("{text} (called at {place})");
         }
@@ -85,9 +78,7 @@ fn build(py: Python<'_>, kind: Kind, mut text: String) -> PyResult<PyErr> {
 pub fn raise(py: Python<'_>, error: Error) -> PyErr {
     let kind = match &error {
         Error::NotInARun { .. } => Kind::NotInARun,
-        Error::PortUnknown { .. } | Error::PortDirection { .. } | Error::NotConnected { .. } => {
-            Kind::Port
-        }
+        Error::PortUnknown { .. } | Error::PortDirection { .. } | Error::NotConnected { .. } => Kind::Port,
         Error::OperatorOrder { .. } => Kind::Order,
         Error::Ended { .. } => Kind::Ended,
         Error::TimedOut { .. } => Kind::TimedOut,

@@ -73,41 +73,23 @@ impl Instance {
 
     fn raise(&self, py: Python<'_>, error: Error) -> PyErr {
         let raised = match error {
-            Error::Interrupted => self
-                .raised
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(),
+            Error::Interrupted => self.raised.lock().unwrap_or_else(PoisonError::into_inner).take(),
             _ => None,
         };
         raised.unwrap_or_else(|| errors::raise(py, error))
     }
 
     /// Runs a call that may wait, while other Python threads go on.
-    fn waiting<T: Send>(
-        &self,
-        py: Python<'_>,
-        call: impl FnOnce(&core::Instance) -> Result<T> + Send,
-    ) -> PyResult<T> {
-        py.detach(|| call(&self.core))
-            .map_err(|e| self.raise(py, e))
+    fn waiting<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&core::Instance) -> Result<T> + Send) -> PyResult<T> {
+        py.detach(|| call(&self.core)).map_err(|e| self.raise(py, e))
     }
 
-    fn take(
-        &self,
-        py: Python<'_>,
-        port: &str,
-        of: Option<u32>,
-        timeout: Option<f64>,
-    ) -> PyResult<Received> {
+    fn take(&self, py: Python<'_>, port: &str, of: Option<u32>, timeout: Option<f64>) -> PyResult<Received> {
         let timeout = match timeout.map(Duration::try_from_secs_f64) {
             None => None,
             Some(Ok(timeout)) => Some(timeout),
             Some(Err(_)) => {
-                let problem = format!(
-                    "timeout={} is not a number of seconds from 0",
-                    timeout.unwrap_or_default()
-                );
+                let problem = format!("timeout={} is not a number of seconds from 0", timeout.unwrap_or_default());
                 return Err(errors::raise(py, Error::Usage { problem }));
             }
         };
@@ -115,24 +97,14 @@ impl Instance {
     }
 
     fn not_connected(&self, port: &str) -> Error {
-        Error::NotConnected {
-            instance: self.core.name().into(),
-            port: port.into(),
-        }
+        Error::NotConnected { instance: self.core.name().into(), port: port.into() }
     }
 
     /// The message that stands for one on a port without a coupling.
-    fn default_message<'py>(
-        &self,
-        py: Python<'py>,
-        value: Py<PyAny>,
-    ) -> PyResult<Bound<'py, Message>> {
+    fn default_message<'py>(&self, py: Python<'py>, value: Py<PyAny>) -> PyResult<Bound<'py, Message>> {
         match value.into_bound(py).cast_into::<Message>() {
             Ok(message) => Ok(message),
-            Err(other) => Bound::new(
-                py,
-                Message::of_value(other.into_inner().unbind(), self.core.time()),
-            ),
+            Err(other) => Bound::new(py, Message::of_value(other.into_inner().unbind(), self.core.time())),
         }
     }
 }
@@ -149,22 +121,14 @@ impl Instance {
     ) -> PyResult<Instance> {
         let joined = match spec {
             None => {
-                let options = JoinOptions {
-                    coordinator: None,
-                    instance: None,
-                    secret_file: None,
-                    language: "python",
-                };
+                let options = JoinOptions { coordinator: None, instance: None, secret_file: None, language: "python" };
                 py.detach(|| core::Instance::join(options))
             }
             Some(spec) => {
                 let spec: InstanceSpec = depythonize(spec)?;
                 let mut queues = BTreeMap::new();
                 for (port, messages) in inputs.unwrap_or_default() {
-                    let messages = messages
-                        .iter()
-                        .map(|m| m.borrow(py).to_core(py))
-                        .collect::<PyResult<_>>()?;
+                    let messages = messages.iter().map(|m| m.borrow(py).to_core(py)).collect::<PyResult<_>>()?;
                     queues.insert(port, messages);
                 }
                 core::Instance::alone(spec, queues)
@@ -327,14 +291,8 @@ impl Instance {
     /// One message from every copy at the other end of `port`; a list with one message if it is not a multiplied instance.
     fn receive_all<'py>(&self, py: Python<'py>, port: &str) -> PyResult<Vec<Bound<'py, Message>>> {
         let copies = self.copies(py, port)?;
-        let of: Vec<Option<u32>> = if copies == 0 {
-            vec![None]
-        } else {
-            (0..copies).map(Some).collect()
-        };
-        of.into_iter()
-            .map(|of| self.receive(py, port, of, Fallback::Missing, None))
-            .collect()
+        let of: Vec<Option<u32>> = if copies == 0 { vec![None] } else { (0..copies).map(Some).collect() };
+        of.into_iter().map(|of| self.receive(py, port, of, Fallback::Missing, None)).collect()
     }
 
     /// Whether a message waits on `port`, so that receive would return at once.
@@ -397,10 +355,8 @@ impl Instance {
     fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let outputs = PyDict::new(py);
         for (port, messages) in self.core.outputs() {
-            let messages: Vec<_> = messages
-                .into_iter()
-                .map(|m| Bound::new(py, Message::from(m)))
-                .collect::<PyResult<_>>()?;
+            let messages: Vec<_> =
+                messages.into_iter().map(|m| Bound::new(py, Message::from(m))).collect::<PyResult<_>>()?;
             outputs.set_item(PyString::new(py, &port), PyList::new(py, messages)?)?;
         }
         Ok(outputs)

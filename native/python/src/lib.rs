@@ -27,8 +27,8 @@ mod _native {
     /// The value of a JSON text: as `json.loads`, without the milliseconds that importing `json` takes.
     #[pyfunction]
     fn parse_json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
-        let value: serde_json::Value = serde_json::from_str(text)
-            .map_err(|e| pyo3::exceptions::PyValueError::new_err(e.to_string()))?;
+        let value: serde_json::Value =
+            serde_json::from_str(text).map_err(|e| pyo3::exceptions::PyValueError::new_err(e.to_string()))?;
         Ok(pythonize::pythonize(py, &value)?)
     }
 

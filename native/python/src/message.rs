@@ -28,11 +28,7 @@ pub struct Message {
 impl Message {
     /// A message that holds `value`, at `timestamp`.
     pub fn of_value(value: Py<PyAny>, timestamp: f64) -> Message {
-        Message {
-            content: Content::Value(value),
-            timestamp,
-            next_timestamp: None,
-        }
+        Message { content: Content::Value(value), timestamp, next_timestamp: None }
     }
 
     /// The payload to send.
@@ -68,11 +64,7 @@ impl Message {
     #[new]
     #[pyo3(signature = (data, timestamp = 0.0, next_timestamp = None))]
     fn new(data: Py<PyAny>, timestamp: f64, next_timestamp: Option<f64>) -> Message {
-        Message {
-            content: Content::Value(data),
-            timestamp,
-            next_timestamp,
-        }
+        Message { content: Content::Value(data), timestamp, next_timestamp }
     }
 
     /// The payload: None, bool, int, float, complex, str, bytes, a numpy array, or lists and dicts of these.
@@ -95,12 +87,8 @@ impl Message {
     }
 
     fn __repr__(&mut self, py: Python<'_>) -> PyResult<String> {
-        let next = self
-            .next_timestamp
-            .map_or("None".into(), |t| format!("{t:?}"));
+        let next = self.next_timestamp.map_or("None".into(), |t| format!("{t:?}"));
         let (data, timestamp) = (self.data(py)?.repr()?, self.timestamp);
-        Ok(format!(
-            "Message({data}, timestamp={timestamp:?}, next_timestamp={next})"
-        ))
+        Ok(format!("Message({data}, timestamp={timestamp:?}, next_timestamp={next})"))
     }
 }

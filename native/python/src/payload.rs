@@ -24,11 +24,7 @@ impl Payload {
         self.buffer.len()
     }
 
-    unsafe fn __getbuffer__(
-        slf: Bound<'_, Self>,
-        view: *mut ffi::Py_buffer,
-        flags: c_int,
-    ) -> PyResult<()> {
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         if view.is_null() {
             return Err(PyBufferError::new_err("no view to fill"));
         }
@@ -68,9 +64,7 @@ fn numpy(py: Python<'_>) -> PyResult<&Numpy> {
     NUMPY.get_or_try_init(py, || {
         let module = py.import("numpy")?;
         let dtype = module.getattr("dtype")?;
-        let dtypes = (0..)
-            .map_while(Dtype::from_code)
-            .map(|d| Ok(dtype.call1((d.name(),))?.unbind()));
+        let dtypes = (0..).map_while(Dtype::from_code).map(|d| Ok(dtype.call1((d.name(),))?.unbind()));
         Ok(Numpy {
             ndarray: module.getattr("ndarray")?.unbind(),
             dtypes: dtypes.collect::<PyResult<_>>()?,
@@ -82,11 +76,7 @@ fn numpy(py: Python<'_>) -> PyResult<&Numpy> {
 
 /// A numpy array over the memory of `array`; it may be written to when `writeable`, which the caller must only say if
 /// nobody else holds that memory.
-pub fn to_numpy<'py>(
-    py: Python<'py>,
-    array: Array,
-    writeable: bool,
-) -> PyResult<Bound<'py, PyAny>> {
+pub fn to_numpy<'py>(py: Python<'py>, array: Array, writeable: bool) -> PyResult<Bound<'py, PyAny>> {
     let numpy = numpy(py)?;
     let shape = PyTuple::new(py, &array.shape)?;
     let order = match array.order {
@@ -94,15 +84,6 @@ pub fn to_numpy<'py>(
         Order::ColumnMajor => &numpy.column_major,
     };
     let dtype = &numpy.dtypes[array.dtype as usize];
-    let payload = Bound::new(
-        py,
-        Payload {
-            buffer: array.data,
-            writeable,
-        },
-    )?;
-    numpy
-        .ndarray
-        .bind(py)
-        .call1((shape, dtype, payload, 0, py.None(), order))
+    let payload = Bound::new(py, Payload { buffer: array.data, writeable })?;
+    numpy.ndarray.bind(py).call1((shape, dtype, payload, 0, py.None(), order))
 }

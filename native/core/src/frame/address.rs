@@ -31,12 +31,7 @@ impl Address {
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Address, FrameError> {
         let (run, site, instance) = (reader.text()?, reader.text()?, reader.text()?);
         let copy = reader.u32()?;
-        Ok(Address {
-            run,
-            site,
-            instance,
-            copy: (copy != NO_COPY).then_some(copy),
-        })
+        Ok(Address { run, site, instance, copy: (copy != NO_COPY).then_some(copy) })
     }
 
     /// Reads an address that fills `bytes`.

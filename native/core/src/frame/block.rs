@@ -39,18 +39,11 @@ impl Block {
     fn check(&self) -> std::result::Result<(), String> {
         let rank = self.elements.shape.len();
         if rank > MAX_RANK || self.whole.len() != rank || self.start.len() != rank {
-            return Err(format!(
-                "a block of rank {rank} in an array of rank {}",
-                self.whole.len()
-            ));
+            return Err(format!("a block of rank {rank} in an array of rank {}", self.whole.len()));
         }
-        for ((&start, &extent), &whole) in
-            self.start.iter().zip(&self.elements.shape).zip(&self.whole)
-        {
+        for ((&start, &extent), &whole) in self.start.iter().zip(&self.elements.shape).zip(&self.whole) {
             if start.checked_add(extent).is_none_or(|end| end > whole) {
-                return Err(format!(
-                    "a block from {start} of length {extent} in an extent of {whole}"
-                ));
+                return Err(format!("a block from {start} of length {extent} in an extent of {whole}"));
             }
         }
         match array_bytes(self.elements.dtype, &self.elements.shape) {
@@ -61,15 +54,8 @@ impl Block {
 
     /// The frame, without copying the elements.
     pub fn encode(&self) -> Result<EncodedMessage> {
-        self.check().map_err(|problem| Error::Usage {
-            problem: format!("this cannot be sent: {problem}"),
-        })?;
-        let Array {
-            dtype,
-            order,
-            shape,
-            data,
-        } = &self.elements;
+        self.check().map_err(|problem| Error::Usage { problem: format!("this cannot be sent: {problem}") })?;
+        let Array { dtype, order, shape, data } = &self.elements;
         let mut descriptor = Vec::new();
         push_array_node(&mut descriptor, *dtype, *order, shape);
         descriptor.extend_from_slice(&0_u64.to_le_bytes());
@@ -84,13 +70,7 @@ impl Block {
             descriptor_len: descriptor.len() as u32,
             copy: Some(self.sender_rank),
         };
-        Ok(prefix.encode(
-            Kind::Block,
-            self.conduit,
-            self.sequence,
-            &descriptor,
-            vec![data.clone()],
-        ))
+        Ok(prefix.encode(Kind::Block, self.conduit, self.sequence, &descriptor, vec![data.clone()]))
     }
 
     pub(crate) fn decode(
@@ -108,11 +88,7 @@ impl Block {
         let (dtype, order, shape) = array_node(&mut reader, dtype, order, rank)?;
         reader.zeros(8)?;
         let (receiver_rank, blocks) = (reader.u32()?, reader.u32()?);
-        let mut extents = || {
-            (0..rank)
-                .map(|_| reader.u64())
-                .collect::<std::result::Result<Vec<_>, _>>()
-        };
+        let mut extents = || (0..rank).map(|_| reader.u64()).collect::<std::result::Result<Vec<_>, _>>();
         let (whole, start) = (extents()?, extents()?);
         reader.end()?;
         let block = Block {
@@ -120,19 +96,12 @@ impl Block {
             sequence: head.sequence,
             timestamp: prefix.timestamp,
             next_timestamp: prefix.next_timestamp,
-            sender_rank: prefix
-                .copy
-                .ok_or_else(|| descriptor_error("a block without a rank"))?,
+            sender_rank: prefix.copy.ok_or_else(|| descriptor_error("a block without a rank"))?,
             receiver_rank,
             blocks,
             whole,
             start,
-            elements: Array {
-                dtype,
-                order,
-                shape,
-                data: payload,
-            },
+            elements: Array { dtype, order, shape, data: payload },
         };
         block.check().map_err(descriptor_error)?;
         Ok(block)

@@ -5,9 +5,7 @@
 
 use crate::buffer::{Buffer, BufferMut, BufferPool};
 use crate::frame::message::{Prefix, MAX_DESCRIPTOR, PREFIX};
-use crate::frame::{
-    Block, Frame, FrameError, Head, Kind, Lent, MessageFrame, RelayHop, Returned, HEAD,
-};
+use crate::frame::{Block, Frame, FrameError, Head, Kind, Lent, MessageFrame, RelayHop, Returned, HEAD};
 
 /// What a decoder accepts.
 #[derive(Clone, Copy, Debug)]
@@ -24,12 +22,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits {
-            message: 1 << 40,
-            descriptor: MAX_DESCRIPTOR as u32,
-            control: 16 << 20,
-            staging: 16 * 1024,
-        }
+        Limits { message: 1 << 40, descriptor: MAX_DESCRIPTOR as u32, control: 16 << 20, staging: 16 * 1024 }
     }
 }
 
@@ -67,14 +60,7 @@ impl Decoder {
     /// A decoder that puts large payloads into blocks of `pool`.
     pub fn new(pool: BufferPool, limits: Limits) -> Decoder {
         let staging = vec![0; limits.staging.max(2 * (HEAD + PREFIX))];
-        Decoder {
-            pool,
-            limits,
-            staging,
-            start: 0,
-            end: 0,
-            state: State::Idle,
-        }
+        Decoder { pool, limits, staging, start: 0, end: 0, state: State::Idle }
     }
 
     /// Where the next bytes from the stream belong; never empty after [`next_frame`](Decoder::next_frame) returned `None`.
@@ -137,20 +123,15 @@ impl Decoder {
         let missing = match &self.state {
             State::Failed(error) => return Err(error.clone()),
             State::Idle if staged == 0 => return Ok(()),
-            State::Idle => self
-                .frame_len()
-                .map_or(HEAD as u64, |len| len)
-                .saturating_sub(staged),
+            State::Idle => self.frame_len().map_or(HEAD as u64, |len| len).saturating_sub(staged),
             State::Prefix(head) => head.length.saturating_sub(staged),
-            State::Descriptor(head, _, descriptor) => head
-                .length
-                .saturating_sub((PREFIX + descriptor.len()) as u64 + staged),
+            State::Descriptor(head, _, descriptor) => {
+                head.length.saturating_sub((PREFIX + descriptor.len()) as u64 + staged)
+            }
             State::Payload(_, _, _, payload, filled) => (payload.len() - filled) as u64,
             State::Body(head, body) => head.length.saturating_sub(body.len() as u64 + staged),
         };
-        Err(FrameError::Cut {
-            missing: missing.max(1),
-        })
+        Err(FrameError::Cut { missing: missing.max(1) })
     }
 
     /// Whether a frame has begun and is not complete.
@@ -201,11 +182,7 @@ impl Decoder {
                     if prefix.descriptor_len > self.limits.descriptor {
                         let (kind, length) = (head.kind, u64::from(prefix.descriptor_len));
                         let limit = u64::from(self.limits.descriptor);
-                        return Err(FrameError::TooLong {
-                            kind,
-                            length,
-                            limit,
-                        });
+                        return Err(FrameError::TooLong { kind, length, limit });
                     }
                     payload_len(&head, &prefix)?;
                     self.start += PREFIX;
@@ -217,15 +194,13 @@ impl Decoder {
                         return Ok(None);
                     }
                     let length = payload_len(&head, &prefix)?;
-                    let length = usize::try_from(length)
-                        .map_err(|_| FrameError::NoMemory { bytes: length })?;
+                    let length = usize::try_from(length).map_err(|_| FrameError::NoMemory { bytes: length })?;
                     let payload = self.pool.take(length)?;
                     self.state = State::Payload(head, prefix, descriptor, payload, 0);
                 }
                 State::Payload(head, prefix, descriptor, mut payload, mut filled) => {
                     let count = (self.end - self.start).min(payload.len() - filled);
-                    payload[filled..filled + count]
-                        .copy_from_slice(&self.staging[self.start..self.start + count]);
+                    payload[filled..filled + count].copy_from_slice(&self.staging[self.start..self.start + count]);
                     filled += count;
                     self.start += count;
                     if filled < payload.len() {
@@ -252,17 +227,11 @@ impl Decoder {
             Kind::Message | Kind::Block | Kind::Lent => self.limits.message,
             Kind::Control | Kind::RelayHop | Kind::Returned => self.limits.control,
             Kind::End | Kind::Gone | Kind::Receipt | Kind::Resume => 0,
-            Kind::Hello | Kind::Challenge | Kind::Proof | Kind::Refused => {
-                return Err(FrameError::Unexpected { kind })
-            }
+            Kind::Hello | Kind::Challenge | Kind::Proof | Kind::Refused => return Err(FrameError::Unexpected { kind }),
         };
         match length <= limit {
             true => Ok(()),
-            false => Err(FrameError::TooLong {
-                kind,
-                length,
-                limit,
-            }),
+            false => Err(FrameError::TooLong { kind, length, limit }),
         }
     }
 
@@ -291,22 +260,13 @@ fn whole(head: &Head, body: &[u8], pool: &BufferPool) -> Result<Frame, FrameErro
     }
     let (prefix, rest) = body.split_at_checked(PREFIX).ok_or(FrameError::TooShort)?;
     let prefix = Prefix::decode(head, prefix)?;
-    let (descriptor, payload) = rest
-        .split_at_checked(prefix.descriptor_len as usize)
-        .ok_or(FrameError::TooShort)?;
+    let (descriptor, payload) = rest.split_at_checked(prefix.descriptor_len as usize).ok_or(FrameError::TooShort)?;
     carrier(head, prefix, descriptor, pool.copy_of(payload)?)
 }
 
-fn carrier(
-    head: &Head,
-    prefix: Prefix,
-    descriptor: &[u8],
-    payload: Buffer,
-) -> Result<Frame, FrameError> {
+fn carrier(head: &Head, prefix: Prefix, descriptor: &[u8], payload: Buffer) -> Result<Frame, FrameError> {
     match head.kind {
-        Kind::Message => {
-            MessageFrame::decode(head, prefix, descriptor, payload).map(Frame::Message)
-        }
+        Kind::Message => MessageFrame::decode(head, prefix, descriptor, payload).map(Frame::Message),
         Kind::Block => Block::decode(head, prefix, descriptor, payload).map(Frame::Block),
         Kind::Lent => Lent::decode(head, prefix, descriptor, &payload).map(Frame::Lent),
         kind => Err(FrameError::Unexpected { kind }),

@@ -121,14 +121,10 @@ impl Layout {
     fn array(&mut self, array: &Array) -> Result<()> {
         if array.shape.len() > MAX_RANK {
             let rank = array.shape.len();
-            return Err(unusable(format!(
-                "an array of rank {rank}; at most {MAX_RANK} is possible"
-            )));
+            return Err(unusable(format!("an array of rank {rank}; at most {MAX_RANK} is possible")));
         }
         if array_bytes(array.dtype, &array.shape) != Some(array.data.len() as u64) {
-            return Err(unusable(
-                "an array whose shape does not fit its bytes".into(),
-            ));
+            return Err(unusable("an array whose shape does not fit its bytes".into()));
         }
         push_array_node(&mut self.descriptor, array.dtype, array.order, &array.shape);
         self.leaf(array.data.clone());
@@ -136,8 +132,7 @@ impl Layout {
     }
 
     fn tag(&mut self, tag: u8, value: u8) {
-        self.descriptor
-            .extend_from_slice(&[tag, value, 0, 0, 0, 0, 0, 0]);
+        self.descriptor.extend_from_slice(&[tag, value, 0, 0, 0, 0, 0, 0]);
     }
 
     fn u64(&mut self, value: u64) {
@@ -148,8 +143,7 @@ impl Layout {
         let len = u32::try_from(key.len()).map_err(|_| unusable("a key of 4 GiB".into()))?;
         self.descriptor.extend_from_slice(&len.to_le_bytes());
         self.descriptor.extend_from_slice(key.as_bytes());
-        self.descriptor
-            .resize(self.descriptor.len() + padding(4 + key.len()), 0);
+        self.descriptor.resize(self.descriptor.len() + padding(4 + key.len()), 0);
         Ok(())
     }
 
@@ -160,9 +154,7 @@ impl Layout {
         }
         let gap = self.payload_len.wrapping_neg() % PAYLOAD_ALIGNMENT;
         if gap > 0 {
-            self.payload.push(Buffer::copy_of(
-                &[0; PAYLOAD_ALIGNMENT as usize][..gap as usize],
-            ));
+            self.payload.push(Buffer::copy_of(&[0; PAYLOAD_ALIGNMENT as usize][..gap as usize]));
             self.payload_len += gap;
         }
         self.u64(self.payload_len);
@@ -174,30 +166,17 @@ impl Layout {
 fn check_depth(depth: usize) -> Result<()> {
     match depth < MAX_DEPTH {
         true => Ok(()),
-        false => Err(unusable(format!(
-            "lists and maps nested more than {MAX_DEPTH} deep"
-        ))),
+        false => Err(unusable(format!("lists and maps nested more than {MAX_DEPTH} deep"))),
     }
 }
 
 fn unusable(what: String) -> Error {
-    Error::Usage {
-        problem: format!("this cannot be sent: {what}"),
-    }
+    Error::Usage { problem: format!("this cannot be sent: {what}") }
 }
 
 /// Appends tag, dtype, order, rank and extents of an array; the offset follows.
 pub(crate) fn push_array_node(descriptor: &mut Vec<u8>, dtype: Dtype, order: Order, shape: &[u64]) {
-    descriptor.extend_from_slice(&[
-        ARRAY,
-        dtype as u8,
-        order as u8,
-        shape.len() as u8,
-        0,
-        0,
-        0,
-        0,
-    ]);
+    descriptor.extend_from_slice(&[ARRAY, dtype as u8, order as u8, shape.len() as u8, 0, 0, 0, 0]);
     for extent in shape {
         descriptor.extend_from_slice(&extent.to_le_bytes());
     }
@@ -205,11 +184,7 @@ pub(crate) fn push_array_node(descriptor: &mut Vec<u8>, dtype: Dtype, order: Ord
 
 /// Puts data together again: arrays and bytes are views into `payload`.
 pub fn decode(descriptor: &[u8], payload: &Buffer) -> std::result::Result<Data, FrameError> {
-    let mut decoder = Decoder {
-        reader: Reader::new(descriptor),
-        payload,
-        used: 0,
-    };
+    let mut decoder = Decoder { reader: Reader::new(descriptor), payload, used: 0 };
     let data = decoder.node(0)?;
     decoder.reader.end()?;
     match payload.len() as u64 - decoder.used {
@@ -234,9 +209,7 @@ impl<'a> Decoder<'a> {
         let value = self.reader.u8()?;
         self.reader.zeros(6)?;
         if value != 0 && !(tag == BOOL && value == 1) {
-            return Err(descriptor_error(format!(
-                "node {tag} with the value {value}"
-            )));
+            return Err(descriptor_error(format!("node {tag} with the value {value}")));
         }
         Ok(match tag {
             NOTHING => Data::Nothing,
@@ -278,16 +251,12 @@ impl<'a> Decoder<'a> {
     /// The number of children, each of at least `least` bytes: more than can stand here is refused before it is believed.
     fn count(&mut self, depth: usize, least: usize) -> std::result::Result<usize, FrameError> {
         if depth >= MAX_DEPTH {
-            return Err(descriptor_error(format!(
-                "nested more than {MAX_DEPTH} deep"
-            )));
+            return Err(descriptor_error(format!("nested more than {MAX_DEPTH} deep")));
         }
         let count = self.reader.u64()?;
         match usize::try_from(count) {
             Ok(count) if count <= self.reader.remaining() / least => Ok(count),
-            _ => Err(descriptor_error(format!(
-                "{count} children where none can stand"
-            ))),
+            _ => Err(descriptor_error(format!("{count} children where none can stand"))),
         }
     }
 
@@ -295,19 +264,13 @@ impl<'a> Decoder<'a> {
         let (dtype, order, rank) = (self.reader.u8()?, self.reader.u8()?, self.reader.u8()?);
         self.reader.zeros(4)?;
         let (dtype, order, shape) = array_node(&mut self.reader, dtype, order, rank)?;
-        let len = array_bytes(dtype, &shape)
-            .ok_or_else(|| descriptor_error("an array larger than any memory"))?;
+        let len = array_bytes(dtype, &shape).ok_or_else(|| descriptor_error("an array larger than any memory"))?;
         let offset = self.reader.u64()?;
         let data = self.part(offset, len)?;
         if dtype == Dtype::Bool && data.iter().any(|&byte| byte > 1) {
             return Err(descriptor_error("a truth value that is neither 0 nor 1"));
         }
-        Ok(Array {
-            dtype,
-            order,
-            shape,
-            data,
-        })
+        Ok(Array { dtype, order, shape, data })
     }
 
     fn leaf(&mut self) -> std::result::Result<Buffer, FrameError> {
@@ -316,22 +279,15 @@ impl<'a> Decoder<'a> {
     }
 
     fn part(&mut self, offset: u64, len: u64) -> std::result::Result<Buffer, FrameError> {
-        let end = offset
-            .checked_add(len)
-            .filter(|_| offset % PAYLOAD_ALIGNMENT == 0);
+        let end = offset.checked_add(len).filter(|_| offset % PAYLOAD_ALIGNMENT == 0);
         match end {
             Some(0) => Ok(Buffer::empty()),
-            Some(end) if end == offset => {
-                Err(descriptor_error("nothing at an offset other than 0"))
-            }
+            Some(end) if end == offset => Err(descriptor_error("nothing at an offset other than 0")),
             Some(end) if offset >= self.used && end <= self.payload.len() as u64 => {
                 self.used = end;
                 Ok(self.payload.slice(offset as usize..end as usize))
             }
-            _ => Err(descriptor_error(format!(
-                "{len} bytes at {offset} of a payload of {}",
-                self.payload.len()
-            ))),
+            _ => Err(descriptor_error(format!("{len} bytes at {offset} of a payload of {}", self.payload.len()))),
         }
     }
 
@@ -350,8 +306,7 @@ pub(crate) fn array_node(
     order: u8,
     rank: u8,
 ) -> std::result::Result<(Dtype, Order, Vec<u64>), FrameError> {
-    let dtype = Dtype::from_code(dtype)
-        .ok_or_else(|| descriptor_error(format!("unknown element type {dtype}")))?;
+    let dtype = Dtype::from_code(dtype).ok_or_else(|| descriptor_error(format!("unknown element type {dtype}")))?;
     let order = match order {
         0 => Order::RowMajor,
         1 => Order::ColumnMajor,
@@ -360,9 +315,7 @@ pub(crate) fn array_node(
     if usize::from(rank) > MAX_RANK {
         return Err(descriptor_error(format!("an array of rank {rank}")));
     }
-    let shape = (0..rank)
-        .map(|_| reader.u64())
-        .collect::<std::result::Result<_, _>>()?;
+    let shape = (0..rank).map(|_| reader.u64()).collect::<std::result::Result<_, _>>()?;
     Ok((dtype, order, shape))
 }
 
@@ -370,9 +323,7 @@ pub(crate) fn array_node(
 pub fn to_bytes(data: &Data, pool: &BufferPool) -> Result<Buffer> {
     let layout = Layout::of(data)?;
     let total = 8 + layout.descriptor.len() as u64 + layout.payload_len;
-    let no_memory = |bytes| Error::Usage {
-        problem: format!("there is no memory for {bytes} bytes"),
-    };
+    let no_memory = |bytes| Error::Usage { problem: format!("there is no memory for {bytes} bytes") };
     let len = usize::try_from(total).map_err(|_| no_memory(total))?;
     let mut bytes = pool.take(len).map_err(|_| no_memory(total))?;
     let mut at = 0;

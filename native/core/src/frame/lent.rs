@@ -46,13 +46,7 @@ impl Lent {
         };
         let numbers = [self.region, self.offset, self.length, self.generation];
         let place = numbers.map(u64::to_le_bytes).concat();
-        prefix.encode(
-            Kind::Lent,
-            self.conduit,
-            self.sequence,
-            &self.descriptor,
-            vec![Buffer::copy_of(&place)],
-        )
+        prefix.encode(Kind::Lent, self.conduit, self.sequence, &self.descriptor, vec![Buffer::copy_of(&place)])
     }
 
     pub(crate) fn decode(
@@ -62,8 +56,7 @@ impl Lent {
         place: &[u8],
     ) -> std::result::Result<Lent, FrameError> {
         let mut reader = Reader::new(place);
-        let (region, offset, length, generation) =
-            (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
+        let (region, offset, length, generation) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
         reader.end()?;
         Ok(Lent {
             conduit: head.conduit,
@@ -112,9 +105,7 @@ pub struct Returned {
 impl Returned {
     /// The frame.
     pub fn encode(&self) -> Vec<u8> {
-        let body = [self.region, self.offset, self.generation]
-            .map(u64::to_le_bytes)
-            .concat();
+        let body = [self.region, self.offset, self.generation].map(u64::to_le_bytes).concat();
         framed(Kind::Returned, 0, self.conduit, self.sequence, &body)
     }
 
@@ -122,12 +113,6 @@ impl Returned {
         let mut reader = Reader::new(body);
         let (region, offset, generation) = (reader.u64()?, reader.u64()?, reader.u64()?);
         reader.end()?;
-        Ok(Returned {
-            conduit: head.conduit,
-            sequence: head.sequence,
-            region,
-            offset,
-            generation,
-        })
+        Ok(Returned { conduit: head.conduit, sequence: head.sequence, region, offset, generation })
     }
 }

@@ -63,10 +63,9 @@ pub fn encode_message(
 ) -> Result<EncodedMessage> {
     let layout = Layout::of(&message.data)?;
     if layout.descriptor.len() > MAX_DESCRIPTOR {
-        let problem = "this cannot be sent: its structure alone takes more than 1 GiB; send arrays instead of lists of numbers";
-        return Err(Error::Usage {
-            problem: problem.into(),
-        });
+        let problem =
+            "this cannot be sent: its structure alone takes more than 1 GiB; send arrays instead of lists of numbers";
+        return Err(Error::Usage { problem: problem.into() });
     }
     let prefix = Prefix {
         timestamp: message.timestamp,
@@ -74,13 +73,7 @@ pub fn encode_message(
         descriptor_len: layout.descriptor.len() as u32,
         copy: sender_copy,
     };
-    Ok(prefix.encode(
-        Kind::Message,
-        conduit,
-        sequence,
-        &layout.descriptor,
-        layout.payload,
-    ))
+    Ok(prefix.encode(Kind::Message, conduit, sequence, &layout.descriptor, layout.payload))
 }
 
 impl EncodedMessage {
@@ -95,12 +88,7 @@ impl EncodedMessage {
     }
 
     /// The same message for another conduit (an out port with several receivers encodes once); shares the payload.
-    pub fn readdressed(
-        &self,
-        conduit: u32,
-        sequence: u64,
-        sender_copy: Option<u32>,
-    ) -> EncodedMessage {
+    pub fn readdressed(&self, conduit: u32, sequence: u64, sender_copy: Option<u32>) -> EncodedMessage {
         let mut other = self.clone();
         other.head[12..16].copy_from_slice(&conduit.to_le_bytes());
         other.head[16..24].copy_from_slice(&sequence.to_le_bytes());
@@ -139,24 +127,11 @@ impl Prefix {
     ) -> EncodedMessage {
         let payload_len: u64 = payload.iter().map(|piece| piece.len() as u64).sum();
         let length = (PREFIX + descriptor.len()) as u64 + payload_len;
-        let flags = if self.next_timestamp.is_some() {
-            HAS_NEXT
-        } else {
-            0
-        };
+        let flags = if self.next_timestamp.is_some() { HAS_NEXT } else { 0 };
         let inline = payload_len <= INLINE_PAYLOAD;
         let room = HEAD + PREFIX + descriptor.len() + if inline { payload_len as usize } else { 0 };
         let mut head = Vec::with_capacity(room);
-        head.extend_from_slice(
-            &Head {
-                length,
-                kind,
-                flags,
-                conduit,
-                sequence,
-            }
-            .encode(),
-        );
+        head.extend_from_slice(&Head { length, kind, flags, conduit, sequence }.encode());
         head.extend_from_slice(&self.timestamp.to_le_bytes());
         head.extend_from_slice(&self.next_timestamp.unwrap_or(0.0).to_le_bytes());
         head.extend_from_slice(&(descriptor.len() as u32).to_le_bytes());
@@ -164,18 +139,12 @@ impl Prefix {
         head.extend_from_slice(descriptor);
         let payload = match inline {
             true => {
-                payload
-                    .iter()
-                    .for_each(|piece| head.extend_from_slice(piece));
+                payload.iter().for_each(|piece| head.extend_from_slice(piece));
                 Vec::new()
             }
             false => payload,
         };
-        EncodedMessage {
-            head,
-            payload,
-            frame_len: HEAD as u64 + length,
-        }
+        EncodedMessage { head, payload, frame_len: HEAD as u64 + length }
     }
 
     pub fn decode(head: &Head, bytes: &[u8]) -> std::result::Result<Prefix, FrameError> {
@@ -183,9 +152,7 @@ impl Prefix {
         let (timestamp, next) = (reader.f64()?, reader.f64()?);
         let (descriptor_len, copy) = (reader.u32()?, reader.u32()?);
         if descriptor_len % 8 != 0 {
-            return Err(super::descriptor_error(format!(
-                "a length of {descriptor_len}"
-            )));
+            return Err(super::descriptor_error(format!("a length of {descriptor_len}")));
         }
         Ok(Prefix {
             timestamp,
@@ -209,11 +176,7 @@ impl MessageFrame {
             sequence: head.sequence,
             sender_copy: prefix.copy,
             frame_len: HEAD as u64 + head.length,
-            message: Message {
-                timestamp: prefix.timestamp,
-                next_timestamp: prefix.next_timestamp,
-                data,
-            },
+            message: Message { timestamp: prefix.timestamp, next_timestamp: prefix.next_timestamp, data },
         })
     }
 }

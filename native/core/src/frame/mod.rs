@@ -146,13 +146,7 @@ impl Head {
         if flags & !kind.known_flags() != 0 {
             return Err(FrameError::UnknownFlags { kind, flags });
         }
-        Ok(Head {
-            length,
-            kind,
-            flags,
-            conduit,
-            sequence,
-        })
+        Ok(Head { length, kind, flags, conduit, sequence })
     }
 }
 
@@ -208,25 +202,12 @@ pub fn encode_control(value: &[u8]) -> Vec<u8> {
 }
 
 fn bare(kind: Kind, conduit: u32, sequence: u64) -> [u8; HEAD] {
-    Head {
-        length: 0,
-        kind,
-        flags: 0,
-        conduit,
-        sequence,
-    }
-    .encode()
+    Head { length: 0, kind, flags: 0, conduit, sequence }.encode()
 }
 
 /// A frame around a body that is already there.
 pub(crate) fn framed(kind: Kind, flags: u16, conduit: u32, sequence: u64, body: &[u8]) -> Vec<u8> {
-    let head = Head {
-        length: body.len() as u64,
-        kind,
-        flags,
-        conduit,
-        sequence,
-    };
+    let head = Head { length: body.len() as u64, kind, flags, conduit, sequence };
     let mut bytes = Vec::with_capacity(HEAD + body.len());
     bytes.extend_from_slice(&head.encode());
     bytes.extend_from_slice(body);
@@ -268,33 +249,20 @@ impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FrameError::UnknownVersion { version } => {
-                write!(
-                    f,
-                    "a frame of format {version}; this side reads format {FRAME_VERSION}"
-                )
+                write!(f, "a frame of format {version}; this side reads format {FRAME_VERSION}")
             }
             FrameError::UnknownKind { kind } => write!(f, "a frame of unknown kind {kind}"),
             FrameError::UnknownFlags { kind, flags } => {
                 write!(f, "a {kind:?} frame with unknown flags {flags:#06x}")
             }
             FrameError::Unexpected { kind } => write!(f, "a {kind:?} frame where none belongs"),
-            FrameError::TooLong {
-                kind,
-                length,
-                limit,
-            } => {
-                write!(
-                    f,
-                    "a {kind:?} frame of {length} bytes; at most {limit} are allowed"
-                )
+            FrameError::TooLong { kind, length, limit } => {
+                write!(f, "a {kind:?} frame of {length} bytes; at most {limit} are allowed")
             }
             FrameError::TooShort => f.write_str("a frame that ends before its contents"),
             FrameError::LeftOver { bytes } => write!(f, "a frame with {bytes} bytes too many"),
             FrameError::Cut { missing } => {
-                write!(
-                    f,
-                    "the connection ended inside a frame, at least {missing} bytes before its end"
-                )
+                write!(f, "the connection ended inside a frame, at least {missing} bytes before its end")
             }
             FrameError::Descriptor { problem } => {
                 write!(f, "a message with an impossible descriptor: {problem}")
@@ -310,18 +278,13 @@ impl fmt::Display for FrameError {
 impl FrameError {
     /// This as an error of an instance, which knows who sent the bytes.
     pub fn from_peer(self, peer: &str) -> Error {
-        Error::Protocol {
-            peer: peer.into(),
-            problem: self.to_string(),
-        }
+        Error::Protocol { peer: peer.into(), problem: self.to_string() }
     }
 }
 
 impl From<OutOfMemory> for FrameError {
     fn from(none: OutOfMemory) -> FrameError {
-        FrameError::NoMemory {
-            bytes: none.bytes as u64,
-        }
+        FrameError::NoMemory { bytes: none.bytes as u64 }
     }
 }
 
@@ -340,19 +303,13 @@ impl<'a> Reader<'a> {
     }
 
     pub fn bytes(&mut self, len: usize) -> Result<&'a [u8], FrameError> {
-        let (bytes, rest) = self
-            .rest
-            .split_at_checked(len)
-            .ok_or(FrameError::TooShort)?;
+        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(FrameError::TooShort)?;
         self.rest = rest;
         Ok(bytes)
     }
 
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], FrameError> {
-        let (bytes, rest) = self
-            .rest
-            .split_first_chunk::<N>()
-            .ok_or(FrameError::TooShort)?;
+        let (bytes, rest) = self.rest.split_first_chunk::<N>().ok_or(FrameError::TooShort)?;
         self.rest = rest;
         Ok(*bytes)
     }
@@ -381,9 +338,7 @@ impl<'a> Reader<'a> {
     pub fn text(&mut self) -> Result<String, FrameError> {
         let len = usize::from(self.u16()?);
         let bytes = self.bytes(len)?;
-        std::str::from_utf8(bytes)
-            .map(str::to_owned)
-            .map_err(|_| FrameError::NotText)
+        std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| FrameError::NotText)
     }
 
     pub fn zeros(&mut self, len: usize) -> Result<(), FrameError> {
@@ -396,17 +351,13 @@ impl<'a> Reader<'a> {
     pub fn end(&self) -> Result<(), FrameError> {
         match self.rest.len() {
             0 => Ok(()),
-            bytes => Err(FrameError::LeftOver {
-                bytes: bytes as u64,
-            }),
+            bytes => Err(FrameError::LeftOver { bytes: bytes as u64 }),
         }
     }
 }
 
 pub(crate) fn descriptor_error(problem: impl Into<String>) -> FrameError {
-    FrameError::Descriptor {
-        problem: problem.into(),
-    }
+    FrameError::Descriptor { problem: problem.into() }
 }
 
 /// Appends a text with its length in front as u16; longer ones are cut at a character.

@@ -47,11 +47,7 @@ impl RelayHop {
         let piece = reader.bytes(reader.remaining())?.to_vec();
         match offset.checked_add(piece.len() as u64) {
             Some(end) if end <= total => {}
-            _ => {
-                return Err(super::descriptor_error(format!(
-                    "a piece beyond the {total} bytes of its frame"
-                )))
-            }
+            _ => return Err(super::descriptor_error(format!("a piece beyond the {total} bytes of its frame"))),
         }
         Ok(RelayHop {
             conduit: head.conduit,

@@ -1,0 +1,46 @@
+//! Filters that make one message of several.
+
+use super::{numeric, Filter, Problem};
+use crate::data::Data;
+use crate::message::Message;
+
+/// Sum or mean of k successive messages. A group that the sender does not complete is not sent.
+pub struct Aggregate {
+    k: usize,
+    combine: fn(&[Data]) -> Result<Data, Problem>,
+    group: Vec<Data>,
+    start: f64,
+}
+
+impl Aggregate {
+    pub fn sum(k: u32) -> Aggregate {
+        Aggregate { k: k as usize, combine: numeric::sum, group: Vec::new(), start: 0.0 }
+    }
+
+    pub fn mean(k: u32) -> Aggregate {
+        Aggregate { combine: numeric::mean, ..Aggregate::sum(k) }
+    }
+}
+
+impl Filter for Aggregate {
+    fn outputs(&self, n: u64) -> u64 {
+        n / self.k as u64
+    }
+
+    fn size_ratio(&self) -> f64 {
+        1.0 / self.k as f64
+    }
+
+    fn apply(&mut self, message: Message, out: &mut Vec<Message>) -> Result<(), Problem> {
+        if self.group.is_empty() {
+            self.start = message.timestamp;
+        }
+        self.group.push(message.data);
+        if self.group.len() == self.k {
+            let data = (self.combine)(&self.group)?;
+            self.group.clear();
+            out.push(Message { timestamp: self.start, next_timestamp: message.next_timestamp, data });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+//! Filters over bytes: serialisation, compression, chunks.
+
+use std::io::{Read, Write};
+
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use flate2::Compression;
+
+use super::{Filter, Problem};
+use crate::buffer::{Buffer, BufferMut, BufferPool};
+use crate::data::Data;
+use crate::frame::descriptor;
+use crate::message::Message;
+
+/// More than this does not come out of `decompress`, however small the message was: 64 GiB.
+const DECOMPRESSED_MAX: u64 = 64 << 30;
+
+fn bytes_of(message: &Message, before: &str) -> Result<Buffer, Problem> {
+    match &message.data {
+        Data::Bytes(bytes) => Ok(bytes.clone()),
+        other => Err(format!("needs bytes, but the message holds {}; put {before} before it", other.describe())),
+    }
+}
+
+/// Any data to bytes.
+#[derive(Default)]
+pub struct Serialize {
+    pool: BufferPool,
+}
+
+impl Filter for Serialize {
+    fn outputs(&self, n: u64) -> u64 {
+        n
+    }
+
+    fn apply(&mut self, message: Message, out: &mut Vec<Message>) -> Result<(), Problem> {
+        let bytes = descriptor::to_bytes(&message.data, &self.pool).map_err(|error| error.to_string())?;
+        out.push(Message { data: Data::Bytes(bytes), ..message });
+        Ok(())
+    }
+}
+
+/// The inverse of [`Serialize`].
+pub struct Deserialize;
+
+impl Filter for Deserialize {
+    fn outputs(&self, n: u64) -> u64 {
+        n
+    }
+
+    fn apply(&mut self, message: Message, out: &mut Vec<Message>) -> Result<(), Problem> {
+        let bytes = bytes_of(&message, "serialize")?;
+        let data =
+            descriptor::from_bytes(&bytes).map_err(|error| format!("the bytes were not made by serialize: {error}"))?;
+        out.push(Message { data, ..message });
+        Ok(())
+    }
+}
+
+/// Bytes to zlib; no bytes stay no bytes.
+pub struct Compress;
+
+impl Filter for Compress {
+    fn outputs(&self, n: u64) -> u64 {
+        n
+    }
+
+    fn size_ratio(&self) -> f64 {
+        0.5
+    }
+
+    fn apply(&mut self, message: Message, out: &mut Vec<Message>) -> Result<(), Problem> {
+        let bytes = bytes_of(&message, "serialize")?;
+        if bytes.is_empty() {
+            out.push(message);
+            return Ok(());
+        }
+        let mut encoder = ZlibEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::default());
+        let packed = encoder
+            .write_all(&bytes)
+            .and_then(|()| encoder.finish())
+            .map_err(|error| format!("cannot compress: {error}"))?;
+        out.push(Message { data: Data::Bytes(Buffer::copy_of(&packed)), ..message });
+        Ok(())
+    }
+}
+
+/// The inverse of [`Compress`].
+pub struct Decompress;
+
+impl Filter for Decompress {
+    fn outputs(&self, n: u64) -> u64 {
+        n
+    }
+
+    fn size_ratio(&self) -> f64 {
+        2.0
+    }
+
+    fn apply(&mut self, message: Message, out: &mut Vec<Message>) -> Result<(), Problem> {
+        let bytes = bytes_of(&message, "compress")?;
+        if bytes.is_empty() {
+            out.push(message);
+            return Ok(());
+        }
+        let mut unpacked = Vec::new();
+        ZlibDecoder::new(&bytes[..])
+            .take(DECOMPRESSED_MAX)
+            .read_to_end(&mut unpacked)
+            .map_err(|error| format!("the bytes were not made by compress: {error}"))?;
+        out.push(Message { data: Data::Bytes(Buffer::copy_of(&unpacked)), ..message });
+        Ok(())
+    }
+}
+
+/// Splits bytes into n messages; the last takes the rest.
+pub struct Chunk(pub u32);
+
+impl Filter for Chunk {
+    fn outputs(&self, n: u64) -> u64 {
+        n.saturating_mul(u64::from(self.0))
+    }
+
+    fn apply(&mut self, message: Message, out: &mut Vec<Message>) -> Result<(), Problem> {
+        let bytes = bytes_of(&message, "serialize")?;
+        let part = bytes.len() / self.0 as usize;
+        for at in 0..self.0 as usize {
+            let end = if at + 1 == self.0 as usize { bytes.len() } else { (at + 1) * part };
+            out.push(Message { data: Data::Bytes(bytes.slice(at * part..end)), ..message.clone() });
+        }
+        Ok(())
+    }
+}
+
+/// Joins n messages of bytes.
+pub struct Dechunk {
+    n: usize,
+    parts: Vec<Buffer>,
+}
+
+impl Dechunk {
+    pub fn new(n: u32) -> Dechunk {
+        Dechunk { n: n as usize, parts: Vec::new() }
+    }
+}
+
+impl Filter for Dechunk {
+    fn outputs(&self, n: u64) -> u64 {
+        n / self.n as u64
+    }
+
+    fn apply(&mut self, message: Message, out: &mut Vec<Message>) -> Result<(), Problem> {
+        self.parts.push(bytes_of(&message, "chunk")?);
+        if self.parts.len() == self.n {
+            let mut joined = BufferMut::take(self.parts.iter().map(|part| part.len()).sum());
+            let mut at = 0;
+            for part in self.parts.drain(..) {
+                joined[at..at + part.len()].copy_from_slice(&part);
+                at += part.len();
+            }
+            out.push(Message { data: Data::Bytes(joined.freeze()), ..message });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::data::{Array, Data, Order};
+
+fn spec(name: &str, factor: Option<f64>, params: &[(&str, &str)]) -> FilterSpec {
+    let params: BTreeMap<String, String> =
+        params.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    FilterSpec { name: name.into(), factor, params }
+}
+
+fn chain(specs: &[FilterSpec]) -> Chain {
+    Chain::build(specs, "a.o -> b.i").unwrap()
+}
+
+fn at(timestamp: f64, next: Option<f64>, data: impl Into<Data>) -> Message {
+    Message { timestamp, next_timestamp: next, data: data.into() }
+}
+
+fn floats(values: &[f64]) -> Data {
+    Array::from_slice(&[values.len() as u64], values).unwrap().into()
+}
+
+fn times(messages: &[Message]) -> Vec<f64> {
+    messages.iter().map(|message| message.timestamp).collect()
+}
+
+#[test]
+fn multiply_keeps_the_type_of_reals_and_of_integers_with_an_integral_factor() {
+    let one = |factor, data: Data| {
+        let mut out = chain(&[spec("multiply", Some(factor), &[])]).apply(at(0.0, None, data)).unwrap();
+        out.remove(0).data
+    };
+    assert_eq!(one(0.5, floats(&[0.0, 1.0, 3.0])), floats(&[0.0, 0.5, 1.5]));
+    let ints: Data = Array::from_slice(&[2], &[1_i32, -2]).unwrap().into();
+    assert_eq!(one(3.0, ints.clone()), Array::from_slice(&[2], &[3_i32, -6]).unwrap().into());
+    assert_eq!(one(0.5, ints), floats(&[0.5, -1.0]));
+    let pair: Data = Array::from_slice(&[1], &[[1.0_f32, 2.0]]).unwrap().into();
+    assert_eq!(one(2.0, pair), Array::from_slice(&[1], &[[2.0_f32, 4.0]]).unwrap().into());
+    assert_eq!(one(2.0, Data::Int(4)), Data::Int(8));
+    assert_eq!(one(2.0, Data::List(vec![Data::Float(1.5)])), Data::List(vec![Data::Float(3.0)]));
+}
+
+#[test]
+fn multiply_refuses_what_is_no_number_or_does_not_fit() {
+    let mut filter = chain(&[spec("multiply", Some(2.0), &[])]);
+    let text = filter.apply(at(0.0, None, "abc")).unwrap_err().to_string();
+    assert_eq!(text, "conduit a.o -> b.i: filter multiply: needs numbers, but the message holds text");
+    let small: Data = Array::from_slice(&[1], &[100_i8]).unwrap().into();
+    let text = filter.apply(at(0.0, None, small)).unwrap_err().to_string();
+    assert!(text.ends_with("the result 200 does not fit int8"), "{text}");
+}
+
+#[test]
+fn the_published_double_filter_example_gives_its_published_values() {
+    let mut filters = chain(&[
+        spec("multiply", Some(2.0), &[]),
+        spec("serialize", None, &[]),
+        spec("compress", None, &[]),
+        spec("decompress", None, &[]),
+        spec("deserialize", None, &[]),
+        spec("multiply", Some(0.3), &[]),
+    ]);
+    let out = filters.apply(at(0.0, None, floats(&[0.0, 1.0, 2.0, 3.0, 4.0]))).unwrap();
+    assert_eq!(out[0].data, floats(&[0.0, 0.6, 1.2, 1.799_999_999_999_999_8, 2.4]));
+}
+
+#[test]
+fn drop_forwards_every_kth_message() {
+    let mut filter = chain(&[spec("drop", Some(2.0), &[])]);
+    let kept: Vec<_> = (0..5).flat_map(|k| filter.apply(at(f64::from(k), None, Data::Nothing)).unwrap()).collect();
+    assert_eq!(times(&kept), [0.0, 2.0, 4.0]);
+}
+
+#[test]
+fn time_interpolation_then_a_time_factor_gives_the_published_times() {
+    let mut filters = chain(&[spec("lineartimeinterpolation", Some(2.0), &[]), spec("timefactor", Some(10.0), &[])]);
+    let out: Vec<_> = (0..4)
+        .flat_map(|k| {
+            let t = f64::from(k);
+            filters.apply(at(t, Some(t + 1.0), floats(&[t]))).unwrap()
+        })
+        .collect();
+    assert_eq!(times(&out), [0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0]);
+    assert_eq!(out[1].data, floats(&[0.5]));
+    assert_eq!(out[0].next_timestamp, Some(5.0));
+}
+
+#[test]
+fn repeat_and_extrapolate_share_the_interval_out() {
+    let first = at(0.0, Some(4.0), floats(&[1.0]));
+    let second = at(4.0, Some(8.0), floats(&[5.0]));
+    let mut filter = chain(&[spec("repeat", Some(4.0), &[])]);
+    let out = filter.apply(first.clone()).unwrap();
+    assert_eq!(times(&out), [0.0, 1.0, 2.0, 3.0]);
+    assert_eq!(out[3].next_timestamp, Some(4.0));
+    let mut filter = chain(&[spec("extrapolate", Some(4.0), &[])]);
+    assert!(filter.apply(first).unwrap().iter().all(|message| message.data == floats(&[1.0])));
+    let values: Vec<_> = filter.apply(second).unwrap().into_iter().map(|message| message.data).collect();
+    assert_eq!(values, [floats(&[5.0]), floats(&[6.0]), floats(&[7.0]), floats(&[8.0])]);
+}
+
+#[test]
+fn sum_and_mean_cover_the_interval_of_their_group() {
+    for (name, value) in [("sum", 6.0), ("mean", 2.0)] {
+        let mut filter = chain(&[spec(name, Some(3.0), &[])]);
+        let out: Vec<_> = (1..=4)
+            .flat_map(|k| {
+                let t = f64::from(k);
+                filter.apply(at(t, Some(t + 1.0), t)).unwrap()
+            })
+            .collect();
+        assert_eq!(out, [at(1.0, Some(4.0), value)]);
+    }
+}
+
+#[test]
+fn messages_of_different_shapes_are_not_added() {
+    let mut filter = chain(&[spec("sum", Some(2.0), &[])]);
+    filter.apply(at(0.0, None, floats(&[1.0]))).unwrap();
+    let text = filter.apply(at(1.0, None, floats(&[1.0, 2.0]))).unwrap_err().to_string();
+    assert!(text.contains("shape (1,)") && text.contains("shape (2,)"), "{text}");
+}
+
+#[test]
+fn last_comes_at_the_end_of_the_senders_run_and_passes_the_filters_behind_it() {
+    let mut filters = chain(&[spec("last", None, &[]), spec("multiply", Some(2.0), &[])]);
+    assert!(filters.apply(at(0.0, None, 1.0)).unwrap().is_empty());
+    assert!(filters.apply(at(1.0, None, 2.0)).unwrap().is_empty());
+    assert_eq!(filters.end_of_run().unwrap(), [at(1.0, None, 4.0)]);
+    assert!(filters.end_of_run().unwrap().is_empty());
+}
+
+#[test]
+fn offsets_and_limits_take_units() {
+    let mut filter = chain(&[spec("timeoffset", None, &[("offset", "1 min")])]);
+    assert_eq!(filter.apply(at(1.0, Some(2.0), 0.0)).unwrap(), [at(61.0, Some(62.0), 0.0)]);
+    let mut filter = chain(&[spec("blockafter", None, &[("t", "2 s")])]);
+    let kept: Vec<_> = (0..5).flat_map(|k| filter.apply(at(f64::from(k), None, 0.0)).unwrap()).collect();
+    assert_eq!(times(&kept), [0.0, 1.0, 2.0]);
+    assert_eq!(filter.take_warnings().len(), 1);
+    assert!(filter.take_warnings().is_empty());
+}
+
+#[test]
+fn convert_changes_the_unit() {
+    let mut filter = chain(&[spec("convert", None, &[("from", "km/hr"), ("to", "m/s")])]);
+    assert_eq!(filter.apply(at(0.0, None, 36.0)).unwrap()[0].data, Data::Float(10.0));
+    assert!(Chain::build(&[spec("convert", None, &[("from", "km"), ("to", "s")])], "").is_err());
+}
+
+#[test]
+fn linear_interpolation_takes_means_along_the_first_axis_in_either_order() {
+    let mut filter = chain(&[spec("linearinterpolation", None, &[])]);
+    let rows: Data = Array::from_slice(&[3, 2], &[0.0, 10.0, 1.0, 20.0, 2.0, 30.0]).unwrap().into();
+    let means: Data = Array::from_slice(&[2, 2], &[0.5, 15.0, 1.5, 25.0]).unwrap().into();
+    assert_eq!(filter.apply(at(0.0, None, rows)).unwrap()[0].data, means);
+    let mut columns = Array::from_slice(&[3, 2], &[0.0, 1.0, 2.0, 10.0, 20.0, 30.0]).unwrap();
+    columns.order = Order::ColumnMajor;
+    let mut means = Array::from_slice(&[2, 2], &[0.5, 1.5, 15.0, 25.0]).unwrap();
+    means.order = Order::ColumnMajor;
+    assert_eq!(filter.apply(at(0.0, None, columns)).unwrap()[0].data, means.into());
+    let single = filter.apply(at(0.0, None, floats(&[1.0]))).unwrap();
+    assert_eq!(single[0].data, floats(&[]));
+    assert!(filter.apply(at(0.0, None, floats(&[]))).is_err());
+}
+
+#[test]
+fn chunks_join_to_what_they_were() {
+    let bytes = Data::Bytes(crate::buffer::Buffer::copy_of(b"0123456789"));
+    let mut split = chain(&[spec("chunk", Some(4.0), &[])]);
+    let parts = split.apply(at(0.0, None, bytes.clone())).unwrap();
+    assert_eq!(parts.iter().map(|part| part.data.payload_bytes()).collect::<Vec<_>>(), [2, 2, 2, 4]);
+    let mut join = chain(&[spec("dechunk", Some(4.0), &[])]);
+    let whole: Vec<_> = parts.into_iter().flat_map(|part| join.apply(part).unwrap()).collect();
+    assert_eq!(whole[0].data, bytes);
+}
+
+#[test]
+fn damaged_bytes_are_an_error_of_the_filter() {
+    for name in ["deserialize", "decompress"] {
+        let bytes = Data::Bytes(crate::buffer::Buffer::copy_of(b"not what it should be"));
+        assert!(chain(&[spec(name, None, &[])]).apply(at(0.0, None, bytes)).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn impossible_arguments_and_unknown_names_are_refused() {
+    for bad in [
+        spec("drop", None, &[]),
+        spec("drop", Some(0.0), &[]),
+        spec("repeat", Some(1.5), &[]),
+        spec("timeoffset", None, &[("offset", "1 km")]),
+        spec("multiply", Some(f64::NAN), &[]),
+        spec("multipy", Some(1.0), &[]),
+    ] {
+        assert!(Chain::build(std::slice::from_ref(&bad), "c").is_err(), "{bad:?}");
+    }
+}
+
+fn every_filter(k: u32) -> Vec<FilterSpec> {
+    NAMES
+        .iter()
+        .filter(|name| !matches!(**name, "blockafter" | "deserialize" | "decompress"))
+        .map(|name| match *name {
+            "convert" => spec(name, None, &[("from", "km"), ("to", "m")]),
+            "pipe" | "thread" | "null" | "console" | "last" | "serialize" | "linearinterpolation" | "compress" => {
+                spec(name, None, &[])
+            }
+            _ => spec(name, Some(f64::from(k)), &[]),
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn as_many_messages_come_out_as_the_filter_declares(k in 1_u32..7, n in 0_u64..40) {
+        for filter_spec in every_filter(k) {
+            let mut filter = build(&filter_spec, "a.o -> b.i").unwrap();
+            let mut out = Vec::new();
+            for input in 0..n {
+                let bytes = matches!(filter_spec.name.as_str(), "compress" | "chunk" | "dechunk");
+                let data = if bytes {
+                    Data::Bytes(crate::buffer::Buffer::copy_of(&[7; 5]))
+                } else {
+                    floats(&[1.0, 2.0])
+                };
+                let t = input as f64;
+                filter.apply(at(t, Some(t + 1.0), data), &mut out).unwrap();
+                prop_assert_eq!(out.len() as u64, filter.outputs(input + 1), "{}", &filter_spec.name);
+                prop_assert!(out.windows(2).all(|pair| pair[0].timestamp <= pair[1].timestamp));
+            }
+            filter.end_of_run(&mut out).unwrap();
+            let declared = filter.outputs(n) + filter.outputs_at_end(n);
+            prop_assert_eq!(out.len() as u64, declared, "{}", &filter_spec.name);
+        }
+    }
+}
