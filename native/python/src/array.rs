@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use xmml_core::buffer::BufferMut;
 use xmml_core::data::{Array, Dtype, Order};
 
-use crate::data::Refused;
+use crate::data::{type_name, Refused};
 
 /// From this size on other Python threads run while the bytes are copied.
 const DETACH_BYTES: usize = 1 << 20;
@@ -192,6 +192,6 @@ fn take<'a>(out: &mut &'a mut [u8], len: usize) -> &'a mut [u8] {
 fn describe(value: &Bound<'_, PyAny>) -> String {
     match (value.getattr("dtype"), value.getattr("shape")) {
         (Ok(dtype), Ok(shape)) => format!("an array of {dtype} and shape {shape}"),
-        _ => format!("a value of type {}", value.get_type()),
+        _ => format!("a value of type {}", type_name(value)),
     }
 }

@@ -96,8 +96,13 @@ fn convert(value: &Bound<'_, PyAny>, depth: usize) -> Result<Data, Refused> {
     }
     Err(Refused::new(format!(
         "a value of type {} cannot be sent; messages hold None, bool, int, float, complex, str, bytes, arrays, and lists and dicts of these",
-        value.get_type()
+        type_name(value)
     )))
+}
+
+/// The name of the type of `value`, with its module unless it is built in.
+pub fn type_name(value: &Bound<'_, PyAny>) -> String {
+    value.get_type().fully_qualified_name().map_or_else(|_| "object".into(), |name| name.to_string())
 }
 
 fn integer(number: &Bound<'_, PyInt>) -> Result<Data, Refused> {
@@ -123,7 +128,7 @@ fn mapping(entries: &Bound<'_, PyDict>, depth: usize) -> Result<Data, Refused> {
     let mut map = Vec::with_capacity(entries.len());
     for (key, item) in entries.iter() {
         let Some(name) = key.cast::<PyString>().ok().and_then(|k| k.to_cow().ok().map(|k| k.into_owned())) else {
-            return Err(Refused::new(format!("the key {key} is {}; keys must be text (str)", key.get_type())));
+            return Err(Refused::new(format!("the key {key} is {}; keys must be text (str)", type_name(&key))));
         };
         let data = convert(&item, depth + 1).map_err(|r| r.within(format!("[{name:?}]")))?;
         map.push((name, data));
