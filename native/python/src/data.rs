@@ -47,9 +47,6 @@ pub fn to_data(value: &Bound<'_, PyAny>) -> PyResult<Data> {
 }
 
 fn convert(value: &Bound<'_, PyAny>, depth: usize) -> Result<Data, Refused> {
-    if depth > MAX_DEPTH {
-        return Err(Refused { path: vec!["...".into()], problem: format!("nested deeper than {MAX_DEPTH} levels") });
-    }
     if value.is_none() {
         return Ok(Data::Nothing);
     }
@@ -73,12 +70,15 @@ fn convert(value: &Bound<'_, PyAny>, depth: usize) -> Result<Data, Refused> {
         return Ok(Data::Bytes(Buffer::copy_of(bytes.as_bytes())));
     }
     if let Ok(items) = value.cast::<PyList>() {
+        check_depth(depth)?;
         return sequence(items.iter(), depth);
     }
     if let Ok(items) = value.cast::<PyTuple>() {
+        check_depth(depth)?;
         return sequence(items.iter(), depth);
     }
     if let Ok(entries) = value.cast::<PyDict>() {
+        check_depth(depth)?;
         return mapping(entries, depth);
     }
     if let Ok(number) = value.cast::<PyComplex>() {
@@ -98,6 +98,13 @@ fn convert(value: &Bound<'_, PyAny>, depth: usize) -> Result<Data, Refused> {
         "a value of type {} cannot be sent; messages hold None, bool, int, float, complex, str, bytes, arrays, and lists and dicts of these",
         type_name(value)
     )))
+}
+
+fn check_depth(depth: usize) -> Result<(), Refused> {
+    match depth < MAX_DEPTH {
+        true => Ok(()),
+        false => Err(Refused::new(format!("lists and dicts nested more than {MAX_DEPTH} deep"))),
+    }
 }
 
 /// The name of the type of `value`, with its module unless it is built in.
