@@ -5,7 +5,7 @@ use std::os::raw::c_int;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use xmml_core::buffer::BufferMut;
+use xmml_core::buffer::BufferPool;
 use xmml_core::data::{Array, Dtype, Order};
 
 use crate::data::{type_name, Refused};
@@ -107,10 +107,10 @@ fn element(format: &str, size: usize) -> Option<(Dtype, bool)> {
     Some((dtype, swapped))
 }
 
-/// Copies the elements of `value` into a buffer of their own.
+/// Copies the elements of `value` into memory from `pool`.
 ///
 /// Dense arrays keep their order (C or Fortran); all others are copied to C order; big-endian elements are converted.
-pub fn to_array(value: &Bound<'_, PyAny>) -> Result<Array, Refused> {
+pub fn to_array(value: &Bound<'_, PyAny>, pool: &BufferPool) -> Result<Array, Refused> {
     let view = View::of(value).map_err(|e| {
         let cause = e.value(value.py()).str().map(|s| s.to_string()).unwrap_or_default();
         Refused::new(format!("{} cannot be sent: {cause}", describe(value)))
@@ -130,7 +130,7 @@ pub fn to_array(value: &Bound<'_, PyAny>) -> Result<Array, Refused> {
         None
     };
     let len = view.raw.len as usize;
-    let mut bytes = BufferMut::take(len);
+    let mut bytes = pool.take(len)?;
     match order {
         Some(_) if len > 0 => {
             // SAFETY: a dense view covers `len` bytes from `buf`, and the export keeps them in place while `view` lives.

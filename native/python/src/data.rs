@@ -1,12 +1,12 @@
 //! Python values to [`Data`] and back.
 
-use pyo3::exceptions::PyOverflowError;
+use pyo3::exceptions::{PyMemoryError, PyOverflowError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyComplex, PyComplexMethods, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
 };
-use xmml_core::buffer::Buffer;
+use xmml_core::buffer::{Buffer, BufferPool, OutOfMemory};
 use xmml_core::data::{Array, Data};
 
 use crate::array::to_array;
@@ -20,12 +20,13 @@ const MAX_DEPTH: usize = 64;
 pub struct Refused {
     path: Vec<String>,
     problem: String,
+    no_memory: bool,
 }
 
 impl Refused {
     /// Refuses the value at hand; the callers add where it stands.
     pub fn new(problem: String) -> Refused {
-        Refused { path: Vec::new(), problem }
+        Refused { path: Vec::new(), problem, no_memory: false }
     }
 
     fn within(mut self, step: String) -> Refused {
@@ -37,16 +38,25 @@ impl Refused {
     pub fn into_py(self, py: Python<'_>) -> PyErr {
         let place: String = self.path.into_iter().rev().collect();
         let text = if place.is_empty() { self.problem } else { format!("data{place}: {}", self.problem) };
-        errors::new(py, Kind::Type, text)
+        match self.no_memory {
+            true => PyMemoryError::new_err(text),
+            false => errors::new(py, Kind::Type, text),
+        }
     }
 }
 
-/// What `value` is as the payload of a message.
-pub fn to_data(value: &Bound<'_, PyAny>) -> PyResult<Data> {
-    convert(value, 0).map_err(|refused| refused.into_py(value.py()))
+impl From<OutOfMemory> for Refused {
+    fn from(error: OutOfMemory) -> Refused {
+        Refused { path: Vec::new(), problem: error.to_string(), no_memory: true }
+    }
 }
 
-fn convert(value: &Bound<'_, PyAny>, depth: usize) -> Result<Data, Refused> {
+/// What `value` is as the payload of a message; arrays and bytes are copied into memory from `pool`.
+pub fn to_data(value: &Bound<'_, PyAny>, pool: &BufferPool) -> PyResult<Data> {
+    convert(value, pool, 0).map_err(|refused| refused.into_py(value.py()))
+}
+
+fn convert(value: &Bound<'_, PyAny>, pool: &BufferPool, depth: usize) -> Result<Data, Refused> {
     if value.is_none() {
         return Ok(Data::Nothing);
     }
@@ -67,32 +77,33 @@ fn convert(value: &Bound<'_, PyAny>, depth: usize) -> Result<Data, Refused> {
         };
     }
     if let Ok(bytes) = value.cast::<PyBytes>() {
-        return Ok(Data::Bytes(Buffer::copy_of(bytes.as_bytes())));
+        return Ok(Data::Bytes(pool.copy_of(bytes.as_bytes())?));
     }
     if let Ok(items) = value.cast::<PyList>() {
         check_depth(depth)?;
-        return sequence(items.iter(), depth);
+        return sequence(items.iter(), pool, depth);
     }
     if let Ok(items) = value.cast::<PyTuple>() {
         check_depth(depth)?;
-        return sequence(items.iter(), depth);
+        return sequence(items.iter(), pool, depth);
     }
     if let Ok(entries) = value.cast::<PyDict>() {
         check_depth(depth)?;
-        return mapping(entries, depth);
+        return mapping(entries, pool, depth);
     }
     if let Ok(number) = value.cast::<PyComplex>() {
         return Ok(Data::Complex(number.real(), number.imag()));
     }
     if let Ok(bytes) = value.cast::<PyByteArray>() {
-        return Ok(Data::Bytes(Buffer::copy_of(&bytes.to_vec())));
+        // SAFETY: nothing else runs on the interpreter while the bytes are copied.
+        return Ok(Data::Bytes(pool.copy_of(unsafe { bytes.as_bytes() })?));
     }
     // SAFETY: a check of the type's slots; `value` is a live object.
     if unsafe { ffi::PyObject_CheckBuffer(value.as_ptr()) } != 0 {
-        return to_array(value).map(Data::Array);
+        return to_array(value, pool).map(Data::Array);
     }
     if let Some(array) = as_numpy_array(value) {
-        return to_array(&array).map(Data::Array);
+        return to_array(&array, pool).map(Data::Array);
     }
     Err(Refused::new(format!(
         "a value of type {} cannot be sent; messages hold None, bool, int, float, complex, str, bytes, arrays, and lists and dicts of these",
@@ -123,21 +134,25 @@ fn integer(number: &Bound<'_, PyInt>) -> Result<Data, Refused> {
     })
 }
 
-fn sequence<'py>(items: impl Iterator<Item = Bound<'py, PyAny>>, depth: usize) -> Result<Data, Refused> {
+fn sequence<'py>(
+    items: impl Iterator<Item = Bound<'py, PyAny>>,
+    pool: &BufferPool,
+    depth: usize,
+) -> Result<Data, Refused> {
     let items = items.enumerate();
     items
-        .map(|(i, item)| convert(&item, depth + 1).map_err(|r| r.within(format!("[{i}]"))))
+        .map(|(i, item)| convert(&item, pool, depth + 1).map_err(|r| r.within(format!("[{i}]"))))
         .collect::<Result<_, _>>()
         .map(Data::List)
 }
 
-fn mapping(entries: &Bound<'_, PyDict>, depth: usize) -> Result<Data, Refused> {
+fn mapping(entries: &Bound<'_, PyDict>, pool: &BufferPool, depth: usize) -> Result<Data, Refused> {
     let mut map = Vec::with_capacity(entries.len());
     for (key, item) in entries.iter() {
         let Some(name) = key.cast::<PyString>().ok().and_then(|k| k.to_cow().ok().map(|k| k.into_owned())) else {
             return Err(Refused::new(format!("the key {key} is {}; keys must be text (str)", type_name(&key))));
         };
-        let data = convert(&item, depth + 1).map_err(|r| r.within(format!("[{name:?}]")))?;
+        let data = convert(&item, pool, depth + 1).map_err(|r| r.within(format!("[{name:?}]")))?;
         map.push((name, data));
     }
     Ok(Data::Map(map))

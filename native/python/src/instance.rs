@@ -7,6 +7,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use pythonize::{depythonize, pythonize};
+use xmml_core::buffer::BufferPool;
 use xmml_core::data::Data;
 use xmml_core::error::{Error, Result};
 use xmml_core::instance::{self as core, JoinOptions, Received, Sent};
@@ -53,6 +54,8 @@ type Raised = Arc<Mutex<Option<PyErr>>>;
 pub struct Instance {
     core: core::Instance,
     raised: Raised,
+    /// Memory of what is sent.
+    pool: BufferPool,
 }
 
 impl Instance {
@@ -68,7 +71,7 @@ impl Instance {
                 }
             })
         }));
-        Instance { core, raised }
+        Instance { core, raised, pool: BufferPool::new() }
     }
 
     fn raise(&self, py: Python<'_>, error: Error) -> PyErr {
@@ -126,9 +129,10 @@ impl Instance {
             }
             Some(spec) => {
                 let spec: InstanceSpec = depythonize(spec)?;
+                let pool = BufferPool::new();
                 let mut queues = BTreeMap::new();
                 for (port, messages) in inputs.unwrap_or_default() {
-                    let messages = messages.iter().map(|m| m.borrow(py).to_core(py)).collect::<PyResult<_>>()?;
+                    let messages = messages.iter().map(|m| m.borrow(py).to_core(py, &pool)).collect::<PyResult<_>>()?;
                     queues.insert(port, messages);
                 }
                 core::Instance::alone(spec, queues)
@@ -230,9 +234,9 @@ impl Instance {
                     let message = message.borrow();
                     timestamp = timestamp.or(Some(message.timestamp));
                     next = next.or(Some(message.next_timestamp));
-                    message.to_data(py)?
+                    message.to_data(py, &self.pool)?
                 }
-                Err(_) => to_data(value)?,
+                Err(_) => to_data(value, &self.pool)?,
             },
         };
         let sent = self.waiting(py, |core| core.send(port, to, data, timestamp, next))?;

@@ -1,6 +1,7 @@
 //! `Message`: a payload and the model time it belongs to.
 
 use pyo3::prelude::*;
+use xmml_core::buffer::BufferPool;
 use xmml_core::data::Data;
 
 use crate::data::{from_data, to_data};
@@ -32,19 +33,19 @@ impl Message {
     }
 
     /// The payload to send.
-    pub fn to_data(&self, py: Python<'_>) -> PyResult<Data> {
+    pub fn to_data(&self, py: Python<'_>, pool: &BufferPool) -> PyResult<Data> {
         match &self.content {
             Content::Arrived(data) => Ok(data.clone()),
-            Content::Value(value) => to_data(value.bind(py)),
+            Content::Value(value) => to_data(value.bind(py), pool),
         }
     }
 
     /// The message to send.
-    pub fn to_core(&self, py: Python<'_>) -> PyResult<xmml_core::message::Message> {
+    pub fn to_core(&self, py: Python<'_>, pool: &BufferPool) -> PyResult<xmml_core::message::Message> {
         Ok(xmml_core::message::Message {
             timestamp: self.timestamp,
             next_timestamp: self.next_timestamp,
-            data: self.to_data(py)?,
+            data: self.to_data(py, pool)?,
         })
     }
 }
