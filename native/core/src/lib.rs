@@ -15,5 +15,6 @@ pub mod instance;
 pub mod message;
 pub mod methods;
 pub mod param;
+pub mod sequence;
 pub mod spec;
 pub mod units;
