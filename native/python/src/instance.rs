@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyType};
 use pythonize::{depythonize, pythonize};
 use xmml_core::buffer::BufferPool;
 use xmml_core::data::Data;
 use xmml_core::error::{Error, Result};
 use xmml_core::instance::{self as core, JoinOptions, Received, Sent};
 use xmml_core::methods::MethodReport;
+use xmml_core::param;
 use xmml_core::spec::InstanceSpec;
 
 use crate::data::to_data;
@@ -99,6 +100,20 @@ impl Instance {
         self.waiting(py, |core| core.receive(port, of, timeout))
     }
 
+    fn bad_param(&self, py: Python<'_>, name: &str, problem: String) -> PyErr {
+        errors::raise(py, Error::Parameter { instance: self.core.name().into(), name: name.into(), problem })
+    }
+
+    fn no_such_param(&self) -> String {
+        let known: Vec<&str> = self.core.spec().params.keys().map(String::as_str).collect();
+        match known.is_empty() {
+            true => "not given in the model, which gives none; add it there, or a default here".into(),
+            false => {
+                format!("not given in the model, which gives {}; add it there, or a default here", known.join(", "))
+            }
+        }
+    }
+
     fn not_connected(&self, port: &str) -> Error {
         Error::NotConnected { instance: self.core.name().into(), port: port.into() }
     }
@@ -151,6 +166,43 @@ impl Instance {
     #[getter]
     fn params(&self) -> BTreeMap<String, String> {
         self.core.spec().params.clone()
+    }
+
+    /// The parameter `name`, converted to `type` (str, float, int or bool), in `unit` if one is given.
+    ///
+    /// Without a unit, a value that has one comes in base units (s, m, byte, kg, ...). `default` is returned as it is when the
+    /// model has no such parameter.
+    #[pyo3(
+        signature = (name, r#type = None, unit = None, default = Fallback::Missing),
+        text_signature = "($self, name, type=str, unit=None, default=...)"
+    )]
+    fn param<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        r#type: Option<&Bound<'py, PyType>>,
+        unit: Option<&str>,
+        default: Fallback,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Some(text) = self.core.spec().params.get(name) else {
+            return match default {
+                Fallback::Given(value) => Ok(value.into_bound(py)),
+                Fallback::Missing => Err(self.bad_param(py, name, self.no_such_param())),
+            };
+        };
+        let value = match r#type {
+            None => Ok(PyString::new(py, text).into_any()),
+            Some(t) if t.is(py.get_type::<PyString>()) => Ok(PyString::new(py, text).into_any()),
+            Some(t) if t.is(py.get_type::<PyFloat>()) => {
+                param::as_float(text, unit).map(|v| PyFloat::new(py, v).into_any())
+            }
+            Some(t) if t.is(py.get_type::<PyInt>()) => param::as_int(text, unit).map(|v| PyInt::new(py, v).into_any()),
+            Some(t) if t.is(py.get_type::<PyBool>()) => {
+                param::as_bool(text).map(|v| PyBool::new(py, v).to_owned().into_any())
+            }
+            Some(t) => Err(format!("{t} is not a type of parameters; use str, float, int or bool")),
+        };
+        value.map_err(|problem| self.bad_param(py, name, problem))
     }
 
     /// Name in the model; copies are called `c[0]`, `c[1]`, ...

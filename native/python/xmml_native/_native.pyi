@@ -1,8 +1,11 @@
 """The native half of the package."""
 
+import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from types import EllipsisType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, overload
+
+_Param = TypeVar("_Param", str, float, int, bool)
 
 __version__: str
 
@@ -39,6 +42,23 @@ class Instance:
     @property
     def params(self) -> dict[str, str]:
         """Every parameter, as text."""
+    @overload
+    def param(
+        self, name: str, type: builtins.type[_Param], unit: str | None = None, default: _Param | EllipsisType = ...
+    ) -> _Param: ...
+    @overload
+    def param(
+        self, name: str, type: builtins.type[_Param], unit: str | None = None, *, default: None
+    ) -> _Param | None: ...
+    @overload
+    def param(self, name: str, *, default: None) -> str | None: ...
+    @overload
+    def param(self, name: str, *, default: str | EllipsisType = ...) -> str:
+        """The parameter `name`, converted to `type` (str, float, int or bool), in `unit` if one is given.
+
+        Without a unit, a value that has one comes in base units (s, m, byte, kg, ...). `default` is returned as it is
+        when the model has no such parameter.
+        """
     @property
     def name(self) -> str:
         """Name in the model; copies are called `c[0]`, `c[1]`, ..."""
