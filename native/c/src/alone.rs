@@ -1,0 +1,154 @@
+//! An instance without a run, for tests.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_int};
+
+use xmml_core::instance::Instance;
+use xmml_core::message::Message;
+use xmml_core::spec::{Direction, InstanceSpec, Kind, Operator, PortSpec};
+
+use crate::argument::{object, object_mut, place_for_object, text};
+use crate::instance::Member;
+use crate::message::CMessage;
+use crate::status::{guard, guard_pointer, Failure, Status};
+use crate::value::Value;
+
+/// `xmml_alone`: what such an instance is to be.
+pub struct Alone {
+    spec: InstanceSpec,
+    inputs: BTreeMap<String, Vec<Message>>,
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_alone_new(name: *const c_char) -> *mut Alone {
+    guard_pointer(|| {
+        let spec = InstanceSpec {
+            name: unsafe { text(name, "name")? }.into(),
+            kind: Kind::Mapper,
+            index: 0,
+            count: 1,
+            check_order: true,
+            steps: 1,
+            until: false,
+            delta_s: 1.0,
+            total_s: 1.0,
+            params: BTreeMap::new(),
+            ports: Vec::new(),
+            conduits: Vec::new(),
+        };
+        Ok(Alone { spec, inputs: BTreeMap::new() })
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_alone_port(alone: *mut Alone, port: *const c_char, place: *const c_char) -> c_int {
+    guard(|| {
+        let (alone, name, place) = unsafe { (object_mut(alone, "alone")?, text(port, "port")?, text(place, "operator")?) };
+        let (direction, operator) = match place {
+            "finit" => (Direction::In, Some(Operator::Finit)),
+            "S" => (Direction::In, Some(Operator::S)),
+            "B" => (Direction::In, Some(Operator::B)),
+            "Oi" => (Direction::Out, Some(Operator::Oi)),
+            "Of" => (Direction::Out, Some(Operator::Of)),
+            "in" => (Direction::In, None),
+            "out" => (Direction::Out, None),
+            _ => {
+                let problem = format!("\"{place}\" is no operator; they are finit, Oi, S, B, Of, and in, out for a mapper");
+                return Err(Failure::usage(problem));
+            }
+        };
+        if operator.is_some() {
+            alone.spec.kind = Kind::Submodel;
+        }
+        alone.spec.ports.push(PortSpec { name: name.into(), direction, operator, copies: 0 });
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_alone_param(alone: *mut Alone, name: *const c_char, value: *const c_char) -> c_int {
+    guard(|| unsafe {
+        let alone = object_mut(alone, "alone")?;
+        alone.spec.params.insert(text(name, "name")?.into(), text(value, "text")?.into());
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_alone_steps(alone: *mut Alone, steps: u64, delta_s: f64) -> c_int {
+    guard(|| {
+        let spec = &mut unsafe { object_mut(alone, "alone")? }.spec;
+        if !delta_s.is_finite() || delta_s < 0.0 {
+            return Err(Failure::usage(format!("a step of {delta_s} s; it must be a number from 0")));
+        }
+        spec.steps = steps;
+        spec.delta_s = delta_s;
+        spec.total_s = steps as f64 * delta_s;
+        spec.until = steps == 0;
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_alone_input(
+    alone: *mut Alone,
+    port: *const c_char,
+    timestamp: f64,
+    value: *const Value,
+) -> c_int {
+    guard(|| unsafe {
+        let (alone, port) = (object_mut(alone, "alone")?, text(port, "port")?);
+        let data = object(value, "value")?.to_data();
+        let message = Message { timestamp, next_timestamp: None, data };
+        alone.inputs.entry(port.into()).or_default().push(message);
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_alone_join(alone: *mut *mut Alone, me: *mut *mut Member) -> c_int {
+    guard(|| unsafe {
+        let alone = std::mem::replace(object_mut(alone, "alone")?, std::ptr::null_mut());
+        if alone.is_null() {
+            return Err(Failure::usage("*alone is a null pointer"));
+        }
+        let alone = Box::from_raw(alone);
+        let me = place_for_object(me, "me")?;
+        let core = Instance::alone(alone.spec, alone.inputs)?;
+        me.set(Box::into_raw(Box::new(Member::new(core))));
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_alone_free(alone: *mut Alone) {
+    if !alone.is_null() {
+        guard(|| {
+            drop(unsafe { Box::from_raw(alone) });
+            Ok(())
+        });
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_output(
+    me: *const Member,
+    port: *const c_char,
+    i: usize,
+    message: *mut *mut CMessage,
+) -> c_int {
+    guard(|| unsafe {
+        let out = place_for_object(message, "message")?;
+        let (me, port) = (object(me, "me")?, text(port, "port")?);
+        let sent = me.core.outputs().remove(port).unwrap_or_default();
+        let count = sent.len();
+        match sent.into_iter().nth(i) {
+            Some(message) => out.set(Box::into_raw(Box::new(CMessage::new(message, &me.name, port)))),
+            None => {
+                let text = format!("{}.{port}: {count} message(s) were sent, so there is no number {i}", me.name);
+                return Err(Failure::new(Status::Done, text));
+            }
+        }
+        Ok(())
+    })
+}

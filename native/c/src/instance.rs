@@ -1,0 +1,192 @@
+//! Joining, leaving, and the loop.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_int};
+use std::sync::Arc;
+
+use xmml_core::instance::{Instance, JoinOptions};
+use xmml_core::methods::MethodReport;
+
+use crate::argument::{object, object_mut, place, place_for_object, text};
+use crate::status::{guard, guard_or, Failure, Result, Status};
+use crate::text::CText;
+
+/// `xmml_instance`: an instance of the core, and the texts that C holds pointers to.
+pub struct Member {
+    pub core: Instance,
+    /// The name again, shared with the messages.
+    pub name: Arc<str>,
+    /// Parameters as text.
+    pub params: BTreeMap<String, CText>,
+    c_name: CText,
+}
+
+impl Member {
+    /// Wraps an instance of the core.
+    pub fn new(core: Instance) -> Member {
+        let params = core.spec().params.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
+        Member { name: core.name().into(), c_name: core.name().into(), params, core }
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_join(me: *mut *mut Member) -> c_int {
+    guard(|| unsafe {
+        let me = place_for_object(me, "me")?;
+        let options = JoinOptions { coordinator: None, instance: None, secret_file: None, language: "c" };
+        me.set(Box::into_raw(Box::new(Member::new(Instance::join(options)?))));
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_leave(me: *mut *mut Member) -> c_int {
+    guard(|| unsafe { take(me)?.core.leave().map_err(Failure::from) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_instance_free(me: *mut *mut Member) {
+    guard(|| {
+        // A second time, or before joining: nothing to free.
+        if !me.is_null() && !unsafe { *me }.is_null() {
+            drop(unsafe { take(me)? });
+        }
+        Ok(())
+    });
+}
+
+unsafe fn take(me: *mut *mut Member) -> Result<Box<Member>> {
+    let pointer = std::mem::replace(unsafe { object_mut(me, "me")? }, std::ptr::null_mut());
+    if pointer.is_null() {
+        return Err(Failure::usage("*me is a null pointer: the instance has left already, or has not joined"));
+    }
+    Ok(unsafe { Box::from_raw(pointer) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_fail(me: *mut Member, reason: *const c_char) -> c_int {
+    guard(|| unsafe {
+        // Usually xmml_error(): the core copies it before this call could change it.
+        object(me, "me")?.core.fail(text(reason, "text")?);
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_warn(me: *mut Member, warning: *const c_char) -> c_int {
+    guard(|| unsafe {
+        object(me, "me")?.core.warn(text(warning, "text")?);
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_reuse(me: *mut Member, again: *mut c_int) -> c_int {
+    guard(|| unsafe {
+        let again = place(again, "again")?;
+        again.set(object(me, "me")?.core.reuse()?.into());
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_step(me: *mut Member, time: *mut f64) -> c_int {
+    guard(|| unsafe {
+        let time = place(time, "time")?;
+        match object(me, "me")?.core.next_step()? {
+            Some(now) => time.set(now),
+            None => return Err(Failure::new(Status::Done, "the last step of this run is behind us")),
+        }
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_name(me: *const Member) -> *const c_char {
+    guard_or(c"".as_ptr(), || Ok(unsafe { object(me, "me") }?.c_name.as_ptr()))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_index(me: *const Member) -> u32 {
+    guard_or(0, || Ok(unsafe { object(me, "me") }?.core.spec().index))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_count(me: *const Member) -> u32 {
+    guard_or(0, || Ok(unsafe { object(me, "me") }?.core.spec().count))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_time(me: *const Member) -> f64 {
+    guard_or(0.0, || Ok(unsafe { object(me, "me") }?.core.time()))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_origin(me: *const Member) -> f64 {
+    guard_or(0.0, || Ok(unsafe { object(me, "me") }?.core.origin()))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_delta(me: *const Member) -> f64 {
+    guard_or(0.0, || Ok(unsafe { object(me, "me") }?.core.spec().delta_s))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_total(me: *const Member) -> f64 {
+    guard_or(0.0, || Ok(unsafe { object(me, "me") }?.core.spec().total_s))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_steps(me: *const Member) -> u64 {
+    guard_or(0, || Ok(unsafe { object(me, "me") }?.core.spec().steps))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_connected(me: *const Member, port: *const c_char, yes: *mut c_int) -> c_int {
+    guard(|| unsafe {
+        place(yes, "yes")?.set(object(me, "me")?.core.connected(text(port, "port")?)?.into());
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_copies(me: *const Member, port: *const c_char, copies: *mut u32) -> c_int {
+    guard(|| unsafe {
+        place(copies, "copies")?.set(object(me, "me")?.core.copies(text(port, "port")?)?);
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_skip(me: *mut Member, port: *const c_char) -> c_int {
+    guard(|| unsafe { object(me, "me")?.core.skip(text(port, "port")?).map_err(Failure::from) })
+}
+
+thread_local! {
+    static METHODS: RefCell<CText> = RefCell::new(CText::default());
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_methods(me: *const Member, port: *const c_char, out: *mut *const c_char) -> c_int {
+    guard(|| unsafe {
+        let out = place(out, "text")?;
+        let lines: Vec<String> = object(me, "me")?.core.methods(text(port, "port")?)?.iter().map(method_line).collect();
+        let pointer = METHODS.try_with(|methods| {
+            *methods.borrow_mut() = CText::from(lines.join("\n"));
+            methods.borrow().as_ptr()
+        });
+        out.set(pointer.map_err(|_| Failure::usage("this thread is ending"))?);
+        Ok(())
+    })
+}
+
+/// `a.o -> b.i: tcp (unix refused: another host)`
+fn method_line(report: &MethodReport) -> String {
+    let chosen = report.chosen.as_deref().unwrap_or("not chosen yet");
+    let refused: Vec<String> = report.refused.iter().map(|r| format!("{} refused: {}", r.method, r.reason)).collect();
+    match refused.is_empty() {
+        true => format!("{}: {chosen}", report.name),
+        false => format!("{}: {chosen} ({})", report.name, refused.join("; ")),
+    }
+}

@@ -1,0 +1,141 @@
+//! Receiving.
+
+use std::ffi::{c_char, c_int};
+use std::time::Duration;
+
+use xmml_core::error::Error;
+use xmml_core::instance::Received;
+
+use crate::argument::{object, place, place_for_object, text};
+use crate::instance::Member;
+use crate::message::CMessage;
+use crate::status::{guard, Failure, Result, Status};
+
+/// What a receive does when there is no message.
+#[derive(Clone, Copy)]
+enum Patience {
+    /// Waits; that the sender has ended is an error.
+    Insists,
+    /// Waits; that the sender has ended is an outcome.
+    OrEnd,
+    /// Waits at most so many seconds; that the sender has ended is an error.
+    Seconds(f64),
+}
+
+unsafe fn receive(
+    me: *const Member,
+    port: *const c_char,
+    of: Option<u32>,
+    patience: Patience,
+    out: *mut *mut CMessage,
+) -> Result<()> {
+    let out = unsafe { place_for_object(out, "message")? };
+    let (me, port) = unsafe { (object(me, "me")?, text(port, "port")?) };
+    let timeout = match patience {
+        Patience::Insists | Patience::OrEnd => None,
+        Patience::Seconds(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
+            Failure::usage(format!("{}.{port}: a time-out of {seconds} s; it must be a number from 0", me.name))
+        })?),
+    };
+    match me.core.receive(port, of, timeout)? {
+        Received::Message(message) => {
+            out.set(Box::into_raw(Box::new(CMessage::new(message, &me.name, port))));
+            Ok(())
+        }
+        Received::Ended => {
+            let error = Failure::from(me.core.ended_error(port, of));
+            Err(match patience {
+                Patience::OrEnd => Failure { status: Status::Ended, ..error },
+                Patience::Insists | Patience::Seconds(_) => error,
+            })
+        }
+        Received::TimedOut => {
+            let seconds = timeout.unwrap_or_default().as_secs_f64();
+            Err(Error::TimedOut { instance: me.name.to_string(), port: port.into(), seconds }.into())
+        }
+        Received::NotConnected => Err(Failure::new(
+            Status::NotConnected,
+            format!(
+                "{}.{port} is not coupled to anything in this model; ask xmml_connected(me, \"{port}\", &yes) first",
+                me.name
+            ),
+        )),
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_receive(me: *mut Member, port: *const c_char, message: *mut *mut CMessage) -> c_int {
+    guard(|| unsafe { receive(me, port, None, Patience::Insists, message) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_receive_of(
+    me: *mut Member,
+    port: *const c_char,
+    of: u32,
+    message: *mut *mut CMessage,
+) -> c_int {
+    guard(|| unsafe { receive(me, port, Some(of), Patience::Insists, message) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_receive_or_end(
+    me: *mut Member,
+    port: *const c_char,
+    message: *mut *mut CMessage,
+) -> c_int {
+    guard(|| unsafe { receive(me, port, None, Patience::OrEnd, message) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_receive_or_end_of(
+    me: *mut Member,
+    port: *const c_char,
+    of: u32,
+    message: *mut *mut CMessage,
+) -> c_int {
+    guard(|| unsafe { receive(me, port, Some(of), Patience::OrEnd, message) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_receive_timeout(
+    me: *mut Member,
+    port: *const c_char,
+    seconds: f64,
+    message: *mut *mut CMessage,
+) -> c_int {
+    guard(|| unsafe { receive(me, port, None, Patience::Seconds(seconds), message) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_receive_timeout_of(
+    me: *mut Member,
+    port: *const c_char,
+    of: u32,
+    seconds: f64,
+    message: *mut *mut CMessage,
+) -> c_int {
+    guard(|| unsafe { receive(me, port, Some(of), Patience::Seconds(seconds), message) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_has_message(me: *mut Member, port: *const c_char, yes: *mut c_int) -> c_int {
+    guard(|| unsafe { has_message(me, port, None, yes) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_has_message_of(
+    me: *mut Member,
+    port: *const c_char,
+    of: u32,
+    yes: *mut c_int,
+) -> c_int {
+    guard(|| unsafe { has_message(me, port, Some(of), yes) })
+}
+
+unsafe fn has_message(me: *const Member, port: *const c_char, of: Option<u32>, yes: *mut c_int) -> Result<()> {
+    let yes = unsafe { place(yes, "yes")? };
+    let (me, port) = unsafe { (object(me, "me")?, text(port, "port")?) };
+    yes.set(me.core.has_message(port, of)?.into());
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! Sending.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use xmml_core::data::{Data, Order};
+use xmml_core::instance::Sent;
+
+use crate::argument::{object, text};
+use crate::instance::Member;
+use crate::status::{guard, Failure, Result, Status};
+use crate::value::Value;
+use crate::value_api::{array_from_c, bytes_from_c};
+
+/// `XMML_DEFAULT_TIME`; not NaN, which is what a mistake in a program yields.
+const DEFAULT_TIME: f64 = f64::NEG_INFINITY;
+/// `XMML_NO_TIME`.
+const NO_TIME: f64 = f64::INFINITY;
+
+#[no_mangle]
+pub extern "C" fn xmml_default_time() -> f64 {
+    DEFAULT_TIME
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_no_time() -> f64 {
+    NO_TIME
+}
+
+/// Where a message goes and which times it bears.
+struct Address {
+    me: *const Member,
+    port: *const c_char,
+    to: Option<u32>,
+    timestamp: f64,
+    next_timestamp: f64,
+}
+
+impl Address {
+    fn new(me: *const Member, port: *const c_char) -> Address {
+        Address { me, port, to: None, timestamp: DEFAULT_TIME, next_timestamp: DEFAULT_TIME }
+    }
+
+    fn to(self, to: u32) -> Address {
+        Address { to: Some(to), ..self }
+    }
+
+    fn at(self, timestamp: f64, next_timestamp: f64) -> Address {
+        Address { timestamp, next_timestamp, ..self }
+    }
+
+    /// # Safety
+    /// `me` is null or an instance, `port` null or a text.
+    unsafe fn send(self, data: impl FnOnce() -> Result<Data>) -> Result<()> {
+        let (me, port) = unsafe { (object(self.me, "me")?, text(self.port, "port")?) };
+        let timestamp = match self.timestamp {
+            DEFAULT_TIME => None,
+            time if time.is_finite() => Some(time),
+            time => return Err(Failure::usage(format!("{}.{port}: the time stamp is {time}", me.name))),
+        };
+        let next_timestamp = match self.next_timestamp {
+            DEFAULT_TIME => None,
+            NO_TIME => Some(None),
+            time if time.is_finite() => Some(Some(time)),
+            time => return Err(Failure::usage(format!("{}.{port}: the next time stamp is {time}", me.name))),
+        };
+        match me.core.send(port, self.to, data()?, timestamp, next_timestamp)? {
+            Sent::Queued | Sent::NotConnected => Ok(()),
+            Sent::ReceiverGone => Err(Failure::new(
+                Status::ReceiverGone,
+                format!("{}.{port}: every receiver has left; the message was dropped", me.name),
+            )),
+        }
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_send(me: *mut Member, port: *const c_char, value: *const Value) -> c_int {
+    guard(|| unsafe { Address::new(me, port).send(|| Ok(object(value, "value")?.to_data())) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_send_to(me: *mut Member, port: *const c_char, to: u32, value: *const Value) -> c_int {
+    guard(|| unsafe { Address::new(me, port).to(to).send(|| Ok(object(value, "value")?.to_data())) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_send_at(
+    me: *mut Member,
+    port: *const c_char,
+    value: *const Value,
+    timestamp: f64,
+    next_timestamp: f64,
+) -> c_int {
+    let address = Address::new(me, port).at(timestamp, next_timestamp);
+    guard(|| unsafe { address.send(|| Ok(object(value, "value")?.to_data())) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_send_to_at(
+    me: *mut Member,
+    port: *const c_char,
+    to: u32,
+    value: *const Value,
+    timestamp: f64,
+    next_timestamp: f64,
+) -> c_int {
+    let address = Address::new(me, port).to(to).at(timestamp, next_timestamp);
+    guard(|| unsafe { address.send(|| Ok(object(value, "value")?.to_data())) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_send_array(
+    me: *mut Member,
+    port: *const c_char,
+    dtype: c_int,
+    rank: usize,
+    shape: *const usize,
+    data: *const c_void,
+) -> c_int {
+    let order = Order::RowMajor as c_int;
+    guard(|| unsafe { Address::new(me, port).send(|| Ok(array_from_c(dtype, order, rank, shape, data)?.to_data())) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_send_array_order(
+    me: *mut Member,
+    port: *const c_char,
+    dtype: c_int,
+    order: c_int,
+    rank: usize,
+    shape: *const usize,
+    data: *const c_void,
+) -> c_int {
+    guard(|| unsafe { Address::new(me, port).send(|| Ok(array_from_c(dtype, order, rank, shape, data)?.to_data())) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_send_array_at(
+    me: *mut Member,
+    port: *const c_char,
+    dtype: c_int,
+    rank: usize,
+    shape: *const usize,
+    data: *const c_void,
+    timestamp: f64,
+    next_timestamp: f64,
+) -> c_int {
+    let address = Address::new(me, port).at(timestamp, next_timestamp);
+    let order = Order::RowMajor as c_int;
+    guard(|| unsafe { address.send(|| Ok(array_from_c(dtype, order, rank, shape, data)?.to_data())) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_send_array_to(
+    me: *mut Member,
+    port: *const c_char,
+    to: u32,
+    dtype: c_int,
+    rank: usize,
+    shape: *const usize,
+    data: *const c_void,
+) -> c_int {
+    let address = Address::new(me, port).to(to);
+    let order = Order::RowMajor as c_int;
+    guard(|| unsafe { address.send(|| Ok(array_from_c(dtype, order, rank, shape, data)?.to_data())) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_send_nothing(me: *mut Member, port: *const c_char) -> c_int {
+    guard(|| unsafe { Address::new(me, port).send(|| Ok(Data::Nothing)) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_send_bool(me: *mut Member, port: *const c_char, value: c_int) -> c_int {
+    guard(|| unsafe { Address::new(me, port).send(|| Ok(Data::Bool(value != 0))) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_send_int(me: *mut Member, port: *const c_char, value: i64) -> c_int {
+    guard(|| unsafe { Address::new(me, port).send(|| Ok(Data::Int(value))) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_send_double(me: *mut Member, port: *const c_char, value: f64) -> c_int {
+    guard(|| unsafe { Address::new(me, port).send(|| Ok(Data::Float(value))) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_send_complex(me: *mut Member, port: *const c_char, real: f64, imaginary: f64) -> c_int {
+    guard(|| unsafe { Address::new(me, port).send(|| Ok(Data::Complex(real, imaginary))) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_send_text(me: *mut Member, port: *const c_char, value: *const c_char) -> c_int {
+    guard(|| unsafe { Address::new(me, port).send(|| Ok(Data::Text(text(value, "text")?.to_owned()))) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_send_bytes(
+    me: *mut Member,
+    port: *const c_char,
+    bytes: *const c_void,
+    size: usize,
+) -> c_int {
+    guard(|| unsafe { Address::new(me, port).send(|| Ok(bytes_from_c(bytes, size)?.to_data())) })
+}

@@ -1,0 +1,481 @@
+//! Reading and making values from C.
+
+use std::cell::RefCell;
+use std::ffi::{c_char, c_int, c_void};
+
+use xmml_core::buffer::Buffer;
+use xmml_core::data::{Dtype, Order};
+
+use crate::argument::{elements, object, object_mut, place, text};
+use crate::array::{byte_size, shape_text, CArray};
+use crate::status::{guard, guard_or, guard_pointer, Failure, Result, Status};
+use crate::text::CText;
+use crate::value::Value;
+
+/// When reading: an array of any rank.
+const ANY_RANK: usize = usize::MAX;
+
+/// Levels of lists and maps within each other: as many as a message may have.
+const MAX_DEPTH: usize = 64;
+
+/// The element type with this code in C.
+pub fn dtype_of(code: c_int) -> Result<Dtype> {
+    u8::try_from(code).ok().and_then(Dtype::from_code).ok_or_else(|| {
+        Failure::usage(format!("{code} is no element type; they run from XMML_BOOL (0) to XMML_C128 (12)"))
+    })
+}
+
+fn order_of(code: c_int) -> Result<Option<Order>> {
+    match code {
+        0 => Ok(Some(Order::RowMajor)),
+        1 => Ok(Some(Order::ColumnMajor)),
+        2 => Ok(None),
+        _ => Err(Failure::usage(format!("{code} is no order; see xmml_order"))),
+    }
+}
+
+/// The array that C describes, copied.
+///
+/// # Safety
+/// `shape` holds `rank` extents, and `data` as many elements as they say.
+pub unsafe fn array_from_c(
+    dtype: c_int,
+    order: c_int,
+    rank: usize,
+    shape: *const usize,
+    data: *const c_void,
+) -> Result<Value> {
+    let dtype = dtype_of(dtype)?;
+    let order = order_of(order)?
+        .ok_or_else(|| Failure::usage("an array is sent in XMML_ROW_MAJOR or XMML_COLUMN_MAJOR, not in XMML_ANY_ORDER"))?;
+    let shape = unsafe { shape_from_c(rank, shape)? };
+    let bytes = unsafe { elements(data.cast::<u8>(), byte_size(dtype, shape)?, "data")? };
+    CArray::copy_of(dtype, order, shape, bytes).map(Value::Array)
+}
+
+unsafe fn shape_from_c<'a>(rank: usize, shape: *const usize) -> Result<&'a [usize]> {
+    const MAX_RANK: usize = 255;
+    if rank > MAX_RANK {
+        return Err(Failure::usage(format!("rank {rank} is more than {MAX_RANK}")));
+    }
+    unsafe { elements(shape, rank, "shape") }
+}
+
+/// `xmml_array`.
+#[repr(C)]
+pub struct XmmlArray {
+    dtype: c_int,
+    order: c_int,
+    rank: usize,
+    shape: *const usize,
+    size: usize,
+    data: *const c_void,
+}
+
+/// Reads an array as the arguments of `xmml_read_array` say.
+pub fn array_to_c(value: &Value, dtype: Option<c_int>, rank: usize, order: c_int) -> Result<XmmlArray> {
+    let dtype = dtype.map(dtype_of).transpose()?;
+    let rank = (rank != ANY_RANK).then_some(rank);
+    let view = value.read_array(dtype, rank, order_of(order)?)?;
+    Ok(XmmlArray {
+        dtype: view.dtype as c_int,
+        order: view.order as c_int,
+        rank: view.shape.len(),
+        shape: view.shape.as_ptr(),
+        size: view.shape.iter().product(),
+        data: view.data.cast(),
+    })
+}
+
+/// Copies an array of exactly this type and shape.
+///
+/// # Safety
+/// `shape` holds `rank` extents, and `data` has room for as many elements as they say.
+pub unsafe fn copy_to_c(
+    value: &Value,
+    dtype: c_int,
+    rank: usize,
+    shape: *const usize,
+    data: *mut c_void,
+) -> Result<()> {
+    let dtype = dtype_of(dtype)?;
+    let shape = unsafe { shape_from_c(rank, shape)? };
+    let view = value.read_array(Some(dtype), Some(rank), Some(Order::RowMajor))?;
+    if view.shape != shape {
+        let expected = format!("expected shape {}, but found {}", shape_text(shape), value.describe());
+        return Err(Failure::new(Status::Type, expected));
+    }
+    let bytes = byte_size(dtype, shape)?;
+    if bytes > 0 && data.is_null() {
+        return Err(Failure::usage("data is a null pointer"));
+    }
+    // SAFETY: the view holds that many bytes by its invariant, the caller's memory by promise; they cannot overlap.
+    unsafe { std::ptr::copy_nonoverlapping(view.data, data.cast(), bytes) };
+    Ok(())
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_dtype_size(dtype: c_int) -> usize {
+    dtype_of(dtype).map_or(0, Dtype::size)
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_dtype_name(dtype: c_int) -> *const c_char {
+    let name = match dtype_of(dtype) {
+        Err(_) => c"unknown",
+        Ok(Dtype::Bool) => c"bool",
+        Ok(Dtype::I8) => c"int8",
+        Ok(Dtype::I16) => c"int16",
+        Ok(Dtype::I32) => c"int32",
+        Ok(Dtype::I64) => c"int64",
+        Ok(Dtype::U8) => c"uint8",
+        Ok(Dtype::U16) => c"uint16",
+        Ok(Dtype::U32) => c"uint32",
+        Ok(Dtype::U64) => c"uint64",
+        Ok(Dtype::F32) => c"float32",
+        Ok(Dtype::F64) => c"float64",
+        Ok(Dtype::C64) => c"complex64",
+        Ok(Dtype::C128) => c"complex128",
+    };
+    name.as_ptr()
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_value_kind(value: *const Value) -> c_int {
+    match unsafe { value.as_ref() } {
+        None | Some(Value::Nothing) => 0,
+        Some(Value::Bool(_)) => 1,
+        Some(Value::Int(_)) => 2,
+        Some(Value::Float(_)) => 3,
+        Some(Value::Complex(_)) => 4,
+        Some(Value::Text(_)) => 5,
+        Some(Value::Bytes(_)) => 6,
+        Some(Value::Array(_)) => 7,
+        Some(Value::List(_)) => 8,
+        Some(Value::Map(_)) => 9,
+    }
+}
+
+thread_local! {
+    static DESCRIBED: RefCell<CText> = RefCell::new(CText::default());
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_describe(value: *const Value) -> *const c_char {
+    guard_or(c"nothing".as_ptr(), || {
+        let text = unsafe { value.as_ref() }.map_or_else(|| "nothing".into(), Value::describe);
+        DESCRIBED
+            .try_with(|described| {
+                *described.borrow_mut() = CText::from(text);
+                described.borrow().as_ptr()
+            })
+            .map_err(|_| Failure::usage("this thread is ending"))
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_read_bool(value: *const Value, out: *mut c_int) -> c_int {
+    guard(|| unsafe {
+        place(out, "out")?.set(object(value, "value")?.read_bool()?.into());
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_read_int(value: *const Value, out: *mut i64) -> c_int {
+    guard(|| unsafe {
+        place(out, "out")?.set(object(value, "value")?.read_int()?);
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_read_double(value: *const Value, out: *mut f64) -> c_int {
+    guard(|| unsafe {
+        place(out, "out")?.set(object(value, "value")?.read_float()?);
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_read_complex(value: *const Value, real: *mut f64, imaginary: *mut f64) -> c_int {
+    guard(|| unsafe { complex_to_c(object(value, "value")?.read_complex(), real, imaginary) })
+}
+
+/// Gives both parts of a complex number.
+///
+/// # Safety
+/// The pointers are null or may be written to.
+pub unsafe fn complex_to_c(parts: Result<(f64, f64)>, real: *mut f64, imaginary: *mut f64) -> Result<()> {
+    let (real, imaginary) = unsafe { (place(real, "real")?, place(imaginary, "imaginary")?) };
+    let parts = parts?;
+    real.set(parts.0);
+    imaginary.set(parts.1);
+    Ok(())
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_read_text(value: *const Value, out: *mut *const c_char, length: *mut usize) -> c_int {
+    guard(|| unsafe { text_to_c(object(value, "value")?.read_text(), out, length) })
+}
+
+/// Gives a text and, if asked for, its length.
+///
+/// # Safety
+/// The pointers are null or may be written to.
+pub unsafe fn text_to_c(text: Result<&CText>, out: *mut *const c_char, length: *mut usize) -> Result<()> {
+    let out = unsafe { place(out, "text")? };
+    match text {
+        Ok(text) => {
+            out.set(text.as_ptr());
+            if let Some(length) = unsafe { length.as_mut() } {
+                *length = text.len();
+            }
+            Ok(())
+        }
+        Err(failure) => {
+            out.set(std::ptr::null());
+            Err(failure)
+        }
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_read_bytes(value: *const Value, out: *mut *const c_void, size: *mut usize) -> c_int {
+    guard(|| unsafe { bytes_to_c(object(value, "value")?.read_bytes(), out, size) })
+}
+
+/// Gives bytes and their number.
+///
+/// # Safety
+/// The pointers are null or may be written to.
+pub unsafe fn bytes_to_c(bytes: Result<&[u8]>, out: *mut *const c_void, size: *mut usize) -> Result<()> {
+    let (out, size) = unsafe { (place(out, "bytes")?, place(size, "size")?) };
+    match bytes {
+        Ok(bytes) => {
+            out.set(bytes.as_ptr().cast());
+            size.set(bytes.len());
+            Ok(())
+        }
+        Err(failure) => {
+            out.set(std::ptr::null());
+            Err(failure)
+        }
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_read_array(
+    value: *const Value,
+    dtype: c_int,
+    rank: usize,
+    order: c_int,
+    array: *mut XmmlArray,
+) -> c_int {
+    guard(|| unsafe {
+        place(array, "array")?.set(array_to_c(object(value, "value")?, Some(dtype), rank, order)?);
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_read_any_array(value: *const Value, order: c_int, array: *mut XmmlArray) -> c_int {
+    guard(|| unsafe {
+        place(array, "array")?.set(array_to_c(object(value, "value")?, None, ANY_RANK, order)?);
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_copy_array(
+    value: *const Value,
+    dtype: c_int,
+    rank: usize,
+    shape: *const usize,
+    data: *mut c_void,
+) -> c_int {
+    guard(|| unsafe { copy_to_c(object(value, "value")?, dtype, rank, shape, data) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_list_size(list: *const Value) -> usize {
+    match unsafe { list.as_ref() } {
+        Some(Value::List(elements)) => elements.len(),
+        _ => 0,
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_list_get(list: *const Value, i: usize) -> *const Value {
+    match unsafe { list.as_ref() } {
+        Some(Value::List(elements)) => elements.get(i).map_or(std::ptr::null(), |element| &raw const **element),
+        _ => std::ptr::null(),
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_map_size(map: *const Value) -> usize {
+    unsafe { entries(map) }.len()
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_map_key(map: *const Value, i: usize) -> *const c_char {
+    unsafe { entries(map) }.get(i).map_or(std::ptr::null(), |(key, _)| key.as_ptr())
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_map_value(map: *const Value, i: usize) -> *const Value {
+    unsafe { entries(map) }.get(i).map_or(std::ptr::null(), |(_, value)| &raw const **value)
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_map_get(map: *const Value, key: *const c_char) -> *const Value {
+    guard_or(std::ptr::null(), || unsafe {
+        let key = text(key, "key")?;
+        let found = entries(map).iter().find(|(name, _)| name.as_str() == key);
+        Ok(found.map_or(std::ptr::null(), |(_, value)| &raw const **value))
+    })
+}
+
+unsafe fn entries<'a>(map: *const Value) -> &'a [(CText, Box<Value>)] {
+    match unsafe { map.as_ref() } {
+        Some(Value::Map(entries)) => entries,
+        _ => &[],
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_value_nothing() -> *mut Value {
+    guard_pointer(|| Ok(Value::Nothing))
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_value_bool(value: c_int) -> *mut Value {
+    guard_pointer(|| Ok(Value::Bool(value != 0)))
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_value_int(value: i64) -> *mut Value {
+    guard_pointer(|| Ok(Value::Int(value)))
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_value_double(value: f64) -> *mut Value {
+    guard_pointer(|| Ok(Value::Float(value)))
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_value_complex(real: f64, imaginary: f64) -> *mut Value {
+    guard_pointer(|| Ok(Value::Complex([real, imaginary])))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_value_text(value: *const c_char) -> *mut Value {
+    guard_pointer(|| unsafe { text(value, "text") }.map(|text| Value::Text(text.into())))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_value_bytes(bytes: *const c_void, size: usize) -> *mut Value {
+    guard_pointer(|| unsafe { bytes_from_c(bytes, size) })
+}
+
+/// Bytes that C describes, copied.
+///
+/// # Safety
+/// `bytes` holds `size` bytes, or is null.
+pub unsafe fn bytes_from_c(bytes: *const c_void, size: usize) -> Result<Value> {
+    if size > isize::MAX as usize {
+        return Err(Failure::usage(format!("{size} bytes do not fit into memory")));
+    }
+    let bytes = unsafe { elements(bytes.cast::<u8>(), size, "bytes")? };
+    Ok(Value::Bytes(Buffer::copy_of(bytes)))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_value_array(
+    dtype: c_int,
+    rank: usize,
+    shape: *const usize,
+    data: *const c_void,
+) -> *mut Value {
+    guard_pointer(|| unsafe { array_from_c(dtype, Order::RowMajor as c_int, rank, shape, data) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_value_array_order(
+    dtype: c_int,
+    order: c_int,
+    rank: usize,
+    shape: *const usize,
+    data: *const c_void,
+) -> *mut Value {
+    guard_pointer(|| unsafe { array_from_c(dtype, order, rank, shape, data) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_value_copy(value: *const Value) -> *mut Value {
+    guard_pointer(|| unsafe { object(value, "value") }.cloned())
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_list_new() -> *mut Value {
+    guard_pointer(|| Ok(Value::List(Vec::new())))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_list_add(list: *mut Value, element: *mut Value) -> c_int {
+    guard(|| unsafe {
+        let element = owned(element, list)?;
+        match object_mut(list, "list")? {
+            Value::List(elements) => elements.push(element),
+            other => return Err(Failure::usage(format!("cannot add to {}; only to a list", other.describe()))),
+        }
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_map_new() -> *mut Value {
+    guard_pointer(|| Ok(Value::Map(Vec::new())))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_map_set(map: *mut Value, key: *const c_char, value: *mut Value) -> c_int {
+    guard(|| unsafe {
+        let value = owned(value, map)?;
+        let key = text(key, "key")?;
+        match object_mut(map, "map")? {
+            Value::Map(entries) => match entries.iter_mut().find(|(name, _)| name.as_str() == key) {
+                Some((_, old)) => *old = value,
+                None => entries.push((key.into(), value)),
+            },
+            other => return Err(Failure::usage(format!("cannot set a key of {}; only of a map", other.describe()))),
+        }
+        Ok(())
+    })
+}
+
+/// Takes over a value that C made, to put it into `container`.
+unsafe fn owned(value: *mut Value, container: *const Value) -> Result<Box<Value>> {
+    if value.is_null() {
+        return Err(Failure::usage("the value to put in is a null pointer; making it failed"));
+    }
+    if std::ptr::eq(value, container) {
+        return Err(Failure::usage("a list or map cannot hold itself"));
+    }
+    let value = unsafe { Box::from_raw(value) };
+    if value.depth() >= MAX_DEPTH {
+        return Err(Failure::usage(format!("lists and maps may be nested {MAX_DEPTH} levels deep, not more")));
+    }
+    Ok(value)
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_value_free(value: *mut Value) {
+    if !value.is_null() {
+        guard(|| {
+            drop(unsafe { Box::from_raw(value) });
+            Ok(())
+        });
+    }
+}
