@@ -76,6 +76,9 @@ typedef struct xmml_instance xmml_instance;
 /* Joins the run that this process was started for. */
 xmml_status xmml_join(xmml_instance **me);
 
+/* For language APIs over this one: the language of the program ("c++", "fortran", "java"), for reports. */
+xmml_status xmml_join_as(xmml_instance **me, const char *language);
+
 /* Ends normally: everything sent is still delivered, then the partners learn that no more comes. Frees the instance and sets *me
    to NULL, whatever it returns. A program that ends without leaving counts as failed. */
 xmml_status xmml_leave(xmml_instance **me);
@@ -384,6 +387,7 @@ void xmml_at(const char *file, int line);
 
 #ifndef XMML_NO_CALL_SITES
 #define xmml_join(...) (xmml_at(__FILE__, __LINE__), xmml_join(__VA_ARGS__))
+#define xmml_join_as(...) (xmml_at(__FILE__, __LINE__), xmml_join_as(__VA_ARGS__))
 #define xmml_leave(...) (xmml_at(__FILE__, __LINE__), xmml_leave(__VA_ARGS__))
 #define xmml_fail(...) (xmml_at(__FILE__, __LINE__), xmml_fail(__VA_ARGS__))
 #define xmml_warn(...) (xmml_at(__FILE__, __LINE__), xmml_warn(__VA_ARGS__))

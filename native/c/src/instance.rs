@@ -32,12 +32,23 @@ impl Member {
 
 #[no_mangle]
 pub unsafe extern "C" fn xmml_join(me: *mut *mut Member) -> c_int {
-    guard(|| unsafe {
-        let me = place_for_object(me, "me")?;
-        let options = JoinOptions { coordinator: None, instance: None, secret_file: None, language: "c" };
-        me.set(Box::into_raw(Box::new(Member::new(Instance::join(options)?))));
-        Ok(())
+    guard(|| unsafe { join(me, "c") })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_join_as(me: *mut *mut Member, language: *const c_char) -> c_int {
+    guard(|| {
+        let language = unsafe { text(language, "language")? };
+        let known = ["c", "c++", "fortran", "java"].into_iter().find(|known| *known == language);
+        unsafe { join(me, known.unwrap_or("another language")) }
     })
+}
+
+unsafe fn join(me: *mut *mut Member, language: &'static str) -> Result<()> {
+    let me = unsafe { place_for_object(me, "me")? };
+    let options = JoinOptions { coordinator: None, instance: None, secret_file: None, language };
+    me.set(Box::into_raw(Box::new(Member::new(Instance::join(options)?))));
+    Ok(())
 }
 
 #[no_mangle]
