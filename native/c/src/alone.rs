@@ -43,7 +43,8 @@ pub unsafe extern "C" fn xmml_alone_new(name: *const c_char) -> *mut Alone {
 #[no_mangle]
 pub unsafe extern "C" fn xmml_alone_port(alone: *mut Alone, port: *const c_char, place: *const c_char) -> c_int {
     guard(|| {
-        let (alone, name, place) = unsafe { (object_mut(alone, "alone")?, text(port, "port")?, text(place, "operator")?) };
+        let (alone, name, place) =
+            unsafe { (object_mut(alone, "alone")?, text(port, "port")?, text(place, "operator")?) };
         let (direction, operator) = match place {
             "finit" => (Direction::In, Some(Operator::Finit)),
             "S" => (Direction::In, Some(Operator::S)),
@@ -53,7 +54,8 @@ pub unsafe extern "C" fn xmml_alone_port(alone: *mut Alone, port: *const c_char,
             "in" => (Direction::In, None),
             "out" => (Direction::Out, None),
             _ => {
-                let problem = format!("\"{place}\" is no operator; they are finit, Oi, S, B, Of, and in, out for a mapper");
+                let problem =
+                    format!("\"{place}\" is no operator; they are finit, Oi, S, B, Of, and in, out for a mapper");
                 return Err(Failure::usage(problem));
             }
         };

@@ -65,7 +65,7 @@ pub unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str> {
     bytes.to_str().map_err(|_| Failure::usage(format!("{name} is not UTF-8: \"{}\"", bytes.to_string_lossy())))
 }
 
-/// A text, or none for null.
+/// A text, or none for null or an empty one.
 ///
 /// # Safety
 /// As for [`text`].
@@ -73,7 +73,7 @@ pub unsafe fn optional_text<'a>(pointer: *const c_char, name: &str) -> Result<Op
     if pointer.is_null() {
         return Ok(None);
     }
-    unsafe { text(pointer, name) }.map(Some)
+    unsafe { text(pointer, name) }.map(|text| Some(text).filter(|text| !text.is_empty()))
 }
 
 /// `len` elements at `pointer`, which may be null if there are none.

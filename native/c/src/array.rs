@@ -32,11 +32,6 @@ impl CArray {
         Ok(CArray { dtype, order, shape: shape.to_vec(), data: Buffer::copy_of(bytes), other: OnceLock::new() })
     }
 
-    /// Number of elements.
-    pub fn size(&self) -> usize {
-        self.shape.iter().product()
-    }
-
     /// The elements in this order, without a copy when they are in it already.
     pub fn data(&self, order: Order) -> &[u8] {
         // With at most one extent above 1, both orders are the same.

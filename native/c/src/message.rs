@@ -96,11 +96,7 @@ pub unsafe extern "C" fn xmml_message_double(message: *const CMessage, out: *mut
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_message_complex(
-    message: *const CMessage,
-    real: *mut f64,
-    imaginary: *mut f64,
-) -> c_int {
+pub unsafe extern "C" fn xmml_message_complex(message: *const CMessage, real: *mut f64, imaginary: *mut f64) -> c_int {
     guard(|| unsafe { complex_to_c(object(message, "message")?.read(Value::read_complex), real, imaginary) })
 }
 
@@ -131,7 +127,9 @@ pub unsafe extern "C" fn xmml_message_array(
 ) -> c_int {
     guard(|| unsafe {
         let place = place(array, "array")?;
-        place.set(object(message, "message")?.read(|value| array_to_c(value, Some(dtype), rank, Order::RowMajor as c_int))?);
+        place.set(
+            object(message, "message")?.read(|value| array_to_c(value, Some(dtype), rank, Order::RowMajor as c_int))?,
+        );
         Ok(())
     })
 }

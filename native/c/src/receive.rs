@@ -124,12 +124,7 @@ pub unsafe extern "C" fn xmml_has_message(me: *mut Member, port: *const c_char, 
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_has_message_of(
-    me: *mut Member,
-    port: *const c_char,
-    of: u32,
-    yes: *mut c_int,
-) -> c_int {
+pub unsafe extern "C" fn xmml_has_message_of(me: *mut Member, port: *const c_char, of: u32, yes: *mut c_int) -> c_int {
     guard(|| unsafe { has_message(me, port, Some(of), yes) })
 }
 

@@ -97,10 +97,9 @@ fn attempt<T>(body: impl FnOnce() -> Result<T>) -> std::result::Result<T, Status
     let failure = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(failure)) => failure,
-        Err(panic) => Failure::new(
-            Status::Internal,
-            format!("a defect of xMML: {}; please report it", panic_text(&*panic)),
-        ),
+        Err(panic) => {
+            Failure::new(Status::Internal, format!("a defect of xMML: {}; please report it", panic_text(&*panic)))
+        }
     };
     say(failure.status, failure.text, site);
     Err(failure.status)

@@ -130,7 +130,9 @@ impl Value {
     /// A whole number.
     pub fn read_int(&self) -> Result<i64> {
         match self.number() {
-            Some(Number::Int(number)) => i64::try_from(number).map_err(|_| self.mismatch("an integer of 64 bits with sign")),
+            Some(Number::Int(number)) => {
+                i64::try_from(number).map_err(|_| self.mismatch("an integer of 64 bits with sign"))
+            }
             _ => Err(self.mismatch("an integer")),
         }
     }

@@ -46,8 +46,9 @@ pub unsafe fn array_from_c(
     data: *const c_void,
 ) -> Result<Value> {
     let dtype = dtype_of(dtype)?;
-    let order = order_of(order)?
-        .ok_or_else(|| Failure::usage("an array is sent in XMML_ROW_MAJOR or XMML_COLUMN_MAJOR, not in XMML_ANY_ORDER"))?;
+    let order = order_of(order)?.ok_or_else(|| {
+        Failure::usage("an array is sent in XMML_ROW_MAJOR or XMML_COLUMN_MAJOR, not in XMML_ANY_ORDER")
+    })?;
     let shape = unsafe { shape_from_c(rank, shape)? };
     let bytes = unsafe { elements(data.cast::<u8>(), byte_size(dtype, shape)?, "data")? };
     CArray::copy_of(dtype, order, shape, bytes).map(Value::Array)
