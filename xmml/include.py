@@ -152,6 +152,7 @@ class Expansion:
 
         as_text = include.get("parse", "") == "text"
         href, _, fragment = (include.get("href") or "").partition("#")
+        href = unquote(href)
         pointer, where = include.get("xpointer"), "xpointer"
         if pointer is None and fragment:
             pointer, where = unquote(fragment), "href"
@@ -191,7 +192,7 @@ class Expansion:
 
 
 def _beside(source: Source, href: str) -> str:
-    return str(Path(source.file).parent / unquote(href))
+    return str(Path(source.file).parent / href)
 
 
 def _steps(pointer: str) -> list[str]:

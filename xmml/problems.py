@@ -185,7 +185,7 @@ def did_you_mean(word: str, known: Iterable[str], what: str = "") -> str:
     if close:
         return "did you mean " + " or ".join(f'"{match}"' for match in close) + "?"
     if not words:
-        return f"there is no {what}" if what else ""
+        return f"there are no {what}" if what else ""
     if len(words) <= 8:
         return f"known{' ' + what if what else ''}: " + ", ".join(f'"{candidate}"' for candidate in words)
     return ""

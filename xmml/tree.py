@@ -148,7 +148,7 @@ _BYTE_ORDER_MARKS = (
 )
 #: Encodings a document may declare; Python knows many more, some of which are no encodings of text.
 _ENCODINGS = re.compile(
-    r"(?i)^(utf-?8|utf-?16(le|be)?|us-ascii|ascii|iso-?8859-?\d{1,2}|latin-?1|windows-125\d|cp125\d)$"
+    r"(?i)^(utf-?8|utf-?16(-?(le|be))?|us-ascii|ascii|iso-?8859-?\d{1,2}|latin-?1|windows-125\d|cp125\d)$"
 )
 
 

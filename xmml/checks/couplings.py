@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xmml.checks.index import Index, InstanceEntry
+from xmml.definitions import positive_integer
 from xmml.problems import Problem
 from xmml.tree import Element
 
@@ -81,7 +82,8 @@ def copies_are_addressed(index: Index) -> Iterator[Problem]:
             continue
         for mine, other, attribute in ((sender, receiver, "from"), (receiver, sender, "to")):
             copies = (mine[0].element.get("multiplicity") or "1").strip()
-            if mine[0].kind == "submodel" and copies not in ("", "1") and other[0].kind != "mapper":
+            multiplied = copies == "dynamic" or (positive_integer(copies) or 1) > 1
+            if mine[0].kind == "submodel" and multiplied and other[0].kind != "mapper":
                 what = f"{copies} copies" if copies != "dynamic" else "a dynamic number of copies"
                 help = "put a mapper between them: it addresses the copies one by one"
                 message = f'"{mine[0].id}" has {what}, but is coupled to "{other[0].id}", which is a {other[0].kind}'

@@ -1,0 +1,120 @@
+"""The schemas: what they accept and refuse without our own checks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lxml import etree
+from xmml_schema import MODEL, PARAMETERS, RUN
+
+from xmml.checks.attributes import KNOWN
+
+DOCUMENTS = Path(__file__).parents[2] / "data" / "documents"
+XS = "{http://www.w3.org/2001/XMLSchema}"
+
+
+def valid(definitions: str = "", topology: str = "", head: str = 'id="m"') -> bool:
+    text = f'<model {head} xmlns="http://www.mapper-project.eu/xmml"><definitions>{definitions}</definitions><topology>{topology}</topology></model>'
+    return bool(etree.XMLSchema(file=str(MODEL)).validate(etree.fromstring(text)))
+
+
+def submodel(inside: str = "", ports: str = "", attributes: str = "") -> str:
+    return f'<submodel id="A" {attributes}><timescale/>{inside}<ports>{ports}</ports></submodel>'
+
+
+@pytest.mark.parametrize("path", [MODEL, PARAMETERS, RUN])
+def test_the_schemas_are_schemas(path: Path) -> None:
+    etree.XMLSchema(file=str(path))
+
+
+def test_the_example_documents_are_valid() -> None:
+    schema = etree.XMLSchema(file=str(MODEL))
+    for name in ("reaction.xml", "restenosis.xml"):
+        assert schema.validate(etree.parse(DOCUMENTS / name)), schema.error_log
+    parameters = etree.XMLSchema(file=str(PARAMETERS))
+    assert parameters.validate(etree.parse(DOCUMENTS / "restenosis_parameters.xml")), parameters.error_log
+
+
+@pytest.mark.parametrize(
+    ("definitions", "topology"),
+    [
+        ("", ""),
+        ('<datatype id="d"><description>text</description><extra/></datatype>', ""),
+        (submodel(attributes='type="any" unknown="passes"'), ""),
+        ('<terminal id="t" type="sink"><ports/></terminal><filter id="f" type="converter"/>' + submodel(), ""),
+        (submodel(), '<instance submodel="A" multiplicity="8"/>'),
+        (submodel(), '<instance submodel="A" multiplicity="dynamic"/>'),
+        (submodel(ports='<in id="i"/><out id="o" operator="Of" type="state"/>'), ""),
+        (
+            submodel().replace(
+                "</ports>",
+                '</ports><implementation><interpreter/><platform os="x"/><library name="l"/>'
+                '<code language="c"/></implementation>',
+            ),
+            "",
+        ),
+        (submodel('<otherscale id="a"/><otherscale id="b"/>'), ""),
+    ],
+)
+def test_what_is_valid(definitions: str, topology: str) -> None:
+    assert valid(definitions, topology)
+
+
+@pytest.mark.parametrize(
+    ("definitions", "topology"),
+    [
+        (submodel() + '<datatype id="d"/>', ""),
+        (submodel() + submodel(), ""),
+        (submodel('<otherscale id="a"/><otherscale id="a"/>'), ""),
+        (submodel(ports='<in id="i"/><out id="i"/>'), ""),
+        (submodel(ports='<in id="i" operator="O_i"/>'), ""),
+        (submodel(ports='<in id="i" datatype="d"/>'), ""),
+        (submodel().replace("<ports>", '<ports foo="1">'), ""),
+        (submodel('<param id="p" value="1"/><param id="p" value="1"/>'), ""),
+        ('<datatype id="d" extends="e"/>', ""),
+        (submodel(), '<instance submodel="B"/>'),
+        (submodel(), '<instance submodel="A" multiplicity="0"/>'),
+        (submodel(), '<instance submodel="A" multiplicity="many"/>'),
+        (submodel(), '<coupling from="a[0].o" to="b.i"/>'),
+        (submodel(), '<coupling from="a.o" to="b.i"><apply filter="f"/></coupling>'),
+        (submodel(), '<coupling from="a.o" to="b.i"/><instance submodel="A"/>'),
+        (submodel().replace("<timescale/>", '<timescale delta="1 m^2"/>'), ""),
+    ],
+)
+def test_what_is_not_valid(definitions: str, topology: str) -> None:
+    assert not valid(definitions, topology)
+
+
+def test_only_version_0_4_is_accepted() -> None:
+    assert valid(head='id="m" xmml_version="0.4"')
+    assert not valid(head='id="m" xmml_version="0.3.3"')
+
+
+def attributes(type_, root) -> set[str]:  # type: ignore[no-untyped-def]
+    """Return the attributes that a type of a schema declares."""
+
+    def named(kind: str, name: str):  # type: ignore[no-untyped-def]
+        return root.find(f"{XS}{kind}[@name='{name.split(':')[1]}']")
+
+    found = {each.get("name") for each in type_.findall(f"{XS}attribute")}
+    for each in type_.findall(f"{XS}attributeGroup"):
+        found |= attributes(named("attributeGroup", each.get("ref")), root)
+    for each in type_.findall(f"{XS}complexContent/{XS}extension"):
+        found |= attributes(each, root) | attributes(named("complexType", each.get("base")), root)
+    return found
+
+
+def test_the_known_attributes_are_those_of_the_schemas() -> None:
+    declared: dict[str, set[str]] = {}
+    for path in (MODEL, PARAMETERS):
+        root = etree.parse(path).getroot()
+        for element in root.iter(f"{XS}element"):
+            if element.get("name"):
+                inner = element.find(f"{XS}complexType")
+                if inner is None:
+                    inner = root.find(f"{XS}complexType[@name='{element.get('type').split(':')[1]}']")
+                declared[element.get("name")] = attributes(inner, root)
+    for name in ("description", "extra", "ports"):
+        del declared[name]
+    assert {name: set(known) for name, known in KNOWN.items()} == declared

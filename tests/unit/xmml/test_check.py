@@ -1,0 +1,195 @@
+"""The checks: each error is found where it stands, once, with a way out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from xmml.check import CheckResult, check
+from xmml.problems import CODES, ModelError, render
+
+CheckText = object
+
+
+def found(result: CheckResult) -> list[tuple[str, int, int]]:
+    return [(p.code, p.position.line, p.position.column) for p in result.problems if p.position is not None]
+
+
+@pytest.mark.parametrize("name", ["reaction.xml", "canal.xml", "restenosis.xml"])
+def test_a_sound_model_has_no_problems(documents: Path, name: str) -> None:
+    result = check(documents / name)
+    assert result.problems == ()
+    assert result.model is not None
+
+
+def test_every_reversed_coupling_of_the_canals_is_told_with_the_swap(documents: Path) -> None:
+    result = check(documents / "canal_reversed.xml")
+    assert result.model is None
+    assert [code for code, _, _ in found(result)] == ["E06"] * 6
+    assert [line for _, line, _ in found(result)] == [46, 48, 50, 52, 54, 56]
+    assert result.problems[0].help == 'swap the two ends: from="e1.out" to="c1.left_in"'
+
+
+def test_a_problem_is_rendered_with_line_caret_and_help(documents: Path) -> None:
+    problem = check(documents / "canal_reversed.xml").problems[0]
+    file = documents / "canal_reversed.xml"
+    assert render(problem).splitlines() == [
+        f"{file}:46:5: error[E06]: this coupling runs from an in port to an out port",
+        '   46 |     <coupling from="c1.left_in" to="e1.out"/>',
+        "      |               ^^^^ c1.left_in receives (operator S)",
+        '   help: swap the two ends: from="e1.out" to="c1.left_in"',
+    ]
+    assert "\x1b[" in render(problem, colour=True)
+
+
+def test_a_model_with_errors_raises_them(documents: Path) -> None:
+    with pytest.raises(ModelError, match="E06"):
+        check(documents / "canal_reversed.xml").model_or_raise()
+
+
+CHANGES = [
+    # what is changed, the code, line and column of what is told, a piece of message or help
+    ("E02", 4, 30, [('init="yes"', 'init="maybe"')], 'known values: "no", "yes"'),
+    ("E02", 9, 25, [('operator="Oi"', 'operator="OI"')], 'did you mean "Oi"'),
+    ("E02", 8, 7, [("<ports>", "<prots>"), ("</ports>", "</prots>")], 'did you mean "ports"'),
+    ("E02", 16, 7, [('<timescale delta="1 ms" total="1 s"/>', "")], "<ports> cannot stand here"),
+    ("E02", 9, 9, [('<out id="state"', "<out")], 'lacks the attribute id="..."'),
+    ("E02", 2, 22, [('xmml_version="0.4"', 'xmml_version="0.3"')], "reads xMML 0.4"),
+    ("E02", 24, 47, [('submodel="Diffusion"/>', 'submodel="Diffusion" multiplicity="0"/>')], "positive whole number"),
+    ("E02", 26, 15, [('from="macro.state"', 'from="macro[0].state"')], "exactly one dot"),
+    ("E03", 24, 5, [(' submodel="Diffusion"/>', "/>")], "does not say what it is an instance of"),
+    ("E03", 24, 26, [('submodel="Diffusion"/>', 'mapper="M" submodel="Diffusion"/>')], None),
+    ("E04", 14, 15, [('<submodel id="Reaction">', '<submodel id="Diffusion">')], "the first one is in line 4"),
+    ("E04", 25, 15, [('id="micro"', 'id="macro"')], "two instances"),
+    ("E04", 10, 13, [('id="reacted"', 'id="state"')], "two ports"),
+    ("E04", 7, 39, [('value="1e-9"/>', 'value="1"/><param id="D" value="2"/>')], "two parameters"),
+    ("E05", 25, 26, [('submodel="Reaction"', 'submodel="Reactoin"')], 'did you mean "Reaction"'),
+    ("E05", 25, 26, [('submodel="Reaction"', 'mapper="Reaction"')], 'write submodel="Reaction"'),
+    ("E05", 26, 34, [('to="micro.start"', 'to="micro.strat"')], 'did you mean "start"'),
+    ("E05", 26, 15, [('from="macro.state"', 'from="marco.state"')], 'did you mean "macro"'),
+    ("E05", 26, 15, [('from="macro.state"', 'from="Diffusion.state"')], 'write from="macro.state"'),
+    ("E05", 9, 39, [('operator="Oi"', 'operator="Oi" datatype="grid"')], "there is no datatype"),
+    ("E05", 26, 58, [('to="micro.start"/>', 'to="micro.start"><apply filter="f"/></coupling>')], "there is no filter"),
+    (
+        "E06",
+        26,
+        5,
+        [('from="macro.state" to="micro.start"', 'from="micro.start" to="macro.state"')],
+        "swap the two ends",
+    ),
+    ("E06", 26, 5, [('to="micro.start"', 'to="micro.end"')], "the in ports of micro are: start"),
+    ("E06", 26, 5, [('from="macro.state"', 'from="macro.reacted"')], "the out ports of macro are: state"),
+    ("E07", 10, 26, [('operator="S"', 'operator="Of"')], "finit, S, B"),
+    ("E07", 9, 25, [('operator="Oi"', 'operator="B"')], "Oi, Of"),
+    ("E08", 10, 13, [(' operator="S"', "")], "finit, S or B"),
+    ("E12", 28, 5, [("</topology>", '<coupling from="micro.end" to="micro.start"/></topology>')], None),
+    (
+        "E14",
+        6,
+        61,
+        [('<spacescale id="x" delta="1 mm" total="10 cm"/>', '<spacescale id="x"/><spacescale id="x"/>')],
+        None,
+    ),
+    ("E15", 5, 18, [('delta="1 s"', 'delta="1 h"')], 'did you mean "hr"'),
+    ("E15", 5, 18, [('delta="1 s"', 'delta="1 m"')], "a quantity of time"),
+    ("E15", 5, 18, [('delta="1 s"', 'delta="soon"')], "not a quantity"),
+    ("E15", 20, 70, [('cores="1"', 'cores="1" memory="4 GiB"')], 'did you mean "GB"'),
+    ("E16", 5, 18, [('delta="1 s"', 'delta="0 s"')], "positive"),
+    ("E16", 5, 30, [('total="1 min"', 'total="1 ms"')], "less than delta"),
+    (
+        "E17",
+        24,
+        5,
+        [('delta="1 s" total="1 min"/>', 'delta="1 s"><total type="fixed" max="1 hr"/></timescale>')],
+        "fixed",
+    ),
+    ("E19", 26, 34, [('submodel="Reaction"/>', 'submodel="Reaction" multiplicity="8"/>')], "put a mapper"),
+    ("W05", 24, 26, [("submodel=", 'submodell="x" submodel=')], 'did you mean "submodel"'),
+    ("W09", 5, 44, [('total="1 min"/>', 'total="1 min"><delta min="1 s"/></timescale>')], "the attribute counts"),
+    ("W10", 25, 49, [('submodel="Reaction"/>', 'submodel="Reaction"/><instance id="a.b" submodel="Reaction"/>')], None),
+    ("E02", 20, 60, [('cores="1"', 'run:mpi="0"')], "whole number"),
+    ("E02", 20, 60, [('cores="1"', 'cores="3" run:mpi="2" run:threads="2"')], "make 4"),
+    ("E02", 11, 1, [("<implementation language", "<x/><implementation language")], None),
+]
+
+
+@pytest.mark.parametrize(("code", "line", "column", "changes", "text"), CHANGES)
+def test_each_error_is_told_where_it_stands(check_changed, code, line, column, changes, text) -> None:  # type: ignore[no-untyped-def]
+    result = check_changed(*changes)
+    codes = [each for each in result.problems if each.code == code]
+    assert len(codes) >= 1, [str(problem) for problem in result.problems]
+    if text is not None:
+        assert (code, line, column) in found(result), [str(problem) for problem in result.problems]
+        assert any(text in f"{each.message} {each.help} {each.mark.note}" for each in codes), [
+            str(each) for each in codes
+        ]
+    assert (result.model is None) == code.startswith("E")
+
+
+DEFINITIONS = """
+<datatype id="a" extends="b"/><datatype id="b" extends="c"/><datatype id="c" extends="a"/><datatype id="d" extends="e"/>
+<filter id="f" type="reduction" factor="2*"/>
+<terminal id="T" type="source"><ports><in id="x" operator="S"/></ports></terminal>
+<mapper id="M" type="fan-in"><ports><in id="x"/><out id="y" operator="Oi"/><out id="z"/></ports></mapper>
+<submodel id="A"><timescale/><otherscale delta="1 s" total="1 m"/><ports/></submodel>
+"""
+
+
+def test_definitions_are_checked_even_if_nothing_instantiates_them(check_parts) -> None:  # type: ignore[no-untyped-def]
+    result = check_parts(DEFINITIONS, '<instance mapper="M" multiplicity="2" stateful="yes"/>')
+    codes = sorted(problem.code for problem in result.problems)
+    assert codes == ["E09", "E09", "E10", "E11", "E13", "E13", "E15", "E18", "E18", "E20"]
+
+
+def test_code_that_belongs_nowhere_is_an_error(check_parts) -> None:  # type: ignore[no-untyped-def]
+    code = (
+        '<code language="python" part="oi">pass</code><code language="python">pass</code><code language="r" part="x"/>'
+    )
+    definitions = f'<submodel id="A"><timescale/><ports/><implementation>{code}</implementation></submodel>'
+    result = check_parts(definitions, "")
+    assert [problem.code for problem in result.problems] == ["E02", "E02"]
+    assert result.problems[0].help == 'did you mean "Oi"?'
+
+
+def test_all_problems_come_in_one_pass_in_the_order_of_the_text(check_changed) -> None:  # type: ignore[no-untyped-def]
+    result = check_changed(
+        ('delta="1 s"', 'delta="1 h"'),
+        ('operator="S"', 'operator="Of"'),
+        ("Reaction", "Raection"),
+        ("macro.state", "micro.end"),
+    )
+    assert [problem.code for problem in result.problems] == ["E15", "E07", "E05"]
+
+
+def test_no_problem_is_told_twice(documents: Path, check_text) -> None:  # type: ignore[no-untyped-def]
+    for name in ("reaction.xml", "restenosis.xml"):
+        text = (
+            (documents / name).read_text().replace("operator=", "operatr=").replace('"S', '"Z').replace("10 ", "10 q")
+        )
+        problems = check_text(text).problems
+        assert len({(problem.code, problem.position, problem.message) for problem in problems}) == len(problems)
+
+
+def test_every_code_is_described(check_parts) -> None:  # type: ignore[no-untyped-def]
+    result = check_parts(DEFINITIONS, '<instance mapper="M" multiplicity="2"/>')
+    assert {problem.code for problem in result.problems} <= set(CODES)
+
+
+def test_problems_are_plain_values_for_json(documents: Path) -> None:
+    plain = check(documents / "canal_reversed.xml").problems[0].as_json()
+    assert (plain["line"], plain["column"], plain["code"], plain["mark"]["column"]) == (46, 5, "E06", 15)
+
+
+def test_control_characters_of_a_document_do_not_reach_the_terminal(check_changed) -> None:  # type: ignore[no-untyped-def]
+    result = check_changed(('delta="1 s"', 'delta="\N{RIGHT-TO-LEFT OVERRIDE}\x9b31m"'))
+    assert "\x9b" not in str(result.problems[0])
+    assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in str(result.problems[0])
+
+
+def test_long_lines_are_cut_around_the_mark(check_parts) -> None:  # type: ignore[no-untyped-def]
+    padding = "".join(f'<datatype id="d{n}"/>' for n in range(100))
+    result = check_parts(padding + '<datatype id="d1"/>', "")
+    lines = str(result.problems[0]).splitlines()
+    assert len(lines[1]) < 200
+    assert lines[1][lines[2].index("^") :].startswith('id="d1"')

@@ -1,0 +1,82 @@
+"""The run extension: every setting, what it refuses, and its schema."""
+
+from __future__ import annotations
+
+import pytest
+from lxml import etree
+from xmml_schema import RUN
+
+from xmml.run_options import SETTINGS, SettingError, problems_of, run_options, settings_of
+from xmml.tree import parse
+
+XS = "{http://www.w3.org/2001/XMLSchema}"
+
+
+def element(name: str, attributes: str):  # type: ignore[no-untyped-def]
+    return parse(f'<{name} xmlns:run="urn:xmml:run:1" {attributes}/>', "m.xml")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("args", "", ()),
+        ("args", "a 'b c' \"d\" e\\ f", ("a", "b c", "d", "e f")),
+        ("env", "A=1 B='2 3' C=", {"A": "1", "B": "2 3", "C": ""}),
+        ("mpi", "4", 4),
+        ("gpus", "0", 0),
+        ("stage-in", "grid.nc data/*.csv", ("grid.nc", "data/*.csv")),
+        ("methods", "shm,tcp", ("shm", "tcp")),
+        ("methods", " unix , tcp ", ("unix", "tcp")),
+        ("capacity", "32", 32),
+        ("steps", "until", "until"),
+        ("build", " make it ", "make it"),
+    ],
+)
+def test_a_setting_has_its_value(name: str, text: str, value: object) -> None:
+    assert SETTINGS[name].read(text) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("args", "'open"),
+        *(("env", text) for text in ("A", "=1", "1A=2", "A B=1", "XMML_INSTANCE=x")),
+        *(
+            (name, text)
+            for name in ("mpi", "threads", "capacity")
+            for text in ("0", "-1", "1.5", "x", "", "9999999999", "١")
+        ),
+        *(("methods", text) for text in ("", ",", "mpi", "tcp,tcp", "tcp;shm")),
+        *(("class", text) for text in ("", "Bulk", "fast")),
+        ("compress", "true"),
+        ("steps", "10"),
+        ("order", "no"),
+        ("build", " "),
+        ("host", ""),
+    ],
+)
+def test_an_impossible_value_is_refused(name: str, text: str) -> None:
+    with pytest.raises(SettingError):
+        SETTINGS[name].read(text)
+
+
+def test_an_unknown_setting_is_an_error_with_a_suggestion() -> None:
+    (problem,) = problems_of(element("implementation", 'run:arg="x"'))
+    assert (problem.code, problem.help) == ("E02", 'did you mean "args"?')
+
+
+def test_a_setting_on_the_wrong_element_is_an_error() -> None:
+    (problem,) = problems_of(element("instance", 'run:args="x"'))
+    assert problem.help == "it belongs on <implementation>"
+
+
+def test_impossible_settings_are_left_out_and_told_elsewhere() -> None:
+    implementation = element("implementation", 'run:mpi="none" run:threads="2"')
+    assert settings_of(implementation) == {"threads": 2}
+    assert run_options(implementation).mpi is None
+    assert len(problems_of(implementation)) == 1
+
+
+def test_the_schema_declares_the_same_settings() -> None:
+    declared = {attribute.get("name") for attribute in etree.parse(RUN).getroot().findall(f"{XS}attribute")}
+    assert declared == set(SETTINGS)
