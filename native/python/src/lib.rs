@@ -6,6 +6,7 @@ mod array;
 mod coordinator;
 mod data;
 mod errors;
+mod filters;
 mod instance;
 mod message;
 mod payload;
@@ -17,6 +18,8 @@ mod _native {
 
     #[pymodule_export]
     use crate::coordinator::Coordinator;
+    #[pymodule_export]
+    use crate::filters::{filter_outputs, filter_size_ratio};
     #[pymodule_export]
     use crate::instance::Instance;
     #[pymodule_export]

@@ -151,3 +151,9 @@ class Coordinator:
         """Ask an instance whether it still waits as it reported with `epoch`; it answers with the event "confirmed"."""
     def close(self) -> None:
         """Stop listening and close every connection."""
+
+def filter_outputs(spec: Mapping[str, Any], n: int) -> int:
+    """How many messages the built-in filter of `spec` (name, factor, params) has emitted after `n` inputs."""
+
+def filter_size_ratio(spec: Mapping[str, Any]) -> float:
+    """Bytes out per byte in of the built-in filter of `spec`, roughly."""
