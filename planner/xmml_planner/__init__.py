@@ -1,0 +1,37 @@
+"""From a model to an execution plan: what is started where, with which command, wired how.
+
+>>> from xmml_planner import plan
+>>> made = plan(model)                                   # doctest: +SKIP
+>>> pathlib.Path("plan.json").write_text(made.to_text())  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from xmml_planner.execution_plan import (
+    Build,
+    ConduitSpec,
+    FilterSpec,
+    Job,
+    Plan,
+    PlanFormatError,
+    PlannedInstance,
+    PortSpec,
+    plan_from_text,
+)
+from xmml_planner.planning import missing_programs, plan
+from xmml_planner.summary import summary
+
+__all__ = [
+    "Build",
+    "ConduitSpec",
+    "FilterSpec",
+    "Job",
+    "Plan",
+    "PlanFormatError",
+    "PlannedInstance",
+    "PortSpec",
+    "missing_programs",
+    "plan",
+    "plan_from_text",
+    "summary",
+]

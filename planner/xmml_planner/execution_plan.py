@@ -1,0 +1,256 @@
+"""The execution plan: everything needed to carry a model out, without the model.
+
+A plan is an immutable value. As JSON (`plan.json`) it holds, for each instance, what the coordinator tells it when it
+joins (the fields of the native `InstanceSpec`) and what the executor needs to start it: command, environment, cores,
+folder, files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any, TypeVar
+
+#: The version of the JSON form; a reader refuses others.
+PLAN_VERSION = 1
+
+
+@dataclass(frozen=True)
+class FilterSpec:
+    """A built-in filter with its arguments."""
+
+    name: str
+    factor: float | None = None
+    params: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PortSpec:
+    """A declared port. `copies`: number of copies at the other end, if that is a multiplied instance, else 0."""
+
+    name: str
+    direction: str
+    operator: str | None
+    copies: int = 0
+
+
+@dataclass(frozen=True)
+class ConduitSpec:
+    """A coupling at run time: one sender, one receiver, one queue."""
+
+    id: int
+    name: str
+    sender: str
+    sender_port: str
+    receiver: str
+    receiver_port: str
+    sender_copy: int | None
+    receiver_copy: int | None
+    capacity: int
+    byte_budget: int
+    methods: tuple[str, ...] = ()
+    sender_filters: tuple[FilterSpec, ...] = ()
+    receiver_filters: tuple[FilterSpec, ...] = ()
+
+
+@dataclass(frozen=True)
+class Build:
+    """A command that makes a program, run once before anything starts."""
+
+    command: str
+    folder: str
+    instances: tuple[str, ...]
+    position: str
+
+
+@dataclass(frozen=True)
+class PlannedInstance:
+    """One process to be: who it is in the model, and how it is started.
+
+    Attributes:
+        element: id in the model (`c` for the copy `c[3]`); of a filter that runs by itself, the filter's id.
+        kind: `submodel`, `mapper` or `terminal`.
+        command: program and arguments; the program is an absolute path.
+        env: variables added to the environment.
+        folder: its folder, relative to that of the run; it works in `work` below.
+        program: the file that must be there before the start, as the model names it; `None` for what the runtime hosts.
+        position: where the model says what to run, `file:line:column`.
+        stage_in: files and globs, relative to the model's folder, copied to its working folder.
+        stage_out: globs in its working folder that are results.
+    """
+
+    name: str
+    element: str
+    kind: str
+    index: int
+    count: int
+    check_order: bool
+    steps: int
+    until: bool
+    delta_s: float
+    total_s: float
+    params: Mapping[str, str]
+    ports: tuple[PortSpec, ...]
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    cores: int
+    folder: str
+    site: str
+    host: str | None = None
+    program: str | None = None
+    position: str = ""
+    stage_in: tuple[str, ...] = ()
+    stage_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Job:
+    """Instances that start together at one site."""
+
+    name: str
+    site: str
+    instances: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where, how and wired how a model runs.
+
+    Attributes:
+        model: id of the model.
+        model_path: the document, absolute.
+        model_folder: folder that programs and files are relative to, absolute.
+    """
+
+    model: str
+    model_path: str
+    model_folder: str
+    jobs: tuple[Job, ...]
+    builds: tuple[Build, ...]
+    instances: tuple[PlannedInstance, ...]
+    conduits: tuple[ConduitSpec, ...]
+    model_version: str | None = None
+    version: int = PLAN_VERSION
+
+    @cached_property
+    def by_name(self) -> Mapping[str, PlannedInstance]:
+        """The instances by name."""
+        return {instance.name: instance for instance in self.instances}
+
+    @cached_property
+    def by_conduit(self) -> Mapping[int, ConduitSpec]:
+        """The conduits by id."""
+        return {conduit.id: conduit for conduit in self.conduits}
+
+    @cached_property
+    def _conduits_of(self) -> Mapping[str, list[ConduitSpec]]:
+        found: dict[str, list[ConduitSpec]] = {instance.name: [] for instance in self.instances}
+        for conduit in self.conduits:
+            found[conduit.sender].append(conduit)
+            if conduit.receiver != conduit.sender:
+                found[conduit.receiver].append(conduit)
+        return found
+
+    def spec(self, name: str) -> dict[str, Any]:
+        """Return what the coordinator tells an instance about itself: the native `InstanceSpec` as plain values."""
+        instance = self.by_name[name]
+        spec = {key: getattr(instance, key) for key in _SPEC_FIELDS}
+        spec["params"] = dict(instance.params)
+        spec["ports"] = [_plain(port) for port in instance.ports]
+        spec["conduits"] = [_plain(conduit) for conduit in self._conduits_of[name]]
+        return spec
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the plan as plain values."""
+        plain: dict[str, Any] = _plain(self)
+        return plain
+
+    def to_text(self) -> str:
+        """Return the plan as the text of `plan.json`; the same plan always gives the same text."""
+        return json.dumps(self.as_json(), indent=1, ensure_ascii=False) + "\n"
+
+
+_SPEC_FIELDS = ("name", "kind", "index", "count", "check_order", "steps", "until", "delta_s", "total_s")
+
+
+class PlanFormatError(ValueError):
+    """A `plan.json` that is none; the text says where and why."""
+
+
+def plan_from_text(text: str) -> Plan:
+    """Return the plan that a `plan.json` holds.
+
+    Raises:
+        PlanFormatError: it is not JSON, of another version, or lacks a field.
+    """
+    try:
+        plain = json.loads(text)
+    except ValueError as error:
+        raise PlanFormatError(f"the plan is not JSON: {error}") from None
+    if not isinstance(plain, dict) or plain.get("version") != PLAN_VERSION:
+        found = plain.get("version") if isinstance(plain, dict) else None
+        raise PlanFormatError(
+            f"the plan has version {found}; this program reads version {PLAN_VERSION}: make it again with xmml plan"
+        )
+    return _build(Plan, plain, "plan")
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return value
+
+
+_Made = TypeVar("_Made")
+
+
+@cache
+def _field_types(kind: Any) -> Mapping[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _build(kind: type[_Made], plain: Any, where: str) -> _Made:
+    """Return a dataclass from plain values, checking every field's type."""
+    if not isinstance(plain, dict):
+        raise PlanFormatError(f"{where}: expected an object, found {type(plain).__name__}")
+    hints = _field_types(typing.cast(Any, kind))
+    values = {}
+    for each in dataclasses.fields(kind):  # type: ignore[arg-type]
+        if each.name in plain:
+            values[each.name] = _value(hints[each.name], plain[each.name], f"{where}.{each.name}")
+        elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
+            raise PlanFormatError(f'{where}: the field "{each.name}" is missing')
+    unknown = plain.keys() - hints.keys()
+    if unknown:
+        raise PlanFormatError(f"{where}: unknown field(s) {', '.join(sorted(unknown))}")
+    return kind(**values)
+
+
+def _value(hint: Any, plain: Any, where: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        if not isinstance(plain, list):
+            raise PlanFormatError(f"{where}: expected a list, found {type(plain).__name__}")
+        return tuple(_value(arguments[0], each, f"{where}[{index}]") for index, each in enumerate(plain))
+    if origin is types.UnionType:
+        return None if plain is None else _value(arguments[0], plain, where)
+    if origin is not None and issubclass(origin, Mapping):
+        if not isinstance(plain, dict):
+            raise PlanFormatError(f"{where}: expected an object, found {type(plain).__name__}")
+        return {key: _value(arguments[1], each, f"{where}.{key}") for key, each in plain.items()}
+    if dataclasses.is_dataclass(hint):
+        return _build(typing.cast(type, hint), plain, where)
+    if hint is float and type(plain) is int:
+        return float(plain)
+    if type(plain) is not hint:
+        raise PlanFormatError(f"{where}: expected {hint.__name__}, found {plain!r}")
+    return plain

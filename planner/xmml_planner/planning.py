@@ -1,0 +1,175 @@
+"""Planning for one site, this machine: from a model to the plan of a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from xmml.model import Instance, Model
+from xmml.problems import ModelError, Problem
+from xmml_planner.copies import check_copies, copies_by_port, copy_names
+from xmml_planner.execution_plan import Build, Job, Plan, PlannedInstance, PortSpec
+from xmml_planner.problems import position_from_text, problem_at
+from xmml_planner.programs import MPI_LAUNCHER, Program, check_file, filter_program, program_of
+from xmml_planner.wiring import FILTER_PORTS, FilterTable, OwnFilter, check_filters, wire, with_copies
+
+#: The only site until there is a catalogue of sites.
+THIS_MACHINE = "local"
+
+
+def plan(model: Model, *, site: str = THIS_MACHINE, filter_cost: FilterTable | None = None) -> Plan:
+    """Return how the model runs on one site.
+
+    The same model always gives the same plan. Programs that a build makes are not looked for: they exist after the
+    build only (see `missing_programs`).
+
+    Args:
+        model: the effective model, without errors.
+        site: name of the site that everything runs on.
+        filter_cost: what built-in filters make of their input; by default the table of the native filters.
+
+    Raises:
+        ModelError: something cannot be started or wired; its problems say what and where.
+    """
+    if filter_cost is None:
+        from xmml_planner.native_filters import filter_cost as native_filter_cost
+
+        filter_cost = native_filter_cost
+    folder = os.path.dirname(os.path.abspath(model.path))
+    copies, problems = copies_by_port(model)
+    problems = [*check_copies(model), *problems, *check_filters(model, filter_cost)]
+    _refuse(problems)
+    conduits, own_filters = wire(model, filter_cost)
+    instances: list[PlannedInstance] = []
+    for instance in model.instances.values():
+        program = program_of(instance, folder)
+        if isinstance(program, Problem):
+            problems.append(program)
+            continue
+        ports = tuple(PortSpec(port.id, port.direction, port.operator) for port in instance.ports.values())
+        instances += _copies_of(instance, program, with_copies(ports, instance.id, copies), site)
+    for own in own_filters:
+        program = filter_program(own.applied, folder)
+        if isinstance(program, Problem):
+            problems.append(program)
+            continue
+        instances.append(_filter_instance(own, program, site))
+    _refuse(problems)
+    made = Plan(
+        model=model.id,
+        model_version=model.version,
+        model_path=os.path.abspath(model.path),
+        model_folder=folder,
+        jobs=(Job("all", site, tuple(instance.name for instance in instances)),),
+        builds=_builds(model, folder),
+        instances=tuple(instances),
+        conduits=conduits,
+    )
+    _refuse(missing_programs(made, _built(made)))
+    return made
+
+
+def _refuse(problems: Sequence[Problem]) -> None:
+    if problems:
+        raise ModelError(list(dict.fromkeys(problems)))
+
+
+def _copies_of(instance: Instance, program: Program, ports: tuple[PortSpec, ...], site: str) -> list[PlannedInstance]:
+    implementation = instance.definition.implementation
+    run = implementation.run if implementation else None
+    names = copy_names(instance)
+    return [
+        PlannedInstance(
+            name=name,
+            element=instance.id,
+            kind=instance.kind,
+            index=index,
+            count=len(names),
+            check_order=instance.check_order,
+            steps=instance.steps,
+            until=instance.until,
+            delta_s=instance.delta_s or 0.0,
+            total_s=instance.total_s or 0.0,
+            params={**instance.params, **instance.copy_params.get(index, {})},
+            ports=ports,
+            command=program.command,
+            env=dict(program.env),
+            cores=program.cores,
+            folder=f"instances/{name}",
+            site=site,
+            host=run.host if run else None,
+            program=program.file,
+            position=str(program.position or instance.position or ""),
+            stage_in=run.stage_in if run else (),
+            stage_out=run.stage_out if run else (),
+        )
+        for index, name in enumerate(names)
+    ]
+
+
+def _filter_instance(own: OwnFilter, program: Program, site: str) -> PlannedInstance:
+    applied = own.applied
+    params = dict(applied.params)
+    if applied.factor is not None:
+        params.setdefault("factor", repr(applied.factor))
+    return PlannedInstance(
+        name=own.name,
+        element=applied.definition.id,
+        kind="mapper",
+        index=0,
+        count=1,
+        check_order=False,
+        steps=1,
+        until=False,
+        delta_s=0.0,
+        total_s=0.0,
+        params=params,
+        ports=FILTER_PORTS,
+        command=program.command,
+        env=dict(program.env),
+        cores=1,
+        folder=f"instances/{own.name}",
+        site=site,
+        position=str(applied.position or applied.definition.position or ""),
+    )
+
+
+def _builds(model: Model, folder: str) -> tuple[Build, ...]:
+    """Return the distinct builds in the order of the model, each with the instances that wait for it."""
+    users: dict[str, list[str]] = {}
+    positions: dict[str, str] = {}
+    for instance in model.instances.values():
+        implementation = instance.definition.implementation
+        if implementation is None or implementation.run.build is None:
+            continue
+        command = implementation.run.build
+        users.setdefault(command, []).extend(copy_names(instance))
+        positions.setdefault(command, str(implementation.position or ""))
+    return tuple(Build(command, folder, tuple(names), positions[command]) for command, names in users.items())
+
+
+def _built(plan: Plan) -> set[str]:
+    return {name for build in plan.builds for name in build.instances}
+
+
+def missing_programs(plan: Plan, ignore: set[str] | frozenset[str] = frozenset()) -> list[Problem]:
+    """Return a problem for each program of the plan that is missing or cannot be started, except those of `ignore`d
+    instances."""
+    problems = []
+    for instance in plan.instances:
+        if instance.program is None or instance.name in ignore:
+            continue
+        wrong = check_file(instance.program, needs_exec=_starts_itself(instance))
+        if wrong is not None:
+            message, help = wrong
+            problems.append(
+                problem_at(position_from_text(instance.position), f'instance "{instance.name}": {message}', help)
+            )
+    return problems
+
+
+def _starts_itself(instance: PlannedInstance) -> bool:
+    """Whether the program is started directly, not by an interpreter (an MPI launcher starts it directly, too)."""
+    return instance.program == instance.command[0] or (
+        os.path.basename(instance.command[0]) == MPI_LAUNCHER and (instance.command[3] == instance.program)
+    )

@@ -1,0 +1,26 @@
+"""Problems that planning finds in a model, in the form of the checks."""
+
+from __future__ import annotations
+
+import linecache
+
+from xmml.positions import Mark, Position
+from xmml.problems import Problem, Severity
+
+#: The code of everything that planning reports.
+CODE = "P01"
+
+
+def problem_at(position: Position | None, message: str, help: str = "") -> Problem:
+    """Return an error at a place in a document, with the line quoted."""
+    quote = linecache.getline(position.file, position.line).rstrip("\r\n") if position else ""
+    mark = Mark(position, max(1, len(quote[position.column - 1 :].split(" ")[0]))) if position and quote else None
+    return Problem(Severity.ERROR, CODE, message, position, quote, mark, help)
+
+
+def position_from_text(text: str) -> Position | None:
+    """Return the position that a plan holds as `file:line:column`; `None` of an empty text."""
+    file, _, rest = text.rpartition(":")[0].rpartition(":")
+    if not file:
+        return None
+    return Position(file, int(rest), int(text.rpartition(":")[2]))

@@ -1,0 +1,199 @@
+"""What to start for an instance: program, arguments, environment, cores."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from xmml.model import AppliedFilter, Definition, Implementation, Instance, Interpreter
+from xmml.positions import Position
+from xmml.problems import Problem, did_you_mean
+from xmml_planner.problems import problem_at
+
+#: Mappers and terminals that the runtime itself offers.
+BUILTIN_MAPPERS = ("concatenate", "duplicate", "gather", "scatter")
+BUILTIN_TERMINALS = ("csv", "npy", "text")
+
+#: The MPI launcher of this machine.
+MPI_LAUNCHER = "mpirun"
+
+
+@dataclass(frozen=True)
+class Program:
+    """How one instance is started.
+
+    Attributes:
+        file: the program or script of the model, absolute; `None` for what the runtime hosts.
+        needs_exec: `file` is started directly, so it must be executable.
+    """
+
+    command: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    cores: int = 1
+    file: str | None = None
+    needs_exec: bool = False
+    position: Position | None = None
+
+
+def hosted(what: Mapping[str, Any]) -> Program:
+    """Return the program of something that the runtime hosts: a class, inline code, a built-in, a filter."""
+    return Program((sys.executable, "-m", "xmml_native.host"), {"XMML_HOST": json.dumps(what, ensure_ascii=False)})
+
+
+def program_of(instance: Instance, folder: str) -> Program | Problem:
+    """Return how an instance of the model is started, or why it cannot be. `folder` is that of the model."""
+    definition = instance.definition
+    implementation = definition.implementation or Implementation(position=definition.position)
+    found = _own_program(definition, implementation, folder)
+    if isinstance(found, Problem):
+        return found
+    return _with_run_options(found, implementation)
+
+
+def _own_program(definition: Definition, implementation: Implementation, folder: str) -> Program | Problem:
+    class_ = definition.class_
+    if implementation.codes:
+        return _inline(definition, implementation)
+    if class_ is not None and ":" in class_:
+        return hosted({"class": class_, "path": _import_path(implementation, folder)})
+    if definition.kind == "mapper" and class_ in BUILTIN_MAPPERS:
+        return hosted({"mapper": class_})
+    if definition.kind == "terminal" and class_ in BUILTIN_TERMINALS:
+        return hosted({"terminal": class_})
+    if implementation.path is not None:
+        return _file_program(implementation, folder)
+    return _nothing_to_run(definition)
+
+
+def _inline(definition: Definition, implementation: Implementation) -> Program | Problem:
+    for code in implementation.codes:
+        if not code.language.lower().startswith("python"):
+            return problem_at(
+                code.position,
+                f'{definition.kind} "{definition.id}" has inline code in {code.language}; it can be Python only',
+                "put the code into a file of its own and name it with path",
+            )
+    return hosted(
+        {
+            "code": [
+                {
+                    "part": code.part,
+                    "text": code.text,
+                    "line": code.position.line if code.position else 1,
+                    "file": code.position.file if code.position else "model",
+                }
+                for code in implementation.codes
+            ]
+        }
+    )
+
+
+def _import_path(implementation: Implementation, folder: str) -> list[str]:
+    """Return the folders that a `module:Class` is imported from: that of the implementation's file, then the
+    model's."""
+    if implementation.path is None:
+        return [folder]
+    path = os.path.join(folder, implementation.path)
+    own = path if os.path.isdir(path) else os.path.dirname(path)
+    return list(dict.fromkeys([os.path.normpath(own), folder]))
+
+
+def _file_program(implementation: Implementation, folder: str) -> Program | Problem:
+    assert implementation.path is not None
+    path = os.path.normpath(os.path.join(folder, implementation.path))
+    if implementation.interpreters:
+        interpreter = _interpreter(implementation.interpreters[0], folder, implementation.position)
+        if isinstance(interpreter, Problem):
+            return interpreter
+        return Program((*interpreter, path), file=path, position=implementation.position)
+    if (implementation.language or "").lower().startswith("python"):
+        return Program((sys.executable, path), file=path, position=implementation.position)
+    return Program((path,), file=path, needs_exec=True, position=implementation.position)
+
+
+def _interpreter(interpreter: Interpreter, folder: str, position: Position | None) -> tuple[str, ...] | Problem:
+    named = interpreter.path or interpreter.name
+    if named is None:
+        return problem_at(
+            position, "the interpreter has neither path nor name", 'for example <interpreter path="python3.11"/>'
+        )
+    candidate = os.path.join(folder, named) if "/" in named else named
+    program = shutil.which(candidate)
+    if program is None:
+        return problem_at(
+            position, f'the interpreter "{named}" is not an executable program here', "install it, or correct its path"
+        )
+    return (os.path.abspath(program), *shlex.split(interpreter.flags or ""))
+
+
+def _nothing_to_run(definition: Definition) -> Problem:
+    message = f'{definition.kind} "{definition.id}" does not say what to run'
+    builtins = {"mapper": BUILTIN_MAPPERS, "terminal": BUILTIN_TERMINALS}.get(definition.kind, ())
+    help = 'add <implementation path="..."/>, or inline <code>, or class="module:Class"'
+    if definition.class_ is not None:
+        message = f'{definition.kind} "{definition.id}": class "{definition.class_}" is nothing that can be run'
+        help = did_you_mean(definition.class_, builtins, "built-ins") or help
+    elif builtins:
+        help += f'; built in are class="{"|".join(builtins)}"'
+    return problem_at(definition.position, message, help)
+
+
+def _with_run_options(program: Program, implementation: Implementation) -> Program | Problem:
+    run = implementation.run
+    command = (*program.command, *run.args)
+    env = dict(program.env)
+    threads = run.threads or 1
+    cores = (run.mpi or 1) * threads if run.mpi or run.threads else implementation.cores or 1
+    if run.threads:
+        env["OMP_NUM_THREADS"] = str(run.threads)
+    if run.mpi:
+        launcher = shutil.which(MPI_LAUNCHER)
+        if launcher is None:
+            return problem_at(
+                implementation.position,
+                f'run:mpi="{run.mpi}" needs the MPI launcher "{MPI_LAUNCHER}", which is not installed here',
+                "on Debian: apt install openmpi-bin libopenmpi-dev",
+            )
+        command = (launcher, "-n", str(run.mpi), *command)
+    env.update(run.env)
+    return Program(command, env, cores, program.file, program.needs_exec, program.position)
+
+
+def filter_program(applied: AppliedFilter, folder: str) -> Program | Problem:
+    """Return how a filter that is a Python callable (`class="module:function"`) is started."""
+    definition = applied.definition
+    if definition.class_ is None or ":" not in definition.class_:
+        return problem_at(
+            definition.position,
+            f'filter "{definition.id}": "{definition.class_}" is neither built in nor "module:function"',
+            'name a built-in filter, or write class="module:function" and say where the module is: '
+            '<implementation language="python" path="..."/>',
+        )
+    implementation = definition.implementation or Implementation()
+    return hosted({"filter": definition.class_, "path": _import_path(implementation, folder)})
+
+
+def check_file(file: str, needs_exec: bool) -> tuple[str, str] | None:
+    """Return what is wrong with the file of a program and what to do, or `None`."""
+    if not os.path.exists(file):
+        folder, name = os.path.split(file)
+        beside = os.listdir(folder) if os.path.isdir(folder) else []
+        return f'the program "{file}" does not exist', did_you_mean(
+            name, beside
+        ) if beside else f'the folder "{folder}" does not exist'
+    if os.path.isdir(file):
+        return f'the program "{file}" is a folder', "name the program in it"
+    if needs_exec and not os.access(file, os.X_OK):
+        return (
+            f'the program "{file}" is not executable',
+            f"chmod +x {shlex.quote(file)}, or say what starts it with language or <interpreter>",
+        )
+    if not os.access(file, os.R_OK) and not needs_exec:
+        return f'the script "{file}" cannot be read', f"chmod +r {shlex.quote(file)}"
+    return None

@@ -1,0 +1,176 @@
+"""From couplings to conduits: one per pair of copies, cut in two wherever a filter runs in a process of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xmml.model import AppliedFilter, Coupling, Model
+from xmml.problems import Problem
+from xmml_planner.copies import copy_names
+from xmml_planner.execution_plan import ConduitSpec, FilterSpec, PortSpec
+from xmml_planner.filter_placement import cut
+from xmml_planner.problems import problem_at
+
+#: Messages a conduit holds unless the model says otherwise.
+DEFAULT_CAPACITY = 16
+#: Bytes a conduit holds; one message always fits.
+BYTE_BUDGET = 64 * 1024 * 1024
+
+#: The ports of a filter that runs by itself.
+FILTER_PORTS = (PortSpec("in", "in", None), PortSpec("out", "out", None))
+
+
+@dataclass(frozen=True)
+class FilterCost:
+    """What a built-in filter makes of its input: bytes out per byte in, and the most messages one input can lead to."""
+
+    size_ratio: float
+    most_per_input: int
+
+
+class FilterRefused(Exception):
+    """A built-in filter that does not exist, or cannot have these arguments; the text says why."""
+
+
+#: Returns the cost of a built-in filter, or raises `FilterRefused`.
+FilterTable = Callable[[FilterSpec], FilterCost]
+
+
+@dataclass(frozen=True)
+class OwnFilter:
+    """A filter that runs as an instance of its own, between two conduits."""
+
+    name: str
+    applied: AppliedFilter
+
+
+@dataclass(frozen=True)
+class _End:
+    """One end of a conduit; `copy` is the index by which the partner addresses it, also through filters between the
+    two."""
+
+    instance: str
+    port: str
+    copy: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.instance}.{self.port}"
+
+
+def wire(model: Model, filter_cost: FilterTable) -> tuple[tuple[ConduitSpec, ...], tuple[OwnFilter, ...]]:
+    """Return the conduits of a model, and the filters between them that run by themselves."""
+    conduits: list[ConduitSpec] = []
+    own_filters: list[OwnFilter] = []
+    taken = {name for instance in model.instances.values() for name in copy_names(instance)}
+    for coupling in model.couplings:
+        for sender, receiver in _pairs(model, coupling):
+            segments, between = _segments(coupling.filters)
+            ends = [sender]
+            for number, applied in enumerate(between):
+                name = _free_name(f"{sender}-{applied.definition.id}-{receiver}", taken)
+                own_filters.append(OwnFilter(name, applied))
+                first, last = number == 0, number == len(between) - 1
+                ends += [
+                    _End(name, "in", receiver.copy if first else None),
+                    _End(name, "out", sender.copy if last else None),
+                ]
+            ends.append(receiver)
+            for number, filters in enumerate(segments):
+                conduits.append(
+                    _conduit(len(conduits), ends[2 * number], ends[2 * number + 1], coupling, filters, filter_cost)
+                )
+    return tuple(conduits), tuple(own_filters)
+
+
+def check_filters(model: Model, filter_cost: FilterTable) -> list[Problem]:
+    """Return a problem for each applied built-in filter that does not exist or cannot have its arguments."""
+    problems = []
+    for coupling in model.couplings:
+        for applied in coupling.filters:
+            if applied.definition.builtin is None:
+                continue
+            try:
+                filter_cost(_spec(applied, applied.definition.builtin))
+            except FilterRefused as error:
+                problems.append(problem_at(applied.position or coupling.position, f"{coupling}: {error}"))
+    return problems
+
+
+def _spec(applied: AppliedFilter, builtin: str) -> FilterSpec:
+    return FilterSpec(builtin, applied.factor, dict(applied.params))
+
+
+def _pairs(model: Model, coupling: Coupling) -> list[tuple[_End, _End]]:
+    """Return the ends of the conduits of a coupling: several where one end is a multiplied instance."""
+
+    def ends(instance: str, port: str) -> list[_End]:
+        names = copy_names(model.instances[instance])
+        if not model.instances[instance].is_multiplied:
+            return [_End(names[0], port)]
+        return [_End(name, port, index) for index, name in enumerate(names)]
+
+    return [
+        (sender, receiver)
+        for sender in ends(coupling.sender.instance, coupling.sender.port)
+        for receiver in ends(coupling.receiver.instance, coupling.receiver.port)
+    ]
+
+
+def _segments(filters: Sequence[AppliedFilter]) -> tuple[list[list[FilterSpec]], list[AppliedFilter]]:
+    """Split a chain at the filters that run by themselves: n of them leave n + 1 runs of built-in ones."""
+    segments: list[list[FilterSpec]] = [[]]
+    between = []
+    for applied in filters:
+        builtin = applied.definition.builtin
+        if builtin is None:
+            between.append(applied)
+            segments.append([])
+        else:
+            segments[-1].append(_spec(applied, builtin))
+    return segments, between
+
+
+def _conduit(
+    number: int,
+    sender: _End,
+    receiver: _End,
+    coupling: Coupling,
+    filters: Sequence[FilterSpec],
+    filter_cost: FilterTable,
+) -> ConduitSpec:
+    costs = [filter_cost(each) for each in filters]
+    at_sender = cut([cost.size_ratio for cost in costs])
+    burst = math.prod(max(1, cost.most_per_input) for cost in costs[:at_sender])
+    return ConduitSpec(
+        id=number,
+        name=f"{sender} -> {receiver}",
+        sender=sender.instance,
+        sender_port=sender.port,
+        receiver=receiver.instance,
+        receiver_port=receiver.port,
+        sender_copy=sender.copy,
+        receiver_copy=receiver.copy,
+        capacity=coupling.capacity or max(DEFAULT_CAPACITY, burst),
+        byte_budget=BYTE_BUDGET,
+        methods=coupling.methods,
+        sender_filters=tuple(filters[:at_sender]),
+        receiver_filters=tuple(filters[at_sender:]),
+    )
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    candidate, number = name, 2
+    while candidate in taken:
+        candidate, number = f"{name}-{number}", number + 1
+    taken.add(candidate)
+    return candidate
+
+
+def with_copies(
+    ports: Sequence[PortSpec], instance: str, copies: Mapping[tuple[str, str], int]
+) -> tuple[PortSpec, ...]:
+    """Return the ports with the number of copies at their other ends filled in."""
+    return tuple(dataclasses.replace(port, copies=copies.get((instance, port.name), 0)) for port in ports)
