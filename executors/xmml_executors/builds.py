@@ -1,0 +1,66 @@
+"""Building the programs of a plan before anything starts: one command after the other, through the supervisor."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+
+from xmml_planner import Build, Plan, missing_programs
+
+from xmml_executors.failure import one_line
+from xmml_executors.outcome import ExitStatus, Outcome
+
+
+def build_name(number: int) -> str:
+    """The name of a build's process, for output and logs."""
+    return f"build {number}"
+
+
+class Builds:
+    """The builds of a plan, one at a time. `current` is the number of the one to run now; `None` when all are made
+    or one failed."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._last_words: deque[str] = deque(maxlen=20)
+        self.current: int | None = 1 if plan.builds else None
+        self.failure: Outcome | None = None
+
+    @property
+    def build(self) -> Build:
+        """The build to run now."""
+        assert self.current is not None
+        return self._plan.builds[self.current - 1]
+
+    def command(self) -> list[str]:
+        """The command to run now."""
+        return ["/bin/sh", "-c", self.build.command]
+
+    def on_output(self, line: str) -> None:
+        """The build has written a line."""
+        self._last_words.append(line)
+
+    def on_ended(self, status: int | None, log: Path) -> None:
+        """The build has ended: go on to the next, or note the failure."""
+        assert self.current is not None
+        if status != 0:
+            said = next((line for line in reversed(self._last_words) if line.strip()), "")
+            how = f"ended with exit status {status}" if status is not None else "was killed"
+            text = (
+                f'{self.build.instances[0]} failed: its build "{self.build.command}" (at {self.build.position}) {how}'
+            )
+            reason = one_line(f"{text}: {said}" if said else text)
+            self.failure = Outcome(ExitStatus.INSTANCE_FAILED, reason, self.build.instances[0], str(log))
+            self.current = None
+            return
+        self._last_words.clear()
+        self.current = self.current + 1 if self.current < len(self._plan.builds) else None
+
+
+def missing_after_builds(plan: Plan) -> Outcome | None:
+    """Return the outcome of a run whose builds did not make a program, or `None` if all are there."""
+    problems = missing_programs(plan)
+    if not problems:
+        return None
+    problem = problems[0]
+    return Outcome(ExitStatus.MODEL_ERROR, one_line(f"{problem.position}: error[{problem.code}]: {problem.message}"))

@@ -1,0 +1,43 @@
+"""After the run: what it leaves for people and tools to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from xmml_planner import Plan
+
+from xmml_executors.execution import RunResult
+from xmml_executors.profile import trace
+from xmml_executors.provenance import provenance
+from xmml_executors.report import report
+from xmml_executors.run_folder import RunFolder
+
+
+def collect(
+    plan: Plan,
+    folder: RunFolder,
+    result: RunResult,
+    command_line: Sequence[str],
+    started: float,
+    parameter_files: Iterable[str] = (),
+) -> None:
+    """Write `provenance.json`, `profile.json` and `report.html`.
+
+    Raises:
+        SiteError: the folder cannot be written.
+    """
+    came_from = provenance(plan, folder, command_line, started, parameter_files)
+    folder.write("provenance.json", json.dumps(came_from, indent=1, ensure_ascii=False) + "\n")
+    folder.write("profile.json", json.dumps(trace(read_events(folder.path))))
+    folder.write("report.html", report(plan, result, folder.path.name, came_from))
+
+
+def read_events(folder: Path) -> Iterator[dict[str, Any]]:
+    """Return the events of a run; a last line that is being written is left out."""
+    with open(folder / "events.jsonl", encoding="utf-8") as file:
+        for line in file:
+            if line.endswith("\n"):
+                yield json.loads(line)

@@ -1,0 +1,376 @@
+"""The policy of a run: what to do when something happens. Pure: events and times go in, orders come out.
+
+    running --a failure--> settling --the cause is clear--> stopping --all processes gone--> ended
+       \\--all instances done----------------------------------------------------------------/
+
+Settling lasts a moment: when a process dies, its partners may notice before we do, and the one to name is the one that
+died. Stopping tells everyone through the coordinator first, then by SIGTERM, then by SIGKILL.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from xmml_planner import Plan
+
+from xmml_executors import deadlock
+from xmml_executors.failure import Failure, Sign, cause_of, describe, one_line
+from xmml_executors.instance_record import InstanceRecord, State
+from xmml_executors.outcome import ExitStatus, Outcome
+
+#: How long signs of failure are collected before one is named the cause.
+SETTLE_S = 0.1
+#: From the abort to SIGTERM, from SIGTERM to SIGKILL, from SIGKILL to giving up on a process.
+TERMINATE_AFTER_S = 0.3
+KILL_AFTER_S = 0.4
+GIVE_UP_AFTER_S = 2.0
+#: How long the news that an ended process had left normally may take.
+LEAVING_NEWS_S = 0.25
+
+
+@dataclass(frozen=True)
+class Abort:
+    """Tell every instance that the run is over, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Send a signal to the process group of an instance."""
+
+    instance: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Grow:
+    """Enlarge a conduit."""
+
+    conduit: int
+    capacity: int
+
+
+@dataclass(frozen=True)
+class Confirm:
+    """Ask an instance whether it is still in a wait."""
+
+    instance: str
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Tell people something that does not end the run."""
+
+    text: str
+    instance: str | None = None
+
+
+Order = Abort | Signal | Grow | Confirm | Notice
+
+
+class Phase(Enum):
+    """Where the run is."""
+
+    RUNNING = "running"
+    SETTLING = "settling"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+class Coordination:
+    """The state of a run and its transitions.
+
+    Each method takes the time `now` (monotonic seconds) and returns orders; `deadline` says when `on_time` wants to be
+    called. When `phase` is `ENDED`, `outcome` says how.
+    """
+
+    def __init__(self, plan: Plan, *, limits: bool = True) -> None:
+        """`limits=False` switches off what would disturb someone at a debugger: there is no deadlock verdict."""
+        self.plan = plan
+        self.records = {instance.name: InstanceRecord(instance.name) for instance in plan.instances}
+        self.phase = Phase.RUNNING
+        self.outcome: Outcome | None = None
+        self._limits = limits
+        self._failures: dict[str, Failure] = {}
+        self._pending: dict[str, float] = {}
+        self._settled_at = 0.0
+        self._stop_steps: list[tuple[float, int | None]] = []
+        self._waiting: dict[str, deadlock.Waiting] = {}
+        self._suspected: tuple[deadlock.Link, ...] = ()
+        self._unconfirmed: set[tuple[str, int]] = set()
+        self._capacities = {conduit.id: conduit.capacity for conduit in plan.conduits}
+
+    # --- processes --------------------------------------------------------------------------------------------------
+
+    def on_started(self, name: str, pid: int, now: float) -> list[Order]:
+        """The process of an instance runs."""
+        record = self.records[name]
+        record.become(State.STARTED)
+        record.pid, record.started_at = pid, now
+        return [] if self.phase is not Phase.STOPPING else [Signal(name, signal.SIGTERM)]
+
+    def on_refused(self, name: str, reason: str, now: float) -> list[Order]:
+        """The operating system would not start an instance."""
+        self.records[name].become(State.FAILED)
+        return self._fail(name, Sign.REFUSED, f"its program could not be started: {reason}", now)
+
+    def on_output(self, name: str, stream: str, line: str) -> None:
+        """An instance has written a line."""
+        if stream == "stderr":
+            self.records[name].last_words.append(line)
+
+    def on_ended(self, name: str, status: int | None, signal_number: int | None, now: float) -> list[Order]:
+        """The process of an instance is gone."""
+        record = self.records[name]
+        record.exit_status, record.signal, record.ended_at = status, signal_number, now
+        self._no_longer_waiting(name)
+        if record.failure or signal_number is not None or status != 0:
+            return self._end_badly(name, now)
+        if record.state is State.LEFT:
+            record.become(State.DONE)
+            return self._look_whether_all_ended(now)
+        self._pending[name] = now + LEAVING_NEWS_S
+        return []
+
+    def _end_badly(self, name: str, now: float) -> list[Order]:
+        record = self.records[name]
+        self._pending.pop(name, None)
+        stopped = self.phase is Phase.STOPPING and name not in self._failures
+        record.become(State.STOPPED if stopped else State.FAILED)
+        orders = [] if stopped else self._fail(name, Sign.ENDED, "", now)
+        return [*orders, *self._look_whether_all_ended(now)]
+
+    def on_site_failure(self, reason: str, now: float) -> list[Order]:
+        """Something on the machine keeps the run from going on."""
+        return self._stop(Outcome(ExitStatus.SITE_FAILED, one_line(reason)), now)
+
+    def on_supervisor_gone(self, now: float) -> list[Order]:
+        """The supervisor of the machine was killed, and with it the instances."""
+        orders = self._stop(
+            Outcome(ExitStatus.SITE_FAILED, "the supervisor of this machine was killed, and the instances with it"), now
+        )
+        for record in self._alive():
+            record.become(State.STOPPED)
+        return [*orders, *self._look_whether_all_ended(now)]
+
+    def on_interrupt(self, now: float) -> list[Order]:
+        """The user wants the run to stop; the second time, at once."""
+        if self.phase is Phase.STOPPING:
+            self._stop_steps = [(now + GIVE_UP_AFTER_S, None)]
+            return [Signal(record.name, signal.SIGKILL) for record in self._alive()]
+        return self._stop(Outcome(ExitStatus.INTERRUPTED, "the run was interrupted"), now)
+
+    # --- the coordinator's events -----------------------------------------------------------------------------------
+
+    def on_native(self, event: Mapping[str, Any], now: float) -> list[Order]:
+        """An event of the native coordinator, as the dictionary it gives."""
+        name = event.get("instance")
+        if event["event"] == "refused":
+            return [Notice(f"a stranger was turned away: {event['peer']}: {event['reason']}")]
+        if name not in self.records:
+            return [Notice(f'an instance "{name}" that is not in the plan reported: {event["event"]}')]
+        handler = getattr(self, f"_on_{event['event']}")
+        orders: list[Order] = handler(self.records[name], event, now)
+        return orders
+
+    def _on_joined(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        record.language, record.joined_at = event["language"], now
+        if record.state is State.STARTED:
+            record.become(State.RUNNING)
+        return []
+
+    def _on_progress(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        record.run, record.iteration, record.time = event["run"], event["iteration"], event["time"]
+        record.messages_sent, record.bytes_sent = event["messages_sent"], event["bytes_sent"]
+        record.messages_received, record.bytes_received = event["messages_received"], event["bytes_received"]
+        return []
+
+    def _on_conduit(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        record.methods[event["conduit"]] = event["method"]
+        return []
+
+    def _on_warning(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        return [Notice(one_line(event["text"]), record.name)]
+
+    def _on_failed(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        self._no_longer_waiting(record.name)
+        record.failure = record.failure or event["text"] or "it says that it failed, but not why"
+        if self.phase is Phase.STOPPING:
+            return []
+        return self._fail(record.name, Sign.REPORTED, record.failure, now)
+
+    def _on_left(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        self._no_longer_waiting(record.name)
+        record.runs, record.left_at = event["runs"], now
+        self._count(record, event["conduits"])
+        if record.state is not State.RUNNING:
+            return []
+        record.become(State.LEFT)
+        if self._pending.pop(record.name, None) is not None:
+            record.become(State.DONE)
+            return self._look_whether_all_ended(now)
+        return []
+
+    def _count(self, record: InstanceRecord, conduits: Iterable[Mapping[str, int]]) -> None:
+        """Take over the final counts; a conduit from an instance to itself counts at both ends."""
+        totals = list(conduits)
+        record.messages_sent = sum(each["sent"] for each in totals)
+        record.messages_received = sum(each["received"] for each in totals)
+        record.bytes_sent = sum(each["bytes"] for each in totals if each["sent"])
+        record.bytes_received = sum(each["bytes"] for each in totals if each["received"])
+        record.dropped = sum(each["dropped"] for each in totals)
+
+    def _on_lost(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        self._no_longer_waiting(record.name)
+        if record.left_at is not None or self.phase is Phase.STOPPING:
+            return []
+        if record.name in self._pending:
+            return self._end_badly(record.name, now)
+        return self._fail(record.name, Sign.LOST, "", now)
+
+    # --- failing and stopping ---------------------------------------------------------------------------------------
+
+    def _fail(self, name: str, sign: Sign, text: str, now: float) -> list[Order]:
+        self._failures.setdefault(name, Failure(name, sign, text, now))
+        if self.phase is Phase.RUNNING:
+            self.phase = Phase.SETTLING
+            self._settled_at = now + SETTLE_S
+        return self._look_whether_all_ended(now)
+
+    def _settle(self, now: float) -> list[Order]:
+        cause = cause_of(list(self._failures.values()))
+        record = self.records[cause.instance]
+        reason = describe(cause, record, own_files=(self.plan.model_folder,))
+        log = f"instances/{cause.instance}/{'stderr' if record.last_words or record.exit_status else 'stdout'}"
+        unstarted = cause.sign is Sign.REFUSED
+        return self._stop(Outcome(ExitStatus.INSTANCE_FAILED, reason, cause.instance, None if unstarted else log), now)
+
+    def _stop(self, outcome: Outcome, now: float) -> list[Order]:
+        if self.phase in (Phase.STOPPING, Phase.ENDED):
+            return []
+        self.outcome = outcome
+        self.phase = Phase.STOPPING
+        self._pending.clear()
+        at = now
+        for delay, number in (
+            (TERMINATE_AFTER_S, signal.SIGTERM),
+            (KILL_AFTER_S, signal.SIGKILL),
+            (GIVE_UP_AFTER_S, None),
+        ):
+            at += delay
+            self._stop_steps.append((at, number))
+        self._stop_steps.reverse()
+        for record in self.records.values():
+            if record.state is State.PLANNED or (record.is_alive and record.ended_at is not None):
+                record.become(State.STOPPED)
+        return [Abort(outcome.reason), *self._look_whether_all_ended(now)]
+
+    def _alive(self) -> list[InstanceRecord]:
+        return [record for record in self.records.values() if record.is_alive and record.ended_at is None]
+
+    def _look_whether_all_ended(self, now: float) -> list[Order]:
+        if any(not record.state.is_final for record in self.records.values()) or self.phase is Phase.ENDED:
+            return []
+        if self.phase is Phase.SETTLING:
+            return self._settle(now)
+        self.outcome = self.outcome or Outcome(ExitStatus.DONE)
+        self.phase = Phase.ENDED
+        return []
+
+    # --- time -------------------------------------------------------------------------------------------------------
+
+    @property
+    def deadline(self) -> float | None:
+        """When `on_time` must be called, unless something happens before; `None`: whenever."""
+        times = list(self._pending.values())
+        if self.phase is Phase.SETTLING:
+            times.append(self._settled_at)
+        if self.phase is Phase.STOPPING and self._stop_steps:
+            times.append(self._stop_steps[-1][0])
+        return min(times, default=None)
+
+    def on_time(self, now: float) -> list[Order]:
+        """Do what is due."""
+        orders: list[Order] = []
+        for name in [name for name, at in self._pending.items() if at <= now]:
+            orders += self._end_badly(name, now)
+        if self.phase is Phase.SETTLING and self._settled_at <= now:
+            orders += self._settle(now)
+        while self.phase is Phase.STOPPING and self._stop_steps and self._stop_steps[-1][0] <= now:
+            _, number = self._stop_steps.pop()
+            orders += self._stop_harder(number, now)
+        return orders
+
+    def _stop_harder(self, number: int | None, now: float) -> list[Order]:
+        if number is not None:
+            return [Signal(record.name, number) for record in self._alive()]
+        for record in self._alive():
+            record.become(State.STOPPED)
+        return [
+            Notice("a killed process has not disappeared; the supervisor ends what is left"),
+            *self._look_whether_all_ended(now),
+        ]
+
+    # --- deadlock ---------------------------------------------------------------------------------------------------
+
+    def _on_waiting(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        waits = tuple((each["conduit"], each["kind"]) for each in event["waits"])
+        record.waits_for = tuple(conduit for conduit, _ in waits)
+        self._waiting[record.name] = deadlock.Waiting(
+            record.name, event["epoch"], waits, dict(event["sent"]), dict(event["received"])
+        )
+        return self._suspect()
+
+    def _on_resumed(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        self._no_longer_waiting(record.name)
+        return self._suspect()
+
+    def _no_longer_waiting(self, name: str) -> None:
+        self.records[name].waits_for = ()
+        self._waiting.pop(name, None)
+        if any(link.waiter == name for link in self._suspected):
+            self._suspected = ()
+
+    def _suspect(self) -> list[Order]:
+        """Look for a cycle, unless one is being confirmed, and ask its members whether they still wait."""
+        if self._suspected or self.phase is not Phase.RUNNING or not self._limits:
+            return []
+        cycle = deadlock.find_cycle(self._waiting, self.plan.by_conduit)
+        if cycle is None:
+            return []
+        self._suspected = cycle
+        self._unconfirmed = {(link.waiter, self._waiting[link.waiter].epoch) for link in cycle}
+        return [Confirm(name, epoch) for name, epoch in sorted(self._unconfirmed)]
+
+    def _on_confirmed(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        asked = (record.name, event["epoch"])
+        if not self._suspected or asked not in self._unconfirmed:
+            return []
+        if not event["still"]:
+            self._no_longer_waiting(record.name)
+            return self._suspect()
+        self._unconfirmed.discard(asked)
+        return [] if self._unconfirmed else self._judge(now)
+
+    def _judge(self, now: float) -> list[Order]:
+        cycle, self._suspected = self._suspected, ()
+        verdict = deadlock.judge(cycle, self._capacities)
+        if verdict is None:
+            words = deadlock.witness(cycle, self._waiting, self.plan.by_conduit)
+            return self._stop(Outcome(ExitStatus.DEADLOCK, f"deadlock: {words}", cycle[0].waiter), now)
+        self._capacities[verdict.conduit] = verdict.capacity
+        self._no_longer_waiting(next(link.waiter for link in cycle if link.conduit == verdict.conduit))
+        name = self.plan.by_conduit[verdict.conduit].name
+        return [
+            Grow(verdict.conduit, verdict.capacity),
+            Notice(
+                f"{name} was too small for this model and grew to {verdict.capacity} messages; "
+                "run:capacity sets it from the start"
+            ),
+        ]

@@ -1,0 +1,137 @@
+"""Deadlock at run time: who waits for whom, and what to do about it.
+
+An instance that waits longer than a moment reports the conduits it waits for, an epoch that names this wait, and how
+many messages it has sent and received on each conduit. It goes on only when all of these conduits let it. So a cycle
+among the reports is a deadlock, provided nothing is on its way between two of its members, which the counts tell, and
+each of them is still in the wait it reported, which it is asked to confirm.
+
+A cycle with a send on a full conduit is no fault of the model: the conduit was too small (Parks 1995, Bounded
+Scheduling of Process Networks). It grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from xmml_planner import ConduitSpec
+
+WaitKind = Literal["receive", "send"]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a waiting instance reports.
+
+    Attributes:
+        epoch: names this wait; a later wait has a larger one.
+        waits: conduits it waits for, all of them.
+        sent, received: its messages so far, by conduit.
+    """
+
+    instance: str
+    epoch: int
+    waits: tuple[tuple[int, WaitKind], ...]
+    sent: Mapping[int, int] = field(default_factory=dict)
+    received: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Link:
+    """One step of a cycle: `waiter` waits on `conduit` for `partner`, to send (room for a message) or to receive (a
+    message)."""
+
+    waiter: str
+    partner: str
+    conduit: int
+    kind: WaitKind
+
+
+@dataclass(frozen=True)
+class Grow:
+    """The verdict that a conduit was too small."""
+
+    conduit: int
+    capacity: int
+
+
+def find_cycle(waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec]) -> tuple[Link, ...] | None:
+    """Return a cycle of waiting instances between which nothing is on its way, or `None`.
+
+    Linear in the number of waits. Of several cycles it returns one, always the same for the same reports.
+    """
+    links = {name: _links(report, waiting, conduits) for name, report in sorted(waiting.items())}
+    finished: set[str] = set()
+    for start in links:
+        found = _cycle_from(start, links, finished)
+        if found is not None:
+            return found
+    return None
+
+
+def _links(report: Waiting, waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec]) -> list[Link]:
+    links = []
+    for number, kind in report.waits:
+        conduit = conduits[number]
+        partner = conduit.sender if kind == "receive" else conduit.receiver
+        other = waiting.get(partner)
+        if other is not None and _is_stuck(number, kind, report, other):
+            links.append(Link(report.instance, partner, number, kind))
+    return links
+
+
+def _is_stuck(conduit: int, kind: WaitKind, waiter: Waiting, partner: Waiting) -> bool:
+    """Whether the counts of both ends say that no message and no receipt is on its way."""
+    if kind == "receive":
+        return partner.sent.get(conduit, 0) == waiter.received.get(conduit, 0)
+    return waiter.sent.get(conduit, 0) > partner.received.get(conduit, 0)
+
+
+def _cycle_from(start: str, links: Mapping[str, Sequence[Link]], finished: set[str]) -> tuple[Link, ...] | None:
+    """Search in depth from `start`; `finished` are the instances that lead to no cycle."""
+    path: list[Link] = []
+    on_path = {start: 0}
+    iterators = [iter(links[start])]
+    while iterators:
+        link = next(iterators[-1], None)
+        if link is None:
+            iterators.pop()
+            done = path.pop().partner if path else start
+            finished.add(done)
+            del on_path[done]
+        elif link.partner in on_path:
+            return (*path[on_path[link.partner] :], link)
+        elif link.partner not in finished:
+            path.append(link)
+            on_path[link.partner] = len(path)
+            iterators.append(iter(links[link.partner]))
+    return None
+
+
+def judge(cycle: Sequence[Link], capacities: Mapping[int, int]) -> Grow | None:
+    """Return which conduit must grow to end the cycle, or `None` if it is a deadlock: everyone in it waits for a
+    message.
+
+    The smallest full conduit is doubled, so that a model that needs n messages of room gets them in log n steps.
+    """
+    full = [link.conduit for link in cycle if link.kind == "send"]
+    if not full:
+        return None
+    smallest = min(full, key=lambda conduit: (capacities[conduit], conduit))
+    return Grow(smallest, 2 * capacities[smallest])
+
+
+def witness(cycle: Sequence[Link], waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec]) -> str:
+    """Return the cycle in words: who waits for whom, at which port, after how many messages."""
+    return "; ".join(_step(link, waiting, conduits[link.conduit]) for link in cycle)
+
+
+def _step(link: Link, waiting: Mapping[str, Waiting], conduit: ConduitSpec) -> str:
+    if link.kind == "send":
+        return (
+            f"{link.waiter} waits at {conduit.sender_port} for room to send to {link.partner}.{conduit.receiver_port}"
+        )
+    received = waiting[link.waiter].received.get(conduit.id, 0)
+    number = f"message {received + 1}" if received else "the first message"
+    return f"{link.waiter} waits at {conduit.receiver_port} for {number} of {link.partner}.{conduit.sender_port}"

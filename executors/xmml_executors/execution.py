@@ -1,0 +1,364 @@
+"""Carrying a plan out on this machine: the event loop between coordinator, supervisor, run folder and whoever
+watches."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from xmml_native import Coordinator
+from xmml_planner import Plan, PlannedInstance
+
+from xmml_executors import coordination as policy
+from xmml_executors.builds import Builds, build_name, missing_after_builds
+from xmml_executors.coordination import Coordination, Phase
+from xmml_executors.instance_record import InstanceRecord
+from xmml_executors.local import LocalExecutor
+from xmml_executors.outcome import ExitStatus, Outcome, SiteError
+from xmml_executors.run_folder import RunFolder
+
+#: How often a watcher is shown what has changed.
+REFRESH_S = 0.125
+#: How often an instance's progress is noted in the events.
+PROGRESS_NOTED_EVERY_S = 5.0
+
+
+class Watcher(Protocol):
+    """Who watches a run: a terminal, a test, nobody."""
+
+    def output(self, instance: str, stream: str, line: str) -> None:
+        """An instance (or a build) has written a line."""
+
+    def notice(self, text: str, instance: str | None) -> None:
+        """Something that people should know, but that does not end the run."""
+
+    def refresh(self, records: Mapping[str, InstanceRecord]) -> None:
+        """Something has changed; called at most every `REFRESH_S`."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is carried out.
+
+    Attributes:
+        listen: also reach the coordinator over TCP at this `host:port`.
+        debug: instances that start under a tool, with the tool and its arguments.
+        terminal: the device that a debugged instance gets; `None`: its streams are captured as usual.
+    """
+
+    listen: str | None = None
+    debug: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    terminal: str | None = None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A run that has ended: how, how long it took, and what each instance did."""
+
+    outcome: Outcome
+    wall_s: float
+    records: Mapping[str, InstanceRecord]
+
+
+def execute(plan: Plan, folder: RunFolder, watcher: Watcher, options: Options | None = None) -> RunResult:
+    """Carry the plan out and return how it ended. Must be called in the main thread: it handles SIGINT, SIGTERM and
+    SIGHUP."""
+    return _Execution(plan, folder, watcher, options or Options()).run()
+
+
+class _Execution:
+    def __init__(self, plan: Plan, folder: RunFolder, watcher: Watcher, options: Options) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.watcher = watcher
+        self.options = options
+        self.coordination = Coordination(plan, limits=not options.debug)
+        self.builds = Builds(plan)
+        self.early: Outcome | None = None
+        self.selector = selectors.DefaultSelector()
+        self.executor: LocalExecutor
+        self.coordinator: Coordinator | None = None
+        self.started = time.monotonic()
+        self.refresh_at: float | None = None
+        self.noted: dict[str, float] = {}
+        self.site_of = {instance.name: instance.site for instance in plan.instances}
+
+    # --- phases -----------------------------------------------------------------------------------------------------
+
+    def run(self) -> RunResult:
+        outcome: Outcome
+        try:
+            with _signals() as wake:
+                self.executor = LocalExecutor()
+                try:
+                    self.selector.register(wake, selectors.EVENT_READ, lambda: self.on_wake(wake))
+                    self.selector.register(self.executor, selectors.EVENT_READ, self.on_reports)
+                    self.executor.remove_at_end(self.folder.secret_file)
+                    outcome = self.build() or self.couple()
+                finally:
+                    self.executor.close(self.folder.path)
+                    if self.coordinator is not None:
+                        self.coordinator.close()
+        except SiteError as error:
+            outcome = Outcome(ExitStatus.SITE_FAILED, str(error))
+        finally:
+            self.selector.close()
+        self.watcher.refresh(self.coordination.records)
+        return RunResult(outcome, time.monotonic() - self.started, self.coordination.records)
+
+    def build(self) -> Outcome | None:
+        """Make the programs; return the outcome if that ends the run."""
+        while self.builds.current is not None and self.early is None:
+            number = self.builds.current
+            log = self.folder.build_log(number)
+            log.parent.mkdir(exist_ok=True)
+            self.note("building", command=self.builds.build.command)
+            env = self.environment(None)
+            self.executor.start(
+                build_name(number), self.builds.command(), env, Path(self.builds.build.folder), log, log
+            )
+            while self.builds.current == number and self.early is None:
+                self.wait(None)
+        return self.early or self.builds.failure or (missing_after_builds(self.plan) if self.plan.builds else None)
+
+    def couple(self) -> Outcome:
+        """Start the instances and see the run to its end."""
+        try:
+            self.folder.stage_in(self.plan)
+            self.coordinator = Coordinator(self.folder.run_id, self.folder.secret, self.options.listen)
+        except SiteError:
+            raise
+        except Exception as error:
+            raise SiteError(f"the coordinator cannot be started: {error}") from None
+        self.selector.register(self.coordinator, selectors.EVENT_READ, self.on_native)
+        for instance in self.plan.instances:
+            self.coordinator.define(self.plan.spec(instance.name))
+        for instance in self.plan.instances:
+            self.start(instance)
+        while self.coordination.phase is not Phase.ENDED:
+            self.wait(self.coordination.deadline)
+            self.carry_out(self.coordination.on_time(time.monotonic()))
+        assert self.coordination.outcome is not None
+        return self.coordination.outcome
+
+    def start(self, instance: PlannedInstance) -> None:
+        terminal = self.options.terminal if instance.name in self.options.debug else None
+        self.executor.start(
+            instance.name,
+            under_tool(instance, self.options.debug.get(instance.name, ())),
+            self.environment(instance),
+            self.folder.work(instance),
+            self.folder.log(instance.name, "stdout"),
+            self.folder.log(instance.name, "stderr"),
+            terminal,
+        )
+
+    def environment(self, instance: PlannedInstance | None) -> dict[str, str]:
+        """What is added to the environment of an instance, or of a build."""
+        tools = os.path.dirname(sys.executable)
+        env = {
+            "PATH": f"{tools}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "XMML_RUN_DIR": str(self.folder.path),
+            "XMML_MODEL_DIR": self.plan.model_folder,
+        }
+        if instance is None:
+            return env
+        assert self.coordinator is not None
+        env.update(
+            PYTHONUNBUFFERED="1",
+            XMML_INSTANCE=instance.name,
+            XMML_COORDINATOR=",".join(self.coordinator.addresses),
+            XMML_SECRET_FILE=str(self.folder.secret_file),
+            XMML_INSTANCE_DIR=str(self.folder.path / instance.folder),
+        )
+        return {**env, **instance.env}
+
+    # --- what happens -----------------------------------------------------------------------------------------------
+
+    def wait(self, deadline: float | None) -> None:
+        """Wait for something to happen, at most until `deadline`, and deal with it."""
+        times = [at for at in (deadline, self.refresh_at) if at is not None]
+        timeout = max(0.0, min(times) - time.monotonic()) if times else None
+        for key, _ in self.selector.select(timeout):
+            key.data()
+        now = time.monotonic()
+        if self.refresh_at is not None and self.refresh_at <= now:
+            self.refresh_at = None
+            self.watcher.refresh(self.coordination.records)
+
+    def changed(self) -> None:
+        if self.refresh_at is None:
+            self.refresh_at = time.monotonic() + REFRESH_S
+
+    def on_wake(self, wake: int) -> None:
+        for number in os.read(wake, 64):
+            if number in STOP_SIGNALS:
+                self.on_signals()
+
+    def on_signals(self) -> None:
+        self.note("interrupted")
+        if self.coordinator is None:
+            self.early = Outcome(ExitStatus.INTERRUPTED, "the run was interrupted")
+            return
+        if self.coordination.phase is not Phase.STOPPING:
+            self.watcher.notice("interrupted: stopping the instances (once more: at once)", None)
+        self.carry_out(self.coordination.on_interrupt(time.monotonic()))
+
+    def on_reports(self) -> None:
+        reports = self.executor.take_reports()
+        now = time.monotonic()
+        if reports is None:
+            self.selector.unregister(self.executor)
+            self.early = Outcome(ExitStatus.SITE_FAILED, "the supervisor of this machine was killed")
+            self.carry_out(self.coordination.on_supervisor_gone(now))
+            return
+        for report in reports:
+            self.on_report(report, now)
+
+    def on_report(self, report: Mapping[str, Any], now: float) -> None:
+        name, what = report["name"], report["is"]
+        if what == "output":
+            self.watcher.output(name, report["stream"], report["text"])
+        if what == "unwritable":
+            self.early = Outcome(
+                ExitStatus.SITE_FAILED, f"the run folder cannot be written: {report['file']}: {report['error']}"
+            )
+            self.carry_out(self.coordination.on_site_failure(self.early.reason, now))
+        elif name not in self.coordination.records:
+            self.on_build_report(report)
+        elif what == "output":
+            self.coordination.on_output(name, report["stream"], report["text"])
+        else:
+            self.changed()
+            self.note(what, name, **{key: value for key, value in report.items() if key not in ("is", "name")})
+            self.carry_out(self.on_process(report, now))
+
+    def on_process(self, report: Mapping[str, Any], now: float) -> list[policy.Order]:
+        name = report["name"]
+        if report["is"] == "started":
+            return self.coordination.on_started(name, report["pid"], now)
+        if report["is"] == "refused":
+            return self.coordination.on_refused(name, refusal(self.plan.by_name[name], report), now)
+        record = self.coordination.records[name]
+        record.cpu_s, record.memory_bytes = report["cpu_s"], report["memory_bytes"]
+        if name in self.options.debug and self.options.terminal:
+            take_terminal_back(self.options.terminal)
+        return self.coordination.on_ended(name, report["status"], report["signal"], now)
+
+    def on_build_report(self, report: Mapping[str, Any]) -> None:
+        if report["is"] == "output":
+            self.builds.on_output(report["text"])
+        elif report["is"] == "refused":
+            self.builds.on_output(report["error"])
+            self.builds.on_ended(127, self.folder.build_log(self.builds.current or 1))
+        elif report["is"] == "ended":
+            self.builds.on_ended(report["status"], self.folder.build_log(self.builds.current or 1))
+
+    def on_native(self) -> None:
+        assert self.coordinator is not None
+        now = time.monotonic()
+        for event in self.coordinator.take_events():
+            self.changed()
+            self.note_native(event, now)
+            self.carry_out(self.coordination.on_native(event, now))
+
+    def carry_out(self, orders: Sequence[policy.Order]) -> None:
+        for order in orders:
+            match order:
+                case policy.Abort(reason):
+                    self.note("stopping", reason=reason)
+                    if self.coordinator is not None:
+                        self.coordinator.abort(reason)
+                case policy.Signal(name, number):
+                    self.executor.signal(name, number)
+                case policy.Grow(conduit, capacity):
+                    assert self.coordinator is not None
+                    self.note("grown", conduit=conduit, capacity=capacity)
+                    self.coordinator.grow(conduit, capacity)
+                case policy.Confirm(name, epoch):
+                    assert self.coordinator is not None
+                    self.coordinator.confirm(name, epoch)
+                case policy.Notice(text, name):
+                    self.watcher.notice(text, name)
+
+    # --- events on disk ---------------------------------------------------------------------------------------------
+
+    def note(self, what: str, instance: str | None = None, **details: Any) -> None:
+        site = self.site_of.get(instance or "", self.plan.jobs[0].site if self.plan.jobs else "local")
+        try:
+            self.folder.event(what, site=site, instance=instance, **details)
+        except SiteError as error:
+            self.early = Outcome(ExitStatus.SITE_FAILED, str(error))
+            self.carry_out(self.coordination.on_site_failure(str(error), time.monotonic()))
+
+    def note_native(self, event: Mapping[str, Any], now: float) -> None:
+        what, name = event["event"], event.get("instance")
+        if what == "confirmed":
+            return
+        if what == "progress":
+            if now - self.noted.get(str(name), -PROGRESS_NOTED_EVERY_S) < PROGRESS_NOTED_EVERY_S:
+                return
+            self.noted[str(name)] = now
+        self.note(what, name, **{key: value for key, value in event.items() if key not in ("event", "instance")})
+
+
+def under_tool(instance: PlannedInstance, tool: Sequence[str]) -> list[str]:
+    """Return the command of an instance under a debugging tool; of an MPI program the ranks run under it, not the
+    launcher."""
+    command = list(instance.command)
+    if not tool:
+        return command
+    program = command.index(instance.program) if instance.program in command and instance.cores > 1 else 0
+    return [*command[:program], *tool, *command[program:]]
+
+
+def refusal(instance: PlannedInstance, report: Mapping[str, Any]) -> str:
+    """Return why the operating system did not start a program, in words that help."""
+    program = instance.command[0]
+    if report["errno"] == "ENOENT" and os.path.exists(program):
+        return f"{program}: the interpreter that its first line names does not exist"
+    if report["errno"] == "ENOEXEC":
+        return f"{program} is neither a program for this machine nor a script with #! in its first line"
+    return f"{program}: {report['error']}"
+
+
+def take_terminal_back(terminal: str) -> None:
+    """Make this process group the foreground of the terminal again, after a debugger had it."""
+    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    try:
+        descriptor = os.open(terminal, os.O_RDWR | os.O_NOCTTY)
+        try:
+            os.tcsetpgrp(descriptor, os.getpgrp())
+        finally:
+            os.close(descriptor)
+    except OSError:
+        pass
+    finally:
+        signal.signal(signal.SIGTTOU, before)
+
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def _signals() -> Iterator[int]:
+    """Turn the signals that stop a run into bytes on a descriptor, as long as the block lasts."""
+    wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    before_wake = signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    before = {number: signal.signal(number, lambda *_: None) for number in STOP_SIGNALS}
+    try:
+        yield wake_read
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(before_wake)
+        os.close(wake_read)
+        os.close(wake_write)

@@ -1,0 +1,123 @@
+"""What went wrong with an instance, in words, and which of several failures was the cause."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from xmml_executors.instance_record import InstanceRecord
+
+#: A partner notices a crash about when we do. Within this time a silent end is taken for the cause of a failure that
+#: names it.
+SIMULTANEOUS_S = 0.05
+
+
+class Sign(Enum):
+    """The first sign that an instance gave of its failure."""
+
+    REPORTED = "reported"
+    LOST = "lost"
+    ENDED = "ended"
+    REFUSED = "refused"
+    UNWRITABLE = "unwritable"
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it came without a word of the instance."""
+        return self in (Sign.LOST, Sign.ENDED)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """That an instance failed: the first sign, what it says, and when it came (monotonic seconds)."""
+
+    instance: str
+    sign: Sign
+    text: str
+    at: float
+
+
+def cause_of(failures: Sequence[Failure]) -> Failure:
+    """Return the failure that the others followed from: the first, or a silent one at the same moment that it names."""
+    first = min(failures, key=lambda failure: failure.at)
+    if not first.sign.is_silent:
+        for other in failures:
+            if other.sign.is_silent and other.at - first.at <= SIMULTANEOUS_S and _names(first.text, other.instance):
+                return other
+    return first
+
+
+def _names(text: str, instance: str) -> bool:
+    return re.search(rf"(?<![\w\[\]-]){re.escape(instance)}(?![\w\[-])", text) is not None
+
+
+def describe(failure: Failure, record: InstanceRecord, own_files: Collection[str] = ()) -> str:
+    """Return in one line which instance failed, at what, and where, as far as it is known.
+
+    Args:
+        failure: the cause.
+        record: the instance, with how its process ended.
+        own_files: folders of the user's programs; a place in a traceback outside of them is not told.
+    """
+    what = _what(failure, record)
+    place = _place(record.last_words, own_files)
+    if place and place not in what:
+        what = f"{what} (at {place})"
+    return f"{failure.instance} failed: {one_line(what)}"
+
+
+def _what(failure: Failure, record: InstanceRecord) -> str:
+    if failure.sign in (Sign.REFUSED, Sign.UNWRITABLE):
+        return failure.text
+    if record.failure:
+        return record.failure
+    when = "" if record.joined_at is not None else " before it joined the run"
+    if record.signal is not None:
+        return f"it was killed by {signal_name(record.signal)}{when}"
+    if record.exit_status:
+        if record.left_at is not None:
+            when = " after it left the run"
+        said = _last_words(record.last_words)
+        return f"it ended with exit status {record.exit_status}{when}" + (f": {said}" if said else "")
+    if record.exit_status == 0 and record.joined_at is None:
+        return "it ended without joining the run: the program must make an xmml.Instance (C: call xmml_join)"
+    if record.exit_status == 0:
+        return "it ended without leaving the run: the program must close its xmml.Instance (C: call xmml_leave)"
+    return "it lost its connection to the run"
+
+
+def signal_name(number: int) -> str:
+    """Return the name and meaning of a signal: `SIGSEGV (Segmentation fault)`."""
+    try:
+        return f"{signal.Signals(number).name} ({signal.strsignal(number)})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def _last_words(lines: Sequence[str]) -> str:
+    for line in reversed(lines):
+        if line.strip():
+            return line.strip()
+    return ""
+
+
+_TRACEBACK_PLACE = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
+
+
+def _place(lines: Sequence[str], own_files: Collection[str]) -> str:
+    """Return the innermost place of a Python traceback that lies in the user's own files."""
+    for line in reversed(lines):
+        found = _TRACEBACK_PLACE.match(line)
+        if found and any(found["file"].startswith(folder) for folder in own_files):
+            return f"{found['file']}:{found['line']}"
+    return ""
+
+
+def one_line(text: str, longest: int = 600) -> str:
+    """Return the text in one line of printable characters, cut if it is very long."""
+    joined = " ".join(text.split())
+    shown = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in joined)
+    return shown if len(shown) <= longest else shown[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"

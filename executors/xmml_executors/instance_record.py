@@ -1,0 +1,111 @@
+"""What is known about each instance while it runs and afterwards."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+#: Lines of an instance's standard error kept for explaining a failure.
+LAST_WORDS = 30
+
+
+class State(Enum):
+    """The life of an instance. It only goes on in this order, and ends in one of the last three."""
+
+    PLANNED = "planned"
+    STARTED = "started"
+    RUNNING = "running"
+    LEFT = "left"
+    DONE = "done"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether its process is gone."""
+        return self in (State.DONE, State.FAILED, State.STOPPED)
+
+
+#: The states that may follow each state.
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.PLANNED: frozenset({State.STARTED, State.FAILED, State.STOPPED}),
+    State.STARTED: frozenset({State.RUNNING, State.FAILED, State.STOPPED}),
+    State.RUNNING: frozenset({State.LEFT, State.FAILED, State.STOPPED}),
+    State.LEFT: frozenset({State.DONE, State.FAILED, State.STOPPED}),
+    State.DONE: frozenset(),
+    State.FAILED: frozenset(),
+    State.STOPPED: frozenset(),
+}
+
+
+@dataclass
+class InstanceRecord:
+    """One instance: its state, how far it is, what it has exchanged, and how its process ended.
+
+    Attributes:
+        run, iteration, time: where it is in the submodel execution loop; `time` is model time in seconds.
+        runs: completed passes, known when it has left.
+        waits_for: conduits it waits for now.
+        failure: what it reported as the reason of its failure.
+    """
+
+    name: str
+    state: State = State.PLANNED
+    pid: int | None = None
+    language: str = ""
+    run: int = 0
+    iteration: int = 0
+    time: float = 0.0
+    runs: int = 0
+    messages_sent: int = 0
+    messages_received: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    dropped: int = 0
+    methods: dict[int, str] = field(default_factory=dict)
+    waits_for: tuple[int, ...] = ()
+    failure: str = ""
+    exit_status: int | None = None
+    signal: int | None = None
+    started_at: float | None = None
+    joined_at: float | None = None
+    left_at: float | None = None
+    ended_at: float | None = None
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    last_words: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
+
+    def become(self, state: State) -> None:
+        """Go over to another state.
+
+        Raises:
+            ValueError: the life of an instance has no such step.
+        """
+        if state not in TRANSITIONS[self.state]:
+            raise ValueError(f"{self.name} cannot become {state.value}: it is {self.state.value}")
+        self.state = state
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has a process."""
+        return self.state in (State.STARTED, State.RUNNING, State.LEFT)
+
+    @property
+    def wall_s(self) -> float | None:
+        """How long its process ran."""
+        if self.started_at is None or self.ended_at is None:
+            return None
+        return self.ended_at - self.started_at
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what the run's summary says about it."""
+        return {
+            "state": self.state.value,
+            "runs": self.runs,
+            "messages_sent": self.messages_sent,
+            "messages_received": self.messages_received,
+            "bytes_sent": self.bytes_sent,
+            "bytes_received": self.bytes_received,
+        }

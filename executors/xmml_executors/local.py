@@ -1,0 +1,145 @@
+"""The local executor: starts the supervisor of this machine, gives it orders, and hears what becomes of the
+instances."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xmml_executors import supervisor
+from xmml_executors.outcome import SiteError
+
+#: How long the supervisor may take to end everything and itself.
+SUPERVISOR_ENDS_WITHIN_S = 5.0
+READ_BYTES = 256 * 1024
+
+
+class LocalExecutor:
+    """The instances of this machine, through the supervisor. `fileno` is readable when `take_reports` has something."""
+
+    def __init__(self) -> None:
+        """Start the supervisor.
+
+        Raises:
+            SiteError: it cannot be started.
+        """
+        become_subreaper()
+        ours, theirs = socket.socketpair()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(Path(supervisor.__file__))],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                process_group=0,
+            )
+        except OSError as error:
+            ours.close()
+            raise SiteError(f"the supervisor cannot be started: {error.strerror}") from None
+        finally:
+            theirs.close()
+        self._socket = ours
+        self._incoming = b""
+
+    def fileno(self) -> int:
+        """A descriptor to wait on for reports."""
+        return self._socket.fileno()
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        folder: Path,
+        stdout: Path,
+        stderr: Path,
+        terminal: str | None = None,
+    ) -> None:
+        """Start a process. With `terminal` (a device) it gets that instead of captured streams."""
+        self._tell(
+            {
+                "do": "start",
+                "name": name,
+                "command": list(command),
+                "env": dict(env),
+                "folder": str(folder),
+                "stdout": str(stdout),
+                "stderr": str(stderr),
+                "terminal": terminal,
+            }
+        )
+
+    def signal(self, name: str, number: int) -> None:
+        """Send a signal to the process group of an instance; of one that is gone, nothing happens."""
+        self._tell({"do": "signal", "name": name, "signal": int(number)})
+
+    def remove_at_end(self, path: Path) -> None:
+        """Have a file removed when everything has ended, also if this process is killed."""
+        self._tell({"do": "remove", "path": str(path)})
+
+    def take_reports(self) -> list[dict[str, Any]] | None:
+        """Return what the supervisor has reported, without waiting; `None` if it is gone."""
+        try:
+            chunk = self._socket.recv(READ_BYTES, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return []
+        except OSError:
+            chunk = b""
+        if not chunk:
+            return None
+        *lines, self._incoming = (self._incoming + chunk).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def close(self, run_folder: Path) -> None:
+        """End what is left of the run on this machine, and the supervisor."""
+        self._tell({"do": "quit"})
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+        try:
+            self._process.wait(SUPERVISOR_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._socket.close()
+        if self._process.returncode != 0:
+            kill_remainder(run_folder)
+
+    def _tell(self, order: Mapping[str, Any]) -> None:
+        """Send an order; that the supervisor is gone shows when its reports end."""
+        with contextlib.suppress(OSError):
+            self._socket.sendall(json.dumps(order).encode() + b"\n")
+
+
+def become_subreaper() -> None:
+    """Inherit what the supervisor leaves behind if it is killed."""
+    ctypes.CDLL(None).prctl(supervisor.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def kill_remainder(run_folder: Path) -> None:
+    """Kill the descendants of this process that belong to the run; for when the supervisor was killed itself."""
+    mark = f"XMML_RUN_DIR={run_folder}".encode()
+    for _ in range(3):
+        victims = [pid for pid in supervisor.descendants(os.getpid()) if mark in _environment(pid)]
+        if not victims:
+            return
+        for pid in victims:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            except (ProcessLookupError, ChildProcessError):
+                pass
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []

@@ -1,0 +1,171 @@
+"""What a run leaves: `runs/<model>-<time>/` with the model, the plan, the events, each instance's output and working
+folder, and reports."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from xmml_planner import Plan, PlannedInstance
+
+from xmml_executors.outcome import Outcome, SiteError
+
+#: Bytes of the secret that authenticates the members of a run.
+SECRET_BYTES = 32
+
+
+class FolderTaken(Exception):
+    """The folder asked for already holds something; the text says which."""
+
+
+class RunFolder:
+    """The folder of one run, open for writing.
+
+    Attributes:
+        path: absolute.
+        run_id: names the run among all runs: the folder's name and a random part.
+    """
+
+    def __init__(self, path: Path, plan: Plan) -> None:
+        """Make the folder and those of the instances.
+
+        Raises:
+            FolderTaken: there is something in it.
+            SiteError: it cannot be made or written.
+        """
+        self.path = path.absolute()
+        self.run_id = f"{self.path.name}-{secrets.token_hex(4)}"
+        self.secret = secrets.token_bytes(SECRET_BYTES)
+        self.secret_file = self.path / ".secret"
+        self._events: TextIO | None = None
+        if self.path.is_dir() and any(self.path.iterdir()):
+            raise FolderTaken(f"the folder {self.path} is not empty; name another with -o, or remove it")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            (self.path / "plan.json").write_text(plan.to_text(), encoding="utf-8")
+            for instance in plan.instances:
+                self.work(instance).mkdir(parents=True)
+            self._write_secret()
+            self._events = open(self.path / "events.jsonl", "w", encoding="utf-8", buffering=1)  # noqa: SIM115 - open as long as the run
+        except OSError as error:
+            raise self.unwritable(error) from None
+
+    def _write_secret(self) -> None:
+        descriptor = os.open(self.secret_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="ascii") as file:
+            file.write(self.secret.hex())
+
+    def work(self, instance: PlannedInstance) -> Path:
+        """The working folder of an instance."""
+        return self.path / instance.folder / "work"
+
+    def log(self, instance: str, stream: str) -> Path:
+        """The file that holds what an instance wrote to `stdout` or `stderr`."""
+        return self.path / "instances" / instance / stream
+
+    def build_log(self, number: int) -> Path:
+        """The file that holds what the build with this number (from 1) wrote."""
+        return self.path / "builds" / f"{number}.log"
+
+    def unwritable(self, error: OSError) -> SiteError:
+        """Return the error that says that the folder cannot be written."""
+        where = error.filename or self.path
+        return SiteError(f"the run folder cannot be written: {where}: {error.strerror}")
+
+    def event(self, what: str, *, site: str, instance: str | None = None, **details: Any) -> None:
+        """Add a line to `events.jsonl`.
+
+        Raises:
+            SiteError: the file cannot be written.
+        """
+        line = {"time": round(time.time(), 6), "site": site, "instance": instance, "what": what, **details}
+        if self._events is None:
+            return
+        try:
+            self._events.write(json.dumps(line, ensure_ascii=False) + "\n")
+        except OSError as error:
+            self._events = None
+            raise self.unwritable(error) from None
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the folder.
+
+        Raises:
+            SiteError: it cannot be written.
+        """
+        try:
+            (self.path / name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise self.unwritable(error) from None
+
+    def stage_in(self, plan: Plan) -> None:
+        """Copy the files that instances want beside them into their working folders.
+
+        Raises:
+            SiteError: a file does not exist or cannot be copied.
+        """
+        for instance in plan.instances:
+            for pattern in instance.stage_in:
+                sources = sorted(glob.glob(os.path.join(plan.model_folder, pattern)))
+                if not sources:
+                    raise SiteError(
+                        f'instance "{instance.name}": no file matches run:stage-in "{pattern}" in {plan.model_folder}'
+                    )
+                for source in sources:
+                    self._stage(Path(source), self.work(instance))
+
+    def _stage(self, source: Path, folder: Path) -> None:
+        try:
+            if source.is_dir():
+                shutil.copytree(source, folder / source.name, dirs_exist_ok=True)
+            else:
+                shutil.copy2(source, folder)
+        except OSError as error:
+            raise self.unwritable(error) from None
+
+    def results(self, instance: PlannedInstance) -> list[Path]:
+        """The files of an instance that its `run:stage-out` calls results, relative to the run's folder."""
+        work = self.work(instance)
+        found = {
+            path for pattern in instance.stage_out for path in glob.glob(os.path.join(work, pattern), recursive=True)
+        }
+        return [Path(path).relative_to(self.path) for path in sorted(found)]
+
+    def close(self) -> None:
+        """Remove the secret and close the events."""
+        self.secret_file.unlink(missing_ok=True)
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+
+
+def new_folder(parent: Path, model: str) -> Path:
+    """Return the path of a folder for a run that starts now: `<model>-<time>`, with a number if that is taken."""
+    name = f"{model}-{time.strftime('%Y%m%d-%H%M%S')}"
+    path, number = parent / name, 2
+    while path.exists():
+        path, number = parent / f"{name}-{number}", number + 1
+    return path
+
+
+def summary_of(
+    outcome: Outcome, folder: Path, wall_s: float, instances: Mapping[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what `xmml-run --json` prints; it is also the last of the run's events."""
+    return {
+        "status": outcome.exit_status.word,
+        "exit_status": int(outcome.exit_status),
+        "reason": outcome.reason or None,
+        "instance": outcome.instance,
+        "log": outcome.log,
+        "run_dir": str(folder),
+        "wall_s": round(wall_s, 6),
+        "instances": dict(instances),
+    }

@@ -1,0 +1,447 @@
+"""The supervisor: a small process between `xmml-run` and the instances, so that nothing outlives the run.
+
+It is started with `python -I -S supervisor.py` and imports little, because it must stay simple, start fast, and run
+whatever happens to others:
+
+* It is a child subreaper: a process that an instance leaves behind, also one that detached itself, becomes its child
+  and stays findable.
+* Each instance is the leader of a process group and gets SIGKILL when the supervisor dies.
+* Its standard input is a socket to `xmml-run`. When that closes, however it came about, everything ends: SIGTERM, a
+  grace of `STOP_GRACE_S`, then SIGKILL.
+
+On the socket, both ways, each message is one line of JSON. To the supervisor:
+
+    {"do": "start", "name", "command", "env", "folder", "stdout", "stderr", "terminal"}
+    {"do": "signal", "name", "signal"}     to the instance's process group
+    {"do": "remove", "path"}               this file, when everything has ended
+    {"do": "quit"}                         end what is left, then the supervisor
+
+From the supervisor:
+
+    {"is": "started", "name", "pid"}
+    {"is": "refused", "name", "error", "errno"}
+    {"is": "output", "name", "stream", "text"}
+    {"is": "unwritable", "name", "file", "error"}
+    {"is": "ended", "name", "status", "signal", "cpu_s", "memory_bytes"}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import resource
+import select
+import selectors
+import signal
+import socket
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+#: How long instances have to end by themselves after the run has gone.
+STOP_GRACE_S = 1.0
+#: How long killed processes may take to disappear (a process in the kernel cannot be hurried).
+REAP_LIMIT_S = 2.0
+#: While more than this waits to be told to `xmml-run`, instances' output stays in their pipes.
+BACKLOG_LIMIT_BYTES = 4 * 1024 * 1024
+#: Longer lines are passed on in pieces.
+LONGEST_LINE_BYTES = 64 * 1024
+READ_BYTES = 64 * 1024
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+#: What the supervisor ignores: it ends when it is told to, or when `xmml-run` is gone, not with the keys of a terminal.
+IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTTOU, signal.SIGPIPE)
+#: What an instance gets back: these and what Python itself ignores.
+RESTORED = (*IGNORED, signal.SIGTERM, signal.SIGCHLD, signal.SIGXFSZ)
+
+
+class Instance:
+    """One started process and its captured streams."""
+
+    def __init__(self, name: str, pid: int) -> None:
+        self.name = name
+        self.pid = pid
+        self.streams: list[Stream] = []
+
+
+class Stream:
+    """One captured stream: from a pipe to a log file and, line by line, to `xmml-run`."""
+
+    def __init__(self, instance: str, kind: str, pipe: int, log: int, path: str) -> None:
+        self.instance = instance
+        self.kind = kind
+        self.pipe = pipe
+        self.log: int | None = log
+        self.path = path
+        self.rest = b""
+
+
+class Supervisor:
+    """Starts, captures, signals, reaps."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.control.setblocking(False)
+        self.selector = selectors.DefaultSelector()
+        self.incoming = b""
+        self.outgoing = bytearray()
+        self.by_pid: dict[int, Instance] = {}
+        self.by_name: dict[str, Instance] = {}
+        self.remove: list[str] = []
+        self.paused = False
+        self.quitting = False
+        self.libc = ctypes.CDLL(None)
+        self.file_limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def run(self) -> None:
+        """Serve until told to quit, or until `xmml-run` is gone."""
+        self.libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        # Two pipes and two logs for each instance.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self.file_limits[1], self.file_limits[1]))
+        wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in IGNORED:
+            signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, self.on_terminate)
+        self.selector.register(wake_read, selectors.EVENT_READ, lambda _: self.on_wake(wake_read))
+        self.selector.register(self.control, selectors.EVENT_READ, self.on_control)
+        try:
+            while not self.quitting:
+                for key, mask in self.selector.select():
+                    key.data(mask)
+        finally:
+            self.end_everything()
+            for path in self.remove:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+
+    def on_terminate(self, *_: object) -> None:
+        """SIGTERM: end everything."""
+        self.quitting = True
+
+    def on_wake(self, pipe: int) -> None:
+        """A signal has come; SIGCHLD is what there is to do something about."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(pipe, 4096)
+        self.reap()
+
+    def on_control(self, mask: int) -> None:
+        """The socket takes or holds bytes."""
+        if mask & selectors.EVENT_WRITE:
+            self.flush()
+        if not mask & selectors.EVENT_READ:
+            return
+        try:
+            chunk = self.control.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self.quitting = True
+            return
+        *lines, self.incoming = (self.incoming + chunk).split(b"\n")
+        for line in lines:
+            self.obey(json.loads(line))
+
+    def obey(self, order: dict[str, Any]) -> None:
+        """Carry out one order."""
+        match order["do"]:
+            case "start":
+                self.start(order)
+            case "signal":
+                self.signal_group(self.by_name.get(order["name"]), order["signal"])
+            case "remove":
+                self.remove.append(order["path"])
+            case "quit":
+                self.quitting = True
+
+    # --- starting ---------------------------------------------------------------------------------------------------
+
+    def start(self, order: dict[str, Any]) -> None:
+        """Start a process, captured or at the terminal, and report it."""
+        name = order["name"]
+        pipes: dict[str, tuple[int, int]] = {}
+        logs: dict[str, int] = {}
+        try:
+            for kind in () if order["terminal"] else ("stdout", "stderr"):
+                logs[kind] = os.open(order[kind], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+                pipes[kind] = os.pipe2(os.O_CLOEXEC)
+        except OSError as error:
+            file = error.filename or order["folder"]
+            self.tell({"is": "unwritable", "name": name, "file": file, "error": error.strerror})
+            return
+        pid, failure = self.fork(order, pipes)
+        for _, write_end in pipes.values():
+            os.close(write_end)
+        if failure:
+            for descriptor in (*(read_end for read_end, _ in pipes.values()), *logs.values()):
+                os.close(descriptor)
+            text, code = os.strerror(failure), errno.errorcode.get(failure, "")
+            self.tell({"is": "refused", "name": name, "error": text, "errno": code})
+            return
+        instance = self.by_pid[pid] = self.by_name[name] = Instance(name, pid)
+        for kind, (read_end, _) in pipes.items():
+            os.set_blocking(read_end, False)
+            stream = Stream(name, kind, read_end, logs[kind], order[kind])
+            instance.streams.append(stream)
+            if not self.paused:
+                self.watch(instance, stream)
+        self.tell({"is": "started", "name": name, "pid": pid})
+
+    def fork(self, order: dict[str, Any], pipes: dict[str, tuple[int, int]]) -> tuple[int, int]:
+        """Return the process id of the new instance, and the error number if the program could not be executed."""
+        report_read, report_write = os.pipe2(os.O_CLOEXEC)
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self.become(order, pipes, parent)
+            except OSError as error:
+                os.write(report_write, str(error.errno).encode())
+            finally:
+                os._exit(127)
+        os.close(report_write)
+        failure = int(os.read(report_read, 16) or b"0")
+        os.close(report_read)
+        if failure:
+            os.waitpid(pid, 0)
+        return pid, failure
+
+    def become(self, order: dict[str, Any], pipes: dict[str, tuple[int, int]], parent: int) -> None:
+        """Turn the forked child into the instance; comes back only by an exception."""
+        signal.set_wakeup_fd(-1)
+        os.setpgid(0, 0)
+        if order["terminal"]:
+            take_terminal(order["terminal"])
+        else:
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(pipes["stdout"][1], 1)
+            os.dup2(pipes["stderr"][1], 2)
+        for number in RESTORED:
+            signal.signal(number, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_NOFILE, self.file_limits)
+        self.libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(127)
+        os.chdir(order["folder"])
+        os.execve(order["command"][0], order["command"], {**os.environ, **order["env"]})
+
+    # --- output -----------------------------------------------------------------------------------------------------
+
+    def watch(self, instance: Instance, stream: Stream) -> None:
+        """Read a stream whenever something is in it."""
+        self.selector.register(stream.pipe, selectors.EVENT_READ, lambda _: self.on_output(instance, stream))
+
+    def on_output(self, instance: Instance, stream: Stream) -> None:
+        """A pipe holds something, or has ended."""
+        if stream in instance.streams and not self.copy_once(stream):
+            self.close_stream(instance, stream)
+
+    def copy_once(self, stream: Stream) -> bool:
+        """Move what is in the pipe; return False at its end."""
+        try:
+            chunk = os.read(stream.pipe, READ_BYTES)
+        except BlockingIOError:
+            return True
+        if not chunk:
+            return False
+        self.write_log(stream, chunk)
+        *lines, stream.rest = (stream.rest + chunk).split(b"\n")
+        if len(stream.rest) > LONGEST_LINE_BYTES:
+            lines.append(stream.rest)
+            stream.rest = b""
+        self.tell_lines(stream, lines)
+        return True
+
+    def write_log(self, stream: Stream, chunk: bytes) -> None:
+        """Write to the log; the first failure is reported, and the log given up."""
+        if stream.log is None:
+            return
+        try:
+            while chunk:
+                chunk = chunk[os.write(stream.log, chunk) :]
+        except OSError as error:
+            os.close(stream.log)
+            stream.log = None
+            self.tell({"is": "unwritable", "name": stream.instance, "file": stream.path, "error": error.strerror})
+
+    def tell_lines(self, stream: Stream, lines: list[bytes]) -> None:
+        """Pass lines on."""
+        for line in lines:
+            text = line.decode("utf-8", "replace").rstrip("\r")
+            self.tell({"is": "output", "name": stream.instance, "stream": stream.kind, "text": text})
+
+    def close_stream(self, instance: Instance, stream: Stream) -> None:
+        """Pass on an unfinished last line, and close."""
+        instance.streams.remove(stream)
+        with contextlib.suppress(KeyError):
+            self.selector.unregister(stream.pipe)
+        os.close(stream.pipe)
+        if stream.rest:
+            self.tell_lines(stream, [stream.rest])
+        if stream.log is not None:
+            os.close(stream.log)
+
+    # --- ending -----------------------------------------------------------------------------------------------------
+
+    def reap(self) -> None:
+        """Account for every process that has ended."""
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            instance = self.by_pid.get(pid)
+            if instance is not None:
+                self.account(instance, status, usage)
+
+    def account(self, instance: Instance, status: int, usage: resource.struct_rusage) -> None:
+        """Report the end of an instance, after everything it has written."""
+        for stream in list(instance.streams):
+            self.drain(instance, stream)
+        del self.by_pid[instance.pid]
+        del self.by_name[instance.name]
+        self.tell(
+            {
+                "is": "ended",
+                "name": instance.name,
+                "status": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
+                "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+                "cpu_s": round(usage.ru_utime + usage.ru_stime, 6),
+                "memory_bytes": usage.ru_maxrss * 1024,
+            }
+        )
+
+    def drain(self, instance: Instance, stream: Stream) -> None:
+        """Copy what an ended instance has left in a pipe; a child of it that still holds it open is not waited for."""
+        while is_readable(stream.pipe) and self.copy_once(stream):
+            pass
+        self.close_stream(instance, stream)
+
+    def signal_group(self, instance: Instance | None, number: int) -> None:
+        """Send a signal to everything in the process group of an instance, if it still runs."""
+        if instance is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(instance.pid, number)
+
+    def end_everything(self) -> None:
+        """Leave no process behind: SIGTERM to the groups, a grace, SIGKILL to every descendant until there is none."""
+        signal.set_wakeup_fd(-1)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+        for instance in list(self.by_pid.values()):
+            self.signal_group(instance, signal.SIGTERM)
+        self.wait_for_children(STOP_GRACE_S, until=lambda: not self.by_pid)
+        deadline = time.monotonic() + REAP_LIMIT_S
+        while time.monotonic() < deadline and (victims := descendants(os.getpid())):
+            for pid in victims:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.wait_for_children(0.1, until=lambda: not descendants(os.getpid()))
+        self.reap()
+        self.control.settimeout(0.5)
+        with contextlib.suppress(OSError):
+            self.control.sendall(self.outgoing)
+
+    def wait_for_children(self, limit_s: float, until: Callable[[], bool]) -> None:
+        """Reap until `until` holds, at most for `limit_s`."""
+        deadline = time.monotonic() + limit_s
+        self.reap()
+        while not until() and (left := deadline - time.monotonic()) > 0:
+            signal.sigtimedwait([signal.SIGCHLD], left)
+            self.reap()
+
+    # --- telling ----------------------------------------------------------------------------------------------------
+
+    def tell(self, what: dict[str, Any]) -> None:
+        """Send a report; what the socket does not take at once goes later."""
+        self.outgoing += json.dumps(what).encode() + b"\n"
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what the socket takes; slow down the instances while it takes too little."""
+        try:
+            while self.outgoing:
+                sent = self.control.send(self.outgoing)
+                del self.outgoing[:sent]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.outgoing.clear()
+            self.quitting = True
+        if self.quitting:
+            return
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.outgoing else 0)
+        if self.selector.get_key(self.control).events != wanted:
+            self.selector.modify(self.control, wanted, self.on_control)
+        if (len(self.outgoing) > BACKLOG_LIMIT_BYTES) != self.paused:
+            self.pause(not self.paused)
+
+    def pause(self, paused: bool) -> None:
+        """Leave output in the instances' pipes (which makes them wait), or go on reading it."""
+        self.paused = paused
+        for instance in self.by_pid.values():
+            for stream in instance.streams:
+                if paused:
+                    self.selector.unregister(stream.pipe)
+                else:
+                    self.watch(instance, stream)
+
+
+def take_terminal(path: str) -> None:
+    """Make this process group the foreground of the terminal, so that a debugger gets the keys."""
+    terminal = os.open(path, os.O_RDWR)
+    os.tcsetpgrp(terminal, os.getpgrp())
+    for number in (0, 1, 2):
+        os.dup2(terminal, number)
+
+
+def is_readable(pipe: int) -> bool:
+    """Whether a read of the pipe would return at once."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def descendants(root: int) -> list[int]:
+    """Return the processes below `root`, without zombies."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if fields[0] != b"Z":
+            children.setdefault(int(fields[1]), []).append(int(entry))
+    found: list[int] = []
+    queue = [root]
+    while queue:
+        below = children.get(queue.pop(), [])
+        found += below
+        queue += below
+    return found
+
+
+def main() -> None:
+    """Supervise for the process at the other end of standard input."""
+    control = socket.socket(fileno=os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    Supervisor(control).run()
+
+
+if __name__ == "__main__":
+    main()
