@@ -1,0 +1,1 @@
+"""The commands `xmml-run` and `xmml`: options, progress, reports; no logic of their own."""

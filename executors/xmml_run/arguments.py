@@ -1,0 +1,152 @@
+"""The options of the commands."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import xmml
+
+
+class UsageError(Exception):
+    """An option that cannot be; the text says which and what to write instead."""
+
+
+def override(text: str) -> tuple[str, str]:
+    """Read `INST.PARAM=VALUE`."""
+    target, equals, value = text.partition("=")
+    if not equals or "." not in target:
+        raise argparse.ArgumentTypeError(
+            f'"{text}" is not INSTANCE.PARAMETER=VALUE, for example macro.k=0.5 or c[3].x="2 km"'
+        )
+    return target.strip(), value
+
+
+def debug(text: str) -> tuple[str, tuple[str, ...]]:
+    """Read `INST[=TOOL]`."""
+    instance, _, tool = text.partition("=")
+    words = shlex.split(tool or "gdb")
+    if words == ["gdb"]:
+        words = ["gdb", "-q", "--args"]
+    return instance, tuple(words)
+
+
+def address(text: str) -> str:
+    """Read `HOST:PORT`."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f'"{text}" is not HOST:PORT, for example 127.0.0.1:4711')
+    return text
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Add what the commands that read a model have in common."""
+    parser.add_argument(
+        "-p",
+        dest="overrides",
+        metavar="INST.PARAM=VALUE",
+        type=override,
+        action="append",
+        default=[],
+        help="set a parameter for this run",
+    )
+    parser.add_argument(
+        "--param", dest="parameter_files", metavar="FILE", action="append", default=[], help="an xMML parameter file"
+    )
+
+
+def run_parser() -> argparse.ArgumentParser:
+    """The options of `xmml-run`."""
+    parser = argparse.ArgumentParser(
+        prog="xmml-run",
+        description="Check a model, start its programs, couple them, and see the run to its end.",
+        epilog="exit status: 0 done; 1 the model has errors; 2 wrong usage; 3 no plan satisfies the sites; "
+        "4 an instance failed; 5 a site, daemon or network failed; 6 deadlock; 130 interrupted",
+    )
+    parser.add_argument("model", metavar="MODEL", help="the model document, or a plan.json")
+    add_model_options(parser)
+    parser.add_argument(
+        "-o", dest="folder", metavar="DIR", type=Path, help="folder of the run (default: runs/MODEL-TIME)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="check and plan, say what would be started, and stop")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object at the end, everything else to standard error"
+    )
+    volume = parser.add_mutually_exclusive_group()
+    volume.add_argument("-q", "--quiet", action="store_true", help="say nothing unless the run fails")
+    volume.add_argument("-v", "--verbose", action="store_true", help="say also what the run does")
+    parser.add_argument(
+        "--debug",
+        metavar="INST[=TOOL]",
+        type=debug,
+        action="append",
+        default=[],
+        help="start an instance under gdb, valgrind or another tool",
+    )
+    parser.add_argument("--listen", metavar="HOST:PORT", type=address, help="also reach the coordinator over TCP")
+    parser.add_argument("--no-progress", action="store_true", help="plain lines also on a terminal")
+    parser.add_argument("--version", action="version", version=f"xmml {xmml.__version__}")
+    return parser
+
+
+def xmml_parser() -> argparse.ArgumentParser:
+    """The commands of `xmml` and their options."""
+    parser = argparse.ArgumentParser(
+        prog="xmml", description="Write, check, plan and look after coupled multiscale models."
+    )
+    parser.add_argument("--version", action="version", version=f"xmml {xmml.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    check = commands.add_parser(
+        "check",
+        help="find every error in model documents",
+        description="Find every error and warning in model documents.",
+    )
+    check.add_argument("models", metavar="MODEL", nargs="+")
+    add_model_options(check)
+    check.add_argument("--format", choices=("text", "json"), default="text")
+
+    plan = commands.add_parser(
+        "plan", help="say what a run would start", description="Plan a run: what is started where, and how it is wired."
+    )
+    plan.add_argument("model", metavar="MODEL")
+    add_model_options(plan)
+    plan.add_argument(
+        "-o", dest="output", metavar="FILE", type=Path, help='write the plan as JSON ("-": to standard output)'
+    )
+
+    new = commands.add_parser(
+        "new",
+        help="write a model that runs, to begin with",
+        description="Write a model that runs, with skeletons of its submodels.",
+    )
+    new.add_argument("name", metavar="NAME", help="name of the model and of its folder")
+    new.add_argument("--template", choices=("macro-micro", "interact", "pipeline"), default="macro-micro")
+    new.add_argument("--language", choices=("python", "c", "cpp"), default="python")
+
+    status = commands.add_parser(
+        "status", help="how a run is going", description="Say how a run is going, or how it ended."
+    )
+    status.add_argument("run", metavar="RUN", type=Path)
+    status.add_argument("--json", action="store_true")
+
+    logs = commands.add_parser(
+        "logs", help="what an instance has written", description="Print what an instance of a run has written."
+    )
+    logs.add_argument("run", metavar="RUN", type=Path)
+    logs.add_argument("instance", metavar="INST")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
+    logs.add_argument("--stderr", action="store_true", help="only standard error")
+
+    report = commands.add_parser(
+        "report", help="the report of a run", description="Print a summary of a run, and where its report is."
+    )
+    report.add_argument("run", metavar="RUN", type=Path)
+    return parser
+
+
+def overrides_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the overrides by target; the last of several counts."""
+    return dict(pairs)

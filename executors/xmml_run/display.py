@@ -1,0 +1,238 @@
+"""What people see while a model runs: each instance's output with its name in front, and how far it is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+from xmml_executors.instance_record import InstanceRecord, State
+from xmml_executors.report import seconds, size
+from xmml_planner import Plan, PlannedInstance
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+#: Colours of the instances' names, in turn.
+COLOURS = (
+    "cyan",
+    "magenta",
+    "green",
+    "yellow",
+    "blue",
+    "bright_red",
+    "bright_cyan",
+    "bright_magenta",
+    "bright_green",
+    "bright_blue",
+)
+_ANSI = {
+    "cyan": 36,
+    "magenta": 35,
+    "green": 32,
+    "yellow": 33,
+    "blue": 34,
+    "bright_red": 91,
+    "bright_cyan": 96,
+    "bright_magenta": 95,
+}
+_ANSI |= {"bright_green": 92, "bright_blue": 94}
+#: A name is set to at most this width.
+WIDEST_NAME = 24
+#: Instances shown in the live table; the copies beyond are summed up in one row.
+MOST_ROWS = 24
+
+
+class Silent:
+    """Shows nothing but notices."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def output(self, instance: str, stream: str, line: str) -> None:
+        """Do not show it; it is in the log."""
+
+    def notice(self, text: str, instance: str | None) -> None:
+        """Show it."""
+        print(f"warning: {instance}: {text}" if instance else f"xmml-run: {text}", file=self._stream, flush=True)
+
+    def refresh(self, records: Mapping[str, InstanceRecord]) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class PlainLines(Silent):
+    """Lines with the instance's name in front: for files, pipes, and terminals without a live display."""
+
+    def __init__(self, names: Iterable[str], out: TextIO, err: TextIO, *, colour: bool) -> None:
+        super().__init__(err)
+        self._streams = {"stdout": out, "stderr": err}
+        self._labels = labels(names, colour)
+
+    def output(self, instance: str, stream: str, line: str) -> None:
+        """Print the line."""
+        print(f"{self._labels.get(instance, instance)} | {line}", file=self._streams[stream], flush=True)
+
+
+def labels(names: Iterable[str], colour: bool) -> dict[str, str]:
+    """Return the names set to one width, coloured if wanted."""
+    listed = list(names)
+    width = min(max(map(len, listed), default=0), WIDEST_NAME)
+    if not colour:
+        return {name: name.ljust(width) for name in listed}
+    return {
+        name: f"\x1b[{_ANSI[COLOURS[number % len(COLOURS)]]}m{name.ljust(width)}\x1b[0m"
+        for number, name in enumerate(listed)
+    }
+
+
+class Live:
+    """A table at the foot of the terminal that follows the run; output scrolls by above it."""
+
+    def __init__(self, plan: Plan, names: Iterable[str]) -> None:
+        from rich.console import Console
+        from rich.live import Live as RichLive
+
+        self._plan = plan
+        self._labels = labels(names, colour=True)
+        self._console = Console(highlight=False, soft_wrap=True)
+        self._live = RichLive(console=self._console, auto_refresh=False, transient=True)
+        self._live.start()
+
+    def output(self, instance: str, stream: str, line: str) -> None:
+        """Print the line above the table."""
+        from rich.text import Text
+
+        self._console.print(Text.from_ansi(f"{self._labels.get(instance, instance)} | {line}"))
+
+    def notice(self, text: str, instance: str | None) -> None:
+        """Print it above the table."""
+        from rich.text import Text
+
+        self._console.print(Text(f"warning: {instance}: {text}" if instance else f"xmml-run: {text}", style="yellow"))
+
+    def refresh(self, records: Mapping[str, InstanceRecord]) -> None:
+        """Draw the table anew."""
+        self._live.update(table(self._plan, records), refresh=True)
+
+    def close(self) -> None:
+        """Take the table away."""
+        self._live.stop()
+
+
+def table(plan: Plan, records: Mapping[str, InstanceRecord]) -> RenderableType:
+    """Return the live table: model time against its total, state, messages, bytes."""
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    grid = Table(box=None, padding=(0, 1), expand=False)
+    for head, justify in (
+        ("", "left"),
+        ("state", "left"),
+        ("", "left"),
+        ("model time", "right"),
+        ("messages", "right"),
+        ("bytes", "right"),
+    ):
+        grid.add_column(head, justify=justify)  # type: ignore[arg-type]
+    for instance in plan.instances[:MOST_ROWS]:
+        record = records[instance.name]
+        done = fraction(instance, record)
+        bar: Any = ProgressBar(total=1.0, completed=done, width=24) if done is not None else ""
+        grid.add_row(
+            instance.name,
+            state_in_words(plan, record),
+            bar,
+            model_time(instance, record),
+            f"{record.messages_sent + record.messages_received:,}",
+            size(record.bytes_sent + record.bytes_received),
+        )
+    if len(plan.instances) > MOST_ROWS:
+        rest = [records[instance.name] for instance in plan.instances[MOST_ROWS:]]
+        ended = sum(record.state.is_final for record in rest)
+        messages = sum(record.messages_sent + record.messages_received for record in rest)
+        traffic = sum(record.bytes_sent + record.bytes_received for record in rest)
+        grid.add_row(f"and {len(rest)} more", f"{ended} ended", "", "", f"{messages:,}", size(traffic))
+    return grid
+
+
+def fraction(instance: PlannedInstance, record: InstanceRecord) -> float | None:
+    """Return how much of its present run an instance has done; `None` if there is no telling."""
+    if instance.kind != "submodel" or instance.steps == 0:
+        return None
+    if record.state in (State.LEFT, State.DONE):
+        return 1.0
+    if record.state is not State.RUNNING or instance.until:
+        return 0.0
+    return min(1.0, record.iteration / instance.steps)
+
+
+def model_time(instance: PlannedInstance, record: InstanceRecord) -> str:
+    """Return an instance's model time against its total, and which run it is at if it makes several."""
+    if instance.kind != "submodel" or record.joined_at is None:
+        return ""
+    total = instance.total_s or instance.steps * instance.delta_s
+    time = f"{quantity(record.time)} of {quantity(total)}" if total and not record.run else quantity(record.time)
+    return f"run {record.run + 1}, {time}" if record.run else time
+
+
+def quantity(time_s: float) -> str:
+    """Return a model time for people: `90 s`, `2.5 ms`, `3 days`.
+
+    >>> quantity(90), quantity(0.0025), quantity(259200), quantity(0)
+    ('90 s', '2.5 ms', '3 days', '0 s')
+    """
+    if time_s == 0:
+        return "0 s"
+    for factor, unit in (
+        (31_536_000.0, "years"),
+        (86_400.0, "days"),
+        (3600.0, "h"),
+        (1.0, "s"),
+        (1e-3, "ms"),
+        (1e-6, "us"),
+    ):
+        least = 2 * factor if factor >= 3600 else factor
+        if abs(time_s) >= least:
+            return f"{time_s / factor:.4g} {unit}"
+    return f"{time_s:.3g} s"
+
+
+def state_in_words(plan: Plan, record: InstanceRecord) -> str:
+    """Return the state of an instance, and of one that waits, for whom."""
+    if record.state is not State.RUNNING or not record.waits_for:
+        return record.state.value
+    conduit = plan.by_conduit[record.waits_for[0]]
+    partner = conduit.sender if conduit.receiver == record.name else conduit.receiver
+    return f"waits for {partner}"
+
+
+def summary_line(plan: Plan, wall_s: float, records: Mapping[str, InstanceRecord]) -> str:
+    """Return what ran, in one sentence."""
+    messages = sum(record.messages_sent for record in records.values())
+    traffic = sum(record.bytes_sent for record in records.values())
+    count = len(plan.instances)
+    return (
+        f"{plan.model}: {count} instance{'' if count == 1 else 's'} ran {seconds(wall_s)} and exchanged "
+        f"{messages:,} message{'' if messages == 1 else 's'} ({size(traffic)})"
+    )
+
+
+Display = Silent | Live
+
+
+def choose_display(plan: Plan, *, quiet: bool, json: bool, progress: bool) -> Display:
+    """Return the display that fits the options and where the output goes."""
+    names = [
+        *(instance.name for instance in plan.instances),
+        *(f"build {number}" for number in range(1, len(plan.builds) + 1)),
+    ]
+    if quiet:
+        return Silent(sys.stderr)
+    if json:
+        return PlainLines(names, sys.stderr, sys.stderr, colour=sys.stderr.isatty())
+    if progress and sys.stdout.isatty() and sys.stderr.isatty():
+        return Live(plan, names)
+    return PlainLines(names, sys.stdout, sys.stderr, colour=sys.stdout.isatty())

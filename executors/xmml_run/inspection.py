@@ -1,0 +1,110 @@
+"""Looking at a run from outside, while it goes on or afterwards: all from its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xmml_executors.collecting import read_events
+from xmml_executors.instance_record import InstanceRecord
+from xmml_planner import PlanFormatError, plan_from_text
+
+from xmml_run.file_growth import wait_for_growth
+
+#: How long to wait for logs to grow before looking whether the run goes on.
+LOOK_EVERY_S = 0.5
+READ_CHARACTERS = 64 * 1024
+
+
+class NotARun(Exception):
+    """A folder that holds no run, or an instance that is not in it; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run seen from its folder.
+
+    Attributes:
+        state: `running`, or the word of its exit status; `lost` if it ended without a word (a kill -9).
+        instances: the numbers of each instance.
+    """
+
+    folder: Path
+    state: str
+    reason: str
+    instances: Mapping[str, dict[str, Any]]
+    wall_s: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "state": self.state,
+            "reason": self.reason or None,
+            "run_dir": str(self.folder),
+            "wall_s": self.wall_s,
+            "instances": dict(self.instances),
+        }
+
+
+def read_run(folder: Path) -> RunView:
+    """Return the state of the run in a folder.
+
+    Raises:
+        NotARun: the folder holds none.
+    """
+    try:
+        plan = plan_from_text((folder / "plan.json").read_text(encoding="utf-8"))
+        events = list(read_events(folder))
+    except FileNotFoundError:
+        raise NotARun(f"{folder} is not the folder of a run; runs are in runs/<model>-<time>") from None
+    except PlanFormatError as error:
+        raise NotARun(f"{folder}: {error}") from None
+    if events and events[-1]["what"] == "run ended":
+        last = events[-1]
+        return RunView(folder, last["status"], last["reason"] or "", last["instances"], last["wall_s"])
+    rows = {instance.name: InstanceRecord(instance.name).as_json() for instance in plan.instances}
+    for event in events:
+        if event["instance"] in rows:
+            _update(rows[event["instance"]], event)
+    state = "running" if (folder / ".secret").exists() else "lost"
+    return RunView(folder, state, "", rows, None)
+
+
+_STATES = {"started": "started", "joined": "running", "left": "left", "lost": "failed", "failed": "failed"}
+
+
+def _update(row: dict[str, Any], event: Mapping[str, Any]) -> None:
+    what = event["what"]
+    row["state"] = _STATES.get(what, row["state"])
+    if what == "progress":
+        for key in ("messages_sent", "messages_received", "bytes_sent", "bytes_received"):
+            row[key] = event[key]
+    if what == "ended":
+        row["state"] = "done" if row["state"] == "left" and event["status"] == 0 else "failed"
+
+
+def follow(files: Sequence[Path], folder: Path, go_on: bool) -> Iterator[str]:
+    """Yield what the files hold; with `go_on`, also what is added until the run has ended."""
+    positions = dict.fromkeys(files, 0)
+    ended = not go_on
+    while True:
+        for file in files:
+            yield from _new_text(file, positions)
+        if ended:
+            return
+        ended = not (folder / ".secret").exists()
+        if not ended:
+            wait_for_growth(files, LOOK_EVERY_S)
+
+
+def _new_text(file: Path, positions: dict[Path, int]) -> Iterator[str]:
+    try:
+        with open(file, encoding="utf-8", errors="replace", newline="") as opened:
+            opened.seek(positions[file])
+            while text := opened.read(READ_CHARACTERS):
+                yield text
+            positions[file] = opened.tell()
+    except FileNotFoundError:
+        return

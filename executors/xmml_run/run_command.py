@@ -1,0 +1,165 @@
+"""`xmml-run`: check, plan, run, collect."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from xmml_executors.outcome import ExitStatus, Outcome, SiteError
+from xmml_executors.run_folder import FolderTaken, RunFolder, new_folder, summary_of
+from xmml_planner import Plan, PlanFormatError, summary
+
+from xmml.problems import ModelError
+from xmml_run.arguments import UsageError, overrides_of, run_parser
+from xmml_run.reading import Planned, read_and_plan, refusal, show_problems
+
+#: Tools that need the terminal for themselves.
+INTERACTIVE_TOOLS = frozenset({"gdb", "lldb", "pdb", "cgdb"})
+
+
+def run_model(arguments: Sequence[str]) -> int:
+    """Carry out `xmml-run` and return its exit status."""
+    options = run_parser().parse_args(arguments)
+    try:
+        planned = read_and_plan(options.model, options.parameter_files, overrides_of(options.overrides))
+    except ModelError as error:
+        show_problems(error.problems)
+        return _end(options, Outcome(ExitStatus.MODEL_ERROR, refusal(error, "xmml-run", options.model)))
+    except PlanFormatError as error:
+        return _end(options, Outcome(ExitStatus.MODEL_ERROR, f"xmml-run: {options.model} cannot be run: {error}"))
+    if planned.warnings and not options.quiet:
+        show_problems(planned.warnings)
+    if options.dry_run:
+        return _dry_run(options, planned.plan)
+    try:
+        debug, terminal = _debugging(options, planned.plan)
+        folder = RunFolder(options.folder or new_folder(Path("runs"), planned.plan.model), planned.plan)
+    except (UsageError, FolderTaken) as error:
+        return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {error}"))
+    except SiteError as error:
+        return _end(options, Outcome(ExitStatus.SITE_FAILED, f"xmml-run: {error}"))
+    return _run(options, planned, folder, debug, terminal)
+
+
+def _dry_run(options: Namespace, plan: Plan) -> int:
+    if options.json:
+        print(json.dumps({"status": "planned", "exit_status": 0, "plan": plan.as_json()}))
+    else:
+        print(summary(plan))
+    return 0
+
+
+def _debugging(options: Namespace, plan: Plan) -> tuple[dict[str, tuple[str, ...]], str | None]:
+    """Return which instances run under which tool, and the terminal that an interactive one gets."""
+    debug = dict(options.debug)
+    for name in debug:
+        if name not in plan.by_name:
+            from xmml.problems import did_you_mean
+
+            raise UsageError(f'--debug: there is no instance "{name}"; {did_you_mean(name, plan.by_name, "instances")}')
+    interactive = [name for name, tool in debug.items() if os.path.basename(tool[0]) in INTERACTIVE_TOOLS]
+    if not interactive:
+        return debug, None
+    if len(debug) > 1:
+        raise UsageError("--debug: only one instance can have the terminal; name one")
+    if not sys.stdin.isatty():
+        raise UsageError(f"--debug {interactive[0]}={debug[interactive[0]][0]} needs a terminal")
+    return debug, os.ttyname(sys.stdin.fileno())
+
+
+def _run(
+    options: Namespace, planned: Planned, folder: RunFolder, debug: dict[str, tuple[str, ...]], terminal: str | None
+) -> int:
+    from xmml_executors.collecting import collect
+    from xmml_executors.execution import Options, RunResult, execute
+
+    from xmml_run.display import choose_display
+
+    plan, started = planned.plan, time.time()
+    display = choose_display(
+        plan, quiet=options.quiet, json=options.json, progress=not (options.no_progress or terminal)
+    )
+    if options.verbose:
+        print(f"xmml-run: {folder.path}\n{summary(plan)}", file=sys.stderr)
+    try:
+        if planned.model is not None:
+            folder.write("model.xmml", _resolved(planned))
+        result = execute(plan, folder, display, Options(options.listen, debug, terminal))
+    except SiteError as error:
+        result = RunResult(Outcome(ExitStatus.SITE_FAILED, str(error)), time.time() - started, {})
+    finally:
+        display.close()
+    told = summary_of(
+        result.outcome, folder.path, result.wall_s, {name: record.as_json() for name, record in result.records.items()}
+    )
+    try:
+        folder.event("run ended", site=plan.jobs[0].site, **told)
+        collect(plan, folder, result, ["xmml-run", *sys.argv[1:]], started, options.parameter_files)
+    except SiteError as error:
+        if result.outcome.is_done:
+            result = RunResult(Outcome(ExitStatus.SITE_FAILED, str(error)), result.wall_s, result.records)
+    finally:
+        folder.close()
+    return _conclude(options, plan, folder, result, told)
+
+
+def _resolved(planned: Planned) -> str:
+    from xmml.serialise import to_xml
+
+    assert planned.model is not None
+    return to_xml(planned.model)
+
+
+def _conclude(options: Namespace, plan: Plan, folder: RunFolder, result: Any, told: dict[str, Any]) -> int:
+    """Say what ran, how long, and where the results are; of a failed run last of all why."""
+    from xmml_run.display import summary_line
+
+    outcome = result.outcome
+    told |= {
+        "status": outcome.exit_status.word,
+        "exit_status": int(outcome.exit_status),
+        "reason": outcome.reason or None,
+    }
+    where = _short(folder.path)
+    if outcome.is_done:
+        if not options.quiet:
+            print(f"{summary_line(plan, result.wall_s, result.records)}\nresults: {where}", file=sys.stderr)
+    else:
+        if not options.quiet and outcome.exit_status is not ExitStatus.INTERRUPTED:
+            print(f"report: {where}/report.html", file=sys.stderr)
+        log = f"; see {_short(folder.path / outcome.log)}" if outcome.log else f"; see {where}"
+        print(f"xmml-run: {outcome.reason}{log}", file=sys.stderr)
+    if options.json:
+        print(json.dumps(told))
+    sys.stdout.flush()
+    return int(outcome.exit_status)
+
+
+def _short(path: Path) -> str:
+    """Return a path relative to here, unless that would climb."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
+
+
+def _end(options: Namespace, outcome: Outcome) -> int:
+    """End a run that did not begin."""
+    print(outcome.reason, file=sys.stderr)
+    if options.json:
+        nothing: dict[str, Any] = {"run_dir": None, "wall_s": 0.0, "instances": {}}
+        print(
+            json.dumps(
+                {
+                    "status": outcome.exit_status.word,
+                    "exit_status": int(outcome.exit_status),
+                    "reason": outcome.reason,
+                    **nothing,
+                }
+            )
+        )
+    return int(outcome.exit_status)

@@ -1,0 +1,144 @@
+"""Skeletons of submodels: programs that run as they are, with a place for the model's own equations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from xmml_run.templates import Sketch
+
+
+def _ports(sketch: Sketch, operator: str) -> list[str]:
+    return [port for port, its in sketch.ports.items() if its == operator]
+
+
+def python_skeleton(sketch: Sketch) -> str:
+    """Return the submodel in Python."""
+    receive = [f'    state = me.receive("{port}").data' for port in _ports(sketch, "finit")]
+    exchange = [f'me.send("{port}", state)' for port in _ports(sketch, "Oi")]
+    exchange += [f'{port} = me.receive("{port}").data' for port in (*_ports(sketch, "S"), *_ports(sketch, "B"))]
+    inputs = [*_ports(sketch, "S"), *_ports(sketch, "B")]
+    source = f"(state + {inputs[0]}) / 2" if inputs else "state + me.delta"
+    lines = [
+        f'"""{sketch.id}: {sketch.about}."""',
+        "",
+        "import xmml",
+        "",
+        "with xmml.Instance() as me:",
+        '    state = me.param("initial", float)',
+        "    while me.reuse():  # one pass per run",
+        *(f"    {line}" for line in receive),
+        "        for t in me.steps():",
+        *(f"            {line}" for line in exchange),
+        f"            state = {source}  # your equations",
+        '        print(f"t = {me.time:g} s: {state:g}")',
+        *(f'        me.send("{port}", state)' for port in _ports(sketch, "Of")),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def c_skeleton(sketch: Sketch) -> str:
+    """Return the submodel in C."""
+    inputs = [*_ports(sketch, "S"), *_ports(sketch, "B")]
+    source = f"(state + {inputs[0]}) / 2" if inputs else "state + 1"
+
+    def receive(port: str, variable: str, indent: str) -> list[str]:
+        return [
+            f'{indent}if (xmml_receive(me, "{port}", &message) != XMML_OK) return failed(me);',
+            f"{indent}if (xmml_message_double(message, &{variable}) != XMML_OK) return failed(me);",
+            f"{indent}xmml_message_free(message);",
+        ]
+
+    def send(port: str, indent: str) -> str:
+        return f'{indent}if (xmml_send_double(me, "{port}", state) != XMML_OK) return failed(me);'
+
+    receives = [*_ports(sketch, "finit"), *inputs]
+    lines = [
+        f"/* {sketch.id}: {sketch.about}. */",
+        "#include <stdio.h>",
+        "#include <xmml.h>",
+        "",
+        "static int failed(xmml_instance *me)",
+        "{",
+        '    fprintf(stderr, "%s\\n", xmml_error());',
+        "    if (me) xmml_fail(me, xmml_error());",
+        "    return 1;",
+        "}",
+        "",
+        "int main(void)",
+        "{",
+        "    xmml_instance *me = NULL;",
+        *(["    xmml_message *message;"] if receives else []),
+        "    int again;",
+        f"    double {', '.join(['t = 0', 'state', *(f'{port} = 0' for port in inputs)])};",
+        "",
+        "    if (xmml_join(&me) != XMML_OK) return failed(me);",
+        '    if (xmml_param_double(me, "initial", NULL, &state) != XMML_OK) return failed(me);',
+        "    while (xmml_reuse(me, &again) == XMML_OK && again) { /* one pass per run */",
+        *(line for port in _ports(sketch, "finit") for line in receive(port, "state", " " * 8)),
+        "        while (xmml_step(me, &t) == XMML_OK) {",
+        *(send(port, " " * 12) for port in _ports(sketch, "Oi")),
+        *(line for port in inputs for line in receive(port, port, " " * 12)),
+        f"            state = {source}; /* your equations */",
+        "        }",
+        '        printf("t = %g s: %g\\n", t, state);',
+        *(send(port, " " * 8) for port in _ports(sketch, "Of")),
+        "    }",
+        "    return xmml_leave(&me) == XMML_OK ? 0 : failed(me);",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def cpp_skeleton(sketch: Sketch) -> str:
+    """Return the submodel in C++."""
+    inputs = [*_ports(sketch, "S"), *_ports(sketch, "B")]
+    source = f"(state + {inputs[0]}) / 2" if inputs else "state + me.delta()"
+
+    def get(port: str) -> str:
+        return f'me.receive("{port}").value<double>()'
+
+    lines = [
+        f"// {sketch.id}: {sketch.about}.",
+        "#include <exception>",
+        "#include <iostream>",
+        "#include <xmml.hpp>",
+        "",
+        "int main()",
+        "try {",
+        "    xmml::Instance me;",
+        '    double state = me.param<double>("initial");',
+        "    while (me.reuse()) { // one pass per run",
+        *(f"        state = {get(port)};" for port in _ports(sketch, "finit")),
+        "        for (double t : me.steps()) {",
+        *(f'            me.send("{port}", state);' for port in _ports(sketch, "Oi")),
+        *(f"            const double {port} = {get(port)};" for port in inputs),
+        f"            state = {source}; // your equations",
+        '            std::cout << "t = " << t << " s: " << state << std::endl;',
+        "        }",
+        *(f'        me.send("{port}", state);' for port in _ports(sketch, "Of")),
+        "    }",
+        "} catch (const std::exception &error) {",
+        '    std::cerr << error.what() << "\\n";',
+        "    return 1;",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def makefile(sketches: Sequence[Sketch], suffix: str, compiler: str) -> str:
+    """Return a Makefile that builds every program of a model in C or C++."""
+    programs = [sketch.instance for sketch in sketches]
+    return (
+        f"# Builds the submodels; xmml-run calls it (run:build in the model).\n"
+        f"all: {' '.join(programs)}\n\n"
+        f"%: %{suffix}\n\t{compiler} -O2 -o $@ $< $$(xmml-config --cflags --libs)\n\n"
+        f"clean:\n\trm -f {' '.join(programs)}\n"
+    )
+
+
+#: For each language: the suffix of a program, its skeleton, and the compiler (none: it is not compiled).
+LANGUAGES: Mapping[str, tuple[str, Callable[[Sketch], str], str | None]] = {
+    "python": (".py", python_skeleton, None),
+    "c": (".c", c_skeleton, "cc"),
+    "cpp": (".cpp", cpp_skeleton, "c++ -std=c++17"),
+}
