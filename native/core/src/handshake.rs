@@ -284,6 +284,15 @@ fn decode_refused(mine: &Party, body: &[u8]) -> std::result::Result<Refusal, Fra
     })
 }
 
+/// The reason in the body of a refusal.
+pub(crate) fn reason(body: &[u8]) -> std::result::Result<String, FrameError> {
+    let mut reader = Reader::new(body);
+    reader.bytes(6)?;
+    let reason = reader.text()?;
+    reader.end()?;
+    Ok(shortened(&reason))
+}
+
 /// Text of a stranger, fit for a log: bounded, on one line.
 fn shortened(text: &str) -> String {
     let mut short: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -483,6 +492,9 @@ impl Listener {
     fn challenge(&mut self, head: &Head, hello: Vec<u8>) -> std::result::Result<Vec<u8>, Refusal> {
         if head.kind != Kind::Hello {
             return Err(malformed(FrameError::Unexpected { kind: head.kind }));
+        }
+        if !self.inbox.bytes.is_empty() {
+            return Err(Refusal::Malformed { problem: "it goes on before it is challenged".into() });
         }
         let (mine, body) = (self.me.versions, &hello[HEAD..]);
         let theirs = Hello::versions(body).map_err(malformed)?;

@@ -4,6 +4,7 @@
 //! in. Short frames are read many at a time into a small staging area and copied out of it.
 
 use crate::buffer::{Buffer, BufferMut, BufferPool};
+use crate::control::CONTROL_LIMIT;
 use crate::frame::message::{Prefix, MAX_DESCRIPTOR, PREFIX};
 use crate::frame::{Block, Frame, FrameError, Head, Kind, Lent, MessageFrame, RelayHop, Returned, HEAD};
 
@@ -22,7 +23,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { message: 1 << 40, descriptor: MAX_DESCRIPTOR as u32, control: 16 << 20, staging: 16 * 1024 }
+        Limits { message: 1 << 40, descriptor: MAX_DESCRIPTOR as u32, control: CONTROL_LIMIT, staging: 16 * 1024 }
     }
 }
 
@@ -283,6 +284,8 @@ fn plain(head: &Head, body: &[u8]) -> Result<Frame, FrameError> {
         Kind::Control => Frame::Control(body.to_vec()),
         Kind::RelayHop => Frame::RelayHop(RelayHop::decode(head, body)?),
         Kind::Returned => Frame::Returned(Returned::decode(head, body)?),
+        // The listener found the proof of this side wrong, after this side had found the listener's right.
+        Kind::Refused => return Err(FrameError::Refused { reason: crate::handshake::reason(body)? }),
         kind => return Err(FrameError::Unexpected { kind }),
     })
 }

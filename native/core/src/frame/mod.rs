@@ -237,6 +237,8 @@ pub enum FrameError {
     Cut { missing: u64 },
     /// The descriptor says something impossible.
     Descriptor { problem: String },
+    /// The other side refused the connection after all.
+    Refused { reason: String },
     /// A text is not UTF-8.
     NotText,
     /// There is no memory for the payload.
@@ -267,6 +269,7 @@ impl fmt::Display for FrameError {
             FrameError::Descriptor { problem } => {
                 write!(f, "a message with an impossible descriptor: {problem}")
             }
+            FrameError::Refused { reason } => write!(f, "it refused: {reason}"),
             FrameError::NotText => f.write_str("a text that is not UTF-8"),
             FrameError::NoMemory { bytes } => {
                 write!(f, "there is no memory for a payload of {bytes} bytes")
