@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import xmml_schema
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
@@ -154,3 +155,18 @@ def test_a_large_model_is_checked_in_seconds(tmp_path: Path) -> None:
     started = time.monotonic()
     assert len(check(path).problems) == 1999
     assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize("name", ["restenosis.xml", "reaction.xml"])
+def test_whatever_the_schema_refuses_has_errors(documents: Path, tmp_path: Path, name: str) -> None:
+    schema = etree.XMLSchema(file=str(xmml_schema.MODEL))
+    rng = random.Random(name)
+    path = tmp_path / "model.xml"
+    for _ in range(150):
+        text = restructured((documents / name).read_text(), rng)
+        path.write_text(text)
+        result = check(path)
+        if schema.validate(etree.fromstring(text)):
+            assert all("run:" in problem.message for problem in result.problems if problem.code == "E02")
+        else:
+            assert result.errors
