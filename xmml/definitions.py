@@ -53,7 +53,7 @@ def _number(element: Element, attribute: str, dimension: Dimension) -> float | N
 
 def positive_integer(text: str | None) -> int | None:
     """Return the positive integer that a text stands for, or `None`."""
-    if text is None or not re.fullmatch(r"\s*\+?[0-9]{1,9}\s*", text) or int(text) < 1:
+    if text is None or not re.fullmatch(r"\s*\+?0*[0-9]{1,9}\s*", text) or int(text) < 1:
         return None
     return int(text)
 

@@ -212,7 +212,7 @@ def read_overrides(
     problems: list[Problem] = []
 
     def refuse(key: str, message: str, help: str, severity: Severity = Severity.ERROR, code: str = "E22") -> None:
-        problems.append(Problem(severity, code, f"-p {key}: {message}", None, help=help))
+        problems.append(Problem(severity, code, f"-p {key}: {message}", help=help))
 
     for key, value in overrides.items():
         split = _split_override(key, targets)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+_LONGEST_QUOTE = 160
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -44,13 +45,18 @@ class Source:
     def _line_starts(self) -> list[int]:
         return [0, *(match.end() for match in _LINE_END.finditer(self.text))]
 
-    def line(self, number: int) -> str:
-        """Return line `number` (from 1) without its line end; empty if there is no such line."""
+    def quote(self, mark: Mark) -> tuple[str, int]:
+        """Return the line a mark points into, or the piece around it if it is long, and the piece's first column."""
         starts = self._line_starts
+        number = mark.position.line
         if not 1 <= number <= len(starts):
-            return ""
+            return "", 1
+        start = starts[number - 1]
         end = starts[number] if number < len(starts) else len(self.text)
-        return self.text[starts[number - 1] : end].rstrip("\r\n")
+        marked = start + mark.position.column - 1
+        if marked + mark.length - start > _LONGEST_QUOTE:
+            start = max(start, marked - 40)
+        return self.text[start : min(end, start + _LONGEST_QUOTE)].rstrip("\r\n"), start - starts[number - 1] + 1
 
     def offset(self, line: int, column: int) -> int:
         """Return the index in the text of a line and column, both from 1."""

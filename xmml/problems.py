@@ -57,7 +57,8 @@ class Problem:
         code: a key of `CODES`.
         message: what is wrong, in one sentence without a full stop.
         position: where; `None` for what stands in no file (an option of the command line).
-        quote: the line of the document that the mark points into.
+        quote: the line of the document that the mark points into, or a piece of it if it is long.
+        quote_column: the column of the line at which the quote begins.
         mark: what the carets point at.
         help: what to do about it; may be empty.
     """
@@ -67,6 +68,7 @@ class Problem:
     message: str
     position: Position | None = None
     quote: str = ""
+    quote_column: int = 1
     mark: Mark | None = None
     help: str = ""
 
@@ -112,7 +114,6 @@ class ModelError(Exception):
 
 _COLOURS = {Severity.ERROR: "\x1b[1;31m", Severity.WARNING: "\x1b[1;33m"}
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
-_WIDEST_QUOTE = 160
 
 
 def render(problem: Problem, colour: bool = False) -> str:
@@ -127,9 +128,10 @@ def render(problem: Problem, colour: bool = False) -> str:
     mark = problem.mark
     if mark is not None and problem.quote:
         gutter = f"{mark.position.line:>5} | "
-        text, before, length = _window(problem.quote, mark.position.column - 1, mark.length)
-        lines.append(paint(_DIM, gutter) + text)
-        carets = " " * (len(gutter) - 2) + "| " + before + "^" * length
+        start = min(max(mark.position.column - problem.quote_column, 0), len(problem.quote))
+        before = "".join("\t" if character == "\t" else " " for character in problem.quote[:start])
+        lines.append(paint(_DIM, gutter) + _printable(problem.quote))
+        carets = " " * (len(gutter) - 2) + "| " + before + "^" * max(1, min(mark.length, len(problem.quote) - start))
         note = f" {_printable(mark.note)}" if mark.note else ""
         lines.append(
             paint(_DIM, carets[: len(gutter)]) + paint(_COLOURS[problem.severity], carets[len(gutter) :] + note)
@@ -137,15 +139,6 @@ def render(problem: Problem, colour: bool = False) -> str:
     if problem.help:
         lines.append(f"   {paint(_BOLD, 'help:')} {_printable(problem.help)}")
     return "\n".join(lines)
-
-
-def _window(quote: str, start: int, length: int) -> tuple[str, str, int]:
-    """Return the quoted line cut to a readable width, the blanks before the carets, and how many carets fit."""
-    start = min(max(start, 0), len(quote))
-    first = 0 if start + length <= _WIDEST_QUOTE else max(0, start - 40)
-    shown = quote[first : first + _WIDEST_QUOTE]
-    before = "".join("\t" if character == "\t" else " " for character in shown[: start - first])
-    return _printable(shown), before, max(1, min(length, len(shown) - (start - first)))
 
 
 def _printable(text: str) -> str:
@@ -178,6 +171,7 @@ def errors_in(problems: Iterable[Problem]) -> list[Problem]:
 def did_you_mean(word: str, known: Iterable[str], what: str = "") -> str:
     """Return a hint that names the closest known words, or all of them if there are few and none is close."""
     words = sorted(set(known))
+    word = word[:80]
     close = difflib.get_close_matches(word, words, n=3, cutoff=0.6)
     if not close:
         lowered = {candidate.lower(): candidate for candidate in words}

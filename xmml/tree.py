@@ -19,6 +19,8 @@ from xmml.problems import ModelError, Problem, Severity
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 #: Deepest nesting of elements; xMML itself needs seven.
 MAX_DEPTH = 64
+#: Most attributes of one element; xMML itself needs nine.
+MAX_ATTRIBUTES = 1000
 #: How many characters entities may add to a document.
 MAX_EXPANSION = 100_000
 
@@ -119,15 +121,17 @@ class Element:
         The position is that of the attribute if one is named; with `whole` it is the element's, and only the carets
         point at the attribute: the element as a whole is wrong.
         """
-        mark = self.mark(attribute, note, namespace)
+        mark = self.mark(attribute, _shortened(note), namespace)
+        quote, quote_column = self.source.quote(mark)
         return Problem(
             severity=Severity.WARNING if code.startswith("W") else Severity.ERROR,
             code=code,
-            message=message,
+            message=_shortened(message),
             position=self.position if whole else mark.position,
-            quote=self.source.line(mark.position.line),
+            quote=quote,
+            quote_column=quote_column,
             mark=mark,
-            help=help,
+            help=_shortened(help),
         )
 
 
@@ -136,8 +140,13 @@ def unreadable(
 ) -> Problem:
     """Return the problem of a file that cannot be read as XML."""
     position = place or Position(file, 1, 1)
-    quote = source.line(position.line) if source and place else ""
-    return Problem(Severity.ERROR, "E01", message, position, quote, Mark(position) if quote else None, help)
+    quote, column = source.quote(Mark(position)) if source and place else ("", 1)
+    return Problem(Severity.ERROR, "E01", message, position, quote, column, Mark(position) if quote else None, help)
+
+
+def _shortened(text: str) -> str:
+    """Return the text without its middle if a document put something endless into it."""
+    return text if len(text) <= 600 else f"{text[:400]} ... {text[-150:]}"
 
 
 _DECLARED_ENCODING = re.compile(rb"""^<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z][A-Za-z0-9._-]*)["']""")
@@ -222,6 +231,8 @@ class _Builder:
     def start(self, name: str, pairs: list[str]) -> None:
         if len(self.open) >= MAX_DEPTH:
             raise _Refused(f"elements are nested more than {MAX_DEPTH} deep")
+        if len(pairs) > 2 * MAX_ATTRIBUTES:
+            raise _Refused(f"an element has more than {MAX_ATTRIBUTES} attributes")
         self.flush()
         line, column = self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1
         offset = min(self.source.offset(line, column), len(self.source.text))

@@ -170,3 +170,32 @@ def test_whatever_the_schema_refuses_has_errors(documents: Path, tmp_path: Path,
             assert all("run:" in problem.message for problem in result.problems if problem.code == "E02")
         else:
             assert result.errors
+
+
+ENDLESS = {
+    "version": ('xmml_version="0.4"', f'xmml_version="{"1.1" * 30_000}!"'),
+    "domain": ('id="macro"', f'id="macro" domain="{"a.a" * 100_000}!"'),
+    "digits": ('delta="1 s"', f'delta="{"1" * 1_000_000} s"'),
+    "blanks": ('delta="1 s"', f'delta="1{" " * 1_000_000}!"'),
+    "letters": ('delta="1 s"', f'delta="1 {"a" * 1_000_000}!"'),
+    "dots": ('from="macro.state"', f'from="{"a." * 1_000_000}"'),
+    "reference": ('submodel="Reaction"', f'submodel="{"ab" * 100_000}"'),
+    "formula": ("</definitions>", f'<filter id="f" type="reduction" factor="{"(" * 1_000_000}"/></definitions>'),
+    "methods": ('run:methods="shm', f'run:methods="{"tcp," * 30_000}shm'),
+    "copies": ('id="macro"', f'id="macro" multiplicity="{"9" * 1_000_000}"'),
+    "attributes": ('id="macro"', 'id="macro" ' + " ".join(f'a{n}="1"' for n in range(20_000))),
+    "namespaces": ('id="macro"', 'id="macro" ' + " ".join(f'xmlns:a{n}="u{n}" a{n}:x="1"' for n in range(5_000))),
+    "problems": ("</definitions>", '<datatype id="d"/>' * 5_000 + "</definitions>"),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_endless_values_are_refused_at_once_in_few_words(documents: Path, tmp_path: Path, name: str) -> None:
+    old, new = ENDLESS[name]
+    path = tmp_path / "model.xml"
+    path.write_text((documents / "reaction.xml").read_text().replace(old, new, 1))
+    started = time.monotonic()
+    result = check(path)
+    assert time.monotonic() - started < 5
+    assert result.errors
+    assert all(len(str(problem)) < 3000 for problem in result.problems)
