@@ -17,7 +17,7 @@ pub const CONTROL_LIMIT: u64 = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum ToCoordinator {
-    /// Registers; answered by `Welcome`, once the instance is defined. Sent once more on each reconnection, with the same pid.
+    /// Registers; answered by `Welcome`, once the instance is defined.
     Join { pid: u32, host: String, language: String, version: String },
     /// How this instance can be reached; sent before anything that could make a peer want to reach it.
     Reachable { table: Table },
@@ -57,8 +57,8 @@ pub enum ToInstance {
     Welcome { spec: InstanceSpec },
     /// How a receiver of this instance can be reached.
     Peer { instance: String, table: Table },
-    /// A peer ended normally; what it sent on each conduit to this instance, and which conduits from this instance it has left.
-    PeerLeft { instance: String, sent: Vec<(u32, u64)> },
+    /// A peer ended normally: how many messages it sent on each conduit to this instance, and took on each from this instance.
+    PeerLeft { instance: String, sent: Vec<(u32, u64)>, received: Vec<(u32, u64)> },
     /// The run is over.
     Abort { reason: String },
     /// The conduit holds more from now on.

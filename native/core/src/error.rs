@@ -42,6 +42,13 @@ pub enum Error {
 /// Result of every fallible operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
+impl Error {
+    /// The operating system refused `action` ("open the file", ...).
+    pub fn io(action: &str, cause: &std::io::Error) -> Error {
+        Error::Io { action: action.to_owned(), cause: cause.to_string() }
+    }
+}
+
 impl std::error::Error for Error {}
 
 impl fmt::Display for Error {

@@ -4,6 +4,8 @@
 //! No shared mutable statics: two copies of this crate (libxmml and the Python extension) may meet in one process.
 
 pub mod buffer;
+pub mod conduit;
+pub mod connection;
 pub mod control;
 pub mod coordinator;
 pub mod data;
@@ -15,6 +17,8 @@ pub mod instance;
 pub mod message;
 pub mod methods;
 pub mod param;
+pub mod runtime;
 pub mod sequence;
 pub mod spec;
 pub mod units;
+pub mod wakeup;

@@ -1,0 +1,215 @@
+//! The receiving end of a conduit: checks numbers, queues messages, and tells the sender what was taken.
+
+use std::collections::VecDeque;
+
+use crate::frame::{self, MessageFrame};
+use crate::message::Message;
+use crate::spec::ConduitSpec;
+
+/// What a frame with a number is to this end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// The next one.
+    New,
+    /// One that is here already (sent again after a reconnection).
+    Again,
+}
+
+/// The receiving end of one conduit.
+#[derive(Debug)]
+pub struct ReceivingEnd {
+    /// The coupling.
+    pub spec: ConduitSpec,
+    /// Messages taken by the program (before filters).
+    pub taken: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Method by which messages come, once the sender has connected.
+    pub method: Option<&'static str>,
+    /// When the connection was lost; cleared by the next one.
+    pub lost: Option<std::time::Instant>,
+    queue: VecDeque<(Message, u64)>,
+    arrived: u64,
+    receipted: u64,
+    unreceipted_bytes: u64,
+    /// How many messages there will ever be, once that is known.
+    total: Option<u64>,
+}
+
+impl ReceivingEnd {
+    /// Nothing received yet.
+    pub fn new(spec: ConduitSpec) -> ReceivingEnd {
+        ReceivingEnd {
+            spec,
+            taken: 0,
+            bytes: 0,
+            method: None,
+            lost: None,
+            queue: VecDeque::new(),
+            arrived: 0,
+            receipted: 0,
+            unreceipted_bytes: 0,
+            total: None,
+        }
+    }
+
+    fn arrival(&mut self, sequence: u64, what: &str) -> Result<Arrival, String> {
+        if sequence <= self.arrived {
+            return Ok(Arrival::Again);
+        }
+        if sequence != self.arrived + 1 {
+            return Err(format!(
+                "{}: {what} {sequence} came after {}: messages were lost",
+                self.spec.name, self.arrived
+            ));
+        }
+        if self.total.is_some_and(|total| sequence > total + 1) {
+            return Err(format!("{}: {what} {sequence} came after the end", self.spec.name));
+        }
+        self.arrived = sequence;
+        Ok(Arrival::New)
+    }
+
+    /// A message came. An error names what is impossible.
+    pub fn message(&mut self, frame: MessageFrame) -> Result<Arrival, String> {
+        let arrival = self.arrival(frame.sequence, "message")?;
+        if arrival == Arrival::New {
+            self.queue.push_back((frame.message, frame.frame_len));
+        }
+        Ok(arrival)
+    }
+
+    /// The sender has ended the conduit; `sequence` is one more than the number of its last message.
+    pub fn end(&mut self, sequence: u64) -> Result<Arrival, String> {
+        let arrival = self.arrival(sequence, "the end, with number")?;
+        if arrival == Arrival::New {
+            self.total = Some(sequence - 1);
+        }
+        Ok(arrival)
+    }
+
+    /// The coordinator says that the sender has left, having sent `total` messages on this conduit.
+    pub fn sender_left(&mut self, total: u64) {
+        self.total.get_or_insert(total);
+    }
+
+    /// Whether everything was received and taken.
+    pub fn is_finished(&self) -> bool {
+        self.queue.is_empty() && self.has_everything()
+    }
+
+    /// Whether nothing more will come (though something may be queued).
+    pub fn has_everything(&self) -> bool {
+        self.total.is_some_and(|total| self.arrived >= total)
+    }
+
+    /// Whether a message is queued.
+    pub fn has_queued(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// The next message, taken.
+    pub fn take(&mut self) -> Option<Message> {
+        let (message, bytes) = self.queue.pop_front()?;
+        self.taken += 1;
+        self.bytes += bytes;
+        self.unreceipted_bytes += bytes;
+        Some(message)
+    }
+
+    /// Whether the sender should hear at once what was taken.
+    pub fn receipt_due(&self) -> bool {
+        let unreceipted = self.taken - self.receipted;
+        unreceipted >= super::RECEIPT_EVERY.min(u64::from(self.spec.capacity) / 2).max(1)
+            || self.unreceipted_bytes >= super::RECEIPT_BYTES.min(self.spec.byte_budget / 2)
+    }
+
+    /// The receipt for what was taken since the last one; `None` if that is nothing, or nobody needs it any more.
+    pub fn receipt(&mut self) -> Option<Vec<u8>> {
+        if self.taken == self.receipted || self.has_everything() {
+            return None;
+        }
+        self.receipted = self.taken;
+        self.unreceipted_bytes = 0;
+        Some(frame::encode_receipt(self.spec.id, self.taken).to_vec())
+    }
+
+    /// Says what has arrived: where the sender must go on after a reconnection, and that it may forget the rest.
+    pub fn resume(&self) -> Vec<u8> {
+        frame::encode_resume(self.spec.id, self.arrived).to_vec()
+    }
+
+    /// Says that nothing more will be taken.
+    pub fn gone(&self) -> Vec<u8> {
+        frame::encode_gone(self.spec.id, self.taken).to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sending::tests::spec;
+    use super::*;
+
+    fn message(sequence: u64) -> MessageFrame {
+        MessageFrame { conduit: 1, sequence, sender_copy: None, frame_len: 100, message: Message::default() }
+    }
+
+    #[test]
+    fn a_message_that_came_before_is_not_delivered_again() {
+        let mut end = ReceivingEnd::new(spec(10, 1 << 20));
+        assert_eq!(end.message(message(1)), Ok(Arrival::New));
+        assert_eq!(end.message(message(1)), Ok(Arrival::Again));
+        assert!(end.take().is_some());
+        assert!(end.take().is_none());
+    }
+
+    #[test]
+    fn a_gap_in_the_numbers_is_an_error() {
+        let mut end = ReceivingEnd::new(spec(10, 1 << 20));
+        assert!(end.message(message(2)).unwrap_err().contains("lost"));
+    }
+
+    #[test]
+    fn a_conduit_is_finished_after_its_queued_messages() {
+        let mut end = ReceivingEnd::new(spec(10, 1 << 20));
+        end.message(message(1)).unwrap();
+        end.end(2).unwrap();
+        assert!(!end.is_finished());
+        end.take();
+        assert!(end.is_finished());
+        assert!(end.message(message(3)).unwrap_err().contains("after the end"));
+    }
+
+    #[test]
+    fn a_sender_that_left_without_sending_ends_the_conduit() {
+        let mut end = ReceivingEnd::new(spec(10, 1 << 20));
+        end.sender_left(0);
+        assert!(end.is_finished());
+    }
+
+    #[test]
+    fn a_sender_that_left_with_messages_under_way_does_not_end_it_before_they_came() {
+        let mut end = ReceivingEnd::new(spec(10, 1 << 20));
+        end.sender_left(1);
+        assert!(!end.is_finished());
+        end.message(message(1)).unwrap();
+        end.take();
+        assert!(end.is_finished());
+    }
+
+    #[test]
+    fn receipts_come_every_half_capacity_or_every_mebibyte() {
+        let mut end = ReceivingEnd::new(spec(8, 64 << 20));
+        for sequence in 1..=4 {
+            end.message(message(sequence)).unwrap();
+            assert!(!end.receipt_due());
+            end.take();
+        }
+        assert!(end.receipt_due());
+        assert!(end.receipt().is_some());
+        assert!(!end.receipt_due() && end.receipt().is_none());
+        end.message(MessageFrame { frame_len: 2 << 20, ..message(5) }).unwrap();
+        end.take();
+        assert!(end.receipt_due());
+    }
+}

@@ -1,0 +1,327 @@
+//! The sending end of a conduit: numbers messages, counts what the receiver has not taken yet, and keeps what may have to be sent
+//! (again).
+
+use std::collections::VecDeque;
+
+use crate::connection::Outgoing;
+use crate::frame;
+use crate::spec::ConduitSpec;
+
+/// Whether a message can be sent now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Yes.
+    Free,
+    /// Not before the receiver has taken some.
+    Full,
+    /// The receiver has left: it would be dropped.
+    Gone,
+}
+
+/// A frame to be written to the connection; `None`: it waits here.
+pub type Now = Option<Outgoing>;
+
+/// How frames leave this end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    /// No connection yet (or none now): frames wait here.
+    Held,
+    /// Frames go to the connection and are its business.
+    Once,
+    /// Frames go to the connection, and stay here until the receiver has them.
+    Kept,
+}
+
+/// The sending end of one conduit.
+#[derive(Debug)]
+pub struct SendingEnd {
+    /// The coupling.
+    pub spec: ConduitSpec,
+    /// Which link to the receiver it uses.
+    pub link: usize,
+    /// Messages sent; also the sequence number of the last one.
+    pub sent: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Messages that will never be received because the receiver has left.
+    pub dropped: u64,
+    /// Time stamp of the last message.
+    pub last_timestamp: f64,
+    taken: u64,
+    capacity: u32,
+    untaken_sizes: VecDeque<u64>,
+    untaken_bytes: u64,
+    kept: VecDeque<(u64, Outgoing)>,
+    flow: Flow,
+    ended: bool,
+    gone: bool,
+}
+
+impl SendingEnd {
+    /// Nothing sent yet.
+    pub fn new(spec: ConduitSpec, link: usize) -> SendingEnd {
+        SendingEnd {
+            capacity: spec.capacity.max(1),
+            spec,
+            link,
+            sent: 0,
+            bytes: 0,
+            dropped: 0,
+            last_timestamp: f64::NEG_INFINITY,
+            taken: 0,
+            untaken_sizes: VecDeque::new(),
+            untaken_bytes: 0,
+            kept: VecDeque::new(),
+            flow: Flow::Held,
+            ended: false,
+            gone: false,
+        }
+    }
+
+    /// Whether a message of `bytes` can be sent. One always can when the conduit is empty.
+    pub fn room(&self, bytes: u64) -> Room {
+        let untaken = self.sent - self.taken;
+        if self.gone {
+            Room::Gone
+        } else if untaken == 0
+            || (untaken < u64::from(self.capacity) && self.untaken_bytes.saturating_add(bytes) <= self.spec.byte_budget)
+        {
+            Room::Free
+        } else {
+            Room::Full
+        }
+    }
+
+    /// Whether receipts may be waiting in the connection: the receiver sends none before it has taken so many.
+    pub fn may_have_receipts(&self) -> bool {
+        let untaken = self.sent - self.taken;
+        untaken >= super::RECEIPT_EVERY.min(u64::from(self.spec.capacity) / 2).max(1)
+            || self.untaken_bytes >= super::RECEIPT_BYTES
+    }
+
+    /// Number of the next message.
+    pub fn next_sequence(&self) -> u64 {
+        self.sent + 1
+    }
+
+    /// Sends the message with the next number; there must be room.
+    pub fn send(&mut self, frame: Outgoing, bytes: u64) -> Now {
+        self.sent += 1;
+        self.bytes += bytes;
+        self.untaken_sizes.push_back(bytes);
+        self.untaken_bytes += bytes;
+        self.pass(self.sent, frame)
+    }
+
+    /// Counts a message that has no receiver any more.
+    pub fn drop_message(&mut self) {
+        self.dropped += 1;
+    }
+
+    /// Ends the conduit behind all messages.
+    pub fn end(&mut self) -> Now {
+        if self.ended || self.gone {
+            return None;
+        }
+        self.ended = true;
+        self.pass(self.sent + 1, frame::encode_end(self.spec.id, self.sent + 1).to_vec().into())
+    }
+
+    fn pass(&mut self, sequence: u64, frame: Outgoing) -> Now {
+        match self.flow {
+            Flow::Held => {
+                self.kept.push_back((sequence, frame));
+                None
+            }
+            Flow::Once => Some(frame),
+            Flow::Kept => {
+                self.kept.push_back((sequence, frame.clone()));
+                Some(frame)
+            }
+        }
+    }
+
+    /// Whether frames wait here because there is no connection (or the receiver has not said yet what it has).
+    pub fn is_held(&self) -> bool {
+        self.flow == Flow::Held && !self.gone
+    }
+
+    /// Whether frames stay here after they were handed to the connection (then they must own what they hold).
+    pub fn keeps(&self) -> bool {
+        self.flow != Flow::Once
+    }
+
+    /// The receiver has taken everything up to `sequence`. An error names what is impossible.
+    pub fn receipt(&mut self, sequence: u64) -> Result<(), String> {
+        self.has_arrived(sequence)?;
+        while self.taken < sequence.min(self.sent) {
+            self.taken += 1;
+            self.untaken_bytes -= self.untaken_sizes.pop_front().unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    /// The receiver has everything up to `sequence`, taken or not.
+    pub fn has_arrived(&mut self, sequence: u64) -> Result<(), String> {
+        let last = self.sent + u64::from(self.ended);
+        if sequence > last {
+            return Err(format!("{}: it acknowledges message {sequence} of {last}", self.spec.name));
+        }
+        while self.kept.front().is_some_and(|(kept, _)| *kept <= sequence) {
+            self.kept.pop_front();
+        }
+        Ok(())
+    }
+
+    /// A connection that does not break is there: hands out what has waited.
+    pub fn flow_once(&mut self) -> Vec<Outgoing> {
+        self.flow = Flow::Once;
+        self.kept.drain(..).map(|(_, frame)| frame).collect()
+    }
+
+    /// A connection that may break is there, and the receiver says what it has: hands out (copies of) the rest. On a connection that
+    /// flows already it is only an acknowledgement.
+    pub fn flow_from(&mut self, sequence: u64) -> Result<Vec<Outgoing>, String> {
+        self.has_arrived(sequence)?;
+        if self.flow == Flow::Kept {
+            return Ok(Vec::new());
+        }
+        self.flow = Flow::Kept;
+        Ok(self.kept.iter().map(|(_, frame)| frame.clone()).collect())
+    }
+
+    /// The connection is lost: from now on frames wait here.
+    pub fn hold(&mut self) {
+        self.flow = Flow::Held;
+    }
+
+    /// The receiver has left, having taken `taken` messages.
+    pub fn receiver_gone(&mut self, taken: u64) {
+        if !self.gone {
+            self.gone = true;
+            self.dropped += self.sent.saturating_sub(taken);
+            self.kept.clear();
+        }
+    }
+
+    /// Whether the receiver has left.
+    pub fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// Whether nothing waits here: all is with the connection, or with the receiver, or has no receiver any more.
+    pub fn is_flushed(&self) -> bool {
+        self.gone || self.kept.is_empty()
+    }
+
+    /// Whether this end waits for nothing but a first connection, and has no message to deliver by it.
+    pub fn is_unused(&self) -> bool {
+        self.gone || (self.sent == 0 && self.flow == Flow::Held)
+    }
+
+    /// Lets the conduit hold more.
+    pub fn grow(&mut self, capacity: u32) {
+        self.capacity = self.capacity.max(capacity);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::conduit) fn spec(capacity: u32, byte_budget: u64) -> ConduitSpec {
+        ConduitSpec {
+            id: 1,
+            name: "a.o -> b.i".into(),
+            sender: "a".into(),
+            sender_port: "o".into(),
+            receiver: "b".into(),
+            receiver_port: "i".into(),
+            sender_copy: None,
+            receiver_copy: None,
+            capacity,
+            byte_budget,
+            methods: vec![],
+            sender_filters: vec![],
+            receiver_filters: vec![],
+        }
+    }
+
+    fn frame() -> Outgoing {
+        vec![0; 4].into()
+    }
+
+    #[test]
+    fn a_conduit_is_full_at_its_capacity_and_free_after_a_receipt() {
+        let mut end = SendingEnd::new(spec(2, 1000), 0);
+        end.send(frame(), 10);
+        assert_eq!(end.room(10), Room::Free);
+        end.send(frame(), 10);
+        assert_eq!(end.room(10), Room::Full);
+        end.receipt(1).unwrap();
+        assert_eq!(end.room(10), Room::Free);
+    }
+
+    #[test]
+    fn a_message_above_the_byte_budget_fits_only_into_an_empty_conduit() {
+        let mut end = SendingEnd::new(spec(10, 100), 0);
+        assert_eq!(end.room(5000), Room::Free);
+        end.send(frame(), 60);
+        assert_eq!(end.room(41), Room::Full);
+        assert_eq!(end.room(40), Room::Free);
+        end.receipt(1).unwrap();
+        assert_eq!(end.room(5000), Room::Free);
+    }
+
+    #[test]
+    fn growing_makes_room() {
+        let mut end = SendingEnd::new(spec(1, 1000), 0);
+        end.send(frame(), 10);
+        assert_eq!(end.room(1), Room::Full);
+        end.grow(2);
+        assert_eq!(end.room(1), Room::Free);
+    }
+
+    #[test]
+    fn messages_wait_for_a_connection_and_are_sent_once_over_one_that_does_not_break() {
+        let mut end = SendingEnd::new(spec(10, 1000), 0);
+        assert!(end.send(frame(), 1).is_none());
+        assert!(!end.is_flushed());
+        assert_eq!(end.flow_once().len(), 1);
+        assert!(end.send(frame(), 1).is_some());
+        assert!(end.is_flushed());
+    }
+
+    #[test]
+    fn over_one_that_breaks_messages_are_kept_until_the_receiver_has_them() {
+        let mut end = SendingEnd::new(spec(10, 1000), 0);
+        end.send(frame(), 1);
+        assert_eq!(end.flow_from(0).unwrap().len(), 1);
+        assert!(end.send(frame(), 1).is_some());
+        assert!(end.end().is_some());
+        end.hold();
+        assert_eq!(end.flow_from(1).unwrap().len(), 2);
+        assert!(end.flow_from(3).unwrap().is_empty());
+        assert!(end.is_flushed());
+    }
+
+    #[test]
+    fn an_acknowledgement_of_what_was_not_sent_is_an_error() {
+        let mut end = SendingEnd::new(spec(10, 1000), 0);
+        end.send(frame(), 1);
+        assert!(end.receipt(2).unwrap_err().contains("message 2 of 1"));
+    }
+
+    #[test]
+    fn what_the_receiver_has_not_taken_is_dropped_and_counted_when_it_leaves() {
+        let mut end = SendingEnd::new(spec(10, 1000), 0);
+        for _ in 0..5 {
+            end.send(frame(), 1);
+        }
+        end.receiver_gone(2);
+        assert_eq!((end.room(1), end.dropped), (Room::Gone, 3));
+        end.drop_message();
+        assert_eq!(end.dropped, 4);
+        assert!(end.is_flushed());
+    }
+}

@@ -1,0 +1,152 @@
+//! One authenticated connection between two processes of a run: frames both ways, never waiting.
+
+pub mod authentication;
+pub mod writer;
+
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::buffer::BufferPool;
+use crate::frame::{Decoder, Frame, Limits};
+use crate::methods::Stream;
+
+pub use writer::{Outgoing, Writer};
+
+/// What a look at a connection found.
+#[derive(Debug)]
+pub enum Looked {
+    /// Nothing new (perhaps a part of a frame).
+    Nothing,
+    /// At least one frame, put where the caller said.
+    Frames,
+    /// The connection has ended or is broken, for this reason; frames may have come before.
+    Closed(String),
+}
+
+/// An authenticated connection. The reader and the writer have a lock each; when both are needed, or the state of an instance
+/// besides, the order is: reader, state, writer.
+pub struct Connection {
+    /// Under which the I/O thread knows it.
+    pub token: u64,
+    /// Name of its method.
+    pub method: &'static str,
+    /// Whether it can break while both ends live ([`crate::methods::Method::breaks`]).
+    pub breaks: bool,
+    /// Name of the instance at the other end.
+    pub peer: String,
+    stream: Box<dyn Stream>,
+    reader: Mutex<Decoder>,
+    writer: Mutex<Writer>,
+    closed: AtomicBool,
+}
+
+impl Connection {
+    /// Takes over a stream whose handshake is done.
+    pub fn new(
+        token: u64,
+        method: &'static str,
+        breaks: bool,
+        peer: String,
+        stream: Box<dyn Stream>,
+        pool: BufferPool,
+        limits: Limits,
+    ) -> Connection {
+        Connection {
+            token,
+            method,
+            breaks,
+            peer,
+            stream,
+            reader: Mutex::new(Decoder::new(pool, limits)),
+            writer: Mutex::default(),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// For poll and epoll.
+    pub fn fd(&self) -> RawFd {
+        self.stream.fd()
+    }
+
+    /// Excludes other readers; held while the frames are delivered, so that they keep their order.
+    pub fn reader(&self) -> MutexGuard<'_, Decoder> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Excludes other writers.
+    pub fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether somebody has found it ended or broken.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Ends it, in both directions.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.stream.shut();
+    }
+
+    /// Reads what is there, up to the first complete frames. A payload that has begun is read as far as it has come.
+    pub fn look(&self, decoder: &mut Decoder, frames: &mut Vec<Frame>) -> Looked {
+        if self.is_closed() {
+            return Looked::Closed("the connection is closed".to_owned());
+        }
+        loop {
+            let space = decoder.space();
+            let room = space.len();
+            let count = match self.stream.read(space) {
+                Ok(0) => return Looked::Closed(self.end_of_stream(decoder)),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Looked::Nothing,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Looked::Closed(error.to_string()),
+            };
+            decoder.filled(count);
+            loop {
+                match decoder.next_frame() {
+                    Ok(Some(frame)) => frames.push(frame),
+                    Ok(None) => break,
+                    Err(error) => return Looked::Closed(error.to_string()),
+                }
+            }
+            if !frames.is_empty() {
+                return Looked::Frames;
+            }
+            if count < room {
+                return Looked::Nothing;
+            }
+        }
+    }
+
+    fn end_of_stream(&self, decoder: &Decoder) -> String {
+        match decoder.finish() {
+            Ok(()) => "it closed the connection".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// Writes what is queued as far as there is room. False: the rest needs a watch for room, which the caller must arrange (it is the
+    /// only one who gets this answer until the watch has found the queue empty).
+    pub fn flush(&self) -> io::Result<bool> {
+        let mut writer = self.writer();
+        if writer.handed_over {
+            return Ok(true);
+        }
+        let done = writer.write(&*self.stream)?;
+        writer.handed_over = !done;
+        Ok(done)
+    }
+
+    /// For the watch: writes on when there is room. True: everything is out, and the watch must end.
+    pub fn flush_watched(&self) -> io::Result<bool> {
+        let mut writer = self.writer();
+        let done = writer.write(&*self.stream)?;
+        writer.handed_over = !done;
+        Ok(done)
+    }
+}

@@ -1,0 +1,173 @@
+//! Frames on their way out of a connection.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+
+use crate::buffer::Buffer;
+use crate::frame::EncodedMessage;
+use crate::methods::Stream;
+
+/// How many pieces one system call writes at most (the system allows 1024).
+const PIECES: usize = 64;
+
+/// A frame ready to be written. Cloning copies the head and shares the payload.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    head: Vec<u8>,
+    payload: Vec<Buffer>,
+}
+
+impl From<EncodedMessage> for Outgoing {
+    fn from(message: EncodedMessage) -> Outgoing {
+        Outgoing { head: message.head, payload: message.payload }
+    }
+}
+
+impl From<Vec<u8>> for Outgoing {
+    fn from(head: Vec<u8>) -> Outgoing {
+        Outgoing { head, payload: Vec::new() }
+    }
+}
+
+impl Outgoing {
+    fn len(&self) -> usize {
+        self.head.len() + self.payload.iter().map(|piece| piece.len()).sum::<usize>()
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(&self.head[..]).chain(self.payload.iter().map(|piece| &piece[..]))
+    }
+}
+
+/// The frames that the kernel has not taken yet, in order.
+#[derive(Debug, Default)]
+pub struct Writer {
+    queue: VecDeque<Outgoing>,
+    /// Bytes of the first frame that are out already.
+    written: usize,
+    /// The I/O thread watches for room and writes; callers only queue.
+    pub handed_over: bool,
+}
+
+impl Writer {
+    /// Puts a frame behind all others.
+    pub fn push(&mut self, frame: Outgoing) {
+        self.queue.push_back(frame);
+    }
+
+    /// Whether the kernel has taken everything.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Forgets everything that is not out yet.
+    pub fn clear(&mut self) {
+        self.queue.clear();
+        self.written = 0;
+    }
+
+    /// Writes until everything is out (true) or the stream has no room (false).
+    pub fn write(&mut self, stream: &dyn Stream) -> io::Result<bool> {
+        while !self.queue.is_empty() {
+            match stream.write(&self.next_pieces()) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.advance(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    fn next_pieces(&self) -> Vec<IoSlice<'_>> {
+        let mut skip = self.written;
+        let mut pieces = Vec::with_capacity(PIECES.min(4 * self.queue.len()));
+        for piece in self.queue.iter().flat_map(Outgoing::pieces) {
+            if skip >= piece.len() {
+                skip -= piece.len();
+                continue;
+            }
+            pieces.push(IoSlice::new(&piece[skip..]));
+            skip = 0;
+            if pieces.len() == PIECES {
+                break;
+            }
+        }
+        pieces
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.written += count;
+        while let Some(first) = self.queue.front() {
+            let len = first.len();
+            if self.written < len {
+                break;
+            }
+            self.written -= len;
+            self.queue.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::RawFd;
+    use std::sync::Mutex;
+
+    /// Takes at most `step` bytes at a time, and `room` in total.
+    struct Narrow {
+        step: usize,
+        room: usize,
+        taken: Mutex<Vec<u8>>,
+    }
+
+    impl Stream for Narrow {
+        fn fd(&self) -> RawFd {
+            -1
+        }
+        fn peer(&self) -> &str {
+            "narrow"
+        }
+        fn read(&self, _into: &mut [u8]) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+            let mut taken = self.taken.lock().unwrap();
+            let count = self.step.min(self.room - taken.len());
+            if count == 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).take(count).collect();
+            taken.extend_from_slice(&bytes);
+            Ok(bytes.len())
+        }
+        fn shut(&self) {}
+    }
+
+    #[test]
+    fn frames_leave_in_order_whatever_pieces_the_stream_takes() {
+        for step in [1, 2, 3, 5, 100] {
+            let stream = Narrow { step, room: 1000, taken: Mutex::default() };
+            let mut writer = Writer::default();
+            writer.push(vec![1, 2, 3].into());
+            writer.push(Outgoing { head: vec![4], payload: vec![Buffer::copy_of(&[5, 6]), Buffer::copy_of(&[7])] });
+            assert!(writer.write(&stream).unwrap());
+            assert!(writer.is_empty());
+            assert_eq!(*stream.taken.lock().unwrap(), [1, 2, 3, 4, 5, 6, 7]);
+        }
+    }
+
+    #[test]
+    fn what_finds_no_room_waits() {
+        let mut stream = Narrow { step: 100, room: 4, taken: Mutex::default() };
+        let mut writer = Writer::default();
+        writer.push(vec![1, 2, 3].into());
+        writer.push(vec![4, 5, 6].into());
+        assert!(!writer.write(&stream).unwrap());
+        stream.room = 6;
+        assert!(writer.write(&stream).unwrap());
+        assert_eq!(*stream.taken.lock().unwrap(), [1, 2, 3, 4, 5, 6]);
+    }
+}

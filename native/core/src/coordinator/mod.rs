@@ -1,0 +1,264 @@
+//! The protocol side of the one coordinator of a run: it listens, authenticates, registers instances, hands out descriptor tables, and
+//! turns frames into events. It decides nothing; policy is with whoever holds it.
+
+mod address;
+mod server;
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::methods::{self, Listener};
+use crate::spec::InstanceSpec;
+use crate::wakeup::{poll_readable, EventFd};
+
+pub use address::CoordinatorAddress;
+use server::Server;
+
+/// How to start a coordinator.
+#[derive(Clone, Debug)]
+pub struct CoordinatorOptions {
+    /// Names the run; part of what peers prove.
+    pub run_id: String,
+    /// The run's secret.
+    pub secret: Vec<u8>,
+    /// Also listen on this TCP `host:port` (port 0: any). `None`: only on an abstract Unix socket.
+    pub listen: Option<String>,
+}
+
+/// What an instance waits for on a conduit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WaitKind {
+    /// A message.
+    Receive,
+    /// Room for a message.
+    Send,
+}
+
+/// One conduit that an instance waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// The conduit.
+    pub conduit: u32,
+    /// A message, or room for one.
+    pub kind: WaitKind,
+}
+
+/// What passed one conduit at one of its ends, when the instance left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConduitTotals {
+    /// The conduit.
+    pub conduit: u32,
+    /// Messages sent (0 at the receiving end).
+    pub sent: u64,
+    /// Messages received (0 at the sending end).
+    pub received: u64,
+    /// Payload bytes of these.
+    pub bytes: u64,
+    /// Messages dropped because the receiver had left.
+    pub dropped: u64,
+}
+
+/// What happened in the run.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Event {
+    /// An instance has registered.
+    Joined { instance: String, pid: u32, host: String, language: String, version: String },
+    /// How far an instance is; at most four times a second, and only when something changed.
+    Progress {
+        instance: String,
+        run: u64,
+        iteration: u64,
+        time: f64,
+        messages_sent: u64,
+        bytes_sent: u64,
+        messages_received: u64,
+        bytes_received: u64,
+    },
+    /// An instance has been waiting for longer than 100 ms; with its messages sent and received per conduit (id, count).
+    Waiting { instance: String, epoch: u64, waits: Vec<Wait>, sent: Vec<(u32, u64)>, received: Vec<(u32, u64)> },
+    /// It goes on.
+    Resumed { instance: String, epoch: u64 },
+    /// The answer to [`Coordinator::confirm`].
+    Confirmed { instance: String, epoch: u64, still: bool },
+    /// An instance has something to tell people.
+    Warning { instance: String, text: String },
+    /// An instance says that it failed.
+    Failed { instance: String, text: String },
+    /// An instance ended normally.
+    Left { instance: String, runs: u64, conduits: Vec<ConduitTotals> },
+    /// The connection of an instance closed without its leaving.
+    Lost { instance: String },
+    /// A peer was turned away (reported once per source).
+    Refused { peer: String, reason: String },
+    /// A sender has chosen the method of a conduit.
+    Conduit { instance: String, conduit: u32, method: String },
+}
+
+/// A running coordinator; it has one thread. Dropping it closes it.
+pub struct Coordinator {
+    addresses: Vec<String>,
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the holder of a coordinator and its thread share.
+struct Shared {
+    events: Mutex<Vec<Event>>,
+    /// Raised while there are events.
+    happened: EventFd,
+    commands: Mutex<Vec<Command>>,
+    /// Raised while there are commands.
+    wanted: EventFd,
+}
+
+/// What the holder asks of the thread.
+enum Command {
+    Define(Box<InstanceSpec>),
+    Abort(String),
+    Grow { conduit: u32, capacity: u32 },
+    Confirm { instance: String, epoch: u64 },
+    Close,
+}
+
+impl Coordinator {
+    /// Starts listening.
+    ///
+    /// # Errors
+    /// [`Error::Io`] naming the address that cannot be listened on, and why; [`Error::Usage`] for an empty secret.
+    pub fn start(options: CoordinatorOptions) -> Result<Coordinator> {
+        if options.secret.is_empty() {
+            return Err(Error::Usage { problem: "the run's secret is empty".to_owned() });
+        }
+        let mut listeners = vec![listen("unix", None)?];
+        if let Some(address) = &options.listen {
+            listeners.push(listen("tcp", Some(address))?);
+        }
+        let addresses = listeners
+            .iter()
+            .flat_map(|(name, listener)| {
+                let run = &options.run_id;
+                listener.addresses().into_iter().map(move |address| {
+                    CoordinatorAddress { method: (*name).to_owned(), address, run: run.clone() }.to_string()
+                })
+            })
+            .collect();
+        let flag = || EventFd::new().map_err(|error| io_error("make an eventfd", &error));
+        let shared = Arc::new(Shared {
+            events: Mutex::default(),
+            happened: flag()?,
+            commands: Mutex::default(),
+            wanted: flag()?,
+        });
+        let listeners = listeners.into_iter().map(|(_, listener)| listener).collect();
+        let server = Server::new(options, listeners, Arc::clone(&shared))?;
+        let thread = std::thread::Builder::new()
+            .name("xmml-coordinator".to_owned())
+            .spawn(move || server.serve())
+            .map_err(|error| io_error("start the coordinator's thread", &error))?;
+        Ok(Coordinator { addresses, shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Where instances find it, for `XMML_COORDINATOR`: `unix:@...?run=...` (abstract socket),
+    /// `tcp:127.0.0.1:4711?run=...` (see [`CoordinatorAddress`]).
+    pub fn addresses(&self) -> Vec<String> {
+        self.addresses.clone()
+    }
+
+    /// A descriptor that is readable while events wait; it stays owned by the coordinator.
+    pub fn event_fd(&self) -> RawFd {
+        self.shared.happened.as_raw_fd()
+    }
+
+    /// The events since the last call; does not wait.
+    pub fn take_events(&self) -> Vec<Event> {
+        let mut events = lock(&self.shared.events);
+        self.shared.happened.lower();
+        std::mem::take(&mut *events)
+    }
+
+    /// As [`Coordinator::take_events`], waiting up to `timeout` for the first.
+    pub fn wait_events(&self, timeout: Duration) -> Vec<Event> {
+        let until = Instant::now().checked_add(timeout);
+        // An interrupted or failed wait only means that the answer may be empty before the time.
+        let _ = poll_readable(&[self.event_fd()], until);
+        self.take_events()
+    }
+
+    /// Makes an instance known; it may join from now on. (One that asks earlier is kept waiting.)
+    pub fn define(&self, spec: InstanceSpec) {
+        self.shared.command(Command::Define(Box::new(spec)));
+    }
+
+    /// Tells every instance that the run is over: whatever it waits for ends with an error.
+    pub fn abort(&self, reason: &str) {
+        self.shared.command(Command::Abort(reason.to_owned()));
+    }
+
+    /// Enlarges a conduit (ends a deadlock that contains a send on a full conduit).
+    pub fn grow(&self, conduit: u32, capacity: u32) {
+        self.shared.command(Command::Grow { conduit, capacity });
+    }
+
+    /// Asks an instance whether it is still in the wait it reported with this epoch.
+    pub fn confirm(&self, instance: &str, epoch: u64) {
+        self.shared.command(Command::Confirm { instance: instance.to_owned(), epoch });
+    }
+
+    /// Stops listening and closes every connection. Does nothing the second time.
+    pub fn close(&self) {
+        if let Some(thread) = lock(&self.thread).take() {
+            self.shared.command(Command::Close);
+            // A thread that panicked has printed why; there is nothing left to close.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Coordinator {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    fn command(&self, command: Command) {
+        lock(&self.commands).push(command);
+        self.wanted.raise();
+    }
+
+    fn event(&self, event: Event) {
+        let mut events = lock(&self.events);
+        events.push(event);
+        self.happened.raise();
+    }
+
+    fn take_commands(&self) -> Vec<Command> {
+        let mut commands = lock(&self.commands);
+        self.wanted.lower();
+        std::mem::take(&mut *commands)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn io_error(action: &str, error: &io::Error) -> Error {
+    Error::io(action, error)
+}
+
+fn listen(method: &'static str, address: Option<&str>) -> Result<(&'static str, Box<dyn Listener>)> {
+    let found =
+        methods::by_name(method).ok_or_else(|| Error::Usage { problem: format!("there is no method {method}") })?;
+    let listener = found
+        .listen(address)
+        .map_err(|error| io_error(&format!("listen on {}", address.unwrap_or("an abstract Unix socket")), &error))?;
+    Ok((method, listener))
+}

@@ -1,0 +1,258 @@
+//! A sender's way to one receiving process: which methods were considered, which one is in use, and what to do when it is lost.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::connection::Connection;
+use crate::methods::{self, tcp, Place, Refusal, Table};
+
+/// First and longest pause between two attempts to connect.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+
+/// How long attempts to connect go on before the receiver counts as unreachable.
+pub const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long after a connection broke that cannot break by itself (so the peer has ended) the coordinator may take to say why.
+pub const VERDICT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Where a link stands.
+#[derive(Clone, Debug)]
+pub enum Status {
+    /// The receiver has not joined yet, as far as is known here.
+    Unknown,
+    /// A connection is being made (or will be tried again at some time).
+    Connecting,
+    /// There is a connection.
+    Up,
+    /// The peer has ended without a word; the coordinator will say why.
+    Broken { since: Instant, reason: String },
+    /// No method leads there.
+    Unreachable { reason: String },
+    /// The peer has left.
+    Over,
+}
+
+/// An address to try.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// By this method.
+    pub method: &'static str,
+    /// There.
+    pub address: String,
+}
+
+/// One receiving process, and the conduits to it that may use the same methods.
+pub struct Link {
+    /// Name of the receiver.
+    pub peer: String,
+    /// Methods allowed, in order of preference; empty: all.
+    pub allowed: Vec<String>,
+    /// Indices of the sending ends that use it.
+    pub conduits: Vec<usize>,
+    /// Where it stands.
+    pub status: Status,
+    /// The connection in use.
+    pub connection: Option<Arc<Connection>>,
+    /// The method last used.
+    pub chosen: Option<&'static str>,
+    /// Methods considered before that and refused.
+    pub refused: Vec<Refusal>,
+    table: Option<Table>,
+    candidates: VecDeque<Candidate>,
+    attempts_since: Option<Instant>,
+    pause: Duration,
+}
+
+impl Link {
+    /// Not connected.
+    pub fn new(peer: String, allowed: Vec<String>) -> Link {
+        Link {
+            peer,
+            allowed,
+            conduits: Vec::new(),
+            status: Status::Unknown,
+            connection: None,
+            chosen: None,
+            refused: Vec::new(),
+            table: None,
+            candidates: VecDeque::new(),
+            attempts_since: None,
+            pause: PAUSES.0,
+        }
+    }
+
+    /// The receiver has joined and can be reached so. True: begin to connect.
+    pub fn learn(&mut self, table: &Table, here: &Place) -> bool {
+        self.table = Some(table.clone());
+        if !matches!(self.status, Status::Unknown) {
+            return false;
+        }
+        self.begin(here);
+        true
+    }
+
+    fn begin(&mut self, here: &Place) {
+        self.status = Status::Connecting;
+        if let Some(table) = &self.table {
+            (self.candidates, self.refused) = candidates(table, here, &self.allowed);
+        }
+        self.attempts_since.get_or_insert_with(Instant::now);
+    }
+
+    /// The next address to try; `None`: all were tried.
+    pub fn next_candidate(&mut self) -> Option<Candidate> {
+        self.candidates.pop_front()
+    }
+
+    /// An address could not be used.
+    pub fn refuse(&mut self, method: &str, reason: String) {
+        self.refused.retain(|refusal| refusal.method != method);
+        self.refused.push(Refusal { method: method.to_owned(), reason });
+    }
+
+    /// All addresses were tried in vain: when to try again; `None`: never, it is unreachable.
+    pub fn exhausted(&mut self, here: &Place) -> Option<Instant> {
+        let began = *self.attempts_since.get_or_insert_with(Instant::now);
+        let refused = std::mem::take(&mut self.refused);
+        self.begin(here);
+        let worth_trying = !self.candidates.is_empty();
+        self.refused = refused;
+        if !worth_trying || began.elapsed() >= CONNECT_LIMIT {
+            self.status = Status::Unreachable { reason: self.why_unreachable() };
+            return None;
+        }
+        let again = Instant::now() + self.pause;
+        self.pause = (self.pause * 2).min(PAUSES.1);
+        Some(again)
+    }
+
+    /// A connection was made.
+    pub fn connected(&mut self, connection: Arc<Connection>) {
+        self.status = Status::Up;
+        self.chosen = Some(connection.method);
+        self.refused.retain(|refusal| refusal.method != connection.method);
+        self.connection = Some(connection);
+        self.candidates.clear();
+        self.attempts_since = None;
+        self.pause = PAUSES.0;
+    }
+
+    /// The connection was lost. True: begin to connect again.
+    pub fn lost(&mut self, breaks: bool, reason: &str, here: &Place) -> bool {
+        self.connection = None;
+        if matches!(self.status, Status::Over) {
+            return false;
+        }
+        if breaks {
+            self.begin(here);
+            true
+        } else {
+            self.status = Status::Broken { since: Instant::now(), reason: reason.to_owned() };
+            false
+        }
+    }
+
+    fn why_unreachable(&self) -> String {
+        let reasons: Vec<String> =
+            self.refused.iter().map(|refusal| format!("{} ({})", refusal.method, refusal.reason)).collect();
+        let reasons = if reasons.is_empty() { "it offers no method at all".to_owned() } else { reasons.join("; ") };
+        format!("{} cannot be reached: {reasons}", self.peer)
+    }
+}
+
+/// What to try, in order, and what was refused before trying.
+fn candidates(table: &Table, here: &Place, allowed: &[String]) -> (VecDeque<Candidate>, Vec<Refusal>) {
+    let mut candidates = VecDeque::new();
+    let mut refused = Vec::new();
+    let mut refuse = |method: &str, reason: String| refused.push(Refusal { method: method.to_owned(), reason });
+    let offered: Vec<&str> = table.entries.iter().map(|entry| entry.method.as_str()).collect();
+    let wanted: Vec<&str> = if allowed.is_empty() {
+        offered.clone()
+    } else {
+        for method in offered.iter().filter(|method| !allowed.iter().any(|name| name == *method)) {
+            refuse(method, "the model does not allow it for this conduit".to_owned());
+        }
+        allowed.iter().map(String::as_str).collect()
+    };
+    for name in wanted {
+        let Some(method) = methods::by_name(name) else {
+            refuse(name, "this release of xmml does not know it".to_owned());
+            continue;
+        };
+        let Some(entry) = table.entries.iter().find(|entry| entry.method == name) else {
+            refuse(name, "the receiver does not offer it".to_owned());
+            continue;
+        };
+        if let Err(reason) = method.probe(entry, &table.place, here) {
+            refuse(name, reason);
+            continue;
+        }
+        let addresses: Vec<&String> = match name {
+            "tcp" => tcp::reachable(&entry.addresses, &table.place, here),
+            _ => entry.addresses.iter().collect(),
+        };
+        candidates
+            .extend(addresses.into_iter().map(|address| Candidate { method: method.name(), address: address.clone() }));
+    }
+    (candidates, refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods::Descriptor;
+
+    fn table(place: &Place) -> Table {
+        let entry = |method: &str, address: &str| Descriptor { method: method.into(), addresses: vec![address.into()] };
+        Table {
+            place: place.clone(),
+            entries: vec![entry("unix", "@x"), entry("tcp", "127.0.0.1:1"), entry("warp", "?")],
+        }
+    }
+
+    fn order(candidates: &VecDeque<Candidate>) -> Vec<&str> {
+        candidates.iter().map(|candidate| candidate.method).collect()
+    }
+
+    #[test]
+    fn the_fastest_method_that_passes_its_probe_comes_first() {
+        let here = Place::here();
+        let (found, refused) = candidates(&table(&here), &here, &[]);
+        assert_eq!(order(&found), ["unix", "tcp"]);
+        assert!(refused.iter().any(|refusal| refusal.method == "warp" && refusal.reason.contains("does not know")));
+    }
+
+    #[test]
+    fn the_model_may_reorder_and_remove_methods() {
+        let here = Place::here();
+        assert_eq!(order(&candidates(&table(&here), &here, &["tcp".into(), "unix".into()]).0), ["tcp", "unix"]);
+        let (found, refused) = candidates(&table(&here), &here, &["tcp".into()]);
+        assert_eq!(order(&found), ["tcp"]);
+        assert!(refused.iter().any(|refusal| refusal.method == "unix" && refusal.reason.contains("not allow")));
+    }
+
+    #[test]
+    fn another_user_falls_back_to_tcp_and_learns_why() {
+        let here = Place::here();
+        let there = Place { user: here.user + 1, ..here.clone() };
+        let (found, refused) = candidates(&table(&there), &here, &[]);
+        assert_eq!(order(&found), ["tcp"]);
+        assert!(refused.iter().any(|refusal| refusal.method == "unix" && refusal.reason.contains("user")));
+    }
+
+    #[test]
+    fn a_receiver_that_no_method_reaches_is_unreachable_and_says_why() {
+        let here = Place::here();
+        let there = Place { boot_id: "elsewhere".into(), ..here.clone() };
+        let mut link = Link::new("far".into(), vec![]);
+        assert!(link.learn(&table(&there), &here));
+        assert!(link.next_candidate().is_none());
+        assert!(link.exhausted(&here).is_none());
+        let Status::Unreachable { reason } = &link.status else { panic!("{:?}", link.status) };
+        assert!(
+            reason.contains("far") && reason.contains("different hosts") && reason.contains("loopback"),
+            "{reason}"
+        );
+    }
+}

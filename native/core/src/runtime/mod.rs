@@ -1,0 +1,259 @@
+//! What makes an instance live: its state, its I/O thread, and how its callers wait.
+//!
+//! Callers read connections themselves while they wait, and write as far as the kernel takes it; the one I/O thread accepts and opens
+//! connections, writes what found no room, and speaks with the coordinator. So a small message costs no hand-over between threads.
+//!
+//! Order of locks: the reader of a connection, the state, the writer of a connection.
+
+pub mod io_thread;
+pub mod link;
+pub mod reports;
+pub mod spin;
+pub mod state;
+pub mod wait;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::buffer::BufferPool;
+use crate::connection::{Connection, Looked};
+use crate::error::Result;
+use crate::frame::Limits;
+use crate::handshake::{self, Party};
+use crate::methods::Place;
+
+use self::io_thread::{Command, Commands};
+use self::spin::Spin;
+use self::state::State;
+
+/// How long an instance goes on without its coordinator. A wait that has not ended by then is an error.
+pub const COORDINATOR_GRACE: Duration = Duration::from_secs(30);
+
+/// Asked in the middle of long waits; true ends them.
+pub type InterruptCheck = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Shared by an instance and its I/O thread.
+pub struct Runtime {
+    /// Name of the instance.
+    pub name: String,
+    /// Name of the run.
+    pub run: String,
+    /// Where this process runs.
+    pub here: Place,
+    /// Where payloads are kept.
+    pub pool: BufferPool,
+    /// The connection to the coordinator.
+    pub control: Arc<Connection>,
+    /// For the I/O thread.
+    pub commands: Commands,
+    /// Whether callers should look again and again before they sleep.
+    pub spin: Spin,
+    /// Changes whenever something happens that a spinning caller must look at.
+    pub attention: AtomicU64,
+    secret: Vec<u8>,
+    state: Mutex<State>,
+    interrupt: Mutex<Option<InterruptCheck>>,
+    progress_armed: AtomicBool,
+    next_token: AtomicU64,
+}
+
+/// The state, locked. Frames queued meanwhile are written when it is released.
+pub struct Locked<'a> {
+    runtime: &'a Runtime,
+    guard: Option<MutexGuard<'a, State>>,
+}
+
+impl std::ops::Deref for Locked<'_> {
+    type Target = State;
+    fn deref(&self) -> &State {
+        self.guard.as_ref().expect("locked until dropped")
+    }
+}
+
+impl std::ops::DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        self.guard.as_mut().expect("locked until dropped")
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        let Some(mut guard) = self.guard.take() else { return };
+        let to_flush = if guard.to_flush.is_empty() { Vec::new() } else { std::mem::take(&mut guard.to_flush) };
+        drop(guard);
+        for connection in to_flush {
+            self.runtime.flush(&connection);
+        }
+    }
+}
+
+impl Runtime {
+    /// The runtime of an instance that has joined.
+    pub fn new(name: String, run: String, secret: Vec<u8>, control: Arc<Connection>, state: State) -> Result<Runtime> {
+        Ok(Runtime {
+            name,
+            run,
+            here: Place::here(),
+            pool: BufferPool::new(),
+            control,
+            commands: Commands::new()?,
+            spin: Spin::new(),
+            attention: AtomicU64::new(0),
+            secret,
+            state: Mutex::new(state),
+            interrupt: Mutex::new(None),
+            progress_armed: AtomicBool::new(false),
+            next_token: AtomicU64::new(io_thread::FIRST_FREE_TOKEN),
+        })
+    }
+
+    /// Locks the state.
+    pub fn state(&self) -> Locked<'_> {
+        Locked { runtime: self, guard: Some(self.state.lock().unwrap_or_else(PoisonError::into_inner)) }
+    }
+
+    /// What this process brings into a handshake.
+    pub fn party(&self) -> Result<Party> {
+        party(&self.secret, &self.run, &self.name)
+    }
+
+    /// A token nobody else has.
+    pub fn token(&self) -> u64 {
+        self.next_token.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A connection over a stream that was authenticated.
+    pub fn connection(
+        &self,
+        token: u64,
+        method: &'static str,
+        breaks: bool,
+        peer: String,
+        stream: Box<dyn crate::methods::Stream>,
+    ) -> Arc<Connection> {
+        Arc::new(Connection::new(token, method, breaks, peer, stream, self.pool.clone(), Limits::default()))
+    }
+
+    /// Sets the check that may end waits.
+    pub fn set_interrupt(&self, check: InterruptCheck) {
+        *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(check);
+    }
+
+    fn interrupt(&self) -> Option<InterruptCheck> {
+        self.interrupt.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes spinning callers look at the state, and wakes the sleeping ones.
+    pub fn attract_attention(&self, state: &State) {
+        self.attention.fetch_add(1, Ordering::Release);
+        state.wake_all();
+    }
+
+    /// Writes what is queued on a connection; what finds no room is left to the I/O thread.
+    pub fn flush(&self, connection: &Arc<Connection>) {
+        match connection.flush() {
+            Ok(true) => {}
+            Ok(false) => self.commands.give(Command::Watch(connection.clone())),
+            Err(error) => self.write_failed(connection, &error.to_string()),
+        }
+    }
+
+    /// The peer does not take bytes any more; it may have said why before.
+    pub fn write_failed(&self, connection: &Arc<Connection>, reason: &str) {
+        while self.read(connection) == Read::Something {}
+        self.connection_lost(connection, reason);
+    }
+
+    /// Reads what has come on a connection, and takes it in.
+    pub fn read(&self, connection: &Arc<Connection>) -> Read {
+        let mut reader = connection.reader();
+        let mut frames = Vec::new();
+        let looked = connection.look(&mut reader, &mut frames);
+        let mut found = Read::Nothing;
+        if !frames.is_empty() {
+            found = Read::Something;
+            let mut state = self.state();
+            if let Err(problem) = state.deliver(connection, frames) {
+                drop(state);
+                drop(reader);
+                self.connection_lost(connection, &problem);
+                return Read::Closed;
+            }
+            state.wake_others(None);
+        }
+        drop(reader);
+        if let Looked::Closed(reason) = looked {
+            self.connection_lost(connection, &reason);
+            found = Read::Closed;
+        }
+        found
+    }
+
+    /// A connection has ended or is broken. What that means is for its peer to say (it ended the conduits before), or for the
+    /// coordinator; a connection that may break is made again by the sender.
+    pub fn connection_lost(&self, connection: &Arc<Connection>, reason: &str) {
+        connection.close();
+        connection.writer().clear();
+        let mut state = self.state();
+        let mut connect_again = None;
+        for index in 0..state.links.len() {
+            let is_its = state.links[index].connection.as_ref().is_some_and(|own| Arc::ptr_eq(own, connection));
+            if is_its {
+                for end in state.links[index].conduits.clone() {
+                    state.sending[end].hold();
+                }
+                if state.links[index].lost(connection.breaks, reason, &self.here) {
+                    connect_again = Some(index);
+                }
+            }
+        }
+        let list = state.inbound.entry(connection.peer.clone()).or_default();
+        list.retain(|other| !Arc::ptr_eq(other, connection));
+        if list.is_empty() {
+            for end in state.receiving.iter_mut().filter(|end| end.spec.sender == connection.peer) {
+                end.lost.get_or_insert_with(Instant::now);
+            }
+        }
+        self.attract_attention(&state);
+        drop(state);
+        self.commands.give(Command::Forget(connection.clone()));
+        if let Some(link) = connect_again {
+            self.commands.give(Command::Dial(link));
+        }
+    }
+
+    /// Has the I/O thread report progress soon, unless it will anyway.
+    pub fn arm_progress(&self) {
+        if !self.progress_armed.swap(true, Ordering::AcqRel) {
+            self.commands.give(Command::Progress);
+        }
+    }
+
+    /// The I/O thread has reported.
+    pub fn progress_reported(&self) {
+        self.progress_armed.store(false, Ordering::Release);
+    }
+}
+
+/// What reading a connection found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// Nothing new.
+    Nothing,
+    /// Frames, now taken in.
+    Something,
+    /// The connection is gone (frames may have come before).
+    Closed,
+}
+
+/// What a process brings into a handshake.
+pub fn party(secret: &[u8], run: &str, name: &str) -> Result<Party> {
+    Ok(Party {
+        secret: secret.to_vec(),
+        run: run.to_owned(),
+        name: name.to_owned(),
+        versions: handshake::VERSIONS,
+        nonce: handshake::fresh_nonce()?,
+    })
+}

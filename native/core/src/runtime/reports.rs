@@ -1,0 +1,65 @@
+//! What an instance tells the coordinator while it lives.
+
+use crate::connection::Outgoing;
+use crate::control::{self, ToCoordinator};
+use crate::coordinator::Wait;
+use crate::frame;
+
+use super::state::State;
+use super::Runtime;
+
+/// The frame that carries a message to the coordinator.
+pub fn control_frame(message: &ToCoordinator) -> Outgoing {
+    frame::encode_control(&control::encode(message)).into()
+}
+
+impl Runtime {
+    /// Tells the coordinator something. If the connection to it is lost, nobody hears.
+    pub fn tell(&self, message: &ToCoordinator) {
+        if self.control.is_closed() {
+            return;
+        }
+        self.control.writer().push(control_frame(message));
+        self.flush(&self.control);
+    }
+
+    /// Reports a wait, and returns the number by which it is known from then on.
+    pub fn report_waiting(&self, state: &mut State, waits: &[Wait]) -> u64 {
+        state.epoch += 1;
+        let epoch = state.epoch;
+        state.reported_waits.insert(epoch);
+        let (sent, received) = state.counts();
+        state.queue_control(&self.control, &ToCoordinator::Waiting { epoch, waits: waits.to_vec(), sent, received });
+        epoch
+    }
+
+    /// Reports that a wait is over.
+    pub fn report_resumed(&self, epoch: u64) {
+        let mut state = self.state();
+        state.reported_waits.remove(&epoch);
+        state.queue_control(&self.control, &ToCoordinator::Resumed { epoch });
+    }
+
+    /// How far the instance is.
+    pub fn progress(&self) -> ToCoordinator {
+        let counters = self.state().counters();
+        ToCoordinator::Progress {
+            run: counters.run,
+            iteration: counters.iteration,
+            time: counters.time,
+            messages_sent: counters.messages_sent,
+            bytes_sent: counters.bytes_sent,
+            messages_received: counters.messages_received,
+            bytes_received: counters.bytes_received,
+        }
+    }
+}
+
+impl State {
+    /// Queues a message to the coordinator; it is written when the lock is released.
+    pub fn queue_control(&mut self, control: &std::sync::Arc<crate::connection::Connection>, message: &ToCoordinator) {
+        if !control.is_closed() {
+            self.queue(control, control_frame(message));
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! What an instance knows about its conduits; one lock guards all of it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::conduit::{ReceivingEnd, SendingEnd};
+use crate::connection::{Connection, Outgoing};
+use crate::coordinator::ConduitTotals;
+use crate::error::Error;
+use crate::frame::Frame;
+use crate::spec::InstanceSpec;
+use crate::wakeup::EventFd;
+
+use super::link::{Link, Status};
+
+/// An end of a conduit, by its place in [`State`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// In `sending`.
+    Sending(usize),
+    /// In `receiving`.
+    Receiving(usize),
+}
+
+/// How far the instance is, as reported to the coordinator.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counters {
+    pub run: u64,
+    pub iteration: u64,
+    pub time: f64,
+    pub messages_sent: u64,
+    pub bytes_sent: u64,
+    pub messages_received: u64,
+    pub bytes_received: u64,
+}
+
+/// See the module.
+pub struct State {
+    pub sending: Vec<SendingEnd>,
+    pub receiving: Vec<ReceivingEnd>,
+    pub by_id: HashMap<u32, End>,
+    pub links: Vec<Link>,
+    /// Connections from senders, by their names.
+    pub inbound: HashMap<String, Vec<Arc<Connection>>>,
+    /// Connections with frames queued under the lock, to be written once it is released.
+    pub to_flush: Vec<Arc<Connection>>,
+    /// Why the run is over, if it is.
+    pub over: Option<Error>,
+    /// When the connection to the coordinator was lost.
+    pub coordinator_lost: Option<Instant>,
+    /// The coordinator has written down that this instance left.
+    pub farewell: bool,
+    /// Where the program is; the counts of messages are made from the ends when they are reported.
+    pub position: Counters,
+    /// Number of the last wait that was reported.
+    pub epoch: u64,
+    /// Reported waits that go on.
+    pub reported_waits: BTreeSet<u64>,
+    waiters: Vec<Arc<EventFd>>,
+}
+
+impl State {
+    /// Nothing sent, nothing received, nobody known. `methods`, if not empty, overrides what the model allows.
+    pub fn new(spec: &InstanceSpec, methods: &[String]) -> State {
+        let mut state = State {
+            sending: Vec::new(),
+            receiving: Vec::new(),
+            by_id: HashMap::new(),
+            links: Vec::new(),
+            inbound: HashMap::new(),
+            to_flush: Vec::new(),
+            over: None,
+            coordinator_lost: None,
+            farewell: false,
+            position: Counters::default(),
+            epoch: 0,
+            reported_waits: BTreeSet::new(),
+            waiters: Vec::new(),
+        };
+        for conduit in &spec.conduits {
+            if conduit.sender == spec.name {
+                let allowed = if methods.is_empty() { &conduit.methods } else { methods };
+                let link = state.link_to(&conduit.receiver, allowed);
+                state.links[link].conduits.push(state.sending.len());
+                state.by_id.insert(conduit.id, End::Sending(state.sending.len()));
+                state.sending.push(SendingEnd::new(conduit.clone(), link));
+            } else {
+                state.by_id.insert(conduit.id, End::Receiving(state.receiving.len()));
+                state.receiving.push(ReceivingEnd::new(conduit.clone()));
+            }
+        }
+        state
+    }
+
+    fn link_to(&mut self, peer: &str, allowed: &[String]) -> usize {
+        if let Some(found) = self.links.iter().position(|link| link.peer == peer && link.allowed == allowed) {
+            return found;
+        }
+        self.links.push(Link::new(peer.to_owned(), allowed.to_vec()));
+        self.links.len() - 1
+    }
+
+    /// Wakes everybody who waits, to look at the state again.
+    pub fn wake_all(&self) {
+        self.waiters.iter().for_each(|waiter| waiter.raise());
+    }
+
+    /// Wakes everybody who waits but the one with this flag.
+    pub fn wake_others(&self, own: Option<&Arc<EventFd>>) {
+        for waiter in &self.waiters {
+            if own.is_none_or(|own| !Arc::ptr_eq(own, waiter)) {
+                waiter.raise();
+            }
+        }
+    }
+
+    /// From now on `flag` is raised when the state changes.
+    pub fn enrol(&mut self, flag: &Arc<EventFd>) {
+        self.waiters.push(flag.clone());
+    }
+
+    /// No longer.
+    pub fn withdraw(&mut self, flag: &Arc<EventFd>) {
+        self.waiters.retain(|waiter| !Arc::ptr_eq(waiter, flag));
+    }
+
+    /// Queues a frame on a connection; it is written when the lock is released.
+    pub fn queue(&mut self, connection: &Arc<Connection>, frame: Outgoing) {
+        connection.writer().push(frame);
+        if !self.to_flush.iter().any(|other| Arc::ptr_eq(other, connection)) {
+            self.to_flush.push(connection.clone());
+        }
+    }
+
+    /// Queues a frame on the connection of a sending end (which handed the frame out, so there is one).
+    pub fn queue_on_link(&mut self, sending: usize, frame: Outgoing) {
+        let link = self.sending[sending].link;
+        if let Some(connection) = self.links[link].connection.clone() {
+            self.queue(&connection, frame);
+        }
+    }
+
+    /// Tells a sender what was taken, if it is due (or in any case, when `now`).
+    pub fn return_receipt(&mut self, receiving: usize, now: bool) {
+        let end = &mut self.receiving[receiving];
+        if !now && !end.receipt_due() {
+            return;
+        }
+        let Some(connection) = self.inbound.get(&end.spec.sender).and_then(|list| list.last()).cloned() else { return };
+        if let Some(receipt) = end.receipt() {
+            self.queue(&connection, receipt.into());
+        }
+    }
+
+    /// Tells every sender what was taken: before a wait, so that nobody waits for a receipt that is held back.
+    pub fn return_receipts(&mut self) {
+        for receiving in 0..self.receiving.len() {
+            self.return_receipt(receiving, true);
+        }
+    }
+
+    /// Takes in frames from a connection. An error says how the peer breaks the protocol.
+    pub fn deliver(&mut self, connection: &Arc<Connection>, frames: Vec<Frame>) -> Result<(), String> {
+        for frame in frames {
+            match frame {
+                Frame::Message(message) => {
+                    let end = self.receiving_from(connection, message.conduit)?;
+                    self.receiving[end].message(message)?;
+                    self.receiving[end].method = Some(connection.method);
+                }
+                Frame::End { conduit, sequence } => {
+                    let end = self.receiving_from(connection, conduit)?;
+                    self.receiving[end].end(sequence)?;
+                    if connection.breaks {
+                        let resume = self.receiving[end].resume();
+                        self.queue(connection, resume.into());
+                    }
+                }
+                Frame::Receipt { conduit, sequence } => {
+                    let end = self.sending_to(connection, conduit)?;
+                    self.sending[end].receipt(sequence)?;
+                }
+                Frame::Gone { conduit, sequence } => {
+                    let end = self.sending_to(connection, conduit)?;
+                    self.sending[end].receiver_gone(sequence);
+                }
+                Frame::Resume { conduit, sequence } => {
+                    let end = self.sending_to(connection, conduit)?;
+                    let link = &self.links[self.sending[end].link];
+                    if link.connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
+                        for frame in self.sending[end].flow_from(sequence)? {
+                            self.queue(connection, frame);
+                        }
+                    }
+                }
+                other => return Err(format!("it sent a frame that has no place here: {:?}", KindOf(&other))),
+            }
+        }
+        Ok(())
+    }
+
+    fn receiving_from(&self, connection: &Connection, conduit: u32) -> Result<usize, String> {
+        match self.by_id.get(&conduit) {
+            Some(End::Receiving(end)) if self.receiving[*end].spec.sender == connection.peer => Ok(*end),
+            _ => Err(format!("it sent on conduit {conduit}, which does not lead from it to here")),
+        }
+    }
+
+    fn sending_to(&self, connection: &Connection, conduit: u32) -> Result<usize, String> {
+        match self.by_id.get(&conduit) {
+            Some(End::Sending(end)) if self.sending[*end].spec.receiver == connection.peer => Ok(*end),
+            _ => Err(format!("it answered for conduit {conduit}, which does not lead from here to it")),
+        }
+    }
+
+    /// A sender has connected.
+    pub fn admit(&mut self, connection: &Arc<Connection>) {
+        for receiving in 0..self.receiving.len() {
+            if self.receiving[receiving].spec.sender == connection.peer {
+                self.receiving[receiving].lost = None;
+                self.receiving[receiving].method = Some(connection.method);
+                if connection.breaks {
+                    let resume = self.receiving[receiving].resume();
+                    self.queue(connection, resume.into());
+                }
+            }
+        }
+        self.inbound.entry(connection.peer.clone()).or_default().push(connection.clone());
+        self.wake_all();
+    }
+
+    /// A link has its connection: what waited goes out (over a connection that breaks, when the receiver says what it has).
+    pub fn link_up(&mut self, link: usize, connection: &Arc<Connection>) {
+        self.links[link].connected(connection.clone());
+        if !connection.breaks {
+            for end in self.links[link].conduits.clone() {
+                for frame in self.sending[end].flow_once() {
+                    self.queue(connection, frame);
+                }
+            }
+        }
+        self.wake_all();
+    }
+
+    /// Whether a link still waits for its receiver to say what it has.
+    pub fn awaits_resume(&self, link: usize) -> bool {
+        let link = &self.links[link];
+        link.connection.as_ref().is_some_and(|connection| connection.breaks)
+            && link.conduits.iter().any(|end| self.sending[*end].is_held())
+    }
+
+    /// A peer has left normally: what it sent on each conduit to here, and took on each from here.
+    pub fn peer_left(&mut self, peer: &str, sent: &[(u32, u64)], received: &[(u32, u64)]) {
+        for (conduit, total) in sent {
+            if let Some(End::Receiving(end)) = self.by_id.get(conduit) {
+                self.receiving[*end].sender_left(*total);
+            }
+        }
+        for (conduit, taken) in received {
+            if let Some(End::Sending(end)) = self.by_id.get(conduit) {
+                self.sending[*end].receiver_gone(*taken);
+            }
+        }
+        for link in self.links.iter_mut().filter(|link| link.peer == peer) {
+            link.status = Status::Over;
+        }
+        self.wake_all();
+    }
+
+    /// Messages sent and received so far per conduit, where there are any.
+    pub fn counts(&self) -> (Vec<(u32, u64)>, Vec<(u32, u64)>) {
+        let sent = self.sending.iter().filter(|end| end.sent > 0).map(|end| (end.spec.id, end.sent)).collect();
+        let received = self.receiving.iter().filter(|end| end.taken > 0).map(|end| (end.spec.id, end.taken)).collect();
+        (sent, received)
+    }
+
+    /// Where the program is, and how much has passed.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            messages_sent: self.sending.iter().map(|end| end.sent).sum(),
+            bytes_sent: self.sending.iter().map(|end| end.bytes).sum(),
+            messages_received: self.receiving.iter().map(|end| end.taken).sum(),
+            bytes_received: self.receiving.iter().map(|end| end.bytes).sum(),
+            ..self.position
+        }
+    }
+
+    /// What passed each conduit.
+    pub fn totals(&self) -> Vec<ConduitTotals> {
+        let sending = self.sending.iter().map(|end| ConduitTotals {
+            conduit: end.spec.id,
+            sent: end.sent,
+            received: 0,
+            bytes: end.bytes,
+            dropped: end.dropped,
+        });
+        let receiving = self.receiving.iter().map(|end| ConduitTotals {
+            conduit: end.spec.id,
+            sent: 0,
+            received: end.taken,
+            bytes: end.bytes,
+            dropped: 0,
+        });
+        sending.chain(receiving).collect()
+    }
+}
+
+/// Prints only what kind of frame it is: its contents may be large.
+struct KindOf<'a>(&'a Frame);
+
+impl std::fmt::Debug for KindOf<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.0 {
+            Frame::Message(_) => "message",
+            Frame::End { .. } => "end",
+            Frame::Gone { .. } => "gone",
+            Frame::Receipt { .. } => "receipt",
+            Frame::Control(_) => "control",
+            Frame::Resume { .. } => "resume",
+            Frame::RelayHop(_) => "relay hop",
+            Frame::Block(_) => "block",
+            Frame::Lent(_) => "lent",
+            Frame::Returned(_) => "returned",
+        })
+    }
+}

@@ -1,0 +1,261 @@
+//! How a caller waits: it looks at the state, reads the connections that matter, spins while that is likely to pay, and sleeps in
+//! poll(2) until a connection has something or the I/O thread raises its flag.
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::connection::Connection;
+use crate::coordinator::Wait;
+use crate::error::{Error, Result};
+use crate::wakeup::{poll_readable, EventFd, Polled};
+
+use super::link::{Status, CONNECT_LIMIT, VERDICT_LIMIT};
+use super::state::State;
+use super::{Read, Runtime, COORDINATOR_GRACE};
+
+/// A wait that lasts longer is reported to the coordinator.
+const REPORT_AFTER: Duration = Duration::from_millis(100);
+
+/// How often a sleeping caller asks whether it was interrupted (a signal ends the sleep at once; this is for one that came just before).
+const INTERRUPT_EVERY: Duration = Duration::from_secs(1);
+
+/// What a caller waits for.
+#[derive(Clone, Debug, Default)]
+pub struct WaitFor {
+    /// Sending ends whose receipts matter.
+    pub sending: Vec<usize>,
+    /// Receiving ends whose messages matter.
+    pub receiving: Vec<usize>,
+    /// What to tell the coordinator.
+    pub waits: Vec<Wait>,
+}
+
+impl WaitFor {
+    fn connections(&self, state: &State) -> Vec<Arc<Connection>> {
+        let mut connections: Vec<Arc<Connection>> = Vec::with_capacity(1);
+        let mut add = |connection: &Arc<Connection>| {
+            if !connections.iter().any(|other| Arc::ptr_eq(other, connection)) {
+                connections.push(connection.clone());
+            }
+        };
+        for end in &self.sending {
+            state.links[state.sending[*end].link].connection.iter().for_each(&mut add);
+        }
+        for end in &self.receiving {
+            state.inbound.get(&state.receiving[*end].spec.sender).into_iter().flatten().for_each(&mut add);
+        }
+        connections
+    }
+
+    /// Whether the wait can never end well, or when that will be decided.
+    fn verdict(&self, state: &State, now: Instant) -> Result<Option<Instant>> {
+        if let Some(error) = &state.over {
+            return Err(error.clone());
+        }
+        let mut decided: Option<Instant> = None;
+        let mut sooner = |when: Instant| decided = Some(decided.map_or(when, |other| other.min(when)));
+        if let Some(lost) = state.coordinator_lost {
+            if now >= lost + COORDINATOR_GRACE {
+                let seconds = COORDINATOR_GRACE.as_secs();
+                let problem = format!("the connection to it broke {seconds} s ago; this run has nobody to end it");
+                return Err(Error::Protocol { peer: "the coordinator".into(), problem });
+            }
+            sooner(lost + COORDINATOR_GRACE);
+        }
+        for end in &self.sending {
+            let link = &state.links[state.sending[*end].link];
+            match &link.status {
+                Status::Unreachable { reason } if !state.sending[*end].is_gone() => {
+                    return Err(Error::Protocol { peer: link.peer.clone(), problem: reason.clone() });
+                }
+                Status::Broken { since, reason } if !state.sending[*end].is_gone() => {
+                    if now >= *since + VERDICT_LIMIT {
+                        return Err(broken(&link.peer, reason));
+                    }
+                    sooner(*since + VERDICT_LIMIT);
+                }
+                _ => {}
+            }
+        }
+        for end in self.receiving.iter().map(|end| &state.receiving[*end]) {
+            let Some(lost) = end.lost.filter(|_| !end.has_everything()) else { continue };
+            let limit = if end.method == Some("unix") { VERDICT_LIMIT } else { CONNECT_LIMIT + VERDICT_LIMIT };
+            if now >= lost + limit {
+                return Err(broken(&end.spec.sender, "it closed the connection"));
+            }
+            sooner(lost + limit);
+        }
+        Ok(decided)
+    }
+}
+
+fn broken(peer: &str, reason: &str) -> Error {
+    let problem = format!("the connection broke before the conduit ended ({reason}); the instance has probably failed");
+    Error::Protocol { peer: peer.to_owned(), problem }
+}
+
+/// Raised while a wait lasts; withdrawn from the state when it ends, however it ends.
+struct Enrolment<'a> {
+    runtime: &'a Runtime,
+    flag: Arc<EventFd>,
+}
+
+impl Drop for Enrolment<'_> {
+    fn drop(&mut self) {
+        self.runtime.state().withdraw(&self.flag);
+    }
+}
+
+impl Runtime {
+    /// Waits until `ready` finds something in the state, or `until` (then `None`; without it there is no time limit).
+    ///
+    /// The wait ends with an error when the run is over, when a connection broke and nobody said why in time, when the coordinator
+    /// has been lost for too long, or when the interrupt check says so.
+    pub fn wait<T>(
+        &self,
+        what: &WaitFor,
+        until: Option<Instant>,
+        mut ready: impl FnMut(&mut State) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let mut state = self.state();
+        if let Some(error) = &state.over {
+            return Err(error.clone());
+        }
+        if let Some(found) = ready(&mut state)? {
+            return Ok(Some(found));
+        }
+        drop(state);
+        let began = Instant::now();
+        if let Some(found) = self.spin_for(what, began, until, &mut ready)? {
+            return Ok(Some(found));
+        }
+        self.sleep_for(what, began, until, &mut ready)
+    }
+
+    /// Looks again and again, as long as that is likely to pay.
+    fn spin_for<T>(
+        &self,
+        what: &WaitFor,
+        began: Instant,
+        until: Option<Instant>,
+        ready: &mut impl FnMut(&mut State) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let mut connections = what.connections(&self.state());
+        // The first look is free of charge: what is there needs no spin.
+        let mut seen = self.attention.load(Ordering::Acquire);
+        let mut spin_until = None;
+        let mut first = true;
+        loop {
+            let found =
+                connections.iter().fold(false, |found, connection| self.read(connection) != Read::Nothing || found);
+            let attention = self.attention.load(Ordering::Acquire);
+            if found || attention != seen {
+                seen = attention;
+                let mut state = self.state();
+                what.verdict(&state, began)?;
+                if let Some(found) = ready(&mut state)? {
+                    if !first {
+                        self.spin.paid();
+                    }
+                    return Ok(Some(found));
+                }
+                connections = what.connections(&state);
+                if found {
+                    continue;
+                }
+            }
+            if first {
+                first = false;
+                if connections.is_empty() {
+                    return Ok(None);
+                }
+                spin_until = self.spin.begin();
+            }
+            let now = Instant::now();
+            if spin_until.is_none_or(|end| now >= end) || until.is_some_and(|until| now >= until) {
+                if spin_until.is_some() {
+                    self.spin.missed();
+                }
+                return Ok(None);
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Sleeps until something happens, again and again.
+    fn sleep_for<T>(
+        &self,
+        what: &WaitFor,
+        began: Instant,
+        until: Option<Instant>,
+        ready: &mut impl FnMut(&mut State) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let flag = Arc::new(EventFd::new().map_err(|error| Error::io("make an eventfd", &error))?);
+        let enrolment = Enrolment { runtime: self, flag };
+        self.state().enrol(&enrolment.flag);
+        let mut report = Report { runtime: self, at: began + REPORT_AFTER, epoch: None };
+        let interrupt = self.interrupt();
+        loop {
+            enrolment.flag.lower();
+            let mut state = self.state();
+            let now = Instant::now();
+            let decided = what.verdict(&state, now)?;
+            if let Some(found) = ready(&mut state)? {
+                return Ok(Some(found));
+            }
+            if until.is_some_and(|until| now >= until) {
+                return Ok(None);
+            }
+            report.when_due(&mut state, what, now);
+            state.return_receipts();
+            let connections = what.connections(&state);
+            drop(state);
+
+            let found =
+                connections.iter().fold(false, |found, connection| self.read(connection) != Read::Nothing || found);
+            if found {
+                continue;
+            }
+            let mut fds = Vec::with_capacity(connections.len() + 1);
+            fds.push(enrolment.flag.as_raw_fd());
+            fds.extend(connections.iter().map(|connection| connection.fd()));
+            let wake_at = [until, decided, report.due(), interrupt.as_ref().map(|_| now + INTERRUPT_EVERY)];
+            let polled = poll_readable(&fds, wake_at.into_iter().flatten().min())
+                .map_err(|error| Error::io("wait for a message", &error))?;
+            if polled != Polled::Ready && interrupt.as_ref().is_some_and(|check| check()) {
+                return Err(Error::Interrupted);
+            }
+        }
+    }
+}
+
+/// Tells the coordinator about a wait that lasts, and when it is over.
+struct Report<'a> {
+    runtime: &'a Runtime,
+    at: Instant,
+    epoch: Option<u64>,
+}
+
+impl Report<'_> {
+    fn due(&self) -> Option<Instant> {
+        self.epoch.is_none().then_some(self.at)
+    }
+
+    fn when_due(&mut self, state: &mut State, what: &WaitFor, now: Instant) {
+        if self.epoch.is_none() && now >= self.at && !what.waits.is_empty() {
+            self.epoch = Some(self.runtime.report_waiting(state, &what.waits));
+        } else if what.waits.is_empty() {
+            self.at = now + Duration::from_secs(3600); // nothing to report: do not wake for it
+        }
+    }
+}
+
+impl Drop for Report<'_> {
+    fn drop(&mut self) {
+        if let Some(epoch) = self.epoch {
+            self.runtime.report_resumed(epoch);
+        }
+    }
+}
