@@ -58,9 +58,9 @@ class Problem:
         message: what is wrong, in one sentence without a full stop.
         position: where; `None` for what stands in no file (an option of the command line).
         quote: the line of the document that the mark points into, or a piece of it if it is long.
-        quote_column: the column of the line at which the quote begins.
         mark: what the carets point at.
         help: what to do about it; may be empty.
+        quote_column: the column of the line at which the quote begins.
     """
 
     severity: Severity
@@ -68,9 +68,9 @@ class Problem:
     message: str
     position: Position | None = None
     quote: str = ""
-    quote_column: int = 1
     mark: Mark | None = None
     help: str = ""
+    quote_column: int = 1
 
     @property
     def is_error(self) -> bool:

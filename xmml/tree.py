@@ -141,7 +141,7 @@ def unreadable(
     """Return the problem of a file that cannot be read as XML."""
     position = place or Position(file, 1, 1)
     quote, column = source.quote(Mark(position)) if source and place else ("", 1)
-    return Problem(Severity.ERROR, "E01", message, position, quote, column, Mark(position) if quote else None, help)
+    return Problem(Severity.ERROR, "E01", message, position, quote, Mark(position) if quote else None, help, column)
 
 
 def _shortened(text: str) -> str:
