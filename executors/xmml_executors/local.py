@@ -53,6 +53,11 @@ class LocalExecutor:
         """A descriptor to wait on for reports."""
         return self._socket.fileno()
 
+    @property
+    def supervisor_pid(self) -> int:
+        """The process id of the supervisor."""
+        return self._process.pid
+
     def start(
         self,
         name: str,

@@ -1,0 +1,254 @@
+"""The policy of a run, without a process, a socket or a clock."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from xmml_executors.coordination import (
+    KILL_AFTER_S,
+    LEAVING_NEWS_S,
+    SETTLE_S,
+    TERMINATE_AFTER_S,
+    Abort,
+    Confirm,
+    Coordination,
+    Grow,
+    Notice,
+    Order,
+    Phase,
+    Signal,
+)
+from xmml_executors.instance_record import State
+from xmml_executors.outcome import ExitStatus
+from xmml_planner import Plan
+
+MakePlan = Callable[..., Plan]
+
+
+def started(plan: Plan, *, joined: bool = True) -> Coordination:
+    """Return a run whose instances have all started, and joined."""
+    run = Coordination(plan)
+    for number, name in enumerate(run.records):
+        run.on_started(name, 100 + number, 0.0)
+        if joined:
+            run.on_native({"event": "joined", "instance": name, "language": "python"}, 0.0)
+    return run
+
+
+def left(name: str, runs: int = 1, conduits: Sequence[dict[str, int]] = ()) -> dict[str, Any]:
+    return {"event": "left", "instance": name, "runs": runs, "conduits": list(conduits)}
+
+
+def waits(name: str, *on: tuple[int, str], epoch: int = 1, **counts: dict[int, int]) -> dict[str, Any]:
+    pairs = {key: list(counts.get(key, {}).items()) for key in ("sent", "received")}
+    listed = [{"conduit": conduit, "kind": kind} for conduit, kind in on]
+    return {"event": "waiting", "instance": name, "epoch": epoch, "waits": listed, **pairs}
+
+
+def confirmed(name: str, epoch: int = 1, still: bool = True) -> dict[str, Any]:
+    return {"event": "confirmed", "instance": name, "epoch": epoch, "still": still}
+
+
+def of_kind(orders: Sequence[Order], kind: type) -> list[Order]:
+    return [order for order in orders if isinstance(order, kind)]
+
+
+def outcome(run: Coordination) -> tuple[ExitStatus, str]:
+    assert run.outcome is not None
+    return run.outcome.exit_status, run.outcome.reason
+
+
+def test_a_run_is_done_when_every_instance_has_left_and_ended(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"))
+    for name in ("a", "b"):
+        run.on_native(left(name), 1.0)
+        run.on_ended(name, 0, None, 1.1)
+    assert run.phase is Phase.ENDED
+    assert outcome(run) == (ExitStatus.DONE, "")
+
+
+def test_a_process_may_end_before_the_news_that_it_left(make_plan: MakePlan) -> None:
+    run = started(make_plan("a"))
+    run.on_ended("a", 0, None, 1.0)
+    assert run.deadline == 1.0 + LEAVING_NEWS_S
+    run.on_native(left("a"), 1.01)
+    assert run.phase is Phase.ENDED
+    assert run.records["a"].state is State.DONE
+
+
+def test_a_program_that_never_joins_fails(make_plan: MakePlan) -> None:
+    run = started(make_plan("a"), joined=False)
+    run.on_ended("a", 0, None, 1.0)
+    run.on_time(1.0 + LEAVING_NEWS_S)
+    status, reason = outcome(run)
+    assert status is ExitStatus.INSTANCE_FAILED
+    assert "without joining" in reason
+
+
+def test_a_nonzero_status_fails_also_after_leaving(make_plan: MakePlan) -> None:
+    run = started(make_plan("a"))
+    run.on_native(left("a"), 1.0)
+    run.on_ended("a", 9, None, 1.1)
+    assert "exit status 9 after it left" in outcome(run)[1]
+
+
+def test_when_one_fails_the_others_are_told_then_terminated_then_killed(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"))
+    run.on_native({"event": "failed", "instance": "a", "text": "bad input"}, 1.0)
+    (abort,) = of_kind(run.on_time(1.0 + SETTLE_S), Abort)
+    assert "a failed: bad input" in abort.reason  # type: ignore[union-attr]
+    run.on_ended("a", 1, None, 1.2)
+    assert run.deadline is not None
+    at = 1.0 + SETTLE_S + TERMINATE_AFTER_S
+    assert run.on_time(at) == [Signal("b", signal.SIGTERM)]
+    assert run.on_time(at + KILL_AFTER_S) == [Signal("b", signal.SIGKILL)]
+    run.on_ended("b", None, signal.SIGKILL, at + KILL_AFTER_S)
+    assert run.phase is Phase.ENDED
+    assert (run.records["a"].state, run.records["b"].state) == (State.FAILED, State.STOPPED)
+    assert outcome(run)[0] is ExitStatus.INSTANCE_FAILED
+
+
+def test_everyone_is_killed_within_two_seconds_of_the_fault() -> None:
+    assert SETTLE_S + TERMINATE_AFTER_S + KILL_AFTER_S < 1.0
+
+
+def test_errors_that_follow_from_the_abort_do_not_become_the_cause(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"))
+    run.on_native({"event": "failed", "instance": "a", "text": "bad input"}, 1.0)
+    run.on_time(1.2)
+    run.on_native({"event": "failed", "instance": "b", "text": "the run was stopped"}, 1.3)
+    run.on_ended("b", 1, None, 1.4)
+    run.on_ended("a", 1, None, 1.4)
+    assert run.outcome is not None
+    assert run.outcome.instance == "a"
+    assert run.records["b"].state is State.STOPPED
+
+
+def test_the_log_of_the_instance_that_failed_is_named(make_plan: MakePlan) -> None:
+    run = started(make_plan("a"))
+    run.on_output("a", "stderr", "ValueError: no")
+    run.on_ended("a", 1, None, 1.0)
+    assert run.outcome is not None
+    assert run.outcome.log == "instances/a/stderr"
+
+
+def test_a_program_that_cannot_be_started_ends_the_run(make_plan: MakePlan) -> None:
+    run = Coordination(make_plan("a"))
+    run.on_refused("a", "/bin/x: Exec format error", 0.5)
+    assert outcome(run) == (
+        ExitStatus.INSTANCE_FAILED,
+        "a failed: its program could not be started: /bin/x: Exec format error",
+    )
+
+
+def test_an_interrupt_stops_the_run_with_status_130(make_plan: MakePlan) -> None:
+    run = started(make_plan("a"))
+    assert of_kind(run.on_interrupt(1.0), Abort)
+    run.on_ended("a", None, signal.SIGTERM, 1.4)
+    assert outcome(run)[0] is ExitStatus.INTERRUPTED
+
+
+def test_a_second_interrupt_kills_at_once(make_plan: MakePlan) -> None:
+    run = started(make_plan("a"))
+    run.on_interrupt(1.0)
+    assert run.on_interrupt(1.1) == [Signal("a", signal.SIGKILL)]
+
+
+def test_a_full_disk_is_a_failure_of_the_site(make_plan: MakePlan) -> None:
+    run = started(make_plan("a"))
+    run.on_site_failure("the run folder cannot be written: No space left on device", 1.0)
+    run.on_ended("a", 1, None, 1.1)
+    assert outcome(run)[0] is ExitStatus.SITE_FAILED
+
+
+def test_a_killed_supervisor_ends_the_run(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"))
+    run.on_native({"event": "lost", "instance": "a"}, 1.0)
+    run.on_supervisor_gone(1.01)
+    assert run.phase is Phase.ENDED
+    assert outcome(run)[0] is ExitStatus.SITE_FAILED
+
+
+def test_a_cycle_is_a_deadlock_only_after_each_member_has_confirmed(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b", couplings=[("a", "b"), ("b", "a")]))
+    run.on_native(waits("a", (1, "receive")), 1.0)
+    assert run.on_native(waits("b", (0, "receive")), 1.0) == [Confirm("a", 1), Confirm("b", 1)]
+    run.on_native(confirmed("a"), 1.1)
+    assert run.phase is Phase.RUNNING
+    run.on_native(confirmed("b"), 1.1)
+    status, reason = outcome(run)
+    assert status is ExitStatus.DEADLOCK
+    assert "a waits at i for the first message of b.o; b waits at i for the first message of a.o" in reason
+
+
+@pytest.mark.parametrize("news", ["resumed", "denied"])
+def test_a_member_that_goes_on_ends_the_suspicion(make_plan: MakePlan, news: str) -> None:
+    run = started(make_plan("a", "b", couplings=[("a", "b"), ("b", "a")]))
+    run.on_native(waits("a", (1, "receive")), 1.0)
+    run.on_native(waits("b", (0, "receive")), 1.0)
+    run.on_native(confirmed("a"), 1.1)
+    if news == "resumed":
+        run.on_native({"event": "resumed", "instance": "b", "epoch": 1}, 1.1)
+        run.on_native(confirmed("b", still=True), 1.1)
+    else:
+        run.on_native(confirmed("b", still=False), 1.1)
+    assert run.phase is Phase.RUNNING
+
+
+def test_a_full_conduit_in_a_cycle_grows(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b", couplings=[("a", "b"), ("a", "b")]))
+    run.on_native(waits("a", (0, "send"), sent={0: 4}), 1.0)
+    run.on_native(waits("b", (1, "receive")), 1.0)
+    run.on_native(confirmed("a"), 1.1)
+    orders = run.on_native(confirmed("b"), 1.1)
+    assert of_kind(orders, Grow) == [Grow(0, 8)]
+    assert of_kind(orders, Notice)
+    assert run.phase is Phase.RUNNING
+
+
+def test_a_conduit_that_is_full_again_grows_again(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b", couplings=[("a", "b"), ("a", "b")]))
+    run.on_native(waits("b", (1, "receive")), 1.0)
+    for epoch, capacity in ((1, 8), (2, 16)):
+        run.on_native(waits("a", (0, "send"), epoch=epoch, sent={0: 4}), 1.0)
+        run.on_native(confirmed("a", epoch), 1.1)
+        assert of_kind(run.on_native(confirmed("b"), 1.1), Grow) == [Grow(0, capacity)]
+        run.on_native({"event": "resumed", "instance": "a", "epoch": epoch}, 1.2)
+
+
+def test_the_final_counts_come_from_the_conduits(make_plan: MakePlan) -> None:
+    run = started(make_plan("a"))
+    totals = [
+        {"conduit": 0, "sent": 3, "received": 0, "bytes": 30, "dropped": 1},
+        {"conduit": 1, "sent": 0, "received": 2, "bytes": 16, "dropped": 0},
+    ]
+    run.on_native(left("a", 2, totals), 1.0)
+    assert run.records["a"].as_json() == {
+        "state": "left",
+        "runs": 2,
+        "messages_sent": 3,
+        "messages_received": 2,
+        "bytes_sent": 30,
+        "bytes_received": 16,
+    }
+
+
+def test_a_warning_reaches_people(make_plan: MakePlan) -> None:
+    run = started(make_plan("a"))
+    assert run.on_native({"event": "warning", "instance": "a", "text": "drift"}, 1.0) == [Notice("drift", "a")]
+
+
+def test_a_stranger_is_reported_and_does_no_harm(make_plan: MakePlan) -> None:
+    run = started(make_plan("a"))
+    (notice,) = run.on_native({"event": "refused", "peer": "10.0.0.9", "reason": "wrong secret"}, 1.0)
+    assert "wrong secret" in notice.text  # type: ignore[union-attr]
+    assert run.phase is Phase.RUNNING
+
+
+def test_the_life_of_an_instance_has_no_way_back(make_plan: MakePlan) -> None:
+    run = started(make_plan("a"))
+    with pytest.raises(ValueError, match="a cannot become started: it is running"):
+        run.records["a"].become(State.STARTED)

@@ -1,0 +1,112 @@
+"""Finding who waits for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+from xmml_executors.deadlock import Grow, Link, Waiting, WaitKind, find_cycle, judge, witness
+from xmml_planner import ConduitSpec
+
+
+def conduits(*pairs: tuple[str, str]) -> dict[int, ConduitSpec]:
+    """Return conduits from port `o` to port `i`, numbered from 0."""
+    return {
+        number: ConduitSpec(number, f"{a}.o -> {b}.i", a, "o", b, "i", None, None, 4, 1 << 26)
+        for number, (a, b) in enumerate(pairs)
+    }
+
+
+def waiting(name: str, conduit: int, kind: WaitKind = "receive", **counts: Mapping[int, int]) -> Waiting:
+    """Return the report of an instance that waits on one conduit."""
+    return Waiting(name, 1, ((conduit, kind),), counts.get("sent", {}), counts.get("received", {}))
+
+
+def reports(*each: Waiting) -> dict[str, Waiting]:
+    """Return reports by instance."""
+    return {report.instance: report for report in each}
+
+
+def test_two_that_wait_for_each_other_are_a_cycle() -> None:
+    wires = conduits(("a", "b"), ("b", "a"))
+    cycle = find_cycle(reports(waiting("a", 1), waiting("b", 0)), wires)
+    assert cycle == (Link("a", "b", 1, "receive"), Link("b", "a", 0, "receive"))
+
+
+def test_one_that_waits_for_itself_is_a_cycle() -> None:
+    assert find_cycle(reports(waiting("a", 0)), conduits(("a", "a"))) == (Link("a", "a", 0, "receive"),)
+
+
+def test_a_chain_into_a_cycle_does_not_hide_it() -> None:
+    wires = conduits(("b", "a"), ("c", "b"), ("b", "c"))
+    cycle = find_cycle(reports(waiting("a", 0), waiting("b", 1), waiting("c", 2)), wires)
+    assert cycle is not None
+    assert {link.waiter for link in cycle} == {"b", "c"}
+
+
+def test_waiting_for_someone_who_computes_is_no_cycle() -> None:
+    assert find_cycle(reports(waiting("a", 1)), conduits(("a", "b"), ("b", "a"))) is None
+
+
+def test_a_message_on_its_way_is_no_cycle() -> None:
+    wires = conduits(("a", "b"), ("b", "a"))
+    sent = waiting("a", 1, sent={0: 5})
+    assert find_cycle(reports(sent, waiting("b", 0, received={0: 4})), wires) is None
+    assert find_cycle(reports(sent, waiting("b", 0, received={0: 5})), wires) is not None
+
+
+def test_a_receipt_on_its_way_is_no_cycle() -> None:
+    wires = conduits(("a", "b"), ("b", "a"))
+    full = waiting("a", 0, "send", sent={0: 4})
+    assert find_cycle(reports(full, waiting("b", 0, received={0: 4})), wires) is None
+
+
+def test_one_that_waits_for_several_is_stuck_with_any_of_them() -> None:
+    wires = conduits(("x", "a"), ("b", "a"), ("a", "b"))
+    both = Waiting("a", 1, ((0, "receive"), (1, "receive")))
+    cycle = find_cycle(reports(both, waiting("b", 2)), wires)
+    assert cycle is not None
+    assert {link.waiter for link in cycle} == {"a", "b"}
+
+
+def test_a_cycle_of_receives_is_a_deadlock() -> None:
+    assert judge([Link("a", "b", 1, "receive"), Link("b", "a", 0, "receive")], {0: 4, 1: 4}) is None
+
+
+def test_the_smallest_full_conduit_of_a_cycle_grows() -> None:
+    cycle = [Link("a", "b", 0, "send"), Link("b", "c", 1, "send"), Link("c", "a", 2, "receive")]
+    assert judge(cycle, {0: 16, 1: 4, 2: 1}) == Grow(1, 8)
+
+
+def test_the_witness_says_who_waits_for_whom_at_which_port() -> None:
+    wires = conduits(("a", "b"), ("b", "a"))
+    told = reports(waiting("a", 1, received={1: 2}), waiting("b", 0, "send"))
+    cycle = (Link("a", "b", 1, "receive"), Link("b", "a", 0, "send"))
+    words = witness(cycle, told, wires)
+    assert "a waits at i for message 3 of b.o" in words
+    assert "b waits at o for room to send to a.i" in words
+
+
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), min_size=1, max_size=20), st.data())
+def test_a_cycle_is_found_exactly_when_following_the_waits_never_ends(
+    pairs: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """Each instance waits for at most one other: then a cycle can also be found by walking."""
+    wires = conduits(*((f"n{a}", f"n{b}") for a, b in pairs))
+    told: dict[str, Waiting] = {}
+    for number, wire in wires.items():
+        if wire.receiver not in told and data.draw(st.booleans()):
+            told[wire.receiver] = waiting(wire.receiver, number)
+
+    def walks_forever(name: str) -> bool:
+        for _ in range(len(told) + 1):
+            if name not in told:
+                return False
+            name = wires[told[name].waits[0][0]].sender
+        return True
+
+    cycle = find_cycle(told, wires)
+    assert (cycle is not None) == any(walks_forever(name) for name in told)
+    if cycle is not None:
+        assert all(link.partner == cycle[(place + 1) % len(cycle)].waiter for place, link in enumerate(cycle))

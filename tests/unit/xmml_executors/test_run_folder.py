@@ -1,0 +1,118 @@
+"""What a run leaves."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from xmml_executors.collecting import collect, read_events
+from xmml_executors.execution import RunResult
+from xmml_executors.instance_record import InstanceRecord, State
+from xmml_executors.outcome import ExitStatus, Outcome, SiteError
+from xmml_executors.profile import trace
+from xmml_executors.run_folder import FolderTaken, RunFolder, new_folder
+from xmml_planner import Plan, plan_from_text
+
+MakePlan = Callable[..., Plan]
+
+
+def test_the_secret_is_readable_by_its_owner_only_and_goes_at_the_end(make_plan: MakePlan, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", make_plan("a"))
+    assert stat.S_IMODE(folder.secret_file.stat().st_mode) == 0o600
+    assert bytes.fromhex(folder.secret_file.read_text()) == folder.secret
+    folder.close()
+    assert not folder.secret_file.exists()
+
+
+def test_the_plan_in_the_folder_is_the_plan(make_plan: MakePlan, tmp_path: Path) -> None:
+    plan = make_plan("a", "b", couplings=[("a", "b")])
+    RunFolder(tmp_path / "run", plan).close()
+    assert plan_from_text((tmp_path / "run/plan.json").read_text()) == plan
+    assert (tmp_path / "run/instances/b/work").is_dir()
+
+
+def test_a_folder_with_something_in_it_is_not_used(make_plan: MakePlan, tmp_path: Path) -> None:
+    (tmp_path / "results.csv").write_text("precious")
+    with pytest.raises(FolderTaken, match="not empty"):
+        RunFolder(tmp_path, make_plan("a"))
+
+
+@pytest.mark.skipif(
+    os.getuid() == 0 and not Path("/proc/1/mem").exists(), reason="needs a place that cannot be written"
+)
+def test_a_folder_that_cannot_be_made_is_a_failure_of_the_site(make_plan: MakePlan) -> None:
+    with pytest.raises(SiteError, match="run folder cannot be written"):
+        RunFolder(Path("/proc/nowhere/run"), make_plan("a"))
+
+
+def test_two_runs_in_one_second_get_two_folders(tmp_path: Path) -> None:
+    first = new_folder(tmp_path, "m")
+    first.mkdir()
+    assert new_folder(tmp_path, "m") != first
+
+
+def test_events_are_lines_with_time_site_instance_and_what(make_plan: MakePlan, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", make_plan("a"))
+    folder.event("joined", site="local", instance="a", pid=7)
+    folder.close()
+    (event,) = read_events(tmp_path / "run")
+    assert (event["site"], event["instance"], event["what"], event["pid"]) == ("local", "a", "joined", 7)
+    assert event["time"] > 1.7e9
+
+
+def test_an_event_that_is_just_being_written_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text('{"what": "joined"}\n{"what": "le')
+    assert [event["what"] for event in read_events(tmp_path)] == ["joined"]
+
+
+def test_staged_files_are_copied_to_the_working_folder(make_plan: MakePlan, tmp_path: Path) -> None:
+    (tmp_path / "grid.nc").write_text("grid")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/1.csv").write_text("1")
+    plan = make_plan("a")
+    staged = dataclasses.replace(plan.instances[0], stage_in=("grid.nc", "data/*.csv"))
+    plan = dataclasses.replace(plan, instances=(staged,), model_folder=str(tmp_path))
+    folder = RunFolder(tmp_path / "run", plan)
+    folder.stage_in(plan)
+    folder.close()
+    assert sorted(path.name for path in folder.work(staged).iterdir()) == ["1.csv", "grid.nc"]
+
+
+def test_a_file_to_stage_that_is_missing_is_named(make_plan: MakePlan, tmp_path: Path) -> None:
+    plan = make_plan("a")
+    plan = dataclasses.replace(plan, instances=(dataclasses.replace(plan.instances[0], stage_in=("grid.nc",)),))
+    folder = RunFolder(tmp_path / "run", plan)
+    with pytest.raises(SiteError, match=r'no file matches run:stage-in "grid\.nc"'):
+        folder.stage_in(plan)
+
+
+def test_report_profile_and_provenance_are_written(make_plan: MakePlan, tmp_path: Path) -> None:
+    plan = make_plan("a", "<b>", couplings=[("a", "<b>")])
+    folder = RunFolder(tmp_path / "run", plan)
+    folder.event("started", site="local", instance="a", pid=7)
+    record = InstanceRecord("a", State.DONE, messages_sent=3, started_at=1.0, ended_at=3.5)
+    result = RunResult(Outcome(ExitStatus.DONE), 2.5, {"a": record, "<b>": InstanceRecord("<b>")})
+    collect(plan, folder, result, ["xmml-run", "m.xmml"], 1.7e9)
+    folder.close()
+    page = (tmp_path / "run/report.html").read_text()
+    assert "done in 2.5 s" in page
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert json.loads((tmp_path / "run/provenance.json").read_text())["command_line"] == ["xmml-run", "m.xmml"]
+    assert json.loads((tmp_path / "run/profile.json").read_text())["traceEvents"]
+
+
+def test_a_trace_has_a_row_for_each_instance_and_a_span_for_each_wait() -> None:
+    events = [
+        {"time": 1.0, "instance": "a", "what": "started"},
+        {"time": 2.0, "instance": "a", "what": "waiting"},
+        {"time": 2.5, "instance": "a", "what": "resumed"},
+        {"time": 4.0, "instance": "a", "what": "ended"},
+    ]
+    spans = [(each["name"], each["ts"], each["dur"]) for each in trace(events)["traceEvents"] if each["ph"] == "X"]
+    assert spans == [("waiting", 2e6, 0.5e6), ("process", 1e6, 3e6)]

@@ -1,0 +1,49 @@
+"""The options of the commands."""
+
+from __future__ import annotations
+
+import pytest
+from xmml_run.arguments import run_parser, xmml_parser
+
+
+def test_overrides_are_read_as_pairs() -> None:
+    options = run_parser().parse_args(["m.xmml", "-p", "c.x=1 km", "-p", "c[3].x=a=b"])
+    assert dict(options.overrides) == {"c.x": "1 km", "c[3].x": "a=b"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["m.xmml", "-p", "x=1"],
+        ["m.xmml", "-p", "c.x"],
+        ["m.xmml", "--listen", "4711"],
+        ["m.xmml", "--listen", "host:99999"],
+        ["m.xmml", "-q", "-v"],
+        [],
+    ],
+)
+def test_what_cannot_be_meant_is_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        run_parser().parse_args(arguments)
+    assert raised.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "tool"),
+    [
+        ("a", ("gdb", "-q", "--args")),
+        ("a=gdb", ("gdb", "-q", "--args")),
+        ("a=valgrind --leak-check=full", ("valgrind", "--leak-check=full")),
+    ],
+)
+def test_debug_names_an_instance_and_a_tool(text: str, tool: tuple[str, ...]) -> None:
+    assert run_parser().parse_args(["m.xmml", "--debug", text]).debug == [("a", tool)]
+
+
+@pytest.mark.parametrize("command", ["check", "plan", "new", "status", "logs", "report"])
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        xmml_parser().parse_args([command, "--help"])
+    assert raised.value.code == 0
+    assert len(capsys.readouterr().out) > 100

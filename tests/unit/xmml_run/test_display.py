@@ -1,0 +1,112 @@
+"""What people see while a model runs."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+from xmml_executors.instance_record import InstanceRecord, State
+from xmml_planner import ConduitSpec, Job, Plan, PlannedInstance
+from xmml_run.display import PlainLines, Silent, fraction, model_time, state_in_words, summary_line, table
+
+
+def instance(name: str = "a", **values: object) -> PlannedInstance:
+    fields: dict[str, object] = {
+        "name": name,
+        "element": name,
+        "kind": "submodel",
+        "index": 0,
+        "count": 1,
+        "check_order": True,
+        "steps": 10,
+        "until": False,
+        "delta_s": 60.0,
+        "total_s": 600.0,
+        "params": {},
+        "ports": (),
+        "command": ("/bin/true",),
+        "env": {},
+        "cores": 1,
+        "folder": f"instances/{name}",
+        "site": "local",
+    }
+    return PlannedInstance(**(fields | values))  # type: ignore[arg-type]
+
+
+def plan(*names: str) -> Plan:
+    conduit = ConduitSpec(0, f"{names[0]}.o -> {names[-1]}.i", names[0], "o", names[-1], "i", None, None, 4, 1)
+    return Plan(
+        "m", "/m.xmml", "/", (Job("all", "local", names),), (), tuple(instance(name) for name in names), (conduit,)
+    )
+
+
+def test_lines_have_the_name_of_the_instance_in_front() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    lines = PlainLines(["a", "long"], out, err, colour=False)
+    lines.output("a", "stdout", "hello")
+    lines.output("long", "stderr", "oh")
+    assert out.getvalue() == "a    | hello\n"
+    assert err.getvalue() == "long | oh\n"
+
+
+def test_names_are_coloured_on_a_terminal() -> None:
+    out = io.StringIO()
+    PlainLines(["a"], out, out, colour=True).output("a", "stdout", "hello")
+    assert out.getvalue() == "\x1b[36ma\x1b[0m | hello\n"
+
+
+def test_quiet_shows_notices_only() -> None:
+    err = io.StringIO()
+    display = Silent(err)
+    display.output("a", "stdout", "hello")
+    display.notice("the clocks drift", "a")
+    assert err.getvalue() == "warning: a: the clocks drift\n"
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (InstanceRecord("a"), 0.0),
+        (InstanceRecord("a", State.RUNNING, iteration=5), 0.5),
+        (InstanceRecord("a", State.LEFT), 1.0),
+    ],
+)
+def test_progress_is_the_share_of_the_steps(record: InstanceRecord, expected: float) -> None:
+    assert fraction(instance(), record) == expected
+
+
+def test_a_mapper_has_no_progress_bar() -> None:
+    assert fraction(instance(kind="mapper"), InstanceRecord("a", State.RUNNING)) is None
+
+
+def test_model_time_is_shown_against_its_total() -> None:
+    assert model_time(instance(), InstanceRecord("a", State.RUNNING, time=90.0, joined_at=1.0)) == "90 s of 600 s"
+
+
+def test_of_several_runs_the_present_one_is_told() -> None:
+    record = InstanceRecord("a", State.RUNNING, run=3, time=90.0, joined_at=1.0)
+    assert model_time(instance(), record) == "run 4, 90 s"
+
+
+def test_one_that_waits_says_for_whom() -> None:
+    record = InstanceRecord("b", State.RUNNING, waits_for=(0,))
+    assert state_in_words(plan("a", "b"), record) == "waits for a"
+
+
+def test_the_table_has_a_row_for_each_instance_up_to_a_limit() -> None:
+    names = tuple(f"n{number}" for number in range(30))
+    console = Console(file=io.StringIO(), width=120)
+    console.print(table(plan(*names), {name: InstanceRecord(name) for name in names}))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "n23" in text
+    assert "n24" not in text
+    assert "and 6 more" in text
+
+
+def test_the_summary_counts_each_message_once() -> None:
+    records = {
+        "a": InstanceRecord("a", messages_sent=3, bytes_sent=3000),
+        "b": InstanceRecord("b", messages_received=3, bytes_received=3000),
+    }
+    assert summary_line(plan("a", "b"), 2.0, records) == "m: 2 instances ran 2.0 s and exchanged 3 messages (3 kB)"
