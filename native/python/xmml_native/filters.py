@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from xmml_native._native import Message
 from xmml_native.errors import Error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from xmml_native.instance import Instance
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 def run(me: Instance, function: Callable[..., Any]) -> None:
     """Pass every message of the in port through ``function`` to the out port.
 
-    ``function`` receives a ``Message``. What it returns is sent: data (with the time stamps of the message) or a
-    ``Message`` with its own. A generator sends every item that it yields, so it can drop or add messages. A class is
+    ``function`` receives a ``Message``. What it returns is sent: data (with the time stamps of the message), a ``Message``
+    with its own, or a list of these; None drops the message. A generator sends every item that it yields. A class is
     instantiated once and its object called, so it can keep a state.
     """
     ports = {
@@ -31,10 +32,18 @@ def run(me: Instance, function: Callable[..., Any]) -> None:
     if not callable(apply):
         raise Error(f"{me.name}: a filter must be callable with a message; {apply!r} is not")
     while (message := me.receive_or_end(source)) is not None:
-        result = apply(message)
-        is_generator = hasattr(result, "send") and hasattr(result, "throw")
-        for item in result if is_generator else (result,):
-            if isinstance(item, type(message)):
+        for item in _items(apply(message)):
+            if isinstance(item, Message):
                 me.send(target, item)
             else:
                 me.send(target, item, message.timestamp, message.next_timestamp)
+
+
+def _items(result: Any) -> Iterable[Any]:
+    """What a filter returned, as the data and messages to send."""
+    if result is None:
+        return ()
+    if isinstance(result, list) and result and all(isinstance(item, Message) for item in result):
+        return result
+    is_generator = hasattr(result, "send") and hasattr(result, "throw")
+    return result if is_generator else (result,)
