@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def run(me: Instance, function: Callable[..., Any]) -> None:
     """Pass every message of the in port through ``function`` to the out port.
 
-    ``function`` receives a ``Message``. What it returns is sent: data (with the time stamps of the message), a ``Message``
-    with its own, or a list of these; None drops the message. A generator sends every item that it yields. A class is
-    instantiated once and its object called, so it can keep a state.
+    ``function`` receives a ``Message``. What it returns is sent: data (with the time stamps of the message), a
+    ``Message`` with its own, or a list of these; None drops the message. A generator sends every item that it yields.
+    A class is instantiated once and its object called, so it can keep a state.
     """
     ports = {
         direction: [p["name"] for p in me.spec["ports"] if p["direction"] == direction] for direction in ("in", "out")
