@@ -78,7 +78,7 @@ struct Shape {
 class Section {
 public:
     explicit Section(const Shape& shape)
-        : shape_(shape), dx_(shape.length / shape.cells), depth_(shape.cells), flow_(shape.cells, 0.0), bed_(shape.cells) {
+        : shape_(shape), dx_(shape.length / shape.cells), depth_(shape.cells), flow_(shape.cells), bed_(shape.cells) {
         const double pi = std::acos(-1.0);
         for (int i = 0; i < shape.cells; ++i) {
             const double x = position(i);
@@ -87,7 +87,8 @@ public:
             if (std::abs(x - shape.wave_at) < shape.wave_width)
                 level += shape.wave_height * 0.5 * (1.0 + std::cos(pi * (x - shape.wave_at) / shape.wave_width));
             depth_[i] = level - bed_[i];
-            if (depth_[i] <= 0.0) throw std::invalid_argument("the water level at the start lies below the bed at x = " + std::to_string(x) + " m");
+            if (!(depth_[i] > 0.0))
+                throw std::invalid_argument("at the start the canal is dry at x = " + std::to_string(x) + " m");
         }
     }
 
@@ -123,8 +124,10 @@ public:
         flow[n - 1] -= right.impulse * per_cell;
 
         for (int i = 0; i < n; ++i) {
-            if (!(depth[i] > 0.0)) throw std::runtime_error("the canal ran dry at x = " + std::to_string(position(i)) + " m");
-            const double drag = gravity * shape_.manning * shape_.manning * std::abs(flow[i]) / (depth[i] * depth[i] * std::cbrt(depth[i]));
+            if (!(depth[i] > 0.0))
+                throw std::runtime_error("the canal ran dry at x = " + std::to_string(position(i)) + " m");
+            const double drag = gravity * shape_.manning * shape_.manning * std::abs(flow[i]) /
+                                (depth[i] * depth[i] * std::cbrt(depth[i]));
             flow[i] /= 1.0 + dt * drag;
         }
         depth_ = depth;
@@ -149,7 +152,8 @@ private:
 
         // HLL: the fluxes across a fan of two waves.
         const double cl = std::sqrt(gravity * hl), cr = std::sqrt(gravity * hr);
-        const double slowest = std::min(0.0, std::min(ul - cl, ur - cr)), fastest = std::max(0.0, std::max(ul + cl, ur + cr));
+        const double slowest = std::min(0.0, std::min(ul - cl, ur - cr));
+        const double fastest = std::max(0.0, std::max(ul + cl, ur + cr));
         if (std::max(-slowest, fastest) * dt > dx_)
             throw std::runtime_error("a wave crosses more than one cell in a time step: choose a shorter step or fewer cells");
         const double ql = hl * ul, qr = hr * ur;
@@ -159,7 +163,8 @@ private:
             volume = (fastest * ql - slowest * qr + fastest * slowest * (hr - hl)) / (fastest - slowest);
             momentum = (fastest * ml - slowest * mr + fastest * slowest * (qr - ql)) / (fastest - slowest);
         }
-        return {volume, momentum + 0.5 * gravity * (depth_[l] * depth_[l] - hl * hl), momentum + 0.5 * gravity * (depth_[r] * depth_[r] - hr * hr)};
+        return {volume, momentum + 0.5 * gravity * (depth_[l] * depth_[l] - hl * hl),
+                momentum + 0.5 * gravity * (depth_[r] * depth_[r] - hr * hr)};
     }
 
     Shape shape_;
@@ -167,30 +172,19 @@ private:
     std::vector<double> depth_, flow_, bed_;
 };
 
-/// What a section was like over time. Each row holds a time [s], the volume [m^3] and the level of every cell [m]; the row before
-/// the first holds two zeros and where the middle of every cell is [m from the left end].
-class History {
-public:
-    History(const Section& section, double every) : columns_(section.cells() + 2), every_(every), table_(2, 0.0) {
-        for (int i = 0; i < section.cells(); ++i) table_.push_back(section.position(i));
-    }
+/// What a section was like at certain times: every `every` seconds.
+struct History {
+    double every;
+    std::vector<double> time{};    ///< s
+    std::vector<double> volume{};  ///< m^3
+    std::vector<double> level{};   ///< of every cell [m above datum], one time after the other
 
-    /// Adds a row if `t` is a multiple of `every` seconds.
     void record(double t, const Section& section) {
-        if (std::fmod(t, every_) != 0.0) return;
-        table_.push_back(t);
-        table_.push_back(section.volume());
-        for (int i = 0; i < section.cells(); ++i) table_.push_back(section.level(i));
+        if (std::fmod(t, every) != 0.0) return;
+        time.push_back(t);
+        volume.push_back(section.volume());
+        for (int i = 0; i < section.cells(); ++i) level.push_back(section.level(i));
     }
-
-    std::size_t rows() const { return table_.size() / columns_; }
-    std::size_t columns() const { return columns_; }
-    const std::vector<double>& table() const { return table_; }
-
-private:
-    std::size_t columns_;
-    double every_;
-    std::vector<double> table_;
 };
 
 }  // namespace canal

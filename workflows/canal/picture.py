@@ -1,6 +1,7 @@
 """Draws the water level along each route through the network, over time, in levels.png. Prints the water balance."""
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -11,26 +12,19 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 
 
-def draw(routes: list[list[str]], history: dict[str, np.ndarray], file: Path) -> None:
-    """One panel per route: distance to the right, time upwards, level as colour.
-
-    The tables are those of History in canal.hpp.
-    """
-    shown = {name for route in routes for name in route}
-    span = (
-        max(np.abs(history[name][1:, 2:]).max() for name in shown) / 2
-    )  # stronger colours; what lies beyond is saturated
-    figure, panels = pyplot.subplots(
-        1, len(routes), figsize=(5 * len(routes), 5), sharey=True, layout="constrained", squeeze=False
-    )
+def draw(routes: list[list[str]], history: dict[str, Any], file: Path) -> None:
+    """One panel per route: distance to the right, time upwards, level as colour."""
+    highest = max(np.abs(section["level"]).max() for section in history.values())
+    span = highest / 2  # for stronger colours; what lies beyond is saturated
+    size = (5 * len(routes), 5)
+    figure, panels = pyplot.subplots(1, len(routes), figsize=size, sharey=True, layout="constrained", squeeze=False)
     for panel, route in zip(panels[0], routes, strict=True):
         start = 0.0
         for name in route:
-            position, minutes, level = history[name][0, 2:], history[name][1:, 0] / 60, history[name][1:, 2:]
-            colours = panel.pcolormesh(
-                start + position, minutes, level, cmap="RdBu", vmin=-span, vmax=span, shading="nearest", rasterized=True
-            )
-            length = position[0] + position[-1]
+            level, minutes, length = history[name]["level"], history[name]["time"] / 60, history[name]["length"]
+            cells = level.shape[1]
+            middle = start + (np.arange(cells) + 0.5) * length / cells
+            colours = panel.pcolormesh(middle, minutes, level, cmap="RdBu", vmin=-span, vmax=span, rasterized=True)
             panel.text(start + length / 2, 1.01, name, ha="center", transform=panel.get_xaxis_transform())
             start += length
             panel.axvline(start, color="black", linewidth=0.8)
@@ -40,9 +34,9 @@ def draw(routes: list[list[str]], history: dict[str, np.ndarray], file: Path) ->
     figure.savefig(file, dpi=120)
 
 
-def balance(history: dict[str, np.ndarray]) -> tuple[float, float]:
+def balance(history: dict[str, Any]) -> tuple[float, float]:
     """The water in the network at the start [m^3], and the largest change of it since, relative."""
-    volume = np.sum([table[1:, 1] for table in history.values()], axis=0)
+    volume = np.sum([section["volume"] for section in history.values()], axis=0)
     return volume[0], np.abs(volume - volume[0]).max() / volume[0]
 
 

@@ -1,9 +1,10 @@
 // One section of the network, coupled at both ends to whatever is there: a junction, a gate, or nothing (then it ends at a wall).
 //
 // In every time step it shows its ends (operator O_i) and is told how much left through them (S). At the end it hands its history
-// to the picture (O_f) and leaves it in levels.npy.
+// to the picture (O_f) and leaves it in levels.npy and volumes.csv.
 #include <xmml.hpp>
 
+#include <array>
 #include <fstream>
 
 #include "canal.hpp"
@@ -11,26 +12,29 @@
 namespace {
 
 void show(xmml::Instance& me, const char* port, const canal::Edge& edge) {
-    me.send(port, std::vector<double>{edge.level, edge.depth, edge.discharge, edge.width});
+    me.send(port, std::array{edge.level, edge.depth, edge.discharge, edge.width});
 }
 
 canal::Amount passed(xmml::Instance& me, const char* port, const canal::Edge& edge) {
     if (!me.connected(port)) return canal::wall(edge, me.delta());
-    const auto message = me.receive(port);
-    const auto amount = message.array<double>();
-    return {amount.data()[0], amount.data()[1]};
+    const auto amount = me.receive(port).array<double>();
+    return {amount[0], amount[1]};
 }
 
-/// Writes a table in numpy's format: a magic word, a header padded to 64 bytes, the numbers.
-void save(const char* file, const canal::History& history) {
-    std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': (" + std::to_string(history.rows()) + ", " +
-                         std::to_string(history.columns()) + "), }";
+/// Writes the levels in numpy's format (a magic word, a header padded to 64 bytes, the numbers) and the volumes as text.
+void save(const canal::History& history, int cells) {
+    std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': (" + std::to_string(history.time.size()) + ", " +
+                         std::to_string(cells) + "), }";
     header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 11, ' ');
     header += '\n';
-    std::ofstream out(file, std::ios::binary);
-    out << "\x93NUMPY\x01" << '\0' << char(header.size() % 256) << char(header.size() / 256) << header;
-    out.write(reinterpret_cast<const char*>(history.table().data()), std::streamsize(history.table().size() * sizeof(double)));
-    if (!out.flush()) throw std::runtime_error(std::string("cannot write ") + file);
+    std::ofstream levels("levels.npy", std::ios::binary);
+    levels << "\x93NUMPY\x01" << '\0' << char(header.size() % 256) << char(header.size() / 256) << header;
+    levels.write(reinterpret_cast<const char*>(history.level.data()), long(history.level.size() * sizeof(double)));
+
+    std::ofstream volumes("volumes.csv");
+    volumes.precision(17);
+    for (std::size_t i = 0; i < history.time.size(); ++i) volumes << history.time[i] << ',' << history.volume[i] << '\n';
+    if (!levels.flush() || !volumes.flush()) throw std::runtime_error("cannot write levels.npy and volumes.csv");
 }
 
 }  // namespace
@@ -51,7 +55,7 @@ int main() {
 
     while (me.reuse()) {
         canal::Section section(shape);
-        canal::History history(section, me.param<double>("record_every", "s"));
+        canal::History history{me.param<double>("record_every", "s")};
         for (double t : me.steps()) {
             history.record(t, section);
             const canal::Edge left = section.left(), right = section.right();
@@ -62,7 +66,12 @@ int main() {
             section.advance(through_left, through_right, me.delta());
         }
         history.record(me.origin() + me.total(), section);
-        save("levels.npy", history);
-        me.send("history", xmml::array(history.table().data(), {history.rows(), history.columns()}));
+        save(history, shape.cells);
+        me.send("history", xmml::Value::map({
+                               {"length", shape.length},
+                               {"time", history.time},
+                               {"volume", history.volume},
+                               {"level", xmml::array(history.level.data(), {history.time.size(), std::size_t(shape.cells)})},
+                           }));
     }
 }

@@ -6,8 +6,8 @@
 //     junction NAME delta SECTION.END ...            END is `left` or `right`
 //     gate NAME delta opens_at opens_within area SECTION.END SECTION.END
 //
-// and writes each section's history to NAME.csv: time, volume, level of every cell, to all digits. `whole.py` makes this input
-// from a model, or from a run.
+// and writes each section's history to NAME.csv, to all digits: time, volume, level of every cell. compare.py makes this input
+// from a run.
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -57,10 +57,11 @@ void junction(const Node& node, double) {
 
 void gate(const Node& node, double t) {
     End &up = *node.ends[0], &down = *node.ends[1];
-    const double up_conveyance = canal::conveyance(up.edge), down_conveyance = canal::conveyance(down.edge);
+    const double up_k = canal::conveyance(up.edge), down_k = canal::conveyance(down.edge);
     const double opened = std::min(1.0, std::max(0.0, (t - node.opens_at) / node.opens_within));
-    const double difference = (up.edge.level + up.edge.discharge / up_conveyance) - (down.edge.level + down.edge.discharge / down_conveyance);
-    const double resistance = 1.0 / up_conveyance + 1.0 / down_conveyance;
+    const double difference =
+        (up.edge.level + up.edge.discharge / up_k) - (down.edge.level + down.edge.discharge / down_k);
+    const double resistance = 1.0 / up_k + 1.0 / down_k;
     const double jet = 0.6 * node.area * opened;
     const double k = 2.0 * canal::gravity * jet * jet;
     double discharge = 0.0;
@@ -69,8 +70,10 @@ void gate(const Node& node, double t) {
         discharge = 2.0 * drive / (k * resistance + std::sqrt(k * resistance * (k * resistance) + 4.0 * drive));
     }
     if (difference < 0.0) discharge = -discharge;
-    up.passed += canal::amount(up.edge, up.edge.level + (up.edge.discharge - discharge) / up_conveyance, discharge, node.delta);
-    down.passed += canal::amount(down.edge, down.edge.level + (down.edge.discharge + discharge) / down_conveyance, -discharge, node.delta);
+    const double up_level = up.edge.level + (up.edge.discharge - discharge) / up_k;
+    const double down_level = down.edge.level + (down.edge.discharge + discharge) / down_k;
+    up.passed += canal::amount(up.edge, up_level, discharge, node.delta);
+    down.passed += canal::amount(down.edge, down_level, -discharge, node.delta);
 }
 
 struct Network {
@@ -97,8 +100,7 @@ struct Network {
                 line >> delta >> steps >> s.length >> s.cells >> s.width >> s.bed_left >> s.bed_right >> s.manning >> s.level >>
                     s.wave_height >> s.wave_at >> s.wave_width >> every;
                 if (!line) throw std::runtime_error("cannot read: " + text);
-                const canal::Section section(s);
-                canals.emplace(name, Canal{delta, steps, section, canal::History(section, every)});
+                canals.emplace(name, Canal{delta, steps, canal::Section(s), canal::History{every}});
             } else {
                 Node node{};
                 line >> node.delta;
@@ -145,8 +147,12 @@ struct Network {
 void save(const std::string& name, const canal::History& history) {
     std::ofstream out(name + ".csv");
     out.precision(17);
-    for (std::size_t i = 0; i < history.table().size(); ++i)
-        out << history.table()[i] << ((i + 1) % history.columns() == 0 ? '\n' : ',');
+    const std::size_t cells = history.level.size() / history.time.size();
+    for (std::size_t row = 0; row < history.time.size(); ++row) {
+        out << history.time[row] << ',' << history.volume[row];
+        for (std::size_t cell = 0; cell < cells; ++cell) out << ',' << history.level[row * cells + cell];
+        out << '\n';
+    }
     if (!out.flush()) throw std::runtime_error("cannot write " + name + ".csv");
 }
 

@@ -4,6 +4,7 @@ python diffusion.py --alone      the diffusion by itself: no reaction, nothing t
 """
 
 import sys
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -37,7 +38,9 @@ def draw(state: np.ndarray, file: str) -> None:
     figure.savefig(file, dpi=120)
 
 
-with xmml.Instance.alone("model.xml", "diffusion") if "--alone" in sys.argv else xmml.Instance() as me:
+MODEL = Path(__file__).with_name("model.xml")
+
+with xmml.Instance.alone(MODEL, "diffusion") if "--alone" in sys.argv else xmml.Instance() as me:
     diffusivity = np.array([me.param("du", float), me.param("dv", float)]).reshape(2, 1, 1)
     while me.reuse():
         state = start(me.param("cells", int))

@@ -35,12 +35,11 @@ int main(int argc, char** argv) {
     xmml::Instance me;
     const Rates rates{me.param<double>("feed"), me.param<double>("kill")};
     while (me.reuse()) {
-        const auto message = me.receive("start");
-        const auto start = message.array<double>();  // shape (2, ny, nx): all u, then all v
+        const auto start = me.receive("start").array<double>(3);  // of shape (2, ny, nx): all u, then all v
         const std::size_t cells = start.size() / 2;
-        std::vector<double> state(start.begin(), start.end());
+        std::vector<double> state = start.to_vector();
         for ([[maybe_unused]] double t : me.steps())
             for (std::size_t i = 0; i < cells; ++i) react(state[i], state[cells + i], rates, me.delta());
-        me.send("end", xmml::array(state.data(), start.shape()));
+        me.send("end", xmml::array(state.data(), {2, start.extent(1), start.extent(2)}));
     }
 }
