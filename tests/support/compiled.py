@@ -1,0 +1,44 @@
+"""Compiles the C and C++ programs of the tests with the options that xmml-config prints."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+
+from xmml_native import config
+
+STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-g"]
+SUPPORT = Path(__file__).parent
+PROGRAMS = TemporaryDirectory(prefix="xmml-test-")
+
+
+def behaviours(source: Path) -> list[str]:
+    """The names in the table of behaviours of a test program."""
+    names = re.findall(r'^ *\{"(\w+)", \1\}', source.read_text(), re.MULTILINE)
+    assert names, f"{source} has no behaviours"
+    return names
+
+
+@cache
+def compiled(source: Path, *options: str, static: bool = False) -> Path:
+    """Compile `source` strictly, once per session; if that does not go through, the test fails with the compiler's words."""
+    compiler = ["c++", "-std=c++17"] if source.suffix == ".cpp" else ["cc", "-std=c99"]
+    program = Path(mkdtemp(dir=PROGRAMS.name)) / source.stem
+    command = [*compiler, *STRICT, f"-I{SUPPORT}", *options, "-o", str(program), str(source)]
+    finished = subprocess.run(
+        [*command, *config.cflags(), *config.libs(static=static)], capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    return program
+
+
+def run(program: Path, *arguments: str, env: dict[str, str] | None = None) -> str:
+    """Run a test program; returns what it printed."""
+    finished = subprocess.run(
+        [str(program), *arguments], capture_output=True, text=True, check=False, env=env, timeout=60
+    )
+    assert finished.returncode == 0, f"exit status {finished.returncode}\n{finished.stdout}{finished.stderr}"
+    return finished.stdout

@@ -1,0 +1,84 @@
+"""The C API: each behaviour of values.c and alone.c, and what a C programmer's tools see of the library."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from compiled import STRICT, behaviours, compiled, run
+from xmml_native import config
+
+HERE = Path(__file__).parent
+VALUES, ALONE = HERE / "values.c", HERE / "alone.c"
+ROOT = HERE.parents[2]
+SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+@pytest.mark.parametrize("behaviour", behaviours(VALUES))
+def test_of_values(behaviour: str) -> None:
+    assert "held" in run(compiled(VALUES), behaviour)
+
+
+@pytest.mark.parametrize("behaviour", behaviours(ALONE))
+def test_of_an_instance_by_itself(behaviour: str) -> None:
+    assert "held" in run(compiled(ALONE), behaviour)
+
+
+@pytest.mark.parametrize("source", [VALUES, ALONE], ids=lambda source: source.stem)
+def test_no_behaviour_leaks_or_touches_what_it_must_not(source: Path) -> None:
+    program = compiled(source, *SANITIZED)
+    for behaviour in behaviours(source):
+        run(program, behaviour)
+
+
+@pytest.mark.parametrize("source", [VALUES, ALONE], ids=lambda source: source.stem)
+def test_the_static_library_behaves_alike(source: Path) -> None:
+    program = compiled(source, static=True)
+    assert "libxmml" not in subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    for behaviour in behaviours(source):
+        run(program, behaviour)
+
+
+@pytest.mark.parametrize(
+    "compiler", ["cc -std=c99", "cc -std=c11", "cc -std=c17", "c++ -std=c++11 -x c++", "c++ -std=c++20 -x c++"]
+)
+def test_the_header_compiles_alone(compiler: str, tmp_path: Path) -> None:
+    source = tmp_path / "alone.c"
+    source.write_text("#include <xmml.h>\nint main(void) { return xmml_version() == 0; }\n")
+    command = [*compiler.split(), *STRICT, *config.cflags(), "-fsyntax-only", str(source)]
+    subprocess.run(command, check=True)
+
+
+def test_the_library_has_what_the_header_declares_and_nothing_else() -> None:
+    header = (ROOT / "native/c/include/xmml.h").read_text()
+    code = re.sub(r"#define.*", "", re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL))
+    declared = set(re.findall(r"\b(xmml_\w+)\(", code))
+    library = config.SDK / "lib/libxmml.so.0"
+    symbols = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    exported = {line.split()[-1] for line in symbols.splitlines()}
+    assert declared - exported == set()
+    assert exported - declared == set()
+
+
+def test_the_library_says_its_interface_in_its_soname() -> None:
+    library = config.SDK / "lib/libxmml.so.0"
+    headers = subprocess.run(["objdump", "-p", library], capture_output=True, text=True, check=True).stdout
+    assert re.search(r"SONAME +libxmml\.so\.0$", headers, re.MULTILINE)
+
+
+def test_the_heater_of_the_tutorial_compiles_without_warnings(tmp_path: Path) -> None:
+    tutorial = (ROOT / "docs/tutorial.md").read_text()
+    (program,) = re.findall(r"```c\n(.*?)```", tutorial, re.DOTALL)
+    source = tmp_path / "heater.c"
+    source.write_text(program)
+    compiled(source)
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
+def test_clang_accepts_the_header(tmp_path: Path) -> None:
+    source = tmp_path / "alone.c"
+    source.write_text("#include <xmml.h>\nint main(void) { return xmml_version() == 0; }\n")
+    subprocess.run(["clang", *STRICT, *config.cflags(), "-fsyntax-only", str(source)], check=True)

@@ -1,0 +1,112 @@
+"""xmml-config, the pkg-config file and the CMake package: three ways to the same library."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from xmml_native import config
+
+PROGRAM = """\
+#include <stdio.h>
+#include <xmml.h>
+int main(void) { puts(xmml_version()); return 0; }
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "program.c"
+    path.write_text(PROGRAM)
+    return path
+
+
+def printed(program: Path) -> str:
+    return subprocess.run([program], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_options_compile_and_the_program_finds_the_library(
+    source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert config.main(["--cflags", "--libs"]) == 0
+    options = capsys.readouterr().out.split()
+    program = source.with_suffix("")
+    subprocess.run(["cc", "-o", program, source, *options], check=True)
+    assert printed(program) == version("xmml")
+
+
+def test_static_libraries_leave_nothing_to_find(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert config.main(["--cflags", "--libs", "--static"]) == 0
+    options = capsys.readouterr().out.split()
+    program = source.with_suffix("")
+    subprocess.run(["cc", "-o", program, source, *options], check=True)
+    assert printed(program) == version("xmml")
+
+
+@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="pkg-config is not installed")
+def test_pkg_config_knows_the_same(source: Path) -> None:
+    environment = os.environ | {"PKG_CONFIG_PATH": str(config.pkgconfig())}
+    options = subprocess.run(
+        ["pkg-config", "--cflags", "--libs", f"xmml = {version('xmml')}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    ).stdout.split()
+    program = source.with_suffix("")
+    subprocess.run(["cc", "-o", program, source, *options], check=True)
+    assert printed(program) == version("xmml")
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+@pytest.mark.parametrize("target", ["xmml::xmml", "xmml::static"])
+def test_cmake_finds_the_package(source: Path, target: str) -> None:
+    (source.parent / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\n"
+        "project(program C)\n"
+        "find_package(xmml 0.1 REQUIRED)\n"
+        "add_executable(program program.c)\n"
+        f"target_link_libraries(program PRIVATE {target})\n"
+    )
+    build = source.parent / "build"
+    options = [f"-Dxmml_DIR={config.cmake()}"]
+    subprocess.run(["cmake", "-S", source.parent, "-B", build, *options], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", build], check=True, stdout=subprocess.DEVNULL)
+    assert printed(build / "program") == version("xmml")
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+def test_cmake_refuses_another_series(source: Path) -> None:
+    (source.parent / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(program C)\nfind_package(xmml 99.0 REQUIRED)\n"
+    )
+    finished = subprocess.run(
+        ["cmake", "-S", source.parent, "-B", source.parent / "build", f"-Dxmml_DIR={config.cmake()}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode != 0
+    assert "99.0" in finished.stderr
+
+
+@pytest.mark.parametrize(("option", "what"), [("--jar", "Java"), ("--fflags", "Fortran")])
+def test_what_is_not_part_of_the_installation_is_named(
+    option: str, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert config.main([option]) == 1
+    assert f"the {what} API is not part of this installation" in capsys.readouterr().err
+
+
+def test_asking_for_nothing_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert config.main([]) == 2
+    assert "--cflags --libs" in capsys.readouterr().err
+
+
+def test_a_missing_kit_says_how_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(config.SdkError, match="install xmml again"):
+        config.cflags(tmp_path / "sdk")

@@ -1,0 +1,131 @@
+// An instance by itself.
+#include <xmml.hpp>
+
+#include "behaviour.h"
+
+static xmml::Alone described() {
+    xmml::Alone alone("cell");
+    alone.port("start", "finit").port("out", "Oi").port("in", "S").port("final", "Of");
+    alone.steps(2, 0.5).param("length", "2 km").param("cells", "40").param("large", "300").param("scheme", "hll");
+    return alone;
+}
+
+static xmml::Instance cell() {
+    auto alone = described();
+    return alone.input("start", std::vector<double>{1, 2}, 10.0).input("in", 2.0, 10.0).input("in", 3.0, 10.5).join();
+}
+
+static void the_loop_reads_as_the_model() {
+    auto me = cell();
+    double sum = 0;
+    int runs = 0;
+    while (me.reuse()) {
+        const auto start = me.receive("start").array<double>(1);
+        sum = start(0) + start(1);
+        for (double t : me.steps()) {
+            CHECK(me.send("out", xmml::array(start.data(), {1, 2}), t));
+            sum += me.receive("in").as<double>();
+        }
+        me.send("final", sum);
+        ++runs;
+    }
+    CHECK(runs == 1);
+    const auto out = me.outputs("out");
+    CHECK(out.size() == 2 && out[0].timestamp() == 10.0 && out[1].timestamp() == 10.5);
+    CHECK(out[0].next_timestamp() == 10.5 && !out[1].next_timestamp());
+    CHECK(out[1].array<double>(2)(0, 1) == 2.0);
+    CHECK(me.outputs("final").at(0).as<double>() == 8.0);
+    me.leave();
+    me.leave();
+    CHECK(me.get() == nullptr);
+}
+
+static void a_view_keeps_its_message_alive() {
+    auto me = cell();
+    CHECK(me.reuse());
+    const auto view = [&] { return me.receive("start").array<double>(); }();
+    CHECK(view[1] == 2.0);
+}
+
+static void parameters_are_converted_and_checked() {
+    auto me = cell();
+    CHECK(me.param<double>("length", "m") == 2000.0);
+    CHECK(me.param<int>("cells") == 40);
+    CHECK(me.param<std::string>("scheme") == "hll");
+    CHECK(me.param_or<double>("width", 3.5, "m") == 3.5 && me.param_or<int>("cells", 1) == 40);
+    try {
+        me.param<std::uint8_t>("large");
+        CHECK(false);
+    } catch (const xmml::ParameterError& error) {
+        CHECK(std::string(error.what()).find("large") != std::string::npos);
+    }
+}
+
+static void explicit_time_stamps_win() {
+    auto me = cell();
+    CHECK(me.reuse());
+    me.receive("start");
+    CHECK(me.next_step());
+    me.send("out", 1.0, 20.0, std::nullopt);
+    const auto message = me.outputs("out").at(0);
+    CHECK(message.timestamp() == 20.0 && !message.next_timestamp());
+}
+
+static void a_receive_that_does_not_insist_tells_the_end() {
+    auto me = described().input("start", 1.0).join();
+    CHECK(me.reuse());
+    me.receive("start");
+    CHECK(me.next_step());
+    me.send("out", 1.0);
+    CHECK(!me.has_message("in"));
+    CHECK(!me.receive_or_end("in"));
+    try {
+        me.receive("in");
+        CHECK(false);
+    } catch (const xmml::EndedError& error) {
+        CHECK(std::string(error.what()).find("cell.in") != std::string::npos);
+    }
+}
+
+static void a_call_out_of_order_says_where() {
+    auto me = cell();
+    CHECK(me.reuse());
+    const int line = __LINE__ + 2;
+    try {
+        me.send("final", 1.0);
+        CHECK(false);
+    } catch (const xmml::OrderError& error) {
+        const std::string place = "alone.cpp:" + std::to_string(line) + ")";
+        CHECK(std::string(error.what()).find(place) != std::string::npos);
+    }
+}
+
+static void received_data_can_be_passed_on() {
+    auto me = cell();
+    CHECK(me.reuse());
+    const auto message = me.receive("start");
+    CHECK(me.next_step());
+    me.send("out", message.data());
+    CHECK(me.outputs("out").at(0).array<double>()[1] == 2.0);
+}
+
+static void an_instance_can_be_moved() {
+    auto me = cell();
+    xmml::Instance moved(std::move(me));
+    CHECK(moved.name() == "cell" && moved.count() == 1 && moved.delta() == 0.5);
+}
+
+int main(int argc, char** argv) {
+    static const behaviour all[] = {
+        {"the_loop_reads_as_the_model", the_loop_reads_as_the_model},
+        {"a_view_keeps_its_message_alive", a_view_keeps_its_message_alive},
+        {"parameters_are_converted_and_checked", parameters_are_converted_and_checked},
+        {"explicit_time_stamps_win", explicit_time_stamps_win},
+        {"a_receive_that_does_not_insist_tells_the_end", a_receive_that_does_not_insist_tells_the_end},
+        {"a_call_out_of_order_says_where", a_call_out_of_order_says_where},
+        {"received_data_can_be_passed_on", received_data_can_be_passed_on},
+        {"an_instance_can_be_moved", an_instance_can_be_moved},
+        {nullptr, nullptr},
+    };
+    return run_behaviour(all, argc, argv);
+}
