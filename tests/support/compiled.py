@@ -24,7 +24,7 @@ def behaviours(source: Path) -> list[str]:
 
 @cache
 def compiled(source: Path, *options: str, static: bool = False) -> Path:
-    """Compile `source` strictly, once per session; if that does not go through, the test fails with the compiler's words."""
+    """Compile `source` strictly, once per session; in case of trouble the test fails with the words of the compiler."""
     compiler = ["c++", "-std=c++17"] if source.suffix == ".cpp" else ["cc", "-std=c99"]
     program = Path(mkdtemp(dir=PROGRAMS.name)) / source.stem
     command = [*compiler, *STRICT, f"-I{SUPPORT}", *options, "-o", str(program), str(source)]

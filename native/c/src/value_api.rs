@@ -55,7 +55,7 @@ pub unsafe fn array_from_c(
 }
 
 unsafe fn shape_from_c<'a>(rank: usize, shape: *const usize) -> Result<&'a [usize]> {
-    const MAX_RANK: usize = 255;
+    const MAX_RANK: usize = 64;
     if rank > MAX_RANK {
         return Err(Failure::usage(format!("rank {rank} is more than {MAX_RANK}")));
     }
