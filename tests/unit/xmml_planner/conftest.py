@@ -10,8 +10,10 @@ import pytest
 from xmml.check import check
 from xmml.model import Model
 
-HEAD = '<model id="m" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">'
+HEAD = (
+    '<model id="m" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">'
     "<definitions>"
+)
 SENDER = (
     '<submodel id="A"><timescale delta="1 s" total="3 s"/><ports><out id="o" operator="Oi"/></ports>'
     '<implementation><code language="python" part="Oi">o = t</code></implementation></submodel>'

@@ -14,7 +14,7 @@ from xmml_run.templates import TEMPLATES
 from xmml.check import check
 
 
-@pytest.mark.parametrize(("template", "language"), product(TEMPLATES, LANGUAGES))
+@pytest.mark.parametrize(("template", "language"), list(product(TEMPLATES, LANGUAGES)))
 def test_a_new_model_has_no_problems(
     template: str, language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
