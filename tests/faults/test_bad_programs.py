@@ -1,0 +1,135 @@
+"""Programs that do what they should not: the run ends soon, with the right status, and says which instance and why."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from faulty_models import FAULT, RECEIVE, SEND, Models
+
+JOIN = FAULT + "import xmml\nme = xmml.Instance()\n"
+
+
+def test_without_a_fault_the_run_is_done(models: Models) -> None:
+    ended = models.run(models.write({"a": SEND, "b": RECEIVE}), "--json")
+    assert ended.status == 0, ended.err
+    told = json.loads(ended.out)
+    assert told["status"] == "done"
+    assert told["instances"]["a"]["messages_sent"] == told["instances"]["b"]["messages_received"] == 3
+    assert {row["state"] for row in told["instances"].values()} == {"done"}
+
+
+def test_a_missing_program(models: Models) -> None:
+    missing = {"a": '<implementation language="c" path="nothere"/>'}
+    ended = models.run(models.write({"b": RECEIVE}, implementations=missing))
+    ended.check(1, 'instance "a"', "nothere", "does not exist", "model.xmml:2:")
+    assert not ended.folder.exists()
+
+
+def test_a_program_that_the_build_does_not_make(models: Models) -> None:
+    missing = {"a": '<implementation language="c" path="nothere" run:build="true"/>'}
+    models.run(models.write({"b": RECEIVE}, implementations=missing)).check(
+        1, 'instance "a"', "nothere", "model.xmml:2:"
+    )
+
+
+def test_a_build_that_fails(models: Models) -> None:
+    broken = {"a": '<implementation language="c" path="x" run:build="echo undefined reference >&amp;2; exit 3"/>'}
+    ended = models.run(models.write({"b": RECEIVE}, implementations=broken))
+    ended.check(4, "a failed", "its build", "exit status 3", "undefined reference", "builds/1.log")
+
+
+def test_a_program_that_is_no_program(models: Models) -> None:
+    program = models.folder / "x"
+    program.write_bytes(b"\x7fELF nonsense")
+    program.chmod(0o755)
+    broken = {"a": '<implementation language="c" path="x"/>'}
+    models.run(models.write({"b": RECEIVE}, implementations=broken)).check(4, "a failed", "could not be started", "/x")
+
+
+def test_a_program_that_exits_with_status_1(models: Models) -> None:
+    program = JOIN + "import sys\nfault()\nprint('the grid is empty', file=sys.stderr, flush=True)\nos._exit(1)\n"
+    ended = models.run(models.write({"a": program, "b": RECEIVE}))
+    ended.check(4, "a failed", "exit status 1", "the grid is empty", "instances/a/stderr")
+
+
+def test_a_program_that_raises(models: Models) -> None:
+    program = FAULT + SEND.replace('me.send("o", t)', "fault(); raise ValueError('negative depth')")
+    ended = models.run(models.write({"a": program, "b": RECEIVE}))
+    ended.check(4, "a failed", "negative depth", "a.py:", "instances/a/stderr")
+
+
+def test_a_program_that_exits_with_status_1_before_joining(models: Models) -> None:
+    ended = models.run(models.write({"a": FAULT + "fault()\nraise SystemExit(1)\n", "b": RECEIVE}))
+    ended.check(4, "a failed", "exit status 1 before it joined", "instances/a/stderr")
+
+
+def test_a_program_that_ends_without_joining(models: Models) -> None:
+    ended = models.run(models.write({"a": FAULT + "fault()\n", "b": RECEIVE}))
+    ended.check(4, "a failed", "without joining", "instances/a/stderr")
+
+
+def test_a_program_that_ends_without_leaving(models: Models) -> None:
+    ended = models.run(models.write({"a": JOIN + "fault()\nos._exit(0)\n", "b": RECEIVE}))
+    ended.check(4, "a failed", "without leaving", "instances/a")
+
+
+def test_a_program_that_exits_with_status_1_after_leaving(models: Models) -> None:
+    program = FAULT + SEND + "fault()\nraise SystemExit(1)\n"
+    models.run(models.write({"a": program, "b": RECEIVE})).check(4, "a failed", "exit status 1")
+
+
+def test_a_send_on_an_unknown_port(models: Models) -> None:
+    program = FAULT + SEND.replace('me.send("o", t)', 'fault(); me.send("oo", t)')
+    ended = models.run(models.write({"a": program, "b": RECEIVE}))
+    ended.check(4, "a failed", 'no port "oo"', "o", "instances/a/stderr")
+
+
+def test_a_wrong_type(models: Models) -> None:
+    program = FAULT + SEND.replace('me.send("o", t)', 'fault(); me.send("o", object())')
+    models.run(models.write({"a": program, "b": RECEIVE})).check(4, "a failed", "object", "instances/a/stderr")
+
+
+def test_a_receive_on_a_finished_conduit(models: Models) -> None:
+    once = SEND.replace('me.send("o", t)', 'me.send("o", t); break')
+    insists = (
+        FAULT + "import xmml\nwith xmml.Instance() as me:\n    me.receive('i')\n    fault()\n    me.receive('i')\n"
+    )
+    models.write({"a": once, "b": insists})
+    model = models.folder / "model.xmml"
+    model.write_text(model.read_text().replace("<instance ", '<instance run:order="free" '))
+    models.run(model).check(4, "b failed", "b.i", "a has ended", "instances/b/stderr")
+
+
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGSEGV"])
+def test_a_crash_in_the_middle_of_a_large_message(models: Models, number: str) -> None:
+    """The sender dies while a message that does not fit into any buffer of the system is on its way."""
+    crash = (
+        FAULT
+        + "import signal, threading, numpy, xmml\n"
+        + f"def crash():\n    fault()\n    os.kill(os.getpid(), signal.{number})\n"
+        + "with xmml.Instance() as me:\n    me.reuse()\n    for t in me.steps():\n"
+        + "        data = numpy.zeros(100_000_000)\n        threading.Timer(0.02, crash).start()\n"
+        + "        me.send('o', data)\n        time.sleep(60)\n"
+    )
+    slow = RECEIVE.replace('print(me.receive("i").data)', 'me.receive("i"); me.receive("i")')
+    ended = models.run(models.write({"a": crash, "b": slow}))
+    ended.check(4, "a failed", f"killed by {number}", "instances/a")
+
+
+def test_a_partner_that_is_told_to_stop_is_stopped_even_if_it_does_not_listen(models: Models) -> None:
+    deaf = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)\n"
+    program = FAULT + "import time\ntime.sleep(0.5)\nfault()\nraise SystemExit(1)\n"
+    models.run(models.write({"a": program, "b": deaf})).check(4, "a failed")
+
+
+def test_inline_code_fails_at_its_line_in_the_model(models: Models) -> None:
+    inline = {"a": '<implementation><code language="python" part="Oi">\no = 1 / 0</code></implementation>'}
+    ended = models.run(models.write({"b": RECEIVE}, implementations=inline))
+    ended.check(4, "a failed", "division by zero", "model.xmml")
+
+
+def test_standard_output_of_an_instance_carries_its_name(models: Models) -> None:
+    ended = models.run(models.write({"a": SEND, "b": RECEIVE}))
+    assert ended.out.splitlines() == ["b | 0.0", "b | 1.0", "b | 2.0"]
+    assert (ended.folder / "instances/b/stdout").read_text() == "0.0\n1.0\n2.0\n"

@@ -1,0 +1,105 @@
+"""What is wrong is not the programs: the document, the command line, ports, the disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from faulty_models import RECEIVE, SEND, WAIT, Models
+
+
+def test_an_unreadable_model(models: Models) -> None:
+    path = models.folder / "model.xmml"
+    path.write_bytes(b"\xff\xfe\x00 not xml")
+    models.run(path).check(1, "xmml-run:", "model.xmml")
+
+
+def test_a_model_that_does_not_exist(models: Models) -> None:
+    models.run(models.folder / "nothere.xmml").check(1, "nothere.xmml")
+
+
+def test_a_model_with_an_error_names_the_first_and_counts_the_others(models: Models) -> None:
+    path = models.write({"a": SEND, "b": RECEIVE}, couplings=[("a.oo", "b.i"), ("a.o", "b.ii")])
+    models.run(path).check(1, "model.xmml:3:", "(and 1 more)")
+
+
+def test_json_is_one_object_also_when_the_model_has_errors(models: Models) -> None:
+    ended = models.run(models.folder / "nothere.xmml", "--json")
+    assert json.loads(ended.out)["exit_status"] == ended.status == 1
+
+
+def test_wrong_usage(models: Models) -> None:
+    models.run(models.write({"a": SEND, "b": RECEIVE}), "--nonsense").check(2, "--nonsense")
+
+
+def test_a_folder_that_is_taken(models: Models) -> None:
+    (models.folder / "run").mkdir()
+    (models.folder / "run/precious").write_text("")
+    models.run(models.write({"a": SEND, "b": RECEIVE})).check(2, "not empty", "-o")
+
+
+def test_debugging_an_instance_that_does_not_exist(models: Models) -> None:
+    models.run(models.write({"a": SEND, "b": RECEIVE}), "--debug", "c").check(2, 'no instance "c"')
+
+
+def test_a_port_in_use(models: Models) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        ended = models.run(models.write({"a": SEND, "b": RECEIVE}), "--listen", address)
+    ended.check(5, address, "use")
+
+
+def test_a_free_port_is_listened_on(models: Models) -> None:
+    assert models.run(models.write({"a": SEND, "b": RECEIVE}), "--listen", "127.0.0.1:0").status == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> list[str]:
+    """A command that gives what it runs a nearly full disk at `disk`, in a mount namespace of its own."""
+    (tmp_path / "disk").mkdir()
+    script = f'mount -t tmpfs -o size=256k none {tmp_path}/disk && exec "$@"'
+    wrapper = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
+    if subprocess.run([*wrapper, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("mount namespaces are not permitted here")
+    return wrapper
+
+
+def test_a_full_disk(models: Models, small_disk: list[str]) -> None:
+    talkative = "while True:\n    print('x' * 1000)\n"
+    model = models.write({"a": talkative, "b": WAIT})
+    ended = models.start(model, "-q", wrapper=small_disk, folder=models.folder / "disk/run").end()
+    ended.check(5, "cannot be written", "No space left on device")
+
+
+def test_a_disk_that_is_full_from_the_beginning(models: Models, small_disk: list[str]) -> None:
+    script = f'head -c 1M /dev/zero > {models.folder}/disk/filler 2>/dev/null; exec "$@"'
+    model = models.write({"a": SEND, "b": RECEIVE})
+    wrapper = [*small_disk, "sh", "-c", script, "sh"]
+    models.start(model, wrapper=wrapper, folder=models.folder / "disk/run").end().check(5, "No space left on device")
+
+
+def test_an_instance_that_meets_a_full_disk_itself(models: Models, small_disk: list[str]) -> None:
+    program = SEND.replace('me.send("o", t)', 'me.send("o", t); open("/dev/full", "w", buffering=1).write("x\\n")')
+    ended = models.run(models.write({"a": program, "b": RECEIVE}))
+    ended.check(4, "a failed", "No space left on device", "instances/a/stderr")
+
+
+def test_a_run_folder_that_cannot_be_made(models: Models) -> None:
+    (models.folder / "file").write_text("")
+    model = models.write({"a": SEND, "b": RECEIVE})
+    models.start(model, folder=models.folder / "file/run").end().check(5, "cannot be written", "file/run")
+
+
+def test_nothing_is_left_outside_the_run_folder(models: Models) -> None:
+    before = set(os.listdir("/dev/shm")), set(os.listdir("/tmp"))
+    model = models.write({"a": SEND, "b": RECEIVE})
+    files = set(models.folder.iterdir())
+    assert models.run(model).status == 0
+    assert set(models.folder.iterdir()) - files == {models.folder / "run"}
+    assert not (models.folder / "run/.secret").exists()
+    after = set(os.listdir("/dev/shm")), set(os.listdir("/tmp"))
+    assert not {name for old, new in zip(before, after, strict=True) for name in new - old if "xmml" in name}

@@ -1,0 +1,107 @@
+"""Someone or something ends the run from outside."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from faulty_models import FAST_S, WAIT, Going, Models, is_running, wait_until
+
+#: After this long nothing of a killed run may be left.
+GONE_AFTER_S = 5.0
+
+DEAF = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAIT
+#: Leaves a daemon behind: in a session of its own, its parent gone, deaf to SIGTERM.
+DAEMON = (
+    "import os, signal, time\n"
+    "if os.fork() == 0:\n"
+    "    os.setsid()\n"
+    "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "    if os.fork() == 0:\n"
+    "        open(os.environ['FAULT_TIME'] + '.daemon', 'w').write(str(os.getpid()))\n"
+    "        time.sleep(600)\n"
+    "    os._exit(0)\n"
+) + WAIT
+
+
+def sockets_of(folder: Path) -> list[str]:
+    """Return the abstract sockets of a run."""
+    return [line for line in Path("/proc/net/unix").read_text().splitlines() if f"xmml-{folder.name}" in line]
+
+
+def daemon_of(going: Going) -> int:
+    file = Path(f"{going.fault_time}.daemon")
+    return int(wait_until(lambda: file.exists() and file.read_text(), "no daemon"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_the_run_cleanly(models: Models, number: signal.Signals) -> None:
+    going = models.start(models.write({"a": WAIT, "b": WAIT}))
+    pids = going.pids()
+    began = time.monotonic()
+    going.process.send_signal(number)
+    ended = going.end()
+    ended.check(130, "interrupted")
+    assert time.monotonic() - began < FAST_S
+    assert not any(map(is_running, pids))
+    assert (ended.folder / "report.html").exists()
+
+
+def test_a_second_ctrl_c_does_not_wait_for_anyone(models: Models) -> None:
+    going = models.start(models.write({"a": DEAF, "b": DEAF}))
+    pids = going.pids()
+    going.wait_for_event("started", 2)
+    going.process.send_signal(signal.SIGINT)
+    going.wait_for_event("stopping")
+    going.process.send_signal(signal.SIGINT)
+    going.end().check(130, "interrupted")
+    assert not any(map(is_running, pids))
+
+
+def test_ctrl_c_while_building(models: Models) -> None:
+    slow = {"a": '<implementation language="c" path="x" run:build="sleep 600"/>'}
+    going = models.start(models.write({"b": WAIT}, implementations=slow))
+    going.wait_for_event("building")
+    began = time.monotonic()
+    going.process.send_signal(signal.SIGINT)
+    going.end().check(130, "interrupted")
+    assert time.monotonic() - began < FAST_S
+
+
+def test_kill_minus_9_leaves_no_process_socket_or_secret(models: Models) -> None:
+    going = models.start(models.write({"a": DAEMON, "b": DEAF}))
+    pids = [*going.pids(), daemon_of(going), going.supervisor()]
+    os.kill(going.process.pid, signal.SIGKILL)
+    wait_until(lambda: not any(map(is_running, pids)), "processes are left", GONE_AFTER_S)
+    wait_until(lambda: not (going.folder / ".secret").exists(), "the secret is left", GONE_AFTER_S)
+    assert not sockets_of(going.folder)
+    assert {path.name for path in models.folder.iterdir()} <= {"a.py", "b.py", "model.xmml", "run", "fault.daemon"}
+
+
+def test_a_killed_supervisor_ends_the_run_and_everything_in_it(models: Models) -> None:
+    going = models.start(models.write({"a": DAEMON, "b": DEAF}))
+    pids = [*going.pids(), daemon_of(going)]
+    began = time.monotonic()
+    os.kill(going.supervisor(), signal.SIGKILL)
+    going.end().check(5, "supervisor", "killed")
+    assert time.monotonic() - began < GONE_AFTER_S
+    assert not any(map(is_running, pids))
+
+
+def test_a_daemon_that_an_instance_leaves_behind_ends_with_the_run(models: Models) -> None:
+    quick = DAEMON.replace(WAIT, "raise SystemExit(1)\n")
+    going = models.start(models.write({"a": quick, "b": WAIT}))
+    daemon = daemon_of(going)
+    going.end().check(4, "a failed")
+    assert not is_running(daemon)
+
+
+def test_an_instance_that_is_killed_by_hand(models: Models) -> None:
+    going = models.start(models.write({"a": WAIT, "b": WAIT}))
+    first, second = going.pids()
+    os.kill(first, signal.SIGKILL)
+    going.end().check(4, "a failed", "SIGKILL")
+    assert not is_running(second)
