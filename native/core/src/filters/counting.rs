@@ -1,5 +1,7 @@
 //! Filters that decide which messages pass, and how often.
 
+use std::io::Write;
+
 use super::{Filter, Problem};
 use crate::message::Message;
 
@@ -51,7 +53,8 @@ impl Filter for Console {
     }
 
     fn apply(&mut self, message: Message, out: &mut Vec<Message>) -> Result<(), Problem> {
-        println!("{}: t={} s, {}", self.conduit, message.timestamp, message.data.describe());
+        // Nobody may be listening any more; that is no reason to stop the conduit.
+        let _ = writeln!(std::io::stdout(), "{}: t={} s, {}", self.conduit, message.timestamp, message.data.describe());
         out.push(message);
         Ok(())
     }
@@ -127,11 +130,12 @@ impl Filter for BlockAfter {
 /// Forwards each message k times, spread over the interval to the next one.
 pub struct Repeat {
     k: u32,
+    previous: Option<f64>,
 }
 
 impl Repeat {
     pub fn new(k: u32) -> Repeat {
-        Repeat { k }
+        Repeat { k, previous: None }
     }
 }
 
@@ -145,7 +149,9 @@ impl Filter for Repeat {
     }
 
     fn apply(&mut self, message: Message, out: &mut Vec<Message>) -> Result<(), Problem> {
-        out.extend(spread(&message, self.k).map(|(timestamp, next_timestamp)| Message {
+        let interval = self.previous.map(|previous| message.timestamp - previous);
+        self.previous = Some(message.timestamp);
+        out.extend(spread(&message, self.k, interval).map(|(timestamp, next_timestamp)| Message {
             timestamp,
             next_timestamp,
             data: message.data.clone(),
@@ -154,17 +160,18 @@ impl Filter for Repeat {
     }
 }
 
-/// Time stamps of `k` messages that share the interval of one: equal parts of it if its end is known, else all at its beginning.
-pub(super) fn spread(message: &Message, k: u32) -> impl Iterator<Item = (f64, Option<f64>)> {
-    let start = message.timestamp;
-    let end = message.next_timestamp;
+/// Time stamps of `k` messages that share the interval of one: equal parts of it. Where its end is not known it is as long as the
+/// interval before it, or, for a first message, nothing. The last next time stamp is that of the message itself.
+pub(super) fn spread(
+    message: &Message,
+    k: u32,
+    interval_before: Option<f64>,
+) -> impl Iterator<Item = (f64, Option<f64>)> {
+    let (start, next) = (message.timestamp, message.next_timestamp);
+    let interval = next.map(|next| next - start).or(interval_before);
     (0..k).map(move |part| {
-        let at = |part: u32| match end {
-            Some(end) if part == k => Some(end),
-            Some(end) => Some(start + (end - start) * f64::from(part) / f64::from(k)),
-            None => None,
-        };
-        (at(part).unwrap_or(start), at(part + 1))
+        let at = |part: u32| interval.map(|interval| start + interval * f64::from(part) / f64::from(k));
+        (at(part).unwrap_or(start), if part + 1 == k { next } else { at(part + 1) })
     })
 }
 

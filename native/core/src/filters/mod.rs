@@ -7,7 +7,7 @@
 //! | `console` | - | every message, after a line on standard output | kept |
 //! | `drop` | `k` | messages 0, k, 2k, ... | kept |
 //! | `blockafter` | time `t` | messages up to and including time t | kept |
-//! | `repeat` | `k` | every message k times | k equal parts of the interval to the next message |
+//! | `repeat` | `k` | every message k times | k equal parts of the interval to the next message (not known: as long as the one before) |
 //! | `last` | - | the last message of each run of the sender, at its end | kept |
 //! | `multiply` | `f` | f times the values | kept |
 //! | `convert` | `from`, `to` (units) | the values in another unit | kept |
@@ -16,7 +16,7 @@
 //! | `timefactor` | `f` | every message | both times f |
 //! | `linearinterpolation` | - | the means of neighbours along the first axis, one fewer | kept |
 //! | `lineartimeinterpolation` | `k` | the first; then k per message, the last of them the message itself | k equal parts between the two messages |
-//! | `extrapolate` | `k` | k per message, on the line through the last two | k equal parts of the interval to the next message |
+//! | `extrapolate` | `k` | k per message, on the line through the last two; the first is repeated | as `repeat` |
 //! | `serialize`, `deserialize` | - | any data to bytes and back | kept |
 //! | `compress`, `decompress` | - | bytes to zlib and back; no bytes stay no bytes | kept |
 //! | `chunk` | `n` | n messages of bytes; the last takes the rest | kept on each |

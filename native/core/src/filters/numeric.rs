@@ -1,145 +1,180 @@
 //! Arithmetic on the data of messages: arrays of any rank, scalars, and lists and maps of them.
 //!
-//! float32, float64 and complex values keep their type. Integers keep their type where the result is an integer by construction (a
-//! sum, an integral factor) and fits it, which is checked; otherwise they become float64. Truth values, text and bytes are no numbers.
+//! float32, float64 and complex values keep their type; float32 is computed in float64 and rounded once. Integers keep their type where
+//! the result is an integer by construction (a sum, an integral factor) and fits it, which is checked; otherwise they become float64.
+//! Truth values, text and bytes are no numbers.
 
-use crate::buffer::BufferMut;
-use crate::data::{array_bytes, Array, Data, Dtype};
+use std::borrow::Cow;
+
+use crate::buffer::{Buffer, BufferMut};
+use crate::data::{Array, Data, Dtype, Element};
 
 use super::Problem;
 
-/// The numbers of one scalar or array, widened.
-enum Numbers {
-    /// Any integer type.
-    Whole(Vec<i128>),
-    /// Real types; complex ones as pairs.
-    Real(Vec<f64>),
+/// What is done, number by number.
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    /// The only value times a factor.
+    Scale(f64),
+    /// The sum, in the order given.
+    Sum,
+    /// The sum divided by how many there are.
+    Mean,
+    /// `a + (b - a) * part` of the two values.
+    Line(f64),
 }
 
-/// Applies `change` to every number; `whole` says whether integers stay integers (given a factor that is one).
+/// Every number times `factor`.
 pub fn scale(data: &Data, factor: f64) -> Result<Data, Problem> {
-    combine_all(&[data], &|values| match values {
-        Values::Real(values) => Value::Real(factor * values[0]),
-        Values::Whole(values) if factor.fract() == 0.0 && factor.abs() < 1e18 => {
-            Value::Whole(values[0].saturating_mul(factor as i128))
-        }
-        Values::Whole(values) => Value::Real(factor * values[0] as f64),
-    })
+    combine(Operation::Scale(factor), &[data])
 }
 
 /// The sum, number by number, in the order given.
 pub fn sum(messages: &[Data]) -> Result<Data, Problem> {
-    let all: Vec<&Data> = messages.iter().collect();
-    combine_all(&all, &|values| match values {
-        Values::Real(values) => Value::Real(total(values)),
-        Values::Whole(values) => Value::Whole(values.iter().sum()),
-    })
+    combine(Operation::Sum, &messages.iter().collect::<Vec<_>>())
 }
 
 /// The mean, number by number; integers become float64.
 pub fn mean(messages: &[Data]) -> Result<Data, Problem> {
-    let all: Vec<&Data> = messages.iter().collect();
-    combine_all(&all, &|values| match values {
-        Values::Real(values) => Value::Real(total(values) / values.len() as f64),
-        Values::Whole(values) => Value::Real(values.iter().sum::<i128>() as f64 / values.len() as f64),
-    })
+    combine(Operation::Mean, &messages.iter().collect::<Vec<_>>())
 }
 
 /// `a + (b - a) * part`, number by number; integers become float64.
 pub fn line(a: &Data, b: &Data, part: f64) -> Result<Data, Problem> {
-    combine_all(&[a, b], &|values| {
-        let (a, b) = match values {
-            Values::Real(values) => (values[0], values[1]),
-            Values::Whole(values) => (values[0] as f64, values[1] as f64),
-        };
-        Value::Real(a + (b - a) * part)
-    })
+    combine(Operation::Line(part), &[a, b])
 }
 
-/// Adds from the left, beginning with the first value itself, so that a sum of one is that value to the bit.
-fn total(values: &[f64]) -> f64 {
-    values[1..].iter().fold(values[0], |sum, value| sum + value)
+/// The same values in the types that [`line`] gives: integers as float64, everything else as it is.
+pub fn as_reals(data: &Data) -> Result<Data, Problem> {
+    match data {
+        Data::Float(_) | Data::Complex(..) => Ok(data.clone()),
+        Data::Array(array) if matches!(array.dtype, Dtype::F32 | Dtype::F64 | Dtype::C64 | Dtype::C128) => {
+            Ok(data.clone())
+        }
+        // The mean of one is that value to the bit.
+        _ => combine(Operation::Mean, &[data]),
+    }
 }
 
-/// The numbers at one place of several values.
-enum Values<'a> {
-    Whole(&'a [i128]),
-    Real(&'a [f64]),
+impl Operation {
+    /// Whether integers stay integers.
+    fn keeps_integers(self) -> bool {
+        match self {
+            Operation::Scale(factor) => factor.fract() == 0.0 && factor.abs() < 1e18,
+            Operation::Sum => true,
+            Operation::Mean | Operation::Line(_) => false,
+        }
+    }
+
+    fn of_reals(self, values: impl ExactSizeIterator<Item = f64>) -> f64 {
+        let count = values.len() as f64;
+        match (self, Two::of(values)) {
+            (Operation::Scale(factor), Two { first, .. }) => factor * first,
+            (Operation::Sum, Two { sum, .. }) => sum,
+            (Operation::Mean, Two { sum, .. }) => sum / count,
+            (Operation::Line(part), Two { first, last, .. }) => first + (last - first) * part,
+        }
+    }
+
+    fn of_integers(self, mut values: impl ExactSizeIterator<Item = i128>) -> i128 {
+        match self {
+            Operation::Scale(factor) => values.next().unwrap_or(0).saturating_mul(factor as i128),
+            _ => values.fold(0, i128::saturating_add),
+        }
+    }
 }
 
-/// The number that becomes of them.
-enum Value {
-    Whole(i128),
-    Real(f64),
+/// What the operations need of the values at one place.
+struct Two {
+    first: f64,
+    last: f64,
+    /// Added from the left, beginning with the first value itself, so that a sum of one is that value to the bit.
+    sum: f64,
 }
 
-type Combine<'a> = &'a dyn Fn(Values<'_>) -> Value;
+impl Two {
+    fn of(mut values: impl Iterator<Item = f64>) -> Two {
+        let first = values.next().unwrap_or(0.0);
+        values.fold(Two { first, last: first, sum: first }, |so_far, value| Two {
+            last: value,
+            sum: so_far.sum + value,
+            ..so_far
+        })
+    }
+}
 
 /// Combines values of one structure, number by number.
-fn combine_all(all: &[&Data], combine: Combine<'_>) -> Result<Data, Problem> {
-    match all[0] {
-        Data::List(first) => {
-            let lists = all
-                .iter()
-                .map(|data| match data {
-                    Data::List(items) if items.len() == first.len() => Ok(items),
-                    other => Err(differ(all[0], other)),
-                })
-                .collect::<Result<Vec<_>, _>>()?;
-            let items = (0..first.len())
-                .map(|at| combine_all(&lists.iter().map(|items| &items[at]).collect::<Vec<_>>(), combine))
-                .collect::<Result<_, _>>()?;
-            Ok(Data::List(items))
+fn combine(operation: Operation, all: &[&Data]) -> Result<Data, Problem> {
+    let first = *all.first().ok_or("there is nothing to combine")?;
+    match first {
+        Data::List(items) => {
+            let lists = all.iter().map(|data| match data {
+                Data::List(others) if others.len() == items.len() => Ok(others),
+                other => Err(differ(first, other)),
+            });
+            let lists = lists.collect::<Result<Vec<_>, _>>()?;
+            let at = |at: usize| combine(operation, &lists.iter().map(|list| &list[at]).collect::<Vec<_>>());
+            (0..items.len()).map(at).collect::<Result<_, _>>().map(Data::List)
         }
-        Data::Map(first) => {
-            let entries = first
-                .iter()
-                .map(|(key, _)| {
-                    let values = all
-                        .iter()
-                        .map(|data| data.get(key).ok_or_else(|| differ(all[0], data)))
-                        .collect::<Result<Vec<_>, _>>()?;
-                    Ok((key.clone(), combine_all(&values, combine)?))
-                })
-                .collect::<Result<Vec<_>, Problem>>()?;
-            Ok(Data::Map(entries))
+        Data::Map(entries) => {
+            let under = |key: &String| {
+                let values = all.iter().map(|data| match data {
+                    Data::Map(others) if others.len() == entries.len() => {
+                        data.get(key).ok_or_else(|| differ(first, data))
+                    }
+                    other => Err(differ(first, other)),
+                });
+                Ok((key.clone(), combine(operation, &values.collect::<Result<Vec<_>, _>>()?)?))
+            };
+            entries.iter().map(|(key, _)| under(key)).collect::<Result<_, Problem>>().map(Data::Map)
         }
-        _ => combine_leaves(all, combine),
+        _ => {
+            if let Some(other) = all.iter().find(|other| !same_form(first, other)) {
+                return Err(differ(first, other));
+            }
+            combine_leaves(operation, first, all)
+        }
     }
 }
 
-fn combine_leaves(all: &[&Data], combine: Combine<'_>) -> Result<Data, Problem> {
-    let first = all[0];
-    for other in &all[1..] {
-        if !same_form(first, other) {
-            return Err(differ(first, other));
+fn combine_leaves(operation: Operation, first: &Data, all: &[&Data]) -> Result<Data, Problem> {
+    let number = |pick: fn(&Data) -> f64| operation.of_reals(all.iter().map(|data| pick(data)));
+    match first {
+        Data::Array(array) if array.dtype != Dtype::Bool => {
+            let arrays = all.iter().filter_map(|data| match data {
+                Data::Array(array) => Some(array),
+                _ => None,
+            });
+            combine_arrays(operation, array, &arrays.collect::<Vec<_>>()).map(Data::Array)
         }
+        Data::Float(_) => Ok(Data::Float(number(|data| match data {
+            Data::Float(value) => *value,
+            _ => f64::NAN,
+        }))),
+        Data::Complex(..) => Ok(Data::Complex(
+            number(|data| match data {
+                Data::Complex(real, _) => *real,
+                _ => f64::NAN,
+            }),
+            number(|data| match data {
+                Data::Complex(_, imaginary) => *imaginary,
+                _ => f64::NAN,
+            }),
+        )),
+        Data::Int(_) => {
+            let values = || {
+                all.iter().map(|data| match data {
+                    Data::Int(value) => i128::from(*value),
+                    _ => 0,
+                })
+            };
+            match operation.keeps_integers() {
+                true => fitting(operation.of_integers(values()), Dtype::I64).map(Data::Int),
+                false => Ok(Data::Float(operation.of_reals(values().map(|value| value as f64)))),
+            }
+        }
+        other => Err(format!("needs numbers, but the message holds {}", other.describe())),
     }
-    let numbers = all.iter().map(|data| widen(data)).collect::<Result<Vec<_>, _>>()?;
-    let count = match &numbers[0] {
-        Numbers::Whole(values) => values.len(),
-        Numbers::Real(values) => values.len(),
-    };
-    let mut wholes = Vec::with_capacity(numbers.len());
-    let mut reals = Vec::with_capacity(numbers.len());
-    let results = (0..count)
-        .map(|at| {
-            wholes.clear();
-            reals.clear();
-            for source in &numbers {
-                match source {
-                    Numbers::Whole(values) => wholes.push(values[at]),
-                    Numbers::Real(values) => reals.push(values[at]),
-                }
-            }
-            if reals.is_empty() {
-                combine(Values::Whole(&wholes))
-            } else {
-                combine(Values::Real(&reals))
-            }
-        })
-        .collect::<Vec<_>>();
-    narrow(first, &results)
 }
 
 fn differ(first: &Data, other: &Data) -> Problem {
@@ -153,96 +188,77 @@ fn same_form(a: &Data, b: &Data) -> bool {
     }
 }
 
-fn widen(data: &Data) -> Result<Numbers, Problem> {
-    Ok(match data {
-        Data::Int(value) => Numbers::Whole(vec![i128::from(*value)]),
-        Data::Float(value) => Numbers::Real(vec![*value]),
-        Data::Complex(re, im) => Numbers::Real(vec![*re, *im]),
-        Data::Array(array) if array.dtype != Dtype::Bool => widen_array(array),
-        other => return Err(format!("needs numbers, but the message holds {}", other.describe())),
-    })
-}
-
-fn widen_array(array: &Array) -> Numbers {
-    fn each<const N: usize, T>(bytes: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> {
-        bytes.chunks_exact(N).map(|chunk| read(chunk.try_into().expect("chunks of N bytes"))).collect()
-    }
-    let bytes = &array.data[..];
-    match array.dtype {
-        Dtype::I8 => Numbers::Whole(each(bytes, |b| i128::from(i8::from_le_bytes(b)))),
-        Dtype::I16 => Numbers::Whole(each(bytes, |b| i128::from(i16::from_le_bytes(b)))),
-        Dtype::I32 => Numbers::Whole(each(bytes, |b| i128::from(i32::from_le_bytes(b)))),
-        Dtype::I64 => Numbers::Whole(each(bytes, |b| i128::from(i64::from_le_bytes(b)))),
-        Dtype::Bool | Dtype::U8 => Numbers::Whole(each(bytes, |b| i128::from(u8::from_le_bytes(b)))),
-        Dtype::U16 => Numbers::Whole(each(bytes, |b| i128::from(u16::from_le_bytes(b)))),
-        Dtype::U32 => Numbers::Whole(each(bytes, |b| i128::from(u32::from_le_bytes(b)))),
-        Dtype::U64 => Numbers::Whole(each(bytes, |b| i128::from(u64::from_le_bytes(b)))),
-        Dtype::F32 | Dtype::C64 => Numbers::Real(each(bytes, |b| f64::from(f32::from_le_bytes(b)))),
-        Dtype::F64 | Dtype::C128 => Numbers::Real(each(bytes, f64::from_le_bytes)),
-    }
-}
-
-/// Puts the results into the form of `template`; integers that became real make it float64.
-fn narrow(template: &Data, results: &[Value]) -> Result<Data, Problem> {
-    let real = |value: &Value| match value {
-        Value::Real(value) => *value,
-        Value::Whole(value) => *value as f64,
+fn combine_arrays(operation: Operation, first: &Array, all: &[&Array]) -> Result<Array, Problem> {
+    let whole = operation.keeps_integers();
+    let (dtype, data) = match first.dtype {
+        Dtype::F64 | Dtype::C128 => (first.dtype, reals::<f64, f64>(operation, all, |x| x, |x| x)?),
+        Dtype::F32 | Dtype::C64 => (first.dtype, reals::<f32, f32>(operation, all, f64::from, |x| x as f32)?),
+        Dtype::I8 => integers::<i8>(operation, all, whole)?,
+        Dtype::I16 => integers::<i16>(operation, all, whole)?,
+        Dtype::I32 => integers::<i32>(operation, all, whole)?,
+        Dtype::I64 => integers::<i64>(operation, all, whole)?,
+        Dtype::U8 | Dtype::Bool => integers::<u8>(operation, all, whole)?,
+        Dtype::U16 => integers::<u16>(operation, all, whole)?,
+        Dtype::U32 => integers::<u32>(operation, all, whole)?,
+        Dtype::U64 => integers::<u64>(operation, all, whole)?,
     };
-    Ok(match template {
-        Data::Int(_) => match results[0] {
-            Value::Whole(value) => Data::Int(i64::try_from(value).map_err(|_| overflow("int64", value))?),
-            Value::Real(value) => Data::Float(value),
-        },
-        Data::Complex(..) => Data::Complex(real(&results[0]), real(&results[1])),
-        Data::Array(array) => {
-            let whole = results.iter().all(|value| matches!(value, Value::Whole(_)));
-            let dtype = match array.dtype {
-                kept @ (Dtype::F32 | Dtype::F64 | Dtype::C64 | Dtype::C128) => kept,
-                kept if whole => kept,
-                _ => Dtype::F64,
-            };
-            Data::Array(pack(array, dtype, results, &real)?)
-        }
-        _ => Data::Float(real(&results[0])),
-    })
+    Ok(Array { dtype, order: first.order, shape: first.shape.clone(), data })
 }
 
-fn overflow(name: &str, value: i128) -> Problem {
-    format!("the result {value} does not fit {name}")
-}
-
-fn pack(template: &Array, dtype: Dtype, results: &[Value], real: &dyn Fn(&Value) -> f64) -> Result<Array, Problem> {
-    let len = array_bytes(dtype, &template.shape)
-        .and_then(|len| usize::try_from(len).ok())
-        .ok_or("the result is larger than the memory")?;
-    let mut data = BufferMut::take(len);
-    let scalar = match dtype {
-        Dtype::C64 => 4,
-        Dtype::C128 => 8,
-        other => other.size(),
-    };
-    for (slot, value) in data.chunks_exact_mut(scalar).zip(results) {
-        match (dtype, value) {
-            (Dtype::F32 | Dtype::C64, value) => slot.copy_from_slice(&(real(value) as f32).to_le_bytes()),
-            (Dtype::F64 | Dtype::C128, value) => slot.copy_from_slice(&real(value).to_le_bytes()),
-            (_, Value::Whole(value)) => {
-                if !fits(dtype, *value) {
-                    return Err(overflow(dtype.name(), *value));
-                }
-                slot.copy_from_slice(&value.to_le_bytes()[..scalar]);
-            }
-            (_, Value::Real(_)) => unreachable!("integers that became real are packed as float64"),
-        }
+fn integers<T>(operation: Operation, all: &[&Array], whole: bool) -> Result<(Dtype, Buffer), Problem>
+where
+    T: Element + Into<i128> + TryFrom<i128>,
+{
+    if !whole {
+        let data = reals::<T, f64>(operation, all, |value| value.into() as f64, |value| value)?;
+        return Ok((Dtype::F64, data));
     }
-    Ok(Array { dtype, order: template.order, shape: template.shape.clone(), data: data.freeze() })
+    let sources: Vec<_> = all.iter().map(|array| scalars::<T>(array)).collect();
+    let data = filled(&sources, |at| {
+        let result = operation.of_integers(sources.iter().map(|values| values[at].into()));
+        fitting::<T>(result, T::DTYPE)
+    })?;
+    Ok((T::DTYPE, data))
 }
 
-fn fits(dtype: Dtype, value: i128) -> bool {
-    let bits = 8 * dtype.size() as u32;
-    match dtype {
-        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => {
-            (-(1_i128 << (bits - 1))..1_i128 << (bits - 1)).contains(&value)
-        }
-        _ => (0..1_i128 << bits).contains(&value),
+fn fitting<T: TryFrom<i128>>(value: i128, dtype: Dtype) -> Result<T, Problem> {
+    T::try_from(value).map_err(|_| format!("the result {value} does not fit {}", dtype.name()))
+}
+
+/// Computes in float64; complex numbers are pairs.
+fn reals<T: Element, U: Element>(
+    operation: Operation,
+    all: &[&Array],
+    widen: impl Fn(T) -> f64,
+    narrow: impl Fn(f64) -> U,
+) -> Result<Buffer, Problem> {
+    let sources: Vec<_> = all.iter().map(|array| scalars::<T>(array)).collect();
+    filled(&sources, |at| Ok(narrow(operation.of_reals(sources.iter().map(|values| widen(values[at]))))))
+}
+
+/// The numbers of an array (two for a complex one); copied only where they are not aligned.
+fn scalars<T: Element>(array: &Array) -> Cow<'_, [T]> {
+    // SAFETY: every bit pattern is a value of an element type.
+    let (before, values, after) = unsafe { array.data.align_to::<T>() };
+    if before.is_empty() && after.is_empty() {
+        return Cow::Borrowed(values);
     }
+    // SAFETY: each chunk has the bytes of one value.
+    let read = |chunk: &[u8]| unsafe { chunk.as_ptr().cast::<T>().read_unaligned() };
+    Cow::Owned(array.data.chunks_exact(size_of::<T>()).map(read).collect())
+}
+
+/// One result for each place of the sources.
+fn filled<T: Element, U: Element>(
+    sources: &[Cow<'_, [T]>],
+    result: impl Fn(usize) -> Result<U, Problem>,
+) -> Result<Buffer, Problem> {
+    let count = sources.first().map_or(0, |values| values.len());
+    let mut data = BufferMut::take(count * size_of::<U>());
+    // SAFETY: every bit pattern is a value of an element type; the block is aligned for all of them.
+    let (_, places, _) = unsafe { data.align_to_mut::<U>() };
+    for (at, place) in places.iter_mut().enumerate() {
+        *place = result(at)?;
+    }
+    Ok(data.freeze())
 }

@@ -3,7 +3,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::data::{Array, Data, Order};
+use crate::buffer::Buffer;
+use crate::data::{Array, Data, Dtype, Element, Order};
 
 fn spec(name: &str, factor: Option<f64>, params: &[(&str, &str)]) -> FilterSpec {
     let params: BTreeMap<String, String> =
@@ -100,6 +101,79 @@ fn repeat_and_extrapolate_share_the_interval_out() {
     assert!(filter.apply(first).unwrap().iter().all(|message| message.data == floats(&[1.0])));
     let values: Vec<_> = filter.apply(second).unwrap().into_iter().map(|message| message.data).collect();
     assert_eq!(values, [floats(&[5.0]), floats(&[6.0]), floats(&[7.0]), floats(&[8.0])]);
+}
+
+#[test]
+fn extrapolation_follows_time_and_not_the_count_of_messages() {
+    let mut filter = chain(&[spec("extrapolate", Some(2.0), &[])]);
+    filter.apply(at(0.0, Some(1.0), 0.0)).unwrap();
+    let out = filter.apply(at(1.0, Some(5.0), 10.0)).unwrap();
+    assert_eq!(out, [at(1.0, Some(3.0), 10.0), at(3.0, Some(5.0), 30.0)]);
+}
+
+#[test]
+fn the_last_message_fills_an_interval_as_long_as_the_one_before() {
+    for (name, second) in [("repeat", 4.0), ("extrapolate", 5.0)] {
+        let mut filter = chain(&[spec(name, Some(2.0), &[])]);
+        filter.apply(at(0.0, Some(4.0), 2.0)).unwrap();
+        let out = filter.apply(at(4.0, None, 4.0)).unwrap();
+        assert_eq!(out, [at(4.0, Some(6.0), 4.0), at(6.0, None, second)], "{name}");
+    }
+}
+
+#[test]
+fn interpolated_integers_are_real_in_every_message() {
+    let whole = |value: i16| Data::from(Array::from_slice(&[1], &[value]).unwrap());
+    for name in ["extrapolate", "lineartimeinterpolation"] {
+        let mut filter = chain(&[spec(name, Some(2.0), &[])]);
+        let mut out = filter.apply(at(0.0, Some(1.0), whole(1))).unwrap();
+        out.extend(filter.apply(at(1.0, Some(2.0), whole(2))).unwrap());
+        for message in out {
+            assert!(matches!(&message.data, Data::Array(array) if array.dtype == Dtype::F64), "{name}: {message:?}");
+        }
+    }
+}
+
+#[test]
+fn a_sum_of_integers_of_every_type_keeps_the_type_and_is_checked() {
+    fn check<T: Element + TryFrom<i128> + Into<i128>>(largest: T, one: u8) {
+        let array = |value: T| Data::from(Array::from_slice(&[2], &[value, value]).unwrap());
+        let of = |value: i128| T::try_from(value).unwrap_or(largest);
+        let small = array(of(i128::from(one)));
+        assert_eq!(numeric::sum(&[small.clone(), small.clone()]), Ok(array(of(2 * i128::from(one)))));
+        assert!(numeric::sum(&[array(largest), small]).unwrap_err().contains("does not fit"));
+    }
+    check(i8::MAX, 1);
+    check(i16::MAX, 1);
+    check(i32::MAX, 1);
+    check(i64::MAX, 1);
+    check(u8::MAX, 1);
+    check(u16::MAX, 1);
+    check(u32::MAX, 1);
+    check(u64::MAX, 1);
+    assert!(numeric::sum(&[Data::Int(i64::MAX), Data::Int(1)]).is_err());
+}
+
+#[test]
+fn complex_numbers_and_nested_values_are_averaged_in_their_places() {
+    let of = |real: f64| {
+        Data::Map(vec![
+            ("z".into(), Data::Complex(real, 2.0 * real)),
+            ("pair".into(), Array::from_slice(&[], &[[real as f32, 0.0]]).unwrap().into()),
+        ])
+    };
+    assert_eq!(numeric::mean(&[of(1.0), of(3.0)]), Ok(of(2.0)));
+    let fewer = Data::Map(vec![("z".into(), Data::Complex(0.0, 0.0))]);
+    assert!(numeric::mean(&[fewer.clone(), of(1.0)]).is_err());
+    assert!(numeric::mean(&[of(1.0), fewer]).is_err());
+}
+
+#[test]
+fn elements_that_are_not_aligned_are_read_all_the_same() {
+    let bytes: Vec<u8> = [1.0_f64, 2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+    let odd = Buffer::copy_of(&[&[0], &bytes[..]].concat()).slice(1..17);
+    let array = Array::new(Dtype::F64, Order::RowMajor, vec![2], odd).unwrap();
+    assert_eq!(numeric::scale(&array.into(), 2.0), Ok(floats(&[2.0, 4.0])));
 }
 
 #[test]

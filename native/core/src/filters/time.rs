@@ -81,7 +81,7 @@ impl Filter for LinearTimeInterpolation {
                 });
             }
         }
-        out.push(Message { next_timestamp: shortened, ..message.clone() });
+        out.push(Message { next_timestamp: shortened, data: numeric::as_reals(&message.data)?, ..message });
         self.previous = Some(message);
         Ok(())
     }
@@ -109,12 +109,14 @@ impl Filter for Extrapolate {
     }
 
     fn apply(&mut self, message: Message, out: &mut Vec<Message>) -> Result<(), Problem> {
-        for (part, (timestamp, next_timestamp)) in spread(&message, self.k).enumerate() {
-            let data = match &self.previous {
-                Some(previous) if part > 0 => {
-                    numeric::line(&previous.data, &message.data, 1.0 + part as f64 / f64::from(self.k))?
+        let interval = self.previous.as_ref().map(|previous| message.timestamp - previous.timestamp);
+        for (part, (timestamp, next_timestamp)) in spread(&message, self.k, interval).enumerate() {
+            let data = match (&self.previous, interval) {
+                (Some(previous), Some(interval)) if part > 0 && interval > 0.0 => {
+                    let along = (timestamp - previous.timestamp) / interval;
+                    numeric::line(&previous.data, &message.data, along)?
                 }
-                _ => message.data.clone(),
+                _ => numeric::as_reals(&message.data)?,
             };
             out.push(Message { timestamp, next_timestamp, data });
         }
