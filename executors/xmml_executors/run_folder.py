@@ -6,7 +6,6 @@ from __future__ import annotations
 import glob
 import json
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Mapping
@@ -41,8 +40,8 @@ class RunFolder:
             SiteError: it cannot be made or written.
         """
         self.path = path.absolute()
-        self.run_id = f"{self.path.name}-{secrets.token_hex(4)}"
-        self.secret = secrets.token_bytes(SECRET_BYTES)
+        self.run_id = f"{self.path.name}-{os.urandom(4).hex()}"
+        self.secret = os.urandom(SECRET_BYTES)
         self.secret_file = self.path / ".secret"
         self._events: TextIO | None = None
         if self.path.is_dir() and any(self.path.iterdir()):

@@ -19,6 +19,8 @@ from xmml.problems import ModelError
 from xmml_run.arguments import UsageError, overrides_of, run_parser
 from xmml_run.reading import Planned, read_and_plan, refusal, show_problems
 
+#: Files that the models call results and that are listed at the end.
+MOST_RESULTS = 10
 #: Tools that need the terminal for themselves.
 INTERACTIVE_TOOLS = frozenset({"gdb", "lldb", "pdb", "cgdb"})
 
@@ -129,7 +131,9 @@ def _conclude(options: Namespace, plan: Plan, folder: RunFolder, result: Any, to
     where = _short(folder.path)
     if outcome.is_done:
         if not options.quiet:
-            print(f"{summary_line(plan, result.wall_s, result.records)}\nresults: {where}", file=sys.stderr)
+            results = [f"  {path}" for instance in plan.instances for path in folder.results(instance)]
+            lines = [summary_line(plan, result.wall_s, result.records), f"results: {where}", *results[:MOST_RESULTS]]
+            print("\n".join(lines), file=sys.stderr)
     else:
         if not options.quiet and outcome.exit_status is not ExitStatus.INTERRUPTED:
             print(f"report: {where}/report.html", file=sys.stderr)
