@@ -1,0 +1,35 @@
+"""Where the benchmarks find their peers and leave what they build and measure."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "benchmarks"
+RESULTS = ROOT / "benchmarks" / "results"
+PEERS = Path(os.environ.get("XMML_BENCH_PEERS") or ROOT / "build" / "peers")
+"""The virtual environment with MUSCLE3; benchmarks/prepare.py makes it."""
+
+
+def tool(name: str) -> Path | None:
+    """A command of the environment that runs us (also when it is not activated), or of the search path."""
+    beside = Path(sys.executable).parent / name
+    if beside.is_file():
+        return beside
+    found = shutil.which(name)
+    return Path(found) if found else None
+
+
+def muscle3(name: str) -> Path | None:
+    """A command of the virtual environment with MUSCLE3: `python`, `muscle_manager`."""
+    command = PEERS / "bin" / name
+    return command if (PEERS / "bin" / "muscle_manager").is_file() else None
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Ours, with the tools that belong to this interpreter first on the search path, and `more`."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    return {**os.environ, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1", **more}

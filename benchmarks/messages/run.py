@@ -1,0 +1,164 @@
+"""How long a message takes, and how much fits through: xMML beside MUSCLE3, OpenMPI, ZeroMQ and the floors under all of them.
+
+python benchmarks/messages/run.py [--quick] [--rounds N] [--peers NAME,...]
+
+Every round starts every peer once per pattern, so that a busy minute of the machine hits all of them. Ping-pong gives the one-way
+time (half of a round trip), the stream the throughput. Results: a table, a CSV file with every single figure, a plot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import plot
+import tables
+from harness import figures, places, processes
+from peers import PATTERNS, PEERS, Job, Peer, Segment
+
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = (0, 64, KIB, 8 * KIB, 64 * KIB, MIB, 8 * MIB, 64 * MIB)
+QUICK_SIZES = (0, KIB, 64 * KIB, MIB, 64 * MIB)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one segment of one round gave: a row of the CSV file."""
+
+    round: int
+    peer: str
+    pattern: str
+    size_b: int
+    count: int
+    one_message_s: float
+    """Ping-pong: half a round trip. Stream: total time over number of messages."""
+    first_before_kib: int
+    first_peak_kib: int
+    second_before_kib: int
+    second_peak_kib: int
+
+
+def main() -> int:
+    arguments = parse()
+    sizes = [int(size) for size in arguments.sizes.split(",")] if arguments.sizes else SIZES
+    seconds, rounds = 0.25, 5
+    if arguments.quick:
+        sizes = sizes if arguments.sizes else QUICK_SIZES
+        seconds, rounds = 0.03, 1
+    rounds = arguments.rounds or rounds
+
+    peers = taking_part(arguments.peers.split(",") if arguments.peers else None)
+    if not peers:
+        print("nobody is left to measure", file=sys.stderr)
+        return 1
+    print(f"{figures.machine()}; {rounds} rounds of {', '.join(peer.name for peer in peers)}", flush=True)
+    samples = measure(peers, sizes, rounds, seconds, cpus() if arguments.pin else "")
+    if not samples:
+        return 1
+
+    stem = arguments.output / f"messages-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    figures.write_csv(stem.with_suffix(".csv"), [asdict(sample) for sample in samples])
+    text = tables.report(samples, peers, figures.machine())
+    stem.with_suffix(".md").write_text(text)
+    plot.draw(samples, peers, figures.machine(), stem.with_suffix(".png"))
+    print(f"\n{text}\n{stem}.csv, .md, .png")
+    return 0 if {sample.peer for sample in samples} == {peer.name for peer in peers} else 1
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one round, fewer sizes: under a minute, for a first look")
+    parser.add_argument("--rounds", type=int, help="default: 5, with --quick 1")
+    parser.add_argument("--peers", help=f"of {', '.join(peer.name for peer in PEERS)}; default: all that are here")
+    parser.add_argument("--sizes", help="bytes, with commas, multiples of 8; default: 0 to 64 MiB")
+    parser.add_argument("--no-pin", dest="pin", action="store_false", help="do not put each end on a CPU of its own")
+    parser.add_argument("--output", type=Path, default=places.RESULTS, help="folder for the results (%(default)s)")
+    return parser.parse_args()
+
+
+def taking_part(names: list[str] | None) -> list[Peer]:
+    """The peers that were asked for and can take part, built; says why others cannot."""
+    known = {peer.name: peer for peer in PEERS}
+    for name in names or []:
+        if name not in known:
+            raise SystemExit(f"there is no peer {name}; there are {', '.join(known)}")
+    peers = []
+    for peer in known.values():
+        if names is None or peer.name in names:
+            reason = peer.missing()
+            if reason:
+                print(f"without {peer.label}: {reason}")
+                continue
+            peer.prepare()
+            peers.append(peer)
+    return peers
+
+
+def cpus() -> str:
+    """A CPU for each end, if there are two."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return f"{allowed[0]},{allowed[1]}" if len(allowed) > 1 else ""
+
+
+def measure(peers: list[Peer], sizes: list[int] | tuple[int, ...], rounds: int, seconds: float, cpus: str) -> list[Sample]:
+    """All rounds; a peer that fails is reported and goes on in the next round."""
+    samples: list[Sample] = []
+    for number in range(rounds):
+        turn = number % len(peers)
+        for peer in peers[turn:] + peers[:turn]:
+            begin = time.monotonic()
+            for pattern in PATTERNS:
+                try:
+                    samples += one(number, peer, pattern, [Segment(size, peer.count(size, seconds)) for size in sizes], cpus)
+                except processes.RunFailed as failure:
+                    print(f"  {peer.name}, {pattern}: {failure}", flush=True)
+            print(f"  round {number + 1}/{rounds}  {peer.label:<26} {time.monotonic() - begin:5.1f} s", flush=True)
+    return samples
+
+
+def one(number: int, peer: Peer, pattern: str, segments: list[Segment], cpus: str) -> list[Sample]:
+    with tempfile.TemporaryDirectory(prefix="xmml-bench-") as name:
+        folder = Path(name)
+        os.mkfifo(folder / "barrier")
+        peer.run(Job(pattern, segments, folder, cpus, timeout_s=120))
+        first = lines(folder, "ping", "sender", "copy")
+        second = lines(folder, "pong", "receiver", "copy")
+    if not len(first) == len(second) == len(segments):
+        raise processes.RunFailed(f"{len(segments)} segments were planned, {len(first)} and {len(second)} reported")
+    return [
+        Sample(
+            number,
+            peer.name,
+            pattern,
+            near["bytes"],
+            near["count"],
+            near["seconds"],
+            near["before_kib"],
+            near["peak_kib"],
+            far["before_kib"],
+            far["peak_kib"],
+        )
+        for near, far in zip(first, second, strict=True)
+    ]
+
+
+def lines(folder: Path, *ends: str) -> list[dict[str, float]]:
+    """What one of these ends has reported."""
+    for end in ends:
+        report = folder / f"{end}.jsonl"
+        if report.exists():
+            return [json.loads(line) for line in report.read_text().splitlines()]
+    return []
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
