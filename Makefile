@@ -58,6 +58,7 @@ soak: build $(VENV)/.test ## the tests with their full numbers (long)
 	XMML_SOAK=1 pytest -o timeout=7200 $(ARGS)
 
 bench: build $(VENV)/.test ## the benchmarks, as tables and plots
+	@python benchmarks/prepare.py
 	@for suite in benchmarks/*/run.py; do echo "== $$suite"; python "$$suite"; done
 
 build: $(VENV)/.installed ## the virtual environment .venv with xmml in it

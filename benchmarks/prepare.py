@@ -1,4 +1,4 @@
-"""Gets what the benchmarks compare xMML with: MUSCLE3 in a virtual environment of its own, OpenMPI and ZeroMQ from the distribution.
+"""Gets what the benchmarks compare xMML with: MUSCLE3 in a virtual environment of its own, OpenMPI and ZeroMQ.
 
 python benchmarks/prepare.py
 
@@ -26,8 +26,8 @@ def muscle3() -> None:
         return
     print(f"Installing MUSCLE3 into {places.PEERS}", flush=True)
     venv.create(places.PEERS, with_pip=True)
-    install = [places.PEERS / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "muscle3==0.11.*"]
-    if subprocess.run(install).returncode != 0:
+    pip = [str(places.PEERS / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    if subprocess.run([*pip, "install", "muscle3==0.11.*"]).returncode != 0:
         print("MUSCLE3 could not be installed", file=sys.stderr)
 
 

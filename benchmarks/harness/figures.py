@@ -53,7 +53,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(str(row[i])) for row in [head, *rows]) for i in range(len(head))]
 
     def line(cells: Sequence[str]) -> str:
-        aligned = [cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(cells, widths, strict=True))]
+        aligned = [
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
+        ]
         return "| " + " | ".join(aligned) + " |"
 
     rule = "|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
@@ -72,7 +74,11 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 def machine() -> str:
     """What the figures were measured on, in one line."""
     model = next(
-        (line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")),
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
         platform.machine(),
     )
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30

@@ -20,9 +20,9 @@ def run(
     environment: Mapping[str, str],
     timeout_s: float,
     cwd: Path | None = None,
-    meanwhile: Callable[[int], None] | None = None,
+    meanwhile: Callable[[subprocess.Popen[bytes]], None] | None = None,
 ) -> None:
-    """Runs a command and waits for its end; its output goes to `log`. `meanwhile` is called with its process id.
+    """Runs a command and waits for its end; its output goes to `log`. `meanwhile` is called with the process.
 
     Raises:
         RunFailed: it ended with another status than 0, or was killed with its descendants after `timeout_s`.
@@ -30,11 +30,17 @@ def run(
     words = [str(word) for word in command]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(environment), cwd=cwd, start_new_session=True
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=dict(environment),
+            cwd=cwd,
+            start_new_session=True,
         )
         try:
             if meanwhile is not None:
-                meanwhile(process.pid)
+                meanwhile(process)
             status = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise RunFailed(f"{words[0]} was not done within {timeout_s:.0f} s\n{_end_of(log)}") from None

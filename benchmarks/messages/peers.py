@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
-from harness import places, processes
+from harness import builds, places, processes
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 PATTERNS = ("pingpong", "stream")
@@ -45,8 +45,8 @@ class Job:
 class Peer:
     """A way of carrying messages.
 
-    `floor` names the peer that its figures are compared with; `expected` is about how long a message takes, in microseconds and
-    in microseconds for each MiB. It only decides how many are sent.
+    `floor` names the peer that its figures are compared with; `expected` is about how long a message takes, in
+    microseconds and in microseconds for each MiB. It only decides how many are sent.
     """
 
     name: str
@@ -83,23 +83,6 @@ class Peer:
         )
 
 
-def compiled(program: str) -> Path:
-    return places.BUILD / program
-
-
-def build(compiler: Sequence[str | Path], source: str, *more: str) -> None:
-    """Compiles a program of ours to build/benchmarks, unless it is newer than its sources."""
-    program = compiled(Path(source).stem)
-    sources = [PROGRAMS / source, PROGRAMS / "ends.h"]
-    if program.exists() and program.stat().st_mtime > max(file.stat().st_mtime for file in sources) and not more:
-        return
-    places.BUILD.mkdir(parents=True, exist_ok=True)
-    words = [*map(str, compiler), "-O3", "-Wall", "-Wextra", "-o", str(program), str(PROGRAMS / source), *more]
-    done = subprocess.run(words, capture_output=True, text=True, env=places.environment())
-    if done.returncode != 0:
-        raise processes.RunFailed(f"{' '.join(words)}\n{done.stderr}")
-
-
 @dataclass(frozen=True)
 class Program(Peer):
     """One program in C that forks, or an interpreter and its script."""
@@ -123,11 +106,11 @@ class Program(Peer):
 
     def prepare(self) -> None:
         if self.source:
-            build(["cc", "-std=gnu11"], self.source, *self.libraries)
+            builds.compile_program(["cc", "-std=gnu11"], PROGRAMS / self.source, self.libraries)
 
     def command(self, job: Job) -> list[str | Path]:
         if self.source:
-            return [compiled(Path(self.source).stem), *self.words]
+            return [builds.program(PROGRAMS / self.source), *self.words]
         return [places.tool("python") or "python3", PROGRAMS / self.words[0]]
 
 
@@ -143,10 +126,10 @@ class Mpi(Peer):
         return "no mpicc or mpirun; apt-get install openmpi-bin libopenmpi-dev"
 
     def prepare(self) -> None:
-        build(["mpicc", "-std=gnu11"], "mpi.c")
+        builds.compile_program(["mpicc", "-std=gnu11"], PROGRAMS / "mpi.c")
 
     def command(self, job: Job) -> list[str | Path]:
-        return ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", compiled("mpi")]
+        return ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", builds.program(PROGRAMS / "mpi.c")]
 
     def environment(self) -> dict[str, str]:
         return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **self.settings}
@@ -268,20 +251,19 @@ class Xmml(Peer):
 
     def prepare(self) -> None:
         if "c++" in self.languages:
-            config = [str(places.tool("xmml-config") or "xmml-config"), "--cflags", "--libs"]
-            flags = subprocess.run(config, capture_output=True, text=True, check=True, env=places.environment()).stdout
-            build(["c++", "-std=c++17"], "xmml_ends.cpp", *flags.split())
+            builds.compile_submodel(PROGRAMS / "xmml_ends.cpp")
 
     def command(self, job: Job) -> list[str | Path]:
         ends = {"pingpong": ("ping", "pong"), "stream": ("sender", "receiver")}[job.pattern]
         first, second = (self.implementation(*which) for which in zip(self.languages, ends, strict=True))
         model = job.folder / "model.xml"
         model.write_text(XMML[job.pattern].substitute(first=first, second=second))
-        return [places.tool("xmml-run") or "xmml-run", model, "--run-dir", job.folder / "run", "--quiet"]
+        return [places.tool("xmml-run") or "xmml-run", "--quiet", "-o", job.folder / "run", model]
 
     @staticmethod
     def implementation(language: str, end: str) -> str:
-        program = PROGRAMS / "xmml_ends.py" if language == "python" else compiled("xmml_ends")
+        source = PROGRAMS / ("xmml_ends.py" if language == "python" else "xmml_ends.cpp")
+        program = source if language == "python" else builds.program(source)
         return f'<implementation language="{language}" path="{os.fspath(program)}" run:args="{end}"/>'
 
 
@@ -294,7 +276,13 @@ PEERS: tuple[Peer, ...] = (
     Xmml("xmml-cpp", "xMML C++", "socket", C, ("c++", "c++")),
     Muscle3("muscle3", "MUSCLE3 Python", "socket-python", (250.0, 4000.0)),
     Mpi("openmpi", "OpenMPI C", "socket", (1.0, 150.0)),
-    Mpi("openmpi-copy", "OpenMPI C, no CMA", "socket", (1.0, 150.0), {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}),
+    Mpi(
+        "openmpi-copy",
+        "OpenMPI C, no CMA",
+        "socket",
+        (1.0, 150.0),
+        {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"},
+    ),
     Program("zeromq", "ZeroMQ C, ipc", "socket", C, (), "zeromq.c", ("-lzmq",), "zmq.h", "libzmq3-dev"),
     Program("socket-python", "Unix socket, Python", "socket-python", PYTHON, ("unix_socket.py",)),
     Program("socket", "Unix socket, C", "socket", C, (), "unix_socket.c"),

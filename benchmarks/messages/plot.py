@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib
 from harness.figures import size
 from peers import Peer
-from tables import one_way_us, spread, throughput_gib_s
-
-if TYPE_CHECKING:
-    from run import Sample
+from sample import Figure, Sample, spread
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
@@ -38,9 +35,10 @@ def draw(samples: Sequence[Sample], peers: Sequence[Peer], machine: str, path: P
     """Writes the plot to `path`; bands show the least and the most of the rounds."""
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(13, 5.6), layout="constrained")
     sizes = sorted({sample.size_b for sample in samples})
-    panel(left, samples, peers, "pingpong", sizes, one_way_us)
-    left.set(title="One-way time, half of a round trip", xlabel="size of the message", ylabel="µs")
-    panel(right, samples, peers, "stream", [size_b for size_b in sizes if size_b > 0], throughput_gib_s)
+    panel(left, samples, peers, "pingpong", sizes, lambda s: s.one_way_us)
+    left.set(title="One-way time, half of a round trip", xlabel="size of the message", ylabel="µs", ylim=(0.05, None))
+    bulk = [size_b for size_b in sizes if size_b > 0]
+    panel(right, samples, peers, "stream", bulk, lambda s: s.throughput_gib_s)
     right.set(title="Throughput of a stream", xlabel="size of the message", ylabel="GiB/s")
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False)
@@ -50,24 +48,16 @@ def draw(samples: Sequence[Sample], peers: Sequence[Peer], machine: str, path: P
 
 
 def panel(
-    axes: Any,
-    samples: Sequence[Sample],
-    peers: Sequence[Peer],
-    pattern: str,
-    sizes: Sequence[int],
-    value: Callable[[Sample], float],
+    axes: Any, samples: Sequence[Sample], peers: Sequence[Peer], pattern: str, sizes: Sequence[int], figure: Figure
 ) -> None:
     for peer in peers:
-        points = [(s, spread(samples, peer.name, pattern, s, value)) for s in sizes]
-        known = [(max(s, ZERO), figure) for s, figure in points if figure is not None]
-        if not known:
-            continue
-        x = [s for s, _ in known]
+        measured = [(max(s, ZERO), spread(samples, peer.name, pattern, s, figure)) for s in sizes]
+        known = [(x, of_size) for x, of_size in measured if of_size is not None]
+        x = [x for x, _ in known]
         style = STYLES[peer.name]
-        axes.plot(x, [figure.median for _, figure in known], label=peer.label, markersize=5, **style)
-        axes.fill_between(
-            x, [figure.low for _, figure in known], [figure.high for _, figure in known], color=style["color"], alpha=0.12, linewidth=0
-        )
+        axes.plot(x, [y.median for _, y in known], label=peer.label, markersize=5, **style)
+        low, high = [y.low for _, y in known], [y.high for _, y in known]
+        axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
     axes.set(xscale="log", yscale="log")
     axes.set_xticks([max(s, ZERO) for s in sizes], [size(s) if s else "0" for s in sizes], fontsize=8)
     axes.minorticks_off()

@@ -1,9 +1,10 @@
-"""How long a message takes, and how much fits through: xMML beside MUSCLE3, OpenMPI, ZeroMQ and the floors under all of them.
+"""How long a message takes, and how much fits through: xMML, MUSCLE3, OpenMPI, ZeroMQ and the floors under all of them.
 
 python benchmarks/messages/run.py [--quick] [--rounds N] [--peers NAME,...]
 
-Every round starts every peer once per pattern, so that a busy minute of the machine hits all of them. Ping-pong gives the one-way
-time (half of a round trip), the stream the throughput. Results: a table, a CSV file with every single figure, a plot.
+Every round starts every peer once per pattern, so that a busy minute of the machine hits all of them. Ping-pong gives
+the one-way time (half of a round trip), the stream the throughput. Results: tables, a CSV file with every single
+figure, a plot.
 """
 
 from __future__ import annotations
@@ -15,51 +16,35 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import plot
 import tables
-from harness import figures, places, processes
+from harness import choice, figures, places, processes
 from peers import PATTERNS, PEERS, Job, Peer, Segment
+from sample import Sample
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = (0, 64, KIB, 8 * KIB, 64 * KIB, MIB, 8 * MIB, 64 * MIB)
 QUICK_SIZES = (0, KIB, 64 * KIB, MIB, 64 * MIB)
-
-
-@dataclass(frozen=True)
-class Sample:
-    """What one segment of one round gave: a row of the CSV file."""
-
-    round: int
-    peer: str
-    pattern: str
-    size_b: int
-    count: int
-    one_message_s: float
-    """Ping-pong: half a round trip. Stream: total time over number of messages."""
-    first_before_kib: int
-    first_peak_kib: int
-    second_before_kib: int
-    second_peak_kib: int
+SEGMENT_S, QUICK_SEGMENT_S = 0.25, 0.03
+JOB_TIMEOUT_S = 120
 
 
 def main() -> int:
     arguments = parse()
-    sizes = [int(size) for size in arguments.sizes.split(",")] if arguments.sizes else SIZES
-    seconds, rounds = 0.25, 5
-    if arguments.quick:
-        sizes = sizes if arguments.sizes else QUICK_SIZES
-        seconds, rounds = 0.03, 1
-    rounds = arguments.rounds or rounds
+    sizes: Sequence[int] = QUICK_SIZES if arguments.quick else SIZES
+    if arguments.sizes:
+        sizes = [int(size) for size in arguments.sizes.split(",")]
+    rounds = arguments.rounds or (1 if arguments.quick else 5)
+    seconds = QUICK_SEGMENT_S if arguments.quick else SEGMENT_S
 
-    peers = taking_part(arguments.peers.split(",") if arguments.peers else None)
-    if not peers:
-        print("nobody is left to measure", file=sys.stderr)
-        return 1
+    peers = choice.choose(PEERS, arguments.peers)
     print(f"{figures.machine()}; {rounds} rounds of {', '.join(peer.name for peer in peers)}", flush=True)
     samples = measure(peers, sizes, rounds, seconds, cpus() if arguments.pin else "")
     if not samples:
@@ -71,7 +56,8 @@ def main() -> int:
     stem.with_suffix(".md").write_text(text)
     plot.draw(samples, peers, figures.machine(), stem.with_suffix(".png"))
     print(f"\n{text}\n{stem}.csv, .md, .png")
-    return 0 if {sample.peer for sample in samples} == {peer.name for peer in peers} else 1
+    whole = len(peers) * len(PATTERNS) * len(sizes) * rounds
+    return 0 if len(samples) == whole else 1
 
 
 def parse() -> argparse.Namespace:
@@ -85,55 +71,41 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def taking_part(names: list[str] | None) -> list[Peer]:
-    """The peers that were asked for and can take part, built; says why others cannot."""
-    known = {peer.name: peer for peer in PEERS}
-    for name in names or []:
-        if name not in known:
-            raise SystemExit(f"there is no peer {name}; there are {', '.join(known)}")
-    peers = []
-    for peer in known.values():
-        if names is None or peer.name in names:
-            reason = peer.missing()
-            if reason:
-                print(f"without {peer.label}: {reason}")
-                continue
-            peer.prepare()
-            peers.append(peer)
-    return peers
-
-
 def cpus() -> str:
     """A CPU for each end, if there are two."""
     allowed = sorted(os.sched_getaffinity(0))
     return f"{allowed[0]},{allowed[1]}" if len(allowed) > 1 else ""
 
 
-def measure(peers: list[Peer], sizes: list[int] | tuple[int, ...], rounds: int, seconds: float, cpus: str) -> list[Sample]:
+def measure(peers: list[Peer], sizes: Sequence[int], rounds: int, seconds: float, cpus: str) -> list[Sample]:
     """All rounds; a peer that fails is reported and goes on in the next round."""
     samples: list[Sample] = []
     for number in range(rounds):
-        turn = number % len(peers)
-        for peer in peers[turn:] + peers[:turn]:
+        for peer in choice.rotated(peers, number):
             begin = time.monotonic()
+            segments = [Segment(size, peer.count(size, seconds)) for size in sizes]
             for pattern in PATTERNS:
                 try:
-                    samples += one(number, peer, pattern, [Segment(size, peer.count(size, seconds)) for size in sizes], cpus)
+                    samples += run(number, peer, pattern, segments, cpus)
                 except processes.RunFailed as failure:
                     print(f"  {peer.name}, {pattern}: {failure}", flush=True)
             print(f"  round {number + 1}/{rounds}  {peer.label:<26} {time.monotonic() - begin:5.1f} s", flush=True)
     return samples
 
 
-def one(number: int, peer: Peer, pattern: str, segments: list[Segment], cpus: str) -> list[Sample]:
+def run(number: int, peer: Peer, pattern: str, segments: Sequence[Segment], cpus: str) -> list[Sample]:
+    """One peer, one pattern, all sizes.
+
+    Raises:
+        RunFailed: it failed, or not every segment was reported.
+    """
     with tempfile.TemporaryDirectory(prefix="xmml-bench-") as name:
         folder = Path(name)
         os.mkfifo(folder / "barrier")
-        peer.run(Job(pattern, segments, folder, cpus, timeout_s=120))
-        first = lines(folder, "ping", "sender", "copy")
-        second = lines(folder, "pong", "receiver", "copy")
+        peer.run(Job(pattern, segments, folder, cpus, JOB_TIMEOUT_S))
+        first, second = lines(folder, "ping", "sender", "copy"), lines(folder, "pong", "receiver", "copy")
     if not len(first) == len(second) == len(segments):
-        raise processes.RunFailed(f"{len(segments)} segments were planned, {len(first)} and {len(second)} reported")
+        raise processes.RunFailed(f"of {len(segments)} segments {len(first)} and {len(second)} were reported")
     return [
         Sample(
             number,
@@ -151,7 +123,7 @@ def one(number: int, peer: Peer, pattern: str, segments: list[Segment], cpus: st
     ]
 
 
-def lines(folder: Path, *ends: str) -> list[dict[str, float]]:
+def lines(folder: Path, *ends: str) -> list[dict[str, Any]]:
     """What one of these ends has reported."""
     for end in ends:
         report = folder / f"{end}.jsonl"

@@ -1,4 +1,4 @@
-"""The two ends of a benchmark, for programs in Python: what is sent, how often, what is measured and where it is written.
+"""The two ends of a benchmark, for programs in Python: what is sent, how often, and what is reported.
 
 The same as ends.h for C and C++, which says what the environment sets.
 """
@@ -67,7 +67,13 @@ def run(end: str, send: Send | None, receive: Receive | None) -> None:
             forget_peak()
             data = np.full(size // 8, 1.0) if size and end != "receiver" else None
             seconds = TURNS[end](data, count, min(max(count // 10, 1), 200), send, receive, barrier)
-            line = {"bytes": size, "count": count, "seconds": seconds, "before_kib": before, "peak_kib": memory_kib("VmHWM")}
+            line = {
+                "bytes": size,
+                "count": count,
+                "seconds": seconds,
+                "before_kib": before,
+                "peak_kib": memory_kib("VmHWM"),
+            }
             print(json.dumps(line), file=report, flush=True)
             del data
     os.close(barrier)

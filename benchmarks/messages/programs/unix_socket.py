@@ -38,7 +38,7 @@ def receive() -> Any:
     if size == 0:
         return None
     data = np.empty(size // 8)
-    receive_exactly(memoryview(data).cast("B"))
+    receive_exactly(data.data.cast("B"))
     return data
 
 

@@ -1,0 +1,134 @@
+"""How long it takes until every instance has received its first message, and what the processes cost in memory.
+
+python benchmarks/startup/run.py [--quick] [--rounds N] [--peers NAME,...] [--instances 2,50,1000]
+
+The model is a ring of instances, each of which sends one empty message and receives one. Time counts from the start of
+xmml-run (or of MUSCLE3's manager). Memory is measured in one more run, in which every instance waits after its first
+message, and once more with many conduits between two instances. It is proportional memory: of a page that n processes
+share each has 1/n.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import fcntl
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import report
+from harness import choice, figures, places, processes
+from peers import PEERS, Peer
+from sample import Sample
+
+CONDUITS = 100
+"""How many more conduits each of the two instances has that the memory of a conduit is measured with."""
+
+
+def main() -> int:
+    arguments = parse()
+    sizes = [int(size) for size in (arguments.instances or ("2,10" if arguments.quick else "2,50,1000")).split(",")]
+    rounds = arguments.rounds or (1 if arguments.quick else 5)
+    peers = choice.choose(PEERS, arguments.peers)
+    print(f"{figures.machine()}; {rounds} rounds of {', '.join(peer.name for peer in peers)}", flush=True)
+
+    samples: list[Sample] = []
+    failures = 0
+    for number in range(rounds + 1):
+        remember = number == rounds
+        for size in sizes:
+            for peer in choice.rotated(peers, number):
+                widths = (1, 1 + CONDUITS) if remember and size == 2 else (1,)
+                for width in widths if size <= peer.most else ():
+                    try:
+                        sample = start(peer, size, width, number, remember)
+                    except processes.RunFailed as failure:
+                        print(f"  {peer.name}, {size} instances: {failure}", flush=True)
+                        failures += 1
+                        continue
+                    samples.append(sample)
+                    what = "memory   " if remember else f"round {number + 1}/{rounds}"
+                    ring = f"{size:>5} x {peer.label:<15} {sample.conduits:>5} conduits"
+                    print(f"  {what} {ring} {sample.first_messages_s:8.2f} s", flush=True)
+    if not samples:
+        return 1
+
+    stem = arguments.output / f"startup-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    figures.write_csv(stem.with_suffix(".csv"), [asdict(sample) for sample in samples])
+    text = report.report(samples, peers, figures.machine())
+    stem.with_suffix(".md").write_text(text)
+    report.draw(samples, peers, figures.machine(), stem.with_suffix(".png"))
+    print(f"\n{text}\n{stem}.csv, .md, .png")
+    return 1 if failures else 0
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one round of 2 and 10 instances: under a minute")
+    parser.add_argument("--rounds", type=int, help="default: 5, with --quick 1")
+    parser.add_argument("--peers", help=f"of {', '.join(peer.name for peer in PEERS)}; default: all that are here")
+    parser.add_argument("--instances", help="sizes of the ring, with commas; default: 2,50,1000 (MUSCLE3 only to 50)")
+    parser.add_argument("--output", type=Path, default=places.RESULTS, help="folder for the results (%(default)s)")
+    return parser.parse_args()
+
+
+def start(peer: Peer, instances: int, width: int, number: int, remember: bool) -> Sample:
+    """One run of the ring. With `remember` its instances wait until their memory has been measured.
+
+    Raises:
+        RunFailed: the run failed, or not every instance reported its first message.
+    """
+    limit_s = 60 + 0.3 * instances
+    memory = {"command_kib": 0, "helpers_kib": 0, "instances_kib": 0}
+    with tempfile.TemporaryDirectory(prefix="xmml-bench-") as name:
+        folder = Path(name)
+        (folder / "received").touch()
+        command = peer.command(instances, width, folder)
+        with (folder / "hold").open("w") as hold:
+            if remember:
+                fcntl.flock(hold, fcntl.LOCK_EX)
+
+            def measure(process: subprocess.Popen[bytes]) -> None:
+                if remember:
+                    wait_for_lines(folder / "received", instances, process, limit_s)
+                    memory.update(memory_by_role(process.pid, peer.instance_variable))
+                    fcntl.flock(hold, fcntl.LOCK_UN)
+
+            begin = time.monotonic()
+            environment = places.environment(BENCH_OUT=str(folder))
+            log = folder / "output.txt"
+            processes.run(command, log=log, environment=environment, timeout_s=limit_s, cwd=folder, meanwhile=measure)
+            total_s = time.monotonic() - begin
+        times = [float(line.split()[1]) for line in (folder / "received").read_text().splitlines()]
+    if len(times) != instances:
+        raise processes.RunFailed(f"{len(times)} of {instances} instances have received their first message")
+    return Sample(number, peer.name, instances, instances * width, max(times) - begin, total_s, **memory)
+
+
+def wait_for_lines(file: Path, count: int, process: subprocess.Popen[bytes], limit_s: float) -> None:
+    """Returns when `file` has `count` lines, the process has ended, or time is up."""
+    deadline = time.monotonic() + limit_s
+    while file.read_bytes().count(b"\n") < count and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def memory_by_role(root: int, instance_variable: str) -> dict[str, int]:
+    """The memory of the command itself, of what helps it, and of all instances together."""
+    memory = {"command_kib": 0, "helpers_kib": 0, "instances_kib": 0}
+    for pid in processes.tree(root):
+        kib = processes.memory_kib(pid)
+        if kib is not None:
+            is_instance = processes.setting(pid, instance_variable) is not None
+            role = "command_kib" if pid == root else "instances_kib" if is_instance else "helpers_kib"
+            memory[role] += kib
+    return memory
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

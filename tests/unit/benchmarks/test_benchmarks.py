@@ -1,0 +1,68 @@
+"""The benchmarks start, measure, and write what they promise. What they measure here says nothing."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+
+
+def run(suite: str, folder: Path, *options: str) -> tuple[str, list[dict[str, str]]]:
+    """What a suite says, and the rows of its CSV file."""
+    command = [sys.executable, BENCHMARKS / suite / "run.py", "--rounds", "1", "--output", folder, *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (table,) = folder.glob("*.csv")
+    (plot,) = folder.glob("*.png")
+    assert plot.stat().st_size > 10_000
+    with table.open(newline="") as file:
+        return done.stdout, list(csv.DictReader(file))
+
+
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler (gcc)")
+
+
+@needs_compiler
+def test_floors_of_messages_are_measured(tmp_path: Path) -> None:
+    text, rows = run("messages", tmp_path, "--quick", "--sizes", "0,4096", "--peers", "memcpy,socket,socket-python")
+    assert {(row["peer"], row["pattern"], row["size_b"]) for row in rows} == {
+        (peer, pattern, size)
+        for peer in ("memcpy", "socket", "socket-python")
+        for pattern in ("pingpong", "stream")
+        for size in ("0", "4096")
+    }
+    assert all(float(row["message_s"]) > 0 for row in rows)
+    assert "Unix socket, Python over its floor" not in text
+    assert "One-way time [us]" in text
+
+
+def test_messages_between_submodels_are_measured(tmp_path: Path) -> None:
+    peers = "xmml-python,xmml-mixed,xmml-cpp"
+    _, rows = run("messages", tmp_path, "--quick", "--sizes", "0,1048576", "--peers", peers)
+    assert len(rows) == 3 * 2 * 2
+    assert all(float(row["message_s"]) > 0 for row in rows)
+
+
+def test_the_start_of_a_ring_is_measured_with_its_memory(tmp_path: Path) -> None:
+    _, rows = run("startup", tmp_path, "--instances", "2,4", "--peers", "xmml-python,xmml-cpp")
+    timed = [row for row in rows if row["command_kib"] == "0"]
+    assert [row["instances"] for row in timed] == ["2", "2", "4", "4"]
+    assert all(0 < float(row["first_messages_s"]) <= float(row["total_s"]) for row in rows)
+    measured = [row for row in rows if row["command_kib"] != "0"]
+    assert sorted((row["instances"], row["conduits"]) for row in measured) == sorted(
+        [("2", "2"), ("2", "202"), ("4", "4")] * 2
+    )
+    assert all(int(row["instances_kib"]) > 0 and int(row["helpers_kib"]) > 0 for row in measured)
+
+
+def test_an_unknown_peer_is_refused_with_the_known_ones() -> None:
+    command = [sys.executable, BENCHMARKS / "messages" / "run.py", "--peers", "pigeon"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "there is no peer pigeon; there are xmml-python" in done.stderr
