@@ -24,6 +24,9 @@ pub const DEFAULT_POOL_BYTES: usize = 256 * 1024 * 1024;
 /// How many blocks a pool keeps at most: the search for a fitting one is linear.
 const POOL_BLOCKS: usize = 64;
 
+/// From this size on huge pages are asked for: far fewer page faults for fresh memory, and faster copies.
+const HUGE_FROM: usize = 4 * 1024 * 1024;
+
 /// The system has no memory for a block of this size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
@@ -89,6 +92,10 @@ impl Block {
         };
         if address == libc::MAP_FAILED {
             return Err(OutOfMemory { bytes: capacity });
+        }
+        if capacity >= HUGE_FROM {
+            // SAFETY: advice about the mapping just made; whether it is taken changes nothing but speed.
+            unsafe { libc::madvise(address, capacity, libc::MADV_HUGEPAGE) };
         }
         let start = NonNull::new(address.cast()).ok_or(OutOfMemory { bytes: capacity })?;
         Ok(Block { start, capacity, origin: Origin::Mapped(pool) })

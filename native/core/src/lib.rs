@@ -20,5 +20,6 @@ pub mod param;
 pub mod runtime;
 pub mod sequence;
 pub mod spec;
+pub mod spelling;
 pub mod units;
 pub mod wakeup;

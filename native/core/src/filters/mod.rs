@@ -37,6 +37,7 @@ use crate::error::{Error, Result};
 use crate::message::Message;
 use crate::param;
 use crate::spec::FilterSpec;
+use crate::spelling::closest;
 
 /// What went wrong inside a filter, for people; [`Chain`] adds which filter on which conduit.
 pub type Problem = String;
@@ -134,8 +135,15 @@ fn make(spec: &FilterSpec, conduit: &str) -> std::result::Result<Box<dyn Filter>
         "decompress" => Box::new(bytes::Decompress),
         "chunk" => Box::new(bytes::Chunk(arguments.count("n")?)),
         "dechunk" => Box::new(bytes::Dechunk::new(arguments.count("n")?)),
-        _ => return Err(format!("there is no filter of this name; the filters are {}", NAMES.join(", "))),
+        unknown => return Err(no_such_filter(unknown)),
     })
+}
+
+fn no_such_filter(name: &str) -> Problem {
+    match closest(name, NAMES.iter().copied()) {
+        Some(meant) => format!("there is no filter of this name; did you mean {meant}?"),
+        None => format!("there is no filter of this name; the filters are {}", NAMES.join(", ")),
+    }
 }
 
 /// Reads the arguments of a filter.

@@ -314,3 +314,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_misspelt_filter_gets_a_suggestion() {
+    let problem = |name| build(&spec(name, None, &[]), "a.o -> b.i").err().unwrap().to_string();
+    assert!(problem("repaet").ends_with("did you mean repeat?"), "{}", problem("repaet"));
+    assert!(problem("fourier").contains("the filters are blockafter, chunk"));
+}
