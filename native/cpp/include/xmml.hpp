@@ -339,9 +339,11 @@ public:
     // Lists and maps.
     std::size_t size() const noexcept { return kind() == XMML_KIND_LIST ? xmml_list_size(value_) : xmml_map_size(value_); }
     bool contains(const std::string& key) const { return (xmml_map_get)(value_, key.c_str()) != nullptr; }
-    Data operator[](std::size_t i) const {
+    template <class I, std::enable_if_t<detail::is_integer<I>, int> = 0>
+    Data operator[](I index) const {
+        const auto i = static_cast<std::size_t>(index);
         const xmml_value* element = kind() == XMML_KIND_LIST ? xmml_list_get(value_, i) : xmml_map_value(value_, i);
-        if (element == nullptr) throw std::out_of_range(describe() + " has no element " + std::to_string(i));
+        if (element == nullptr) throw std::out_of_range(describe() + " has no element " + std::to_string(index));
         return Data(owner_, element);
     }
     Data operator[](const std::string& key) const {

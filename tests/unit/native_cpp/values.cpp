@@ -103,6 +103,7 @@ static void nested_values_are_written_as_one_expression() {
     CHECK(data.size() == 3 && data.contains("name") && !data.contains("width"));
     CHECK((data.keys() == std::vector<std::string>{"name", "levels", "list"}));
     CHECK(data["levels"].array<double>(1)[1] == 0.25);
+    CHECK(data["list"][0].as<int>() == 1);
     CHECK(data["list"][2].as<std::string>() == "three");
     CHECK(data["list"][3]["deep"].as<bool>());
     CHECK_THROWS(std::out_of_range, data["width"]);
