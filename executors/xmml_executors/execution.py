@@ -307,7 +307,10 @@ class _Execution:
             if now - self.noted.get(str(name), -PROGRESS_NOTED_EVERY_S) < PROGRESS_NOTED_EVERY_S:
                 return
             self.noted[str(name)] = now
-        self.note(what, name, **{key: value for key, value in event.items() if key not in ("event", "instance")})
+        details = {key: value for key, value in event.items() if key not in ("event", "instance", "time")}
+        if "time" in event:
+            details["model_time"] = event["time"]
+        self.note(what, name, **details)
 
 
 def under_tool(instance: PlannedInstance, tool: Sequence[str]) -> list[str]:

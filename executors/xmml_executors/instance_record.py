@@ -45,7 +45,8 @@ class InstanceRecord:
     """One instance: its state, how far it is, what it has exchanged, and how its process ended.
 
     Attributes:
-        run, iteration, time: where it is in the submodel execution loop; `time` is model time in seconds.
+        run, iteration, time: where it is in the submodel execution loop; runs count from 1, `time` is model time in
+            seconds.
         runs: completed passes, known when it has left.
         waits_for: conduits it waits for now.
         failure: what it reported as the reason of its failure.

@@ -174,8 +174,9 @@ def model_time(instance: PlannedInstance, record: InstanceRecord) -> str:
     if instance.kind != "submodel" or record.joined_at is None:
         return ""
     total = instance.total_s or instance.steps * instance.delta_s
-    time = f"{quantity(record.time)} of {quantity(total)}" if total and not record.run else quantity(record.time)
-    return f"run {record.run + 1}, {time}" if record.run else time
+    if record.run > 1:
+        return f"run {record.run}, {quantity(record.time)}"
+    return f"{quantity(record.time)} of {quantity(total)}" if total else quantity(record.time)
 
 
 def quantity(time_s: float) -> str:

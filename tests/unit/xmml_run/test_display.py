@@ -81,11 +81,13 @@ def test_a_mapper_has_no_progress_bar() -> None:
 
 
 def test_model_time_is_shown_against_its_total() -> None:
-    assert model_time(instance(), InstanceRecord("a", State.RUNNING, time=90.0, joined_at=1.0)) == "90 s of 600 s"
+    assert (
+        model_time(instance(), InstanceRecord("a", State.RUNNING, run=1, time=90.0, joined_at=1.0)) == "90 s of 600 s"
+    )
 
 
 def test_of_several_runs_the_present_one_is_told() -> None:
-    record = InstanceRecord("a", State.RUNNING, run=3, time=90.0, joined_at=1.0)
+    record = InstanceRecord("a", State.RUNNING, run=4, time=90.0, joined_at=1.0)
     assert model_time(instance(), record) == "run 4, 90 s"
 
 
