@@ -28,6 +28,8 @@ SETTLE_S = 0.1
 TERMINATE_AFTER_S = 0.3
 KILL_AFTER_S = 0.4
 GIVE_UP_AFTER_S = 2.0
+#: How long a conduit that grew may take to let its sender go on, before it grows again.
+GROWN_S = 0.5
 #: How long the news that an ended process had left normally may take.
 LEAVING_NEWS_S = 0.25
 
@@ -91,7 +93,7 @@ class Coordination:
     """
 
     def __init__(self, plan: Plan, *, limits: bool = True) -> None:
-        """`limits=False` switches off what would disturb someone at a debugger: there is no deadlock verdict."""
+        """`limits=False` is for someone at a debugger: a deadlock is told, but does not end the run."""
         self.plan = plan
         self.records = {instance.name: InstanceRecord(instance.name) for instance in plan.instances}
         self.phase = Phase.RUNNING
@@ -104,6 +106,7 @@ class Coordination:
         self._waiting: dict[str, deadlock.Waiting] = {}
         self._suspected: tuple[deadlock.Link, ...] = ()
         self._unconfirmed: set[tuple[str, int]] = set()
+        self._grown: tuple[str, float] | None = None
         self._capacities = {conduit.id: conduit.capacity for conduit in plan.conduits}
 
     # --- processes --------------------------------------------------------------------------------------------------
@@ -247,9 +250,8 @@ class Coordination:
         cause = cause_of(list(self._failures.values()))
         record = self.records[cause.instance]
         reason = describe(cause, record, own_files=(self.plan.model_folder,))
-        log = f"instances/{cause.instance}/{'stderr' if record.last_words or record.exit_status else 'stdout'}"
-        unstarted = cause.sign is Sign.REFUSED
-        return self._stop(Outcome(ExitStatus.INSTANCE_FAILED, reason, cause.instance, None if unstarted else log), now)
+        log = None if cause.sign is Sign.REFUSED else f"instances/{cause.instance}/stderr"
+        return self._stop(Outcome(ExitStatus.INSTANCE_FAILED, reason, cause.instance, log), now)
 
     def _stop(self, outcome: Outcome, now: float) -> list[Order]:
         if self.phase in (Phase.STOPPING, Phase.ENDED):
@@ -291,6 +293,8 @@ class Coordination:
         times = list(self._pending.values())
         if self.phase is Phase.SETTLING:
             times.append(self._settled_at)
+        if self.phase is Phase.RUNNING and self._grown is not None:
+            times.append(self._grown[1])
         if self.phase is Phase.STOPPING and self._stop_steps:
             times.append(self._stop_steps[-1][0])
         return min(times, default=None)
@@ -300,6 +304,8 @@ class Coordination:
         orders: list[Order] = []
         for name in [name for name, at in self._pending.items() if at <= now]:
             orders += self._end_badly(name, now)
+        if self._grown is not None and self._grown[1] <= now:
+            orders += self._suspect(now)
         if self.phase is Phase.SETTLING and self._settled_at <= now:
             orders += self._settle(now)
         while self.phase is Phase.STOPPING and self._stop_steps and self._stop_steps[-1][0] <= now:
@@ -325,21 +331,25 @@ class Coordination:
         self._waiting[record.name] = deadlock.Waiting(
             record.name, event["epoch"], waits, dict(event["sent"]), dict(event["received"])
         )
-        return self._suspect()
+        return self._suspect(now)
 
     def _on_resumed(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
         self._no_longer_waiting(record.name)
-        return self._suspect()
+        return self._suspect(now)
 
     def _no_longer_waiting(self, name: str) -> None:
         self.records[name].waits_for = ()
         self._waiting.pop(name, None)
         if any(link.waiter == name for link in self._suspected):
             self._suspected = ()
+        if self._grown is not None and self._grown[0] == name:
+            self._grown = None
 
-    def _suspect(self) -> list[Order]:
-        """Look for a cycle, unless one is being confirmed, and ask its members whether they still wait."""
-        if self._suspected or self.phase is not Phase.RUNNING or not self._limits:
+    def _suspect(self, now: float) -> list[Order]:
+        """Look for a cycle, unless one is being confirmed or resolved, and ask its members whether they still wait."""
+        if self._grown is not None and self._grown[1] <= now:
+            self._grown = None
+        if self._suspected or self._grown or self.phase is not Phase.RUNNING:
             return []
         cycle = deadlock.find_cycle(self._waiting, self.plan.by_conduit)
         if cycle is None:
@@ -354,7 +364,7 @@ class Coordination:
             return []
         if not event["still"]:
             self._no_longer_waiting(record.name)
-            return self._suspect()
+            return self._suspect(now)
         self._unconfirmed.discard(asked)
         return [] if self._unconfirmed else self._judge(now)
 
@@ -363,9 +373,11 @@ class Coordination:
         verdict = deadlock.judge(cycle, self._capacities)
         if verdict is None:
             words = deadlock.witness(cycle, self._waiting, self.plan.by_conduit)
+            if not self._limits:
+                return [Notice(f"this would end as a deadlock: {words}")]
             return self._stop(Outcome(ExitStatus.DEADLOCK, f"deadlock: {words}", cycle[0].waiter), now)
         self._capacities[verdict.conduit] = verdict.capacity
-        self._no_longer_waiting(next(link.waiter for link in cycle if link.conduit == verdict.conduit))
+        self._grown = (next(link.waiter for link in cycle if link.conduit == verdict.conduit), now + GROWN_S)
         name = self.plan.by_conduit[verdict.conduit].name
         return [
             Grow(verdict.conduit, verdict.capacity),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from xmml_executors.coordination import (
+    GROWN_S,
     KILL_AFTER_S,
     LEAVING_NEWS_S,
     SETTLE_S,
@@ -28,9 +29,9 @@ from xmml_planner import Plan
 MakePlan = Callable[..., Plan]
 
 
-def started(plan: Plan, *, joined: bool = True) -> Coordination:
+def started(plan: Plan, *, joined: bool = True, limits: bool = True) -> Coordination:
     """Return a run whose instances have all started, and joined."""
-    run = Coordination(plan)
+    run = Coordination(plan, limits=limits)
     for number, name in enumerate(run.records):
         run.on_started(name, 100 + number, 0.0)
         if joined:
@@ -184,6 +185,15 @@ def test_a_cycle_is_a_deadlock_only_after_each_member_has_confirmed(make_plan: M
     assert "a waits at i for the first message of b.o; b waits at i for the first message of a.o" in reason
 
 
+def test_under_a_debugger_a_deadlock_is_told_but_does_not_end_the_run(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b", couplings=[("a", "b"), ("b", "a")]), limits=False)
+    run.on_native(waits("a", (1, "receive")), 1.0)
+    run.on_native(waits("b", (0, "receive")), 1.0)
+    run.on_native(confirmed("a"), 1.1)
+    assert of_kind(run.on_native(confirmed("b"), 1.1), Notice)
+    assert run.phase is Phase.RUNNING
+
+
 @pytest.mark.parametrize("news", ["resumed", "denied"])
 def test_a_member_that_goes_on_ends_the_suspicion(make_plan: MakePlan, news: str) -> None:
     run = started(make_plan("a", "b", couplings=[("a", "b"), ("b", "a")]))
@@ -217,6 +227,18 @@ def test_a_conduit_that_is_full_again_grows_again(make_plan: MakePlan) -> None:
         run.on_native(confirmed("a", epoch), 1.1)
         assert of_kind(run.on_native(confirmed("b"), 1.1), Grow) == [Grow(0, capacity)]
         run.on_native({"event": "resumed", "instance": "a", "epoch": epoch}, 1.2)
+
+
+def test_a_conduit_whose_growth_was_not_enough_grows_again(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b", couplings=[("a", "b"), ("a", "b")]))
+    run.on_native(waits("a", (0, "send"), sent={0: 4}), 1.0)
+    run.on_native(waits("b", (1, "receive")), 1.0)
+    run.on_native(confirmed("a"), 1.1)
+    run.on_native(confirmed("b"), 1.1)
+    assert run.deadline == 1.1 + GROWN_S
+    assert run.on_time(1.1 + GROWN_S) == [Confirm("a", 1), Confirm("b", 1)]
+    run.on_native(confirmed("a"), 2.0)
+    assert of_kind(run.on_native(confirmed("b"), 2.0), Grow) == [Grow(0, 16)]
 
 
 def test_the_final_counts_come_from_the_conduits(make_plan: MakePlan) -> None:
