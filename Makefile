@@ -55,6 +55,7 @@ format: $(VENV)/.lint ## put Python and Rust files into the shape that lint want
 	cargo fmt --all
 
 soak: build $(VENV)/.test ## the tests with their full numbers (long)
+	XMML_SOAK=1 cargo test --release --workspace --locked
 	XMML_SOAK=1 pytest -o timeout=7200 $(ARGS)
 
 bench: build $(VENV)/.test ## the benchmarks, as tables and plots
@@ -84,6 +85,8 @@ $(VENV)/.test: pyproject.toml .ci/install-test-packages | build
 	@touch $@
 
 $(VENV)/.lint: pyproject.toml .ci/extra.py | build
+	@cargo fmt --version >/dev/null && cargo clippy --version >/dev/null || { \
+		echo "make lint needs rustfmt and clippy: rustup component add rustfmt clippy" >&2; exit 1; }
 	@$(PIP) install $$(python .ci/extra.py lint)
 	@touch $@
 
