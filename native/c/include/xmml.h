@@ -365,7 +365,8 @@ xmml_status xmml_alone_port(xmml_alone *alone, const char *port, const char *ope
 xmml_status xmml_alone_param(xmml_alone *alone, const char *name, const char *text);
 xmml_status xmml_alone_steps(xmml_alone *alone, uint64_t steps, double delta_s);
 
-/* The next message that the port will deliver. Does not consume the value. */
+/* The next message that the port will deliver; after the last one it has ended. An in port without any is not coupled. Does not
+   consume the value. */
 xmml_status xmml_alone_input(xmml_alone *alone, const char *port, double timestamp, const xmml_value *value);
 
 /* Makes the instance; frees *alone and sets it to NULL, whatever it returns. */

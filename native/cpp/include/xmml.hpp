@@ -827,7 +827,7 @@ public:
         detail::call(site, xmml_alone_steps, alone_.get(), steps, delta_s);
         return *this;
     }
-    // The next message that the port will deliver.
+    // The next message that the port will deliver; after the last one it has ended. An in port without any is not coupled.
     Alone& input(Name port, const Value& data, double timestamp = 0.0, Site site = Site::here()) {
         detail::call(site, xmml_alone_input, alone_.get(), port.c_str(), timestamp, data.get());
         return *this;

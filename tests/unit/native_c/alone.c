@@ -246,14 +246,37 @@ static void a_receive_that_insists_is_an_error_after_the_end(void)
     int again;
     double t;
     give(alone, "start", 0.0, 1.0);
+    give(alone, "in", 0.0, 2.0);
     CHECK(xmml_alone_join(&alone, &me) == XMML_OK);
     CHECK(xmml_reuse(me, &again) == XMML_OK && again);
     received(me, "start");
     CHECK(xmml_step(me, &t) == XMML_OK);
     CHECK(xmml_send_double(me, "out", 1.0) == XMML_OK);
+    received(me, "in");
+    CHECK(xmml_step(me, &t) == XMML_OK);
+    CHECK(xmml_send_double(me, "out", 1.0) == XMML_OK);
     CHECK(xmml_receive_or_end(me, "in", &message) == XMML_ENDED && message == NULL);
     CHECK(xmml_receive(me, "in", &message) == XMML_ERROR_ENDED && message == NULL);
     CHECK_SAYS("cell.in");
+    xmml_instance_free(&me);
+}
+
+static void a_port_without_inputs_is_not_coupled(void)
+{
+    xmml_alone *alone = described();
+    xmml_instance *me = NULL;
+    xmml_message *message;
+    int again, yes = 1;
+    double t;
+    give(alone, "start", 0.0, 1.0);
+    CHECK(xmml_alone_join(&alone, &me) == XMML_OK);
+    CHECK(xmml_connected(me, "in", &yes) == XMML_OK && yes == 0);
+    CHECK(xmml_reuse(me, &again) == XMML_OK && again);
+    received(me, "start");
+    CHECK(xmml_step(me, &t) == XMML_OK);
+    CHECK(xmml_send_double(me, "out", 1.0) == XMML_OK);
+    CHECK(xmml_receive(me, "in", &message) == XMML_ERROR_NOT_CONNECTED);
+    CHECK_SAYS("xmml_connected");
     xmml_instance_free(&me);
 }
 
@@ -322,6 +345,7 @@ int main(int argc, char **argv)
         {"a_time_stamp_that_is_no_number_is_refused", a_time_stamp_that_is_no_number_is_refused},
         {"a_wrong_type_names_the_port_and_the_line", a_wrong_type_names_the_port_and_the_line},
         {"a_receive_that_insists_is_an_error_after_the_end", a_receive_that_insists_is_an_error_after_the_end},
+        {"a_port_without_inputs_is_not_coupled", a_port_without_inputs_is_not_coupled},
         {"a_waiting_message_is_seen_before_it_is_taken", a_waiting_message_is_seen_before_it_is_taken},
         {"a_negative_time_out_is_refused", a_negative_time_out_is_refused},
         {"an_array_outlives_the_message_only_as_a_copy", an_array_outlives_the_message_only_as_a_copy},

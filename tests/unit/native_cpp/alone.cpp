@@ -72,9 +72,13 @@ static void explicit_time_stamps_win() {
 }
 
 static void a_receive_that_does_not_insist_tells_the_end() {
-    auto me = described().input("start", 1.0).join();
+    auto me = described().input("start", 1.0).input("in", 2.0).join();
     CHECK(me.reuse());
     me.receive("start");
+    CHECK(me.next_step());
+    me.send("out", 1.0);
+    CHECK(me.has_message("in"));
+    me.receive("in");
     CHECK(me.next_step());
     me.send("out", 1.0);
     CHECK(!me.has_message("in"));
