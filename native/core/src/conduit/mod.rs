@@ -1,8 +1,10 @@
 //! The two ends of a conduit, without a socket: what is sent, what is on its way, what is received, what is acknowledged.
 
+pub mod inlet;
 pub mod receiving;
 pub mod sending;
 
+pub use inlet::Inlet;
 pub use receiving::{Arrival, ReceivingEnd};
 pub use sending::{Room, SendingEnd};
 

@@ -93,6 +93,13 @@ impl ReceivingEnd {
         self.total.get_or_insert(total);
     }
 
+    /// Fills the queue of an instance that is alone, and ends the conduit behind it.
+    pub fn preload(&mut self, messages: Vec<Message>) {
+        self.arrived = messages.len() as u64;
+        self.total = Some(self.arrived);
+        self.queue.extend(messages.into_iter().map(|message| (message, 0)));
+    }
+
     /// Whether everything was received and taken.
     pub fn is_finished(&self) -> bool {
         self.queue.is_empty() && self.has_everything()

@@ -39,6 +39,7 @@ pub struct Connection {
     stream: Box<dyn Stream>,
     reader: Mutex<Decoder>,
     writer: Mutex<Writer>,
+    pool: BufferPool,
     closed: AtomicBool,
 }
 
@@ -59,7 +60,8 @@ impl Connection {
             breaks,
             peer,
             stream,
-            reader: Mutex::new(Decoder::new(pool, limits)),
+            reader: Mutex::new(Decoder::new(pool.clone(), limits)),
+            pool,
             writer: Mutex::default(),
             closed: AtomicBool::new(false),
         }
@@ -130,14 +132,18 @@ impl Connection {
         }
     }
 
-    /// Writes what is queued as far as there is room. False: the rest needs a watch for room, which the caller must arrange (it is the
+    /// Writes what is queued as far as there is room; what stays behind is copied if it belongs to a caller. False: the rest needs a watch for room, which the caller must arrange (it is the
     /// only one who gets this answer until the watch has found the queue empty).
     pub fn flush(&self) -> io::Result<bool> {
         let mut writer = self.writer();
         if writer.handed_over {
+            writer.own(&self.pool)?;
             return Ok(true);
         }
         let done = writer.write(&*self.stream)?;
+        if !done {
+            writer.own(&self.pool)?;
+        }
         writer.handed_over = !done;
         Ok(done)
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, BufferPool, OutOfMemory};
 use crate::frame::EncodedMessage;
 use crate::methods::Stream;
 
@@ -34,6 +34,14 @@ impl Outgoing {
         self.head.len() + self.payload.iter().map(|piece| piece.len()).sum::<usize>()
     }
 
+    /// Copies what belongs to somebody else.
+    fn own(&mut self, pool: &BufferPool) -> Result<(), OutOfMemory> {
+        for piece in self.payload.iter_mut().filter(|piece| piece.is_lent()) {
+            *piece = pool.copy_of(piece)?;
+        }
+        Ok(())
+    }
+
     fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::once(&self.head[..]).chain(self.payload.iter().map(|piece| &piece[..]))
     }
@@ -53,6 +61,11 @@ impl Writer {
     /// Puts a frame behind all others.
     pub fn push(&mut self, frame: Outgoing) {
         self.queue.push_back(frame);
+    }
+
+    /// Copies what belongs to callers, so that it may stay here when they go on.
+    pub fn own(&mut self, pool: &BufferPool) -> io::Result<()> {
+        self.queue.iter_mut().try_for_each(|frame| frame.own(pool)).map_err(|none| io::Error::other(none.to_string()))
     }
 
     /// Whether the kernel has taken everything.

@@ -107,6 +107,18 @@ impl Decoder {
         Ok(frames)
     }
 
+    /// Takes in bytes that somebody else has read, without looking for frames in them yet. They must fit into the staging area: what comes
+    /// along with a handshake does.
+    pub fn stage(&mut self, bytes: &[u8]) -> Result<(), FrameError> {
+        let space = self.space();
+        let Some(room) = space.get_mut(..bytes.len()) else {
+            return Err(FrameError::LeftOver { bytes: bytes.len() as u64 });
+        };
+        room.copy_from_slice(bytes);
+        self.filled(bytes.len());
+        Ok(())
+    }
+
     /// The next complete frame, or `None` if more bytes are needed. After an error it is the same error for ever.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         match self.advance() {

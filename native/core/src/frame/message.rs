@@ -96,6 +96,12 @@ impl EncodedMessage {
         other
     }
 
+    /// The same message with another sequence number.
+    pub fn numbered(mut self, sequence: u64) -> EncodedMessage {
+        self.head[16..24].copy_from_slice(&sequence.to_le_bytes());
+        self
+    }
+
     /// Copies what is lent by the caller, so that its memory may change after this.
     pub fn owned(mut self, pool: &BufferPool) -> std::result::Result<EncodedMessage, OutOfMemory> {
         for piece in &mut self.payload {

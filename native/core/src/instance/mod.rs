@@ -1,14 +1,35 @@
 //! What a program of the model holds: its ports, its place in the submodel execution loop, and its conduits.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::time::Duration;
+mod alone;
+mod clock;
+mod join;
+mod leave;
+mod ports;
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::conduit::inlet::Next;
+use crate::conduit::Room;
+use crate::coordinator::{Wait, WaitKind};
 use crate::data::Data;
 use crate::error::{Error, Result};
+use crate::filters::Chain;
+use crate::frame::encode_message;
 use crate::message::Message;
 use crate::methods::MethodReport;
-use crate::spec::InstanceSpec;
+use crate::runtime::link::Status;
+use crate::runtime::state::State;
+use crate::runtime::wait::WaitFor;
+use crate::runtime::Runtime;
+use crate::sequence::Sequence;
+use crate::spec::{Direction, InstanceSpec, Kind, Operator};
+
+use self::alone::Alone;
+use self::clock::Clock;
+use self::ports::{Port, Ports};
 
 /// How an instance finds its run. `None` means: as the environment says.
 #[derive(Clone, Debug)]
@@ -51,28 +72,83 @@ pub enum Received {
 /// child after `fork`. Dropping it without [`Instance::leave`] is a failure of the instance.
 pub struct Instance {
     spec: InstanceSpec,
+    ports: Ports,
+    backend: Backend,
+    program: Mutex<Program>,
+    /// The process that joined.
+    pid: u32,
+}
+
+/// Where messages go and come from.
+enum Backend {
+    Run { runtime: Arc<Runtime>, thread: Mutex<Option<std::thread::JoinHandle<()>>> },
+    Alone(Alone),
+}
+
+/// Where the program is in its loop. Locked for moments only, never during a wait.
+struct Program {
+    sequence: Sequence,
+    clock: Clock,
+    /// Filters of the sending ends, by their index.
+    outlets: Vec<Chain>,
+    /// What people were told once and need not hear again.
+    warned: BTreeSet<(&'static str, String)>,
+    reused: bool,
+    left: bool,
 }
 
 impl Instance {
     /// Joins the run: finds the coordinator, proves knowledge of the secret, and learns ports, conduits and parameters.
-    pub fn join(_options: JoinOptions) -> Result<Instance> {
-        unimplemented!()
+    ///
+    /// # Errors
+    /// [`Error::NotInARun`] when a value is neither given nor in the environment; otherwise what keeps it from joining. It waits up to
+    /// 30 s for the coordinator.
+    pub fn join(options: JoinOptions) -> Result<Instance> {
+        let joined = join::join(&options)?;
+        let backend = Backend::Run { runtime: joined.runtime, thread: Mutex::new(Some(joined.thread)) };
+        Instance::assemble(joined.spec, joined.ports, backend)
     }
 
-    /// An instance without a run, for tests: its in ports deliver `inputs` (key `port`, or `port[3]` for a copy), then end.
-    pub fn alone(_spec: InstanceSpec, _inputs: BTreeMap<String, Vec<Message>>) -> Result<Instance> {
-        unimplemented!()
+    /// An instance without a run, for tests: its in ports deliver `inputs` (key `port`, or `port[3]` for a copy), then end. In ports
+    /// without inputs are not connected; all out ports are.
+    pub fn alone(spec: InstanceSpec, inputs: BTreeMap<String, Vec<Message>>) -> Result<Instance> {
+        let (spec, alone) = Alone::new(spec, inputs)?;
+        let ports = alone.with_state(|state| Ports::new(&spec, state));
+        Instance::assemble(spec, ports, Backend::Alone(alone))
     }
 
-    /// Sets what a waiting call asks when a signal interrupts its poll(2), and at least every 100 ms: true ends the wait with
+    fn assemble(spec: InstanceSpec, ports: Ports, backend: Backend) -> Result<Instance> {
+        let outlets = spec
+            .conduits
+            .iter()
+            .filter(|conduit| conduit.sender == spec.name)
+            .map(|conduit| Chain::build(&conduit.sender_filters, &conduit.name))
+            .collect::<Result<_>>()?;
+        let program = Program {
+            sequence: Sequence::new(&spec),
+            clock: Clock::new(&spec),
+            outlets,
+            warned: BTreeSet::new(),
+            reused: false,
+            left: false,
+        };
+        Ok(Instance { ports, backend, program: Mutex::new(program), pid: std::process::id(), spec })
+    }
+
+    /// Sets what a waiting call asks when a signal interrupts its poll(2), and at least every second: true ends the wait with
     /// [`Error::Interrupted`]. Bindings need it where signal handlers run in the interpreter (Ctrl-C in Python).
-    pub fn set_interrupt(&self, _check: Box<dyn Fn() -> bool + Send + Sync>) {
-        unimplemented!()
+    pub fn set_interrupt(&self, check: Box<dyn Fn() -> bool + Send + Sync>) {
+        if let Backend::Run { runtime, .. } = &self.backend {
+            runtime.set_interrupt(Arc::from(check));
+        }
     }
 
     /// What an instance made by [`Instance::alone`] has sent, by port (`port[3]` for a copy); empty for a joined one.
     pub fn outputs(&self) -> BTreeMap<String, Vec<Message>> {
-        unimplemented!()
+        match &self.backend {
+            Backend::Run { .. } => BTreeMap::new(),
+            Backend::Alone(alone) => alone.outputs(),
+        }
     }
 
     /// What the model says about this instance.
@@ -85,87 +161,439 @@ impl Instance {
         &self.spec.name
     }
 
-    /// Whether there is another run to do; waits until every coupled f_init port has a message or has ended.
+    /// Whether there is another run to do; waits until every coupled f_init port (of a mapper: every in port) has a message or has
+    /// ended. How long partners compute is not ours to bound: the wait ends with the run at the latest.
+    ///
+    /// # Errors
+    /// [`Error::OperatorOrder`] if the previous run is not complete; an error naming the ports if some have ended while others have
+    /// messages.
     pub fn reuse(&self) -> Result<bool> {
-        unimplemented!()
+        let is_first = {
+            let program = self.program()?;
+            program.sequence.may_reuse()?;
+            !program.reused
+        };
+        if !is_first {
+            self.end_run_of_outlets()?;
+        }
+        let initial = self.ports.initial(self.spec.kind);
+        let begins = if initial.is_empty() { is_first } else { self.wait_for_initial(&initial)? };
+        let origin = self.with_state(|state| {
+            initial.iter().filter_map(|end| state.inlets[*end].waiting_timestamp()).reduce(f64::max)
+        });
+        {
+            let mut program = self.program()?;
+            program.reused = true;
+            if begins {
+                program.sequence.begin_run();
+                program.clock.begin_run(origin);
+            } else {
+                program.sequence.end();
+            }
+        }
+        self.note_position();
+        Ok(begins)
     }
 
-    /// Begins the next iteration and returns its model time; `None` after the last.
+    fn wait_for_initial(&self, initial: &[usize]) -> Result<bool> {
+        let waits = self.with_state(|state| receive_waits(state, initial));
+        let what = WaitFor { sending: Vec::new(), receiving: initial.to_vec(), waits };
+        let is_mapper = self.spec.kind == Kind::Mapper;
+        let found = self.wait(&what, None, |state| {
+            let (mut waiting, mut ended) = (Vec::new(), Vec::new());
+            for end in initial {
+                match state.look(*end)? {
+                    Next::Message => waiting.push(*end),
+                    Next::Ended => ended.push(*end),
+                    Next::Nothing => {}
+                }
+            }
+            if is_mapper && !ended.is_empty() {
+                return Ok(Some(false));
+            }
+            if !ended.is_empty() && !waiting.is_empty() {
+                return Err(Error::Usage { problem: self.uneven_ends(state, &ended, &waiting) });
+            }
+            if waiting.len() == initial.len() {
+                return Ok(Some(true));
+            }
+            Ok((ended.len() == initial.len()).then_some(false))
+        })?;
+        Ok(found.unwrap_or(false))
+    }
+
+    fn uneven_ends(&self, state: &State, ended: &[usize], waiting: &[usize]) -> String {
+        let name = |end: &usize| {
+            let conduit = &state.receiving[*end].spec;
+            format!("{} (from {})", conduit.receiver_port, conduit.sender)
+        };
+        format!(
+            "{}: the next run cannot begin: {} ended while {} still has messages; the senders must send equally often, or set init on one side",
+            self.spec.name,
+            ended.iter().map(name).collect::<Vec<_>>().join(", "),
+            waiting.iter().map(name).collect::<Vec<_>>().join(", "),
+        )
+    }
+
+    /// Begins the next iteration and returns its model time, origin + i * delta; `None` after the last. (With `until` it goes on until
+    /// the program stops asking.)
+    ///
+    /// # Errors
+    /// [`Error::OperatorOrder`] if the current iteration is not complete.
     pub fn next_step(&self) -> Result<Option<f64>> {
-        unimplemented!()
+        let time = {
+            let mut program = self.program()?;
+            match program.sequence.next_step()? {
+                Some(iteration) => {
+                    program.clock.begin_iteration(iteration);
+                    Some(program.clock.time())
+                }
+                None => {
+                    let iterations = program.sequence.iterations();
+                    program.clock.end_loop(iterations);
+                    None
+                }
+            }
+        };
+        self.note_position();
+        Ok(time)
     }
 
     /// Model time at which this run began, in seconds.
     pub fn origin(&self) -> f64 {
-        unimplemented!()
+        self.program_even_after_leaving().clock.origin()
     }
 
     /// Model time of the current iteration, in seconds.
     pub fn time(&self) -> f64 {
-        unimplemented!()
+        self.program_even_after_leaving().clock.time()
     }
 
-    /// Sends `data`. `None` for a time stamp (and the outer `None` for the next one) takes the defaults of the loop.
+    /// Sends `data`. `None` for a time stamp (and the outer `None` for the next one) takes the defaults of the loop. Without `to`, a
+    /// port that leads to several receivers sends to each. The message may refer to the caller's memory ([`crate::buffer::Buffer::wrap`]):
+    /// what cannot be written at once is copied before this returns.
+    ///
     /// Waits while the conduit is full; the wait ends with a receipt, a larger capacity, the receiver's leaving, or the end of the run.
     pub fn send(
         &self,
-        _port: &str,
-        _to: Option<u32>,
-        _data: Data,
-        _timestamp: Option<f64>,
-        _next_timestamp: Option<Option<f64>>,
+        port: &str,
+        to: Option<u32>,
+        data: Data,
+        timestamp: Option<f64>,
+        next_timestamp: Option<Option<f64>>,
     ) -> Result<Sent> {
-        unimplemented!()
+        let (declared, ends) = self.ports.receivers(port, to)?;
+        if ends.is_empty() {
+            self.program()?;
+            return Ok(Sent::NotConnected);
+        }
+        let message = {
+            let mut program = self.program()?;
+            program.sequence.may_send(port, to)?;
+            program.sequence.sent(port, to);
+            if !matches!(declared.operator, None | Some(Operator::Of)) {
+                program.follow_iteration();
+            }
+            let iterations = program.sequence.iterations();
+            let is_last = program.sequence.is_last_iteration();
+            let (default, default_next) = program.clock.stamps(declared.operator, iterations, is_last);
+            Message {
+                timestamp: timestamp.unwrap_or(default),
+                next_timestamp: next_timestamp.unwrap_or(default_next),
+                data,
+            }
+        };
+        let mut delivered = false;
+        for end in ends {
+            delivered |= self.filter_and_send(declared, end, &message)?;
+        }
+        self.note_progress();
+        if !delivered {
+            self.program()?.sequence.receiver_gone();
+            return Ok(Sent::ReceiverGone);
+        }
+        Ok(Sent::Queued)
+    }
+
+    /// Sends a message on one conduit through its filters; false if the receiver has left.
+    fn filter_and_send(&self, port: &Port, end: usize, message: &Message) -> Result<bool> {
+        let filtered = {
+            let mut program = self.program()?;
+            let outlet = &mut program.outlets[end];
+            if outlet.is_empty() {
+                None
+            } else {
+                let messages = outlet.apply(message.clone())?;
+                let warnings = outlet.take_warnings();
+                drop(program);
+                warnings.iter().for_each(|warning| self.warn(warning));
+                Some(messages)
+            }
+        };
+        match filtered {
+            None => self.transmit(&port.name, end, message),
+            Some(messages) => {
+                // A filter that lets nothing through has taken the message all the same.
+                let mut delivered = self.with_state(|state| !state.sending[end].is_gone());
+                for message in &messages {
+                    delivered = self.transmit(&port.name, end, message)?;
+                }
+                Ok(delivered)
+            }
+        }
+    }
+
+    /// Puts one message on a conduit, waiting for room; false if the receiver has left.
+    fn transmit(&self, port: &str, end: usize, message: &Message) -> Result<bool> {
+        let runtime = match &self.backend {
+            Backend::Run { runtime, .. } => runtime,
+            Backend::Alone(alone) => {
+                alone.record(end, message);
+                return Ok(true);
+            }
+        };
+        let (id, copy, goes_back, connection) = {
+            let mut state = runtime.state();
+            let goes_back = message.timestamp < state.sending[end].last_timestamp;
+            state.sending[end].last_timestamp = state.sending[end].last_timestamp.max(message.timestamp);
+            let sending = &state.sending[end];
+            let receipts = sending.may_have_receipts().then(|| state.links[sending.link].connection.clone()).flatten();
+            (sending.spec.id, sending.spec.sender_copy, goes_back, receipts)
+        };
+        if goes_back {
+            self.warn_once("time goes back", port, || {
+                format!(
+                    "{}.{port}: the time stamp {} s of a message is before that of the message sent before it",
+                    self.spec.name, message.timestamp
+                )
+            });
+        }
+        if let Some(connection) = connection {
+            runtime.read(&connection);
+        }
+        let mut encoded = Some(encode_message(id, 0, copy, message)?);
+        let bytes = encoded.as_ref().map_or(0, crate::frame::EncodedMessage::frame_len);
+        let what =
+            WaitFor { sending: vec![end], receiving: vec![], waits: vec![Wait { conduit: id, kind: WaitKind::Send }] };
+        let pool = &runtime.pool;
+        let sent = self.wait(&what, None, |state| match state.sending[end].room(bytes) {
+            Room::Full => Ok(None),
+            Room::Gone => {
+                state.sending[end].drop_message();
+                Ok(Some(false))
+            }
+            Room::Free => {
+                let Some(frame) = encoded.take() else { return Ok(Some(true)) };
+                let no_memory = |none: crate::buffer::OutOfMemory| Error::Io {
+                    action: "keep a message until it is sent".into(),
+                    cause: none.to_string(),
+                };
+                let frame = if state.sending[end].keeps() { frame.owned(pool).map_err(no_memory)? } else { frame };
+                let frame = frame.numbered(state.sending[end].next_sequence());
+                if let Some(now) = state.sending[end].send(frame.into(), bytes) {
+                    state.queue_on_link(end, now);
+                }
+                Ok(Some(true))
+            }
+        })?;
+        Ok(sent.unwrap_or(false))
     }
 
     /// Takes the next message; never insists on one (see [`Received`]). Without a time-out it waits until a message or the end of the
     /// conduit comes, or the run ends: how long a partner computes is not ours to bound.
-    pub fn receive(&self, _port: &str, _of: Option<u32>, _timeout: Option<Duration>) -> Result<Received> {
-        unimplemented!()
+    pub fn receive(&self, port: &str, of: Option<u32>, timeout: Option<Duration>) -> Result<Received> {
+        let (declared, end) = self.ports.sender(port, of)?;
+        let Some(end) = end else {
+            self.program()?;
+            return Ok(Received::NotConnected);
+        };
+        self.program()?.sequence.may_receive(port, of)?;
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let waits = self.with_state(|state| receive_waits(state, &[end]));
+        let what = WaitFor { sending: vec![], receiving: vec![end], waits };
+        let mut warnings = Vec::new();
+        let received = self.wait(&what, until, |state| {
+            let next = state.look(end)?;
+            warnings.extend(state.inlets[end].take_warnings());
+            Ok(match next {
+                Next::Message => state.inlets[end].hand_out().map(Received::Message),
+                Next::Ended => Some(Received::Ended),
+                Next::Nothing => None,
+            })
+        })?;
+        warnings.iter().for_each(|warning| self.warn(warning));
+        match &received {
+            Some(Received::Message(message)) => self.account_for(declared, of, message)?,
+            Some(Received::Ended) => self.program()?.sequence.ended(port, of),
+            _ => {}
+        }
+        Ok(received.unwrap_or(Received::TimedOut))
+    }
+
+    fn account_for(&self, port: &Port, of: Option<u32>, message: &Message) -> Result<()> {
+        let drift = {
+            let mut program = self.program()?;
+            program.sequence.received(&port.name, of);
+            program.clock.received(message.timestamp, message.next_timestamp);
+            if matches!(port.operator, Some(Operator::S | Operator::B)) {
+                program.follow_iteration();
+                program.clock.drift(message.timestamp, message.next_timestamp)
+            } else {
+                None
+            }
+        };
+        if let Some(drift) = drift {
+            let (time, delta) = (self.time(), self.spec.delta_s);
+            self.warn_once("drift", &port.name, || {
+                format!(
+                    "{}.{}: a message for {} s arrived in the iteration at {time} s: the two timelines are {drift} s apart, more than half the time step of {delta} s",
+                    self.spec.name, port.name, message.timestamp
+                )
+            });
+        }
+        self.note_progress();
+        Ok(())
     }
 
     /// The error for a receive that insists on a message after the end of the conduit.
-    pub fn ended_error(&self, _port: &str, _of: Option<u32>) -> Error {
-        unimplemented!()
+    pub fn ended_error(&self, port: &str, of: Option<u32>) -> Error {
+        let (peer, received) = match self.ports.sender(port, of) {
+            Ok((_, Some(end))) => {
+                self.with_state(|state| (state.receiving[end].spec.sender.clone(), state.inlets[end].handed))
+            }
+            _ => ("the sender".to_owned(), 0),
+        };
+        Error::Ended { instance: self.spec.name.clone(), port: port.to_owned(), peer, received }
     }
 
     /// Whether a receive would return a message at once.
-    pub fn has_message(&self, _port: &str, _of: Option<u32>) -> Result<bool> {
-        unimplemented!()
+    pub fn has_message(&self, port: &str, of: Option<u32>) -> Result<bool> {
+        let (_, end) = self.ports.sender(port, of)?;
+        self.program()?;
+        let Some(end) = end else { return Ok(false) };
+        let what = WaitFor { sending: vec![], receiving: vec![end], waits: vec![] };
+        let found = self.wait(&what, Some(Instant::now()), |state| match state.look(end)? {
+            Next::Message => Ok(Some(true)),
+            Next::Ended => Ok(Some(false)),
+            Next::Nothing => Ok(None),
+        })?;
+        Ok(found.unwrap_or(false))
     }
 
     /// Declares that nothing will be sent on an out port in this iteration (O_i) or run (O_f).
-    pub fn skip(&self, _port: &str) -> Result<()> {
-        unimplemented!()
+    pub fn skip(&self, port: &str) -> Result<()> {
+        self.ports.out(port)?;
+        self.program()?.sequence.skip(port)
     }
 
     /// Whether the port is coupled to anything.
-    pub fn connected(&self, _port: &str) -> Result<bool> {
-        unimplemented!()
+    pub fn connected(&self, port: &str) -> Result<bool> {
+        Ok(self.ports.get(port)?.is_connected())
     }
 
     /// How many copies are at the other end of the port; 0 if it is not a multiplied instance.
-    pub fn copies(&self, _port: &str) -> Result<u32> {
-        unimplemented!()
+    pub fn copies(&self, port: &str) -> Result<u32> {
+        Ok(self.ports.get(port)?.copies)
     }
 
     /// By which method each conduit of the port travels, and why the others were refused.
-    pub fn methods(&self, _port: &str) -> Result<Vec<MethodReport>> {
-        unimplemented!()
+    pub fn methods(&self, port: &str) -> Result<Vec<MethodReport>> {
+        let port = self.ports.get(port)?;
+        Ok(self.with_state(|state| {
+            let report = |end: usize| match port.direction {
+                Direction::In => {
+                    let end = &state.receiving[end];
+                    let (conduit, name) = (end.spec.id, end.spec.name.clone());
+                    MethodReport { conduit, name, chosen: end.method.map(str::to_owned), refused: vec![] }
+                }
+                Direction::Out => {
+                    let end = &state.sending[end];
+                    let link = &state.links[end.link];
+                    let chosen = link.chosen.filter(|_| matches!(link.status, Status::Up)).map(str::to_owned);
+                    MethodReport {
+                        conduit: end.spec.id,
+                        name: end.spec.name.clone(),
+                        chosen,
+                        refused: link.refused.clone(),
+                    }
+                }
+            };
+            port.ends().map(report).collect()
+        }))
     }
 
-    /// Tells people something, through the coordinator.
-    pub fn warn(&self, _text: &str) {
-        unimplemented!()
+    // ---- inside ----------------------------------------------------------------------------------------------------------------
+
+    fn program_even_after_leaving(&self) -> MutexGuard<'_, Program> {
+        self.program.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the coordinator that this instance failed, and why; does not end the program.
-    pub fn fail(&self, _text: &str) {
-        unimplemented!()
+    fn program(&self) -> Result<MutexGuard<'_, Program>> {
+        let program = self.program_even_after_leaving();
+        if program.left {
+            let problem = format!("{} has left the run; nothing can be sent or received any more", self.spec.name);
+            return Err(Error::Usage { problem });
+        }
+        Ok(program)
     }
 
-    /// Ends normally: flushes filters and messages, ends every out conduit, tells the coordinator. May be called again.
-    pub fn leave(&self) -> Result<()> {
-        unimplemented!()
+    fn with_state<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
+        match &self.backend {
+            Backend::Run { runtime, .. } => look(&mut runtime.state()),
+            Backend::Alone(alone) => alone.with_state(look),
+        }
     }
+
+    fn wait<T>(
+        &self,
+        what: &WaitFor,
+        until: Option<Instant>,
+        ready: impl FnMut(&mut State) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        match &self.backend {
+            Backend::Run { runtime, .. } => runtime.wait(what, until, ready),
+            Backend::Alone(alone) => alone.wait(until, ready),
+        }
+    }
+
+    fn warn_once(&self, kind: &'static str, port: &str, text: impl FnOnce() -> String) {
+        let is_new = self.program_even_after_leaving().warned.insert((kind, port.to_owned()));
+        if is_new {
+            self.warn(&text());
+        }
+    }
+
+    /// Tells the I/O thread that counts have changed.
+    fn note_progress(&self) {
+        if let Backend::Run { runtime, .. } = &self.backend {
+            runtime.arm_progress();
+        }
+    }
+
+    /// Writes down where the program is, for the reports.
+    fn note_position(&self) {
+        let Backend::Run { runtime, .. } = &self.backend else { return };
+        let (run, iteration, time) = {
+            let program = self.program_even_after_leaving();
+            (program.sequence.runs(), program.sequence.iterations(), program.clock.time())
+        };
+        {
+            let mut state = runtime.state();
+            (state.position.run, state.position.iteration, state.position.time) = (run, iteration, time);
+        }
+        runtime.arm_progress();
+    }
+}
+
+impl Program {
+    /// Where the program just sends and receives, without asking for its steps: the clock follows the iterations that this implies.
+    fn follow_iteration(&mut self) {
+        if let Some(iteration) = self.sequence.iteration() {
+            self.clock.begin_iteration(iteration);
+        }
+    }
+}
+
+fn receive_waits(state: &State, ends: &[usize]) -> Vec<Wait> {
+    ends.iter().map(|end| Wait { conduit: state.receiving[*end].spec.id, kind: WaitKind::Receive }).collect()
 }

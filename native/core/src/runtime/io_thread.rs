@@ -20,12 +20,16 @@ use super::link::Status;
 use super::{Read, Runtime};
 
 const COMMANDS: u64 = 0;
-const CONTROL: u64 = 1;
+/// Token of the connection to the coordinator.
+pub const CONTROL: u64 = 1;
 /// Tokens from here on belong to listeners, handshakes and data connections.
 pub const FIRST_FREE_TOKEN: u64 = 16;
 
 /// Progress is reported at most this often.
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
+
+/// How long a listener rests when the system has no descriptor for the next connection.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// How many peers may be in the middle of a handshake. One more, and the one that has taken longest is turned away.
 pub const HANDSHAKES_AT_ONCE: usize = 128;
@@ -105,11 +109,12 @@ pub struct IoThread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
     Dial(usize),
+    Listen(u64),
     Progress,
 }
 
-/// Starts the thread.
-pub fn start(runtime: Arc<Runtime>, doors: Vec<Door>) -> Result<std::thread::JoinHandle<()>> {
+/// Starts the thread; `early` came from the coordinator already.
+pub fn start(runtime: Arc<Runtime>, doors: Vec<Door>, early: Vec<Frame>) -> Result<std::thread::JoinHandle<()>> {
     let problem = |error: io::Error| Error::io("start the I/O thread", &error);
     let epoll = Epoll::new().map_err(problem)?;
     epoll.add(runtime.commands.flag.as_raw_fd(), COMMANDS, Interest::READ).map_err(problem)?;
@@ -132,14 +137,13 @@ pub fn start(runtime: Arc<Runtime>, doors: Vec<Door>) -> Result<std::thread::Joi
         last_progress: None,
         refused_sources: HashSet::new(),
     };
-    std::thread::Builder::new().name(name).spawn(move || thread.run()).map_err(problem)
+    std::thread::Builder::new().name(name).spawn(move || thread.run(early)).map_err(problem)
 }
 
 impl IoThread {
-    fn run(mut self) {
+    fn run(mut self, early: Vec<Frame>) {
         let mut ready = Vec::new();
-        // What came along with the handshake of the control connection.
-        self.control(true);
+        self.hear(early);
         loop {
             let until = self.next_deadline();
             if let Err(error) = self.epoll.wait(&mut ready, until) {
@@ -190,6 +194,12 @@ impl IoThread {
         for (_, timer) in due {
             match timer {
                 Timer::Dial(link) => self.dial(link),
+                Timer::Listen(token) => {
+                    if let Some((_, listener)) = self.listeners.get(&token) {
+                        // Fails only if it is watched already.
+                        let _ = self.epoll.add(listener.fd(), token, Interest::READ);
+                    }
+                }
                 Timer::Progress => self.report_progress(now),
             }
         }
@@ -496,52 +506,46 @@ impl IoThread {
             match self.runtime.control.flush_watched() {
                 Ok(true) => self.watch_control(false),
                 Ok(false) => {}
-                Err(error) => return self.coordinator_lost(&error.to_string()),
+                Err(_) => return self.coordinator_lost(),
             }
         }
         if event.readable {
-            self.control(false);
+            self.control();
         }
     }
 
-    fn control(&mut self, only_staged: bool) {
+    fn control(&mut self) {
         let control = self.runtime.control.clone();
         loop {
             let mut frames = Vec::new();
-            let looked = {
-                let mut reader = control.reader();
-                if only_staged {
-                    staged(&mut reader, &mut frames)
-                } else {
-                    control.look(&mut reader, &mut frames)
-                }
-            };
-            for frame in frames {
-                let understood = match frame {
-                    Frame::Control(body) => {
-                        control::decode::<ToInstance>(&body, "the coordinator").map_err(|e| e.to_string())
-                    }
-                    _ => Err("it sent a frame that is not a control message".to_owned()),
-                };
-                match understood {
-                    Ok(message) => self.told(message),
-                    Err(problem) => return self.coordinator_lost(&problem),
-                }
-            }
+            let looked = control.look(&mut control.reader(), &mut frames);
+            self.hear(frames);
             match looked {
                 Looked::Frames => {}
                 Looked::Nothing => return,
-                Looked::Closed(reason) => return self.coordinator_lost(&reason),
+                Looked::Closed(_) => return self.coordinator_lost(),
             }
         }
     }
 
-    fn coordinator_lost(&mut self, reason: &str) {
+    fn hear(&mut self, frames: Vec<Frame>) {
+        for frame in frames {
+            match frame {
+                Frame::Control(body) => match control::decode::<ToInstance>(&body, "the coordinator") {
+                    Ok(message) => self.told(message),
+                    Err(_) => return self.coordinator_lost(),
+                },
+                _ => return self.coordinator_lost(),
+            }
+        }
+    }
+
+    /// Whatever the reason, from here it looks the same; the coordinator's own side knows more.
+    fn coordinator_lost(&mut self) {
         self.epoll.remove(self.runtime.control.fd());
         self.runtime.control.close();
         let mut state = self.runtime.state();
         state.coordinator_lost.get_or_insert_with(Instant::now);
-        let _ = reason; // whoever waits too long is told that it is lost; why, the coordinator's own side knows better
         self.runtime.attract_attention(&state);
     }
 
@@ -576,16 +580,5 @@ impl IoThread {
         self.runtime.attract_attention(&state);
         drop(state);
         dial.into_iter().for_each(|link| self.dial(link));
-    }
-}
-
-/// Frames that were read along with something else, without reading more.
-fn staged(reader: &mut crate::frame::Decoder, frames: &mut Vec<Frame>) -> Looked {
-    loop {
-        match reader.next_frame() {
-            Ok(Some(frame)) => frames.push(frame),
-            Ok(None) => return Looked::Nothing,
-            Err(error) => return Looked::Closed(error.to_string()),
-        }
     }
 }

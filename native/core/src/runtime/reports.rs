@@ -29,7 +29,8 @@ impl Runtime {
         let epoch = state.epoch;
         state.reported_waits.insert(epoch);
         let (sent, received) = state.counts();
-        state.queue_control(&self.control, &ToCoordinator::Waiting { epoch, waits: waits.to_vec(), sent, received });
+        let waits = waits.iter().filter(|wait| !state.is_met(wait)).copied().collect();
+        state.queue_control(&self.control, &ToCoordinator::Waiting { epoch, waits, sent, received });
         epoch
     }
 

@@ -4,10 +4,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::conduit::{ReceivingEnd, SendingEnd};
+use crate::conduit::inlet::Next;
+use crate::conduit::{Inlet, ReceivingEnd, SendingEnd};
 use crate::connection::{Connection, Outgoing};
-use crate::coordinator::ConduitTotals;
-use crate::error::Error;
+use crate::coordinator::{ConduitTotals, Wait, WaitKind};
+use crate::error::{Error, Result};
+use crate::filters::Chain;
 use crate::frame::Frame;
 use crate::spec::InstanceSpec;
 use crate::wakeup::EventFd;
@@ -39,6 +41,8 @@ pub struct Counters {
 pub struct State {
     pub sending: Vec<SendingEnd>,
     pub receiving: Vec<ReceivingEnd>,
+    /// What the program sees of the receiving ends, by the same index.
+    pub inlets: Vec<Inlet>,
     pub by_id: HashMap<u32, End>,
     pub links: Vec<Link>,
     /// Connections from senders, by their names.
@@ -62,10 +66,11 @@ pub struct State {
 
 impl State {
     /// Nothing sent, nothing received, nobody known. `methods`, if not empty, overrides what the model allows.
-    pub fn new(spec: &InstanceSpec, methods: &[String]) -> State {
+    pub fn new(spec: &InstanceSpec, methods: &[String]) -> Result<State> {
         let mut state = State {
             sending: Vec::new(),
             receiving: Vec::new(),
+            inlets: Vec::new(),
             by_id: HashMap::new(),
             links: Vec::new(),
             inbound: HashMap::new(),
@@ -88,9 +93,10 @@ impl State {
             } else {
                 state.by_id.insert(conduit.id, End::Receiving(state.receiving.len()));
                 state.receiving.push(ReceivingEnd::new(conduit.clone()));
+                state.inlets.push(Inlet::new(Chain::build(&conduit.receiver_filters, &conduit.name)?));
             }
         }
-        state
+        Ok(state)
     }
 
     fn link_to(&mut self, peer: &str, allowed: &[String]) -> usize {
@@ -141,6 +147,28 @@ impl State {
         }
     }
 
+    /// What the program would get from a receiving end now. What that takes off the conduit is acknowledged.
+    pub fn look(&mut self, end: usize) -> Result<Next> {
+        let next = self.inlets[end].look(&mut self.receiving[end])?;
+        self.return_receipt(end, false);
+        Ok(next)
+    }
+
+    /// Whether a wait that would be reported has been met already.
+    pub fn is_met(&self, wait: &Wait) -> bool {
+        match (wait.kind, self.by_id.get(&wait.conduit)) {
+            (WaitKind::Receive, Some(End::Receiving(end))) => {
+                self.inlets[*end].is_ready() || self.receiving[*end].has_queued() || self.receiving[*end].is_finished()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the kernel has every frame that was handed to a connection to a receiver.
+    pub fn connections_are_flushed(&self) -> bool {
+        self.links.iter().filter_map(|link| link.connection.as_ref()).all(|connection| connection.writer().is_empty())
+    }
+
     /// Tells a sender what was taken, if it is due (or in any case, when `now`).
     pub fn return_receipt(&mut self, receiving: usize, now: bool) {
         let end = &mut self.receiving[receiving];
@@ -161,7 +189,7 @@ impl State {
     }
 
     /// Takes in frames from a connection. An error says how the peer breaks the protocol.
-    pub fn deliver(&mut self, connection: &Arc<Connection>, frames: Vec<Frame>) -> Result<(), String> {
+    pub fn deliver(&mut self, connection: &Arc<Connection>, frames: Vec<Frame>) -> std::result::Result<(), String> {
         for frame in frames {
             match frame {
                 Frame::Message(message) => {
@@ -200,14 +228,14 @@ impl State {
         Ok(())
     }
 
-    fn receiving_from(&self, connection: &Connection, conduit: u32) -> Result<usize, String> {
+    fn receiving_from(&self, connection: &Connection, conduit: u32) -> std::result::Result<usize, String> {
         match self.by_id.get(&conduit) {
             Some(End::Receiving(end)) if self.receiving[*end].spec.sender == connection.peer => Ok(*end),
             _ => Err(format!("it sent on conduit {conduit}, which does not lead from it to here")),
         }
     }
 
-    fn sending_to(&self, connection: &Connection, conduit: u32) -> Result<usize, String> {
+    fn sending_to(&self, connection: &Connection, conduit: u32) -> std::result::Result<usize, String> {
         match self.by_id.get(&conduit) {
             Some(End::Sending(end)) if self.sending[*end].spec.receiver == connection.peer => Ok(*end),
             _ => Err(format!("it answered for conduit {conduit}, which does not lead from here to it")),

@@ -1,0 +1,84 @@
+//! What a receiving program sees of a conduit: messages after the filters of its end.
+
+use std::collections::VecDeque;
+
+use crate::error::Result;
+use crate::filters::Chain;
+use crate::message::Message;
+
+use super::ReceivingEnd;
+
+/// What the program would get now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A message.
+    Message,
+    /// Nothing yet.
+    Nothing,
+    /// Nothing any more.
+    Ended,
+}
+
+/// The filters of a receiving end, and what has come out of them.
+pub struct Inlet {
+    chain: Chain,
+    ready: VecDeque<Message>,
+    finished: bool,
+    /// Messages handed to the program.
+    pub handed: u64,
+}
+
+impl Inlet {
+    /// For messages that pass `chain`.
+    pub fn new(chain: Chain) -> Inlet {
+        Inlet { chain, ready: VecDeque::new(), finished: false, handed: 0 }
+    }
+
+    /// Takes messages from `end` until the filters let one through (it then waits to be handed out).
+    pub fn look(&mut self, end: &mut ReceivingEnd) -> Result<Next> {
+        loop {
+            if !self.ready.is_empty() {
+                return Ok(Next::Message);
+            }
+            if let Some(message) = end.take() {
+                if self.chain.is_empty() {
+                    self.ready.push_back(message);
+                } else {
+                    self.ready.extend(self.chain.apply(message)?);
+                }
+            } else if !end.is_finished() {
+                return Ok(Next::Nothing);
+            } else if self.finished {
+                return Ok(Next::Ended);
+            } else {
+                self.finished = true;
+                self.ready.extend(self.chain.end_of_run()?);
+            }
+        }
+    }
+
+    /// Time stamp of the message that waits.
+    pub fn waiting_timestamp(&self) -> Option<f64> {
+        self.ready.front().map(|message| message.timestamp)
+    }
+
+    /// Hands out the message that waits.
+    pub fn hand_out(&mut self) -> Option<Message> {
+        let message = self.ready.pop_front()?;
+        self.handed += 1;
+        Some(message)
+    }
+
+    /// Whether a message waits.
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// What the filters have to say.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        if self.chain.is_empty() {
+            return Vec::new();
+        }
+        self.chain.take_warnings()
+    }
+}

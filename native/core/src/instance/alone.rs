@@ -1,0 +1,119 @@
+//! An instance without a run: messages come from lists and go into lists.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::error::{Error, Result};
+use crate::message::Message;
+use crate::runtime::state::State;
+use crate::spec::{ConduitSpec, Direction, InstanceSpec};
+
+/// See the module.
+pub struct Alone {
+    state: Mutex<State>,
+    /// For each sending end the key under which its messages are recorded.
+    keys: Vec<String>,
+    outputs: Mutex<BTreeMap<String, Vec<Message>>>,
+}
+
+impl Alone {
+    /// Puts a conduit on every out port and on every in port that has inputs; returns the specification with them.
+    pub fn new(mut spec: InstanceSpec, inputs: BTreeMap<String, Vec<Message>>) -> Result<(InstanceSpec, Alone)> {
+        let mut conduits: Vec<ConduitSpec> = Vec::new();
+        let mut keys = Vec::new();
+        let mut lists = Vec::new();
+        let mut inputs = inputs;
+        for port in &spec.ports {
+            let copies: Vec<Option<u32>> =
+                if port.copies == 0 { vec![None] } else { (0..port.copies).map(Some).collect() };
+            for copy in copies {
+                let key = copy.map_or_else(|| port.name.clone(), |copy| format!("{}[{copy}]", port.name));
+                let id = conduits.len() as u32 + 1;
+                match port.direction {
+                    Direction::Out => {
+                        conduits.push(conduit(id, (&spec.name, &port.name), ("outputs", &key), None, copy));
+                        keys.push(key);
+                    }
+                    Direction::In => {
+                        if let Some(list) = inputs.remove(&key) {
+                            conduits.push(conduit(id, ("inputs", &key), (&spec.name, &port.name), copy, None));
+                            lists.push(list);
+                        }
+                    }
+                }
+            }
+        }
+        if let Some(stray) = inputs.keys().next() {
+            let known = spec.ports.iter().filter(|port| port.direction == Direction::In);
+            let known: Vec<&str> = known.map(|port| port.name.as_str()).collect();
+            let problem = format!(
+                "{}: there are inputs for \"{stray}\", but its in ports are {} (write port[3] for a copy)",
+                spec.name,
+                if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+            );
+            return Err(Error::Usage { problem });
+        }
+        spec.conduits = conduits;
+        let mut state = State::new(&spec, &[])?;
+        for (end, list) in lists.into_iter().enumerate() {
+            state.receiving[end].preload(list);
+        }
+        let outputs = keys.iter().map(|key| (key.clone(), Vec::new())).collect();
+        Ok((spec, Alone { state: Mutex::new(state), keys, outputs: Mutex::new(outputs) }))
+    }
+
+    /// What was sent so far.
+    pub fn outputs(&self) -> BTreeMap<String, Vec<Message>> {
+        self.outputs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Writes down a message sent on an end.
+    pub fn record(&self, end: usize, message: &Message) {
+        let mut outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        outputs.entry(self.keys[end].clone()).or_default().push(message.clone());
+    }
+
+    /// Works on the state.
+    pub fn with_state<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
+        look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Everything is there from the beginning, so nothing is ever waited for.
+    pub fn wait<T>(
+        &self,
+        until: Option<Instant>,
+        mut ready: impl FnMut(&mut State) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        match self.with_state(&mut ready)? {
+            None if until.is_none() => {
+                Err(Error::Usage { problem: "this instance is alone: nobody will send what it waits for".to_owned() })
+            }
+            found => Ok(found),
+        }
+    }
+}
+
+fn conduit(
+    id: u32,
+    (sender, sender_port): (&str, &str),
+    (receiver, receiver_port): (&str, &str),
+    sender_copy: Option<u32>,
+    receiver_copy: Option<u32>,
+) -> ConduitSpec {
+    ConduitSpec {
+        id,
+        name: format!("{sender}.{sender_port} -> {receiver}.{receiver_port}"),
+        sender: sender.to_owned(),
+        sender_port: sender_port.to_owned(),
+        receiver: receiver.to_owned(),
+        receiver_port: receiver_port.to_owned(),
+        sender_copy,
+        receiver_copy,
+        capacity: u32::MAX,
+        byte_budget: u64::MAX,
+        methods: Vec::new(),
+        sender_filters: Vec::new(),
+        receiver_filters: Vec::new(),
+    }
+}

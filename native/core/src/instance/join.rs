@@ -1,0 +1,232 @@
+//! How an instance joins a run: connect, prove, register, listen.
+
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::buffer::BufferPool;
+use crate::connection::authentication::{Authentication, Progress};
+use crate::connection::{Connection, Looked};
+use crate::control::{self, ToCoordinator, ToInstance, CONTROL_LIMIT};
+use crate::coordinator::CoordinatorAddress;
+use crate::error::{Error, Result};
+use crate::frame::{Frame, Limits};
+use crate::handshake::Role;
+use crate::methods::{self, Descriptor, Table};
+use crate::runtime::io_thread::{self, Door, CONTROL};
+use crate::runtime::reports::control_frame;
+use crate::runtime::state::State;
+use crate::runtime::{self, Runtime};
+use crate::spec::InstanceSpec;
+use crate::wakeup::{poll_readable, poll_writable, Polled};
+
+use super::ports::Ports;
+use super::JoinOptions;
+
+/// How long the coordinator may take to let an instance in.
+const JOIN_LIMIT: Duration = Duration::from_secs(30);
+
+/// Longest secret file that is read, in bytes.
+const SECRET_LIMIT: u64 = 4096;
+
+/// An instance that has joined.
+pub struct Joined {
+    pub spec: InstanceSpec,
+    pub ports: Ports,
+    pub runtime: Arc<Runtime>,
+    pub thread: JoinHandle<()>,
+}
+
+/// Joins as `options` and the environment say.
+pub fn join(options: &JoinOptions) -> Result<Joined> {
+    let name = given(options.instance.clone(), "XMML_INSTANCE")?;
+    let addresses = given(options.coordinator.clone(), "XMML_COORDINATOR")?;
+    let secret_file = match &options.secret_file {
+        Some(path) => path.clone(),
+        None => PathBuf::from(given(None, "XMML_SECRET_FILE")?),
+    };
+    let secret = read_secret(&secret_file)?;
+    let until = Instant::now() + JOIN_LIMIT;
+
+    let (control, run) = connect(&name, &addresses, &secret, until)?;
+    let host = methods::Place::here().host;
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let register =
+        ToCoordinator::Join { pid: std::process::id(), host, language: options.language.to_owned(), version };
+    control.writer().push(control_frame(&register));
+    flush_now(&control, until)?;
+    let (spec, early) = await_welcome(&control, until)?;
+
+    let allowed = methods_from_environment();
+    let state = State::new(&spec, &allowed)?;
+    let ports = Ports::new(&spec, &state);
+    let runtime = Arc::new(Runtime::new(name, run, secret, control, state)?);
+    let doors = open_doors(&spec, &allowed)?;
+    if !doors.is_empty() {
+        let entries = doors
+            .iter()
+            .map(|(method, listener)| Descriptor { method: (*method).to_owned(), addresses: listener.addresses() })
+            .collect();
+        let table = Table { place: runtime.here.clone(), entries };
+        runtime.control.writer().push(control_frame(&ToCoordinator::Reachable { table }));
+        flush_now(&runtime.control, until)?;
+    }
+    let thread = io_thread::start(runtime.clone(), doors, early)?;
+    Ok(Joined { spec, ports, runtime, thread })
+}
+
+fn given(option: Option<String>, variable: &'static str) -> Result<String> {
+    option
+        .or_else(|| std::env::var(variable).ok())
+        .filter(|value| !value.is_empty())
+        .ok_or(Error::NotInARun { missing: variable })
+}
+
+/// For experiments: `XMML_METHODS=tcp,unix` overrides what the model allows, at this instance.
+fn methods_from_environment() -> Vec<String> {
+    let list = std::env::var("XMML_METHODS").unwrap_or_default();
+    list.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+fn read_secret(path: &Path) -> Result<Vec<u8>> {
+    let problem = |cause: String| Error::Io { action: format!("read the run's secret from {}", path.display()), cause };
+    let size = std::fs::metadata(path).map_err(|error| problem(error.to_string()))?.len();
+    if size > SECRET_LIMIT {
+        return Err(problem(format!("it has {size} bytes; expected 32 bytes as hexadecimal digits")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
+    let digits = text.trim().as_bytes();
+    let secret: Option<Vec<u8>> = digits
+        .chunks(2)
+        .map(|pair| {
+            std::str::from_utf8(pair).ok().filter(|p| p.len() == 2).and_then(|p| u8::from_str_radix(p, 16).ok())
+        })
+        .collect();
+    secret
+        .filter(|secret| !secret.is_empty())
+        .ok_or_else(|| problem("expected 32 bytes as hexadecimal digits".to_owned()))
+}
+
+/// Tries the addresses of the coordinator in order.
+fn connect(name: &str, addresses: &str, secret: &[u8], until: Instant) -> Result<(Arc<Connection>, String)> {
+    let mut problems = Vec::new();
+    for text in addresses.split(',').map(str::trim).filter(|text| !text.is_empty()) {
+        let address: CoordinatorAddress = text.parse()?;
+        match connect_to(name, &address, secret, until) {
+            Ok(connection) => return Ok((connection, address.run)),
+            Err(problem) => problems.push(format!("{text}: {problem}")),
+        }
+    }
+    Err(Error::Protocol {
+        peer: "the coordinator".into(),
+        problem: format!("{name} cannot join the run: {}", problems.join("; ")),
+    })
+}
+
+fn connect_to(
+    name: &str,
+    address: &CoordinatorAddress,
+    secret: &[u8],
+    until: Instant,
+) -> std::result::Result<Arc<Connection>, String> {
+    let method = methods::by_name(&address.method).ok_or("this release of xmml does not know this method")?;
+    let stream = method.connect(&address.address).map_err(|error| error.to_string())?;
+    let me = runtime::party(secret, &address.run, name).map_err(|error| error.to_string())?;
+    let mut authentication =
+        Authentication::dial(stream, me, Role::Control, "coordinator").map_err(|error| error.to_string())?;
+    loop {
+        let fd = authentication.fd();
+        let deadline = authentication.deadline.min(until);
+        match authentication.advance() {
+            (Some(again), Progress::Wait(interest)) => {
+                authentication = again;
+                let wait = if interest.write { poll_writable } else { |fd, until| poll_readable(&[fd], until) };
+                if wait(fd, Some(deadline)).map_err(|error| error.to_string())? == Polled::TimedOut {
+                    return Err("it does not answer".to_owned());
+                }
+            }
+            (_, Progress::Done { stream, rest, .. }) => {
+                let limits = Limits { message: 0, descriptor: 0, control: CONTROL_LIMIT, ..Limits::default() };
+                let pool = BufferPool::new();
+                let name = "the coordinator".to_owned();
+                let connection = Connection::new(CONTROL, method.name(), false, name, stream, pool, limits);
+                connection.reader().stage(&rest).map_err(|error| error.to_string())?;
+                return Ok(Arc::new(connection));
+            }
+            (_, Progress::Refused { reason, .. }) => return Err(reason),
+            (None, Progress::Wait(_)) => return Err("the handshake stopped".to_owned()),
+        }
+    }
+}
+
+/// Before the I/O thread runs.
+fn flush_now(connection: &Connection, until: Instant) -> Result<()> {
+    let problem = |error: std::io::Error| Error::io("write to the coordinator", &error);
+    while !connection.flush_watched().map_err(problem)? {
+        if poll_writable(connection.fd().as_raw_fd(), Some(until)).map_err(problem)? == Polled::TimedOut {
+            return Err(no_answer());
+        }
+    }
+    Ok(())
+}
+
+/// Returns the specification, and the messages that came after it.
+fn await_welcome(control: &Connection, until: Instant) -> Result<(InstanceSpec, Vec<Frame>)> {
+    loop {
+        let mut frames = Vec::new();
+        let looked = control.look(&mut control.reader(), &mut frames);
+        let mut frames = frames.into_iter();
+        match frames.next() {
+            Some(Frame::Control(body)) => match control::decode::<ToInstance>(&body, "the coordinator")? {
+                ToInstance::Welcome { spec } => return Ok((spec, frames.collect())),
+                ToInstance::Abort { reason } => return Err(Error::Aborted { reason }),
+                _ => return Err(not_a_coordinator()),
+            },
+            Some(_) => return Err(not_a_coordinator()),
+            None => {}
+        }
+        if let Looked::Closed(reason) = looked {
+            return Err(Error::Protocol { peer: "the coordinator".into(), problem: reason });
+        }
+        let polled = poll_readable(&[control.fd()], Some(until))
+            .map_err(|error| Error::io("wait for the coordinator", &error))?;
+        if polled == Polled::TimedOut {
+            return Err(no_answer());
+        }
+    }
+}
+
+fn not_a_coordinator() -> Error {
+    Error::Protocol { peer: "the coordinator".into(), problem: "it answered something else than a welcome".into() }
+}
+
+fn no_answer() -> Error {
+    Error::Protocol {
+        peer: "the coordinator".into(),
+        problem: format!(
+            "it did not let this instance in within {} s; is the instance part of the model?",
+            JOIN_LIMIT.as_secs()
+        ),
+    }
+}
+
+/// Listens by every method by which a sender may want to come; nothing if nobody will. `XMML_LISTEN` says where to listen for TCP.
+fn open_doors(spec: &InstanceSpec, allowed: &[String]) -> Result<Vec<Door>> {
+    let inbound: Vec<&Vec<String>> =
+        spec.conduits.iter().filter(|conduit| conduit.receiver == spec.name).map(|conduit| &conduit.methods).collect();
+    let wanted = |name: &str| match allowed.is_empty() {
+        true => inbound.iter().any(|methods| methods.is_empty() || methods.iter().any(|method| method == name)),
+        false => !inbound.is_empty() && allowed.iter().any(|method| method == name),
+    };
+    let mut doors = Vec::new();
+    for method in methods::all().into_iter().filter(|method| wanted(method.name())) {
+        let address = std::env::var("XMML_LISTEN").ok().filter(|_| method.name() == "tcp");
+        let listener = method
+            .listen(address.as_deref())
+            .map_err(|error| Error::io(&format!("listen for other instances by {}", method.name()), &error))?;
+        doors.push((method.name(), listener));
+    }
+    Ok(doors)
+}

@@ -1,0 +1,151 @@
+//! The end of an instance, and what it says to people before.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::connection::Outgoing;
+use crate::control::ToCoordinator;
+use crate::error::Result;
+use crate::runtime::io_thread::Command;
+use crate::runtime::wait::WaitFor;
+use crate::runtime::Runtime;
+
+use super::{Backend, Instance};
+
+/// How long the coordinator may take to write down that an instance left. After that the instance ends anyway.
+const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
+
+impl Instance {
+    /// Tells people something, through the coordinator (alone: on standard error).
+    pub fn warn(&self, text: &str) {
+        match &self.backend {
+            Backend::Run { runtime, .. } => runtime.tell(&ToCoordinator::Warning { text: text.to_owned() }),
+            Backend::Alone(_) => eprintln!("warning: {text}"),
+        }
+    }
+
+    /// Tells the coordinator that this instance failed, and why; does not end the program.
+    pub fn fail(&self, text: &str) {
+        match &self.backend {
+            Backend::Run { runtime, .. } => runtime.tell(&ToCoordinator::Failed { text: text.to_owned() }),
+            Backend::Alone(_) => eprintln!("failed: {text}"),
+        }
+    }
+
+    /// Ends normally: flushes filters and messages, ends every out conduit, tells the coordinator. May be called again.
+    ///
+    /// Waits until every message is with the kernel (methods that cannot break) or with the receiver (those that can), which may mean
+    /// until a receiver joins. The wait ends with the run at the latest.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::OperatorOrder`] if the run is not complete; whatever keeps messages from being delivered.
+    pub fn leave(&self) -> Result<()> {
+        {
+            let program = self.program_even_after_leaving();
+            if program.left || self.is_forked() {
+                return Ok(());
+            }
+            program.sequence.may_leave()?;
+        }
+        self.end_run_of_outlets()?;
+        if let Backend::Run { runtime, .. } = &self.backend {
+            self.say_goodbye(runtime)?;
+        }
+        self.program_even_after_leaving().left = true;
+        self.stop();
+        Ok(())
+    }
+
+    /// The run of the program is over: sends what the filters held back for its end.
+    pub(super) fn end_run_of_outlets(&self) -> Result<()> {
+        let outlets = self.program()?.outlets.len();
+        for end in 0..outlets {
+            let messages = {
+                let mut program = self.program()?;
+                if program.outlets[end].is_empty() {
+                    continue;
+                }
+                program.outlets[end].end_of_run()?
+            };
+            let port = self.with_state(|state| state.sending[end].spec.sender_port.clone());
+            for message in &messages {
+                self.transmit(&port, end, message)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn say_goodbye(&self, runtime: &Runtime) -> Result<()> {
+        let all: Vec<usize> = {
+            let mut state = runtime.state();
+            // First the senders, so that none of them waits for room that will never come.
+            for end in 0..state.receiving.len() {
+                if !state.receiving[end].has_everything() {
+                    let gone: Outgoing = state.receiving[end].gone().into();
+                    let connection =
+                        state.inbound.get(&state.receiving[end].spec.sender).and_then(|list| list.last().cloned());
+                    if let Some(connection) = connection {
+                        state.queue(&connection, gone);
+                    }
+                }
+            }
+            for end in 0..state.sending.len() {
+                if let Some(now) = state.sending[end].end() {
+                    state.queue_on_link(end, now);
+                }
+            }
+            (0..state.sending.len()).collect()
+        };
+        let what = WaitFor { sending: all, receiving: vec![], waits: vec![] };
+        runtime.wait(&what, None, |state| {
+            let flushed = state.sending.iter().all(|end| end.is_flushed() || end.is_unused());
+            Ok((flushed && state.connections_are_flushed()).then_some(()))
+        })?;
+        runtime.tell(&runtime.progress());
+        let (runs, conduits) = {
+            let runs = self.program_even_after_leaving().sequence.runs();
+            (runs, runtime.state().totals())
+        };
+        runtime.tell(&ToCoordinator::Leaving { runs, conduits });
+        let until = Instant::now() + FAREWELL_LIMIT;
+        let nothing = WaitFor::default();
+        // Without an answer the messages are delivered all the same; the executor sees the exit.
+        let _ = runtime.wait(&nothing, Some(until), |state| {
+            Ok((state.farewell || state.coordinator_lost.is_some()).then_some(()))
+        });
+        Ok(())
+    }
+
+    /// Ends the I/O thread and closes every connection. In a child after fork it does nothing: the connections are the parent's.
+    fn stop(&self) {
+        let Backend::Run { runtime, thread } = &self.backend else { return };
+        if self.is_forked() {
+            return;
+        }
+        let thread = thread.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            runtime.commands.give(Command::Stop);
+            // A thread that panicked has printed why; there is nothing left to stop.
+            let _ = thread.join();
+        }
+        runtime.attention.fetch_add(1, Ordering::Release);
+        let state = runtime.state();
+        for connection in state.inbound.values().flatten() {
+            connection.close();
+        }
+        for connection in state.links.iter().filter_map(|link| link.connection.as_ref()) {
+            connection.close();
+        }
+        runtime.control.close();
+    }
+
+    fn is_forked(&self) -> bool {
+        std::process::id() != self.pid
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,152 @@
+//! The declared ports of an instance, and which conduits hang on them.
+
+use std::collections::HashMap;
+
+use crate::error::{Error, Result};
+use crate::runtime::state::{End, State};
+use crate::spec::{Direction, InstanceSpec, Kind, Operator};
+
+/// One declared port.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// Id in the model.
+    pub name: String,
+    /// In or out.
+    pub direction: Direction,
+    /// Place in the loop.
+    pub operator: Option<Operator>,
+    /// Copies at the other end; 0: not multiplied.
+    pub copies: u32,
+    /// Sending or receiving ends, with the copy at the other end.
+    ends: Vec<(Option<u32>, usize)>,
+}
+
+impl Port {
+    /// Whether anything is coupled to it.
+    pub fn is_connected(&self) -> bool {
+        !self.ends.is_empty()
+    }
+
+    /// Indices of all its ends.
+    pub fn ends(&self) -> impl Iterator<Item = usize> + '_ {
+        self.ends.iter().map(|(_, end)| *end)
+    }
+}
+
+/// All declared ports.
+#[derive(Clone, Debug)]
+pub struct Ports {
+    instance: String,
+    by_name: HashMap<String, Port>,
+    names: Vec<String>,
+}
+
+impl Ports {
+    /// As the model declares them, with the ends of `state`.
+    pub fn new(spec: &InstanceSpec, state: &State) -> Ports {
+        let mut by_name: HashMap<String, Port> = HashMap::new();
+        for port in &spec.ports {
+            let (name, direction, operator, copies) = (port.name.clone(), port.direction, port.operator, port.copies);
+            by_name.insert(name.clone(), Port { name, direction, operator, copies, ends: Vec::new() });
+        }
+        for conduit in &spec.conduits {
+            let (port, copy) = match state.by_id.get(&conduit.id) {
+                Some(End::Sending(_)) => (&conduit.sender_port, conduit.receiver_copy),
+                _ => (&conduit.receiver_port, conduit.sender_copy),
+            };
+            let end = match state.by_id.get(&conduit.id) {
+                Some(End::Sending(end) | End::Receiving(end)) => *end,
+                None => continue,
+            };
+            if let Some(port) = by_name.get_mut(port) {
+                port.ends.push((copy, end));
+            }
+        }
+        Ports { instance: spec.name.clone(), by_name, names: spec.ports.iter().map(|port| port.name.clone()).collect() }
+    }
+
+    /// The port of this name.
+    pub fn get(&self, name: &str) -> Result<&Port> {
+        self.by_name.get(name).ok_or_else(|| Error::PortUnknown {
+            instance: self.instance.clone(),
+            port: name.to_owned(),
+            known: self.names.clone(),
+        })
+    }
+
+    /// The port of this name, to send on.
+    pub fn out(&self, name: &str) -> Result<&Port> {
+        self.directed(name, Direction::Out)
+    }
+
+    fn directed(&self, name: &str, direction: Direction) -> Result<&Port> {
+        let port = self.get(name)?;
+        if port.direction == direction {
+            return Ok(port);
+        }
+        let sends = port.direction == Direction::Out;
+        Err(Error::PortDirection { instance: self.instance.clone(), port: name.to_owned(), sends })
+    }
+
+    /// Where a send on a port goes: one copy, or (`None`) all receivers. Empty if it is not coupled.
+    pub fn receivers(&self, name: &str, to: Option<u32>) -> Result<(&Port, Vec<usize>)> {
+        let port = self.out(name)?;
+        let Some(copy) = to else { return Ok((port, port.ends().collect())) };
+        self.check_copy(port, copy, "to")?;
+        let ends = port.ends.iter().filter(|(other, _)| *other == Some(copy)).map(|(_, end)| *end).collect();
+        Ok((port, ends))
+    }
+
+    /// Where a receive on a port comes from; `None` if it is not coupled.
+    pub fn sender(&self, name: &str, of: Option<u32>) -> Result<(&Port, Option<usize>)> {
+        let port = self.directed(name, Direction::In)?;
+        match of {
+            Some(copy) => {
+                self.check_copy(port, copy, "of")?;
+                Ok((port, port.ends.iter().find(|(other, _)| *other == Some(copy)).map(|(_, end)| *end)))
+            }
+            None if port.copies > 0 && port.is_connected() => Err(Error::Usage {
+                problem: format!(
+                    "{}.{name} comes from {} copies: say which (of=0 to {}), or receive them all",
+                    self.instance,
+                    port.copies,
+                    port.copies - 1
+                ),
+            }),
+            None => Ok((port, port.ends.first().map(|(_, end)| *end))),
+        }
+    }
+
+    fn check_copy(&self, port: &Port, copy: u32, word: &str) -> Result<()> {
+        if copy < port.copies {
+            return Ok(());
+        }
+        let problem = match port.copies {
+            0 => format!("{}.{} does not lead to a multiplied instance: leave out {word}=", self.instance, port.name),
+            copies => format!(
+                "{}.{}: there is no copy {copy}; {word}= goes from 0 to {}",
+                self.instance,
+                port.name,
+                copies - 1
+            ),
+        };
+        Err(Error::Usage { problem })
+    }
+
+    /// The receiving ends that a run waits for before it begins: f_init of a submodel, everything of a mapper, nothing of a terminal.
+    pub fn initial(&self, kind: Kind) -> Vec<usize> {
+        let mut ends: Vec<usize> = self
+            .by_name
+            .values()
+            .filter(|port| port.direction == Direction::In)
+            .filter(|port| match kind {
+                Kind::Submodel => port.operator == Some(Operator::Finit),
+                Kind::Mapper => true,
+                Kind::Terminal => false,
+            })
+            .flat_map(Port::ends)
+            .collect();
+        ends.sort_unstable();
+        ends
+    }
+}

@@ -1,0 +1,221 @@
+//! A small run for tests: a coordinator, a secret, specifications made from one-line couplings, and instances that join.
+
+#![allow(dead_code)] // every test program uses another part
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use xmml_core::coordinator::{Coordinator, CoordinatorOptions, Event};
+use xmml_core::data::Data;
+use xmml_core::instance::{Instance, JoinOptions, Received};
+use xmml_core::spec::{ConduitSpec, Direction, FilterSpec, InstanceSpec, Kind, Operator, PortSpec};
+
+/// A run with its coordinator.
+pub struct Run {
+    pub coordinator: Coordinator,
+    pub events: Mutex<Vec<Event>>,
+    secret_file: PathBuf,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.secret_file);
+    }
+}
+
+pub const SECRET: [u8; 32] = [7; 32];
+
+impl Run {
+    pub fn of(model: Model) -> Run {
+        Run::listening(model, None)
+    }
+
+    pub fn listening(model: Model, listen: Option<&str>) -> Run {
+        let options = CoordinatorOptions {
+            run_id: "test run".into(),
+            secret: SECRET.to_vec(),
+            listen: listen.map(str::to_owned),
+        };
+        let coordinator = Coordinator::start(options).unwrap();
+        for spec in model.specs() {
+            coordinator.define(spec);
+        }
+        let unique = format!("xmml-test-{}-{:?}", std::process::id(), std::thread::current().id());
+        let secret_file = std::env::temp_dir().join(unique.replace(['(', ')'], "-"));
+        std::fs::write(&secret_file, SECRET.iter().map(|byte| format!("{byte:02x}")).collect::<String>()).unwrap();
+        Run { coordinator, events: Mutex::default(), secret_file }
+    }
+
+    pub fn join(&self, name: &str) -> Instance {
+        self.try_join(name).unwrap()
+    }
+
+    pub fn options(&self, name: &str) -> JoinOptions {
+        JoinOptions {
+            coordinator: Some(self.coordinator.addresses().join(",")),
+            instance: Some(name.into()),
+            secret_file: Some(self.secret_file.clone()),
+            language: "rust",
+        }
+    }
+
+    pub fn try_join(&self, name: &str) -> xmml_core::error::Result<Instance> {
+        Instance::join(self.options(name))
+    }
+
+    /// Waits for an event that fits; events that came before count too, each once.
+    pub fn event(&self, what: &str, fits: impl Fn(&Event) -> bool) -> Event {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            let mut events = self.events.lock().unwrap();
+            if let Some(found) = events.iter().position(&fits) {
+                return events.remove(found);
+            }
+            assert!(Instant::now() < until, "the event did not come: {what}; came: {events:?}");
+            events.extend(self.coordinator.wait_events(Duration::from_millis(200)));
+        }
+    }
+
+    /// All events so far that were not waited for.
+    pub fn drain(&self) -> Vec<Event> {
+        let mut events = self.events.lock().unwrap();
+        events.extend(self.coordinator.take_events());
+        std::mem::take(&mut *events)
+    }
+}
+
+/// A model made of instances and couplings.
+pub struct Model {
+    instances: BTreeMap<String, InstanceSpec>,
+    conduits: Vec<ConduitSpec>,
+    pub methods: Vec<String>,
+}
+
+impl Model {
+    pub fn new() -> Model {
+        Model { instances: BTreeMap::new(), conduits: Vec::new(), methods: Vec::new() }
+    }
+
+    /// Only by these methods.
+    pub fn by(method: &str) -> Model {
+        Model { methods: vec![method.to_owned()], ..Model::new() }
+    }
+
+    /// A submodel with ports like `"out:Oi in:S"`; `steps` iterations of one second.
+    pub fn submodel(self, name: &str, ports: &str, steps: u64) -> Model {
+        self.instance(name, Kind::Submodel, ports, steps)
+    }
+
+    pub fn mapper(self, name: &str, ports: &str) -> Model {
+        self.instance(name, Kind::Mapper, ports, 1)
+    }
+
+    fn instance(mut self, name: &str, kind: Kind, ports: &str, steps: u64) -> Model {
+        let ports = ports
+            .split_whitespace()
+            .map(|port| {
+                let (port, place) = port.split_once(':').unwrap();
+                let (place, copies) = match place.split_once('*') {
+                    Some((place, copies)) => (place, copies.parse().unwrap()),
+                    None => (place, 0),
+                };
+                let (direction, operator) = match place {
+                    "finit" => (Direction::In, Some(Operator::Finit)),
+                    "S" => (Direction::In, Some(Operator::S)),
+                    "B" => (Direction::In, Some(Operator::B)),
+                    "Oi" => (Direction::Out, Some(Operator::Oi)),
+                    "Of" => (Direction::Out, Some(Operator::Of)),
+                    "in" => (Direction::In, None),
+                    _ => (Direction::Out, None),
+                };
+                PortSpec { name: port.into(), direction, operator, copies }
+            })
+            .collect();
+        let spec = InstanceSpec {
+            name: name.into(),
+            kind,
+            index: 0,
+            count: 1,
+            check_order: true,
+            steps,
+            until: steps == 0,
+            delta_s: 1.0,
+            total_s: steps as f64,
+            params: BTreeMap::new(),
+            ports,
+            conduits: vec![],
+        };
+        self.instances.insert(name.into(), spec);
+        self
+    }
+
+    /// Changes the specification of an instance.
+    pub fn with(mut self, name: &str, change: impl FnOnce(&mut InstanceSpec)) -> Model {
+        change(self.instances.get_mut(name).unwrap());
+        self
+    }
+
+    /// Couples `"a.out"` to `"b.in"`.
+    pub fn couple(self, from: &str, to: &str) -> Model {
+        self.couple_with(from, to, |_| {})
+    }
+
+    pub fn couple_with(mut self, from: &str, to: &str, change: impl FnOnce(&mut ConduitSpec)) -> Model {
+        let (sender, sender_port) = from.split_once('.').unwrap();
+        let (receiver, receiver_port) = to.split_once('.').unwrap();
+        let copy_of = |name: &str| name.split_once('[').and_then(|(_, rest)| rest.trim_end_matches(']').parse().ok());
+        let mut conduit = ConduitSpec {
+            id: self.conduits.len() as u32 + 1,
+            name: format!("{from} -> {to}"),
+            sender: sender.into(),
+            sender_port: sender_port.into(),
+            receiver: receiver.into(),
+            receiver_port: receiver_port.into(),
+            sender_copy: copy_of(sender),
+            receiver_copy: copy_of(receiver),
+            capacity: 8,
+            byte_budget: 64 << 20,
+            methods: self.methods.clone(),
+            sender_filters: vec![],
+            receiver_filters: vec![],
+        };
+        change(&mut conduit);
+        self.conduits.push(conduit);
+        self
+    }
+
+    fn specs(mut self) -> Vec<InstanceSpec> {
+        for spec in self.instances.values_mut() {
+            spec.conduits = self
+                .conduits
+                .iter()
+                .filter(|conduit| conduit.sender == spec.name || conduit.receiver == spec.name)
+                .cloned()
+                .collect();
+        }
+        self.instances.into_values().collect()
+    }
+}
+
+pub fn filter(name: &str, factor: f64) -> FilterSpec {
+    FilterSpec { name: name.into(), factor: Some(factor), params: BTreeMap::new() }
+}
+
+/// Sends a number with the default time stamps.
+pub fn send(me: &Instance, port: &str, value: i64) -> xmml_core::instance::Sent {
+    me.send(port, None, Data::Int(value), None, None).unwrap()
+}
+
+/// Receives a number, or `None` at the end.
+pub fn receive(me: &Instance, port: &str) -> Option<i64> {
+    match me.receive(port, None, None).unwrap() {
+        Received::Message(message) => match message.data {
+            Data::Int(value) => Some(value),
+            other => panic!("not a number: {other:?}"),
+        },
+        Received::Ended => None,
+        other => panic!("neither a message nor the end: {other:?}"),
+    }
+}
