@@ -193,3 +193,61 @@ def test_an_error_is_told_in_one_line_with_its_place() -> None:
     with pytest.raises(ValueError, match="negative") as caught:
         raise ValueError("negative\ndepth")
     assert describe(caught.value) == f"ValueError: negative depth at {__file__}:{line}"
+
+
+MODEL = """<model id="heating" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml">
+  <definitions>
+    <mapper id="Spread" type="fan-out"> <ports> <in id="whole"/> <out id="part"/> </ports> </mapper>
+    <submodel id="Room">
+      <timescale delta="1 min" total="3 min"/>
+      <param id="outside" value="5.0"/>
+      <ports> <out id="temperature" operator="Oi"/> <in id="power" operator="S"/> </ports>
+    </submodel>
+    <submodel id="Worker">
+      <timescale delta="1 min" total="1 min"/>
+      <ports> <in id="part" operator="finit"/> </ports>
+    </submodel>
+  </definitions>
+  <topology>
+    <instance id="room" submodel="Room"/>
+    <instance id="spread" mapper="Spread"/>
+    <instance id="worker" submodel="Worker" multiplicity="2"/>
+    <coupling from="room.temperature" to="spread.whole"/>
+    <coupling from="spread.part" to="worker.part"/>
+  </topology>
+</model>
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.xml"
+    path.write_text(MODEL)
+    return path
+
+
+def test_a_model_says_what_an_instance_alone_is(model: Path) -> None:
+    with Instance.alone(model, "room", inputs={"power": [1.0, 2.0, 3.0]}, params={"extra": 2}) as me:
+        assert me.reuse()
+        for t in me.steps():
+            me.send("temperature", me.param("outside", float) + t)
+            me.receive("power")
+    assert [m.data for m in me.outputs["temperature"]] == [5.0, 65.0, 125.0]
+    assert (me.delta, me.total, me.params["extra"]) == (60.0, 180.0, "2")
+
+
+def test_a_model_says_how_many_copies_a_port_leads_to(model: Path) -> None:
+    me = Instance.alone(model, "spread", inputs={"whole": [1]})
+    assert me.copies("part") == 2
+
+
+def test_a_copy_may_be_alone(model: Path) -> None:
+    me = Instance.alone(model, "worker[1]", inputs={"part": [1]})
+    assert (me.name, me.index, me.count) == ("worker[1]", 1, 2)
+
+
+def test_an_instance_that_the_model_does_not_have_is_named_with_the_others(model: Path) -> None:
+    with pytest.raises(Error, match=r'no instance "rom": room, spread, worker'):
+        Instance.alone(model, "rom")
+    with pytest.raises(Error, match="give the name of one: room, spread, worker"):
+        Instance.alone(model)
