@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 from xmml_planner import Build, Plan, missing_programs
@@ -22,7 +23,7 @@ class Builds:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._last_words: deque[str] = deque(maxlen=20)
+        self._last_words: deque[str] = deque(maxlen=200)
         self.current: int | None = 1 if plan.builds else None
         self.failure: Outcome | None = None
 
@@ -44,7 +45,7 @@ class Builds:
         """The build has ended: go on to the next, or note the failure."""
         assert self.current is not None
         if status != 0:
-            said = next((line for line in reversed(self._last_words) if line.strip()), "")
+            said = _most_telling(self._last_words)
             how = f"ended with exit status {status}" if status is not None else "was killed"
             text = (
                 f'{self.build.instances[0]} failed: its build "{self.build.command}" (at {self.build.position}) {how}'
@@ -55,6 +56,13 @@ class Builds:
             return
         self._last_words.clear()
         self.current = self.current + 1 if self.current < len(self._plan.builds) else None
+
+
+def _most_telling(lines: Sequence[str]) -> str:
+    """Return the first line that speaks of an error, else the last that is not empty."""
+    errors = [line for line in lines if "error" in line.lower()]
+    spoken = [line for line in lines if line.strip()]
+    return (errors[:1] or spoken[-1:] or [""])[0]
 
 
 def missing_after_builds(plan: Plan) -> Outcome | None:

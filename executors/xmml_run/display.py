@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from xmml_executors.instance_record import InstanceRecord, State
@@ -224,16 +224,47 @@ def summary_line(plan: Plan, wall_s: float, records: Mapping[str, InstanceRecord
 Display = Silent | Live
 
 
-def choose_display(plan: Plan, *, quiet: bool, json: bool, progress: bool) -> Display:
+class Steadfast:
+    """A display whose terminal or reader may go away: then the run goes on, and nothing is shown any more."""
+
+    def __init__(self, display: Display) -> None:
+        self._display: Display | None = display
+
+    def output(self, instance: str, stream: str, line: str) -> None:
+        """Show a line."""
+        self._try(lambda display: display.output(instance, stream, line))
+
+    def notice(self, text: str, instance: str | None) -> None:
+        """Show a notice."""
+        self._try(lambda display: display.notice(text, instance))
+
+    def refresh(self, records: Mapping[str, InstanceRecord]) -> None:
+        """Show how far everyone is."""
+        self._try(lambda display: display.refresh(records))
+
+    def close(self) -> None:
+        """Take the display away."""
+        self._try(lambda display: display.close())
+
+    def _try(self, show: Callable[[Display], None]) -> None:
+        if self._display is None:
+            return
+        try:
+            show(self._display)
+        except OSError:
+            self._display = None
+
+
+def choose_display(plan: Plan, *, quiet: bool, json: bool, progress: bool) -> Steadfast:
     """Return the display that fits the options and where the output goes."""
     names = [
         *(instance.name for instance in plan.instances),
         *(f"build {number}" for number in range(1, len(plan.builds) + 1)),
     ]
     if quiet:
-        return Silent(sys.stderr)
+        return Steadfast(Silent(sys.stderr))
     if json:
-        return PlainLines(names, sys.stderr, sys.stderr, colour=sys.stderr.isatty())
+        return Steadfast(PlainLines(names, sys.stderr, sys.stderr, colour=sys.stderr.isatty()))
     if progress and sys.stdout.isatty() and sys.stderr.isatty():
-        return Live(plan, names)
-    return PlainLines(names, sys.stdout, sys.stderr, colour=sys.stdout.isatty())
+        return Steadfast(Live(plan, names))
+    return Steadfast(PlainLines(names, sys.stdout, sys.stderr, colour=sys.stdout.isatty()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -23,10 +24,23 @@ def xmml(arguments: Sequence[str] | None = None) -> int:
 
 def _guarded(command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
     """Run a command; that nobody reads its output any more, or Ctrl-C outside of a run, ends it without a traceback."""
+    status = 0
     try:
-        return command(arguments)
+        status = command(arguments)
+        sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        _silence()
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        _silence()
+    return status
+
+
+def _silence() -> None:
+    """Let what is still to be written go nowhere: the reader or the terminal is gone."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, sys.stderr.fileno())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import sys
 import time
 from argparse import Namespace
@@ -66,12 +68,17 @@ def _debugging(options: Namespace, plan: Plan) -> tuple[dict[str, tuple[str, ...
 
             raise UsageError(f'--debug: there is no instance "{name}"; {did_you_mean(name, plan.by_name, "instances")}')
     interactive = [name for name, tool in debug.items() if os.path.basename(tool[0]) in INTERACTIVE_TOOLS]
+    for name, tool in debug.items():
+        program = shutil.which(tool[0])
+        if program is None:
+            raise UsageError(f'--debug {name}: the tool "{tool[0]}" is not installed here')
+        debug[name] = (program, *tool[1:])
     if not interactive:
         return debug, None
     if len(debug) > 1:
         raise UsageError("--debug: only one instance can have the terminal; name one")
     if not sys.stdin.isatty():
-        raise UsageError(f"--debug {interactive[0]}={debug[interactive[0]][0]} needs a terminal")
+        raise UsageError(f"--debug {interactive[0]}: {os.path.basename(debug[interactive[0]][0])} needs a terminal")
     return debug, os.ttyname(sys.stdin.fileno())
 
 
@@ -129,19 +136,21 @@ def _conclude(options: Namespace, plan: Plan, folder: RunFolder, result: Any, to
         "reason": outcome.reason or None,
     }
     where = _short(folder.path)
-    if outcome.is_done:
-        if not options.quiet:
-            results = [f"  {path}" for instance in plan.instances for path in folder.results(instance)]
-            lines = [summary_line(plan, result.wall_s, result.records), f"results: {where}", *results[:MOST_RESULTS]]
-            print("\n".join(lines), file=sys.stderr)
-    else:
-        if not options.quiet and outcome.exit_status is not ExitStatus.INTERRUPTED:
-            print(f"report: {where}/report.html", file=sys.stderr)
-        log = f"; see {_short(folder.path / outcome.log)}" if outcome.log else f"; see {where}"
-        print(f"xmml-run: {outcome.reason}{log}", file=sys.stderr)
-    if options.json:
-        print(json.dumps(told))
-    sys.stdout.flush()
+    lines: list[str] = []
+    if outcome.is_done and not options.quiet:
+        results = [f"  {path}" for instance in plan.instances for path in folder.results(instance)]
+        lines = [summary_line(plan, result.wall_s, result.records), f"results: {where}", *results[:MOST_RESULTS]]
+    if not outcome.is_done:
+        log = _short(folder.path / outcome.log) if outcome.log else where
+        report = (
+            [] if options.quiet or outcome.exit_status is ExitStatus.INTERRUPTED else [f"report: {where}/report.html"]
+        )
+        lines = [*report, f"xmml-run: {outcome.reason}; see {log}"]
+    with contextlib.suppress(OSError):  # the terminal may be gone; the exit status is still told
+        if lines:
+            print("\n".join(lines), file=sys.stderr, flush=True)
+        if options.json:
+            print(json.dumps(told), flush=True)
     return int(outcome.exit_status)
 
 

@@ -95,7 +95,7 @@ def cpp_skeleton(sketch: Sketch) -> str:
     source = f"(state + {inputs[0]}) / 2" if inputs else "state + me.delta()"
 
     def get(port: str) -> str:
-        return f'me.receive("{port}").value<double>()'
+        return f'me.receive("{port}").as<double>()'
 
     lines = [
         f"// {sketch.id}: {sketch.about}.",
@@ -109,7 +109,7 @@ def cpp_skeleton(sketch: Sketch) -> str:
         '    double state = me.param<double>("initial");',
         "    while (me.reuse()) { // one pass per run",
         *(f"        state = {get(port)};" for port in _ports(sketch, "finit")),
-        "        for (double t : me.steps()) {",
+        "        for (const double t : me.steps()) {",
         *(f'            me.send("{port}", state);' for port in _ports(sketch, "Oi")),
         *(f"            const double {port} = {get(port)};" for port in inputs),
         f"            state = {source}; // your equations",

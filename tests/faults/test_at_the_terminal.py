@@ -1,0 +1,161 @@
+"""Runs on a terminal: the live display, and instances under a debugger."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from faulty_models import RECEIVE, SEND, WAIT, Models, is_running
+
+PATIENCE_S = 60.0
+
+
+class Terminal:
+    """A run on a pseudo-terminal, and what it has shown."""
+
+    def __init__(self, model: Path, *options: str) -> None:
+        self.folder = model.parent / "run"
+        self.pid, self.descriptor = pty.fork()
+        if self.pid == 0:
+            os.environ["TERM"] = "xterm"
+            os.execv(sys.executable, [sys.executable, "-m", "xmml_run", str(model), "-o", str(self.folder), *options])
+        self.shown = ""
+
+    def expect(self, pattern: str) -> str:
+        """Wait until the terminal shows something, and return what was shown until then."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not re.search(pattern, self.shown):
+            assert time.monotonic() < deadline, self.shown
+            assert self.read(), f"{pattern} was not shown: {self.shown}"
+        return self.shown
+
+    def read(self) -> bool:
+        """Take what is shown within a moment; False at the end."""
+        ready, _, _ = select.select([self.descriptor], [], [], 1.0)
+        if not ready:
+            return True
+        try:
+            chunk = os.read(self.descriptor, 65536)
+        except OSError:
+            return False
+        self.shown += chunk.decode("utf-8", "replace")
+        return bool(chunk)
+
+    def type(self, text: str) -> None:
+        """Type on the keyboard."""
+        os.write(self.descriptor, text.encode())
+
+    def end(self) -> int:
+        """Wait for the end and return the exit status."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.read():
+            assert time.monotonic() < deadline, self.shown
+        _, status = os.waitpid(self.pid, 0)
+        self.pid = 0
+        return os.waitstatus_to_exitcode(status)
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.descriptor)
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Terminal]]:
+    """Terminals that are closed after the test."""
+    opened: list[Terminal] = []
+    yield opened
+    for terminal in opened:
+        terminal.close()
+
+
+def start(terminals: list[Terminal], model: Path, *options: str) -> Terminal:
+    terminals.append(Terminal(model, *options))
+    return terminals[-1]
+
+
+def test_a_terminal_shows_how_far_each_instance_is(models: Models, terminals: list[Terminal]) -> None:
+    slow = SEND.replace('me.send("o", t)', 'me.send("o", t); __import__("time").sleep(0.3)')
+    terminal = start(terminals, models.write({"a": slow, "b": RECEIVE}, steps=5))
+    terminal.expect(r"of 5 s")
+    assert terminal.end() == 0
+    assert "model time" in terminal.shown
+    assert re.search(r"b\S* \| 4\.0", terminal.shown)
+    assert "exchanged 5 messages" in terminal.shown
+
+
+def test_no_progress_shows_plain_lines_on_a_terminal(models: Models, terminals: list[Terminal]) -> None:
+    terminal = start(terminals, models.write({"a": SEND, "b": RECEIVE}), "--no-progress")
+    assert terminal.end() == 0
+    assert "model time" not in terminal.shown
+
+
+def test_ctrl_c_at_the_terminal_reaches_the_run_not_the_instances(models: Models, terminals: list[Terminal]) -> None:
+    program = "import signal\nsignal.signal(signal.SIGINT, lambda *_: print('interrupted', flush=True))\n"
+    terminal = start(terminals, models.write({"a": program + "print('ready', flush=True)\n" + WAIT, "b": WAIT}))
+    terminal.expect("ready")
+    terminal.type("\x03")
+    assert terminal.end() == 130
+    assert not re.search(r"a\S* \| interrupted", terminal.shown)
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+def test_an_instance_under_gdb_gets_the_terminal(models: Models, terminals: list[Terminal]) -> None:
+    terminal = start(terminals, models.write({"a": SEND, "b": RECEIVE}), "--debug", "a=gdb")
+    terminal.expect(r"\(gdb\)")
+    terminal.type("set confirm off\nrun\n")
+    terminal.expect(r"exited normally")
+    terminal.type("quit\n")
+    assert terminal.end() == 0
+    assert (terminal.folder / "instances/b/stdout").read_text() == "0.0\n1.0\n2.0\n"
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+def test_ctrl_c_goes_to_the_debugger(models: Models, terminals: list[Terminal]) -> None:
+    terminal = start(
+        terminals, models.write({"a": "print('ready', flush=True)\n" + WAIT, "b": WAIT}), "--debug", "a=gdb"
+    )
+    terminal.expect(r"\(gdb\)")
+    terminal.type("set confirm off\nrun\n")
+    terminal.expect("ready")
+    terminal.type("\x03")
+    terminal.expect("SIGINT")
+    terminal.type("kill\nquit\n")
+    assert terminal.end() == 4
+
+
+def test_a_tool_without_a_terminal_just_wraps_the_program(models: Models) -> None:
+    ended = models.run(models.write({"a": SEND, "b": RECEIVE}), "--debug", "a=env WRAPPED=yes")
+    assert ended.status == 0, ended.err
+    line = subprocess.run(
+        ["grep", "-c", "WRAPPED", str(ended.folder / "plan.json")], capture_output=True, text=True, check=False
+    )
+    assert line.stdout.strip() == "0"
+
+
+def test_gdb_without_a_terminal_is_wrong_usage(models: Models) -> None:
+    models.run(models.write({"a": SEND, "b": RECEIVE}), "--debug", "a=gdb").check(2, "needs a terminal")
+
+
+def test_closing_the_terminal_ends_the_run(models: Models, terminals: list[Terminal]) -> None:
+    terminal = start(terminals, models.write({"a": "print('ready', flush=True)\n" + WAIT, "b": WAIT}))
+    terminal.expect("ready")
+    children = Path(f"/proc/{terminal.pid}/task/{terminal.pid}/children").read_text().split()
+    os.close(terminal.descriptor)
+    terminal.descriptor = os.open(os.devnull, os.O_RDONLY)
+    _, status = os.waitpid(terminal.pid, 0)
+    terminal.pid = 0
+    assert os.waitstatus_to_exitcode(status) == 130
+    assert not any(is_running(int(pid)) for pid in children)
