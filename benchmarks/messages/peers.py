@@ -199,6 +199,7 @@ XMML = {
       $first
     </submodel>
     <submodel id="Pong">
+      <timescale delta="1 s" total="1 s"/>
       <ports> <in id="call" operator="finit"/> <out id="answer" operator="Of"/> </ports>
       $second
     </submodel>
