@@ -114,7 +114,8 @@ class Coordination:
     def on_started(self, name: str, pid: int, now: float) -> list[Order]:
         """The process of an instance runs."""
         record = self.records[name]
-        record.become(State.STARTED)
+        if record.state is State.PLANNED:
+            record.become(State.STARTED)
         record.pid, record.started_at = pid, now
         return [] if self.phase is not Phase.STOPPING else [Signal(name, signal.SIGTERM)]
 
@@ -184,6 +185,9 @@ class Coordination:
 
     def _on_joined(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
         record.language, record.joined_at = event["language"], now
+        if record.state is State.PLANNED:
+            # A quick program joins before the supervisor's news of its start has come.
+            record.become(State.STARTED)
         if record.state is State.STARTED:
             record.become(State.RUNNING)
         return []

@@ -71,6 +71,15 @@ def test_a_run_is_done_when_every_instance_has_left_and_ended(make_plan: MakePla
     assert outcome(run) == (ExitStatus.DONE, "")
 
 
+def test_an_instance_may_join_before_the_news_that_its_process_has_started(make_plan: MakePlan) -> None:
+    run = Coordination(make_plan("a"))
+    run.on_native({"event": "joined", "instance": "a", "language": "c++"}, 0.0)
+    run.on_started("a", 100, 0.0)
+    run.on_native(left("a"), 1.0)
+    run.on_ended("a", 0, None, 1.1)
+    assert outcome(run) == (ExitStatus.DONE, "")
+
+
 def test_a_process_may_end_before_the_news_that_it_left(make_plan: MakePlan) -> None:
     run = started(make_plan("a"))
     run.on_ended("a", 0, None, 1.0)

@@ -80,14 +80,17 @@ impl Clock {
         (self.at(iteration), (!is_last).then(|| self.at(iteration + 1)))
     }
 
-    /// How far a message received on an S or B port is from the current iteration, if that is more than half a time step: neither
-    /// its time stamp nor the interval up to its next one comes that close.
+    /// How far a message received on an S or B port is from the current iteration, if that is more than half a time step.
+    ///
+    /// A message with a next time stamp holds for the interval up to it, and must come close to the beginning of the step. One without
+    /// (the result of a run, sent in O_f) may belong to any time within the step.
     pub fn drift(&self, timestamp: f64, next: Option<f64>) -> Option<f64> {
         if self.delta <= 0.0 || !timestamp.is_finite() {
             return None;
         }
         let end = next.filter(|next| next.is_finite() && *next >= timestamp).unwrap_or(timestamp);
-        let drift = if self.time < timestamp { timestamp - self.time } else { (self.time - end).max(0.0) };
+        let latest = if next.is_some() { self.time } else { self.time + self.delta };
+        let drift = if latest < timestamp { timestamp - latest } else { (self.time - end).max(0.0) };
         // A little more than half, since the times are rounded.
         (drift > self.delta * (0.5 + 1e-9)).then_some(drift)
     }
@@ -130,7 +133,9 @@ mod tests {
     fn drift_is_more_than_half_a_step_outside_the_interval_of_the_message() {
         let clock = clock();
         assert_eq!(clock.drift(10.9, None), None);
-        assert_eq!(clock.drift(12.0, None), Some(2.0));
+        assert_eq!(clock.drift(12.0, Some(14.0)), Some(2.0));
+        assert_eq!(clock.drift(12.0, None), None);
+        assert_eq!(clock.drift(14.0, None), Some(2.0));
         assert_eq!(clock.drift(6.0, Some(10.0)), None);
         assert_eq!(clock.drift(6.0, Some(8.0)), Some(2.0));
     }
