@@ -129,13 +129,15 @@ inline constexpr bool is_element = std::is_same_v<T, bool> || is_integer<T> || s
 // The element type of C++ type T in messages.
 template <class T>
 constexpr xmml_dtype dtype_of() noexcept {
-    static_assert(detail::is_element<T>, "arrays are made of bool, integers up to 64 bits, float, double, and std::complex of these");
+    static_assert(detail::is_element<T>,
+                  "arrays are made of bool, integers up to 64 bits, float, double, and std::complex of these");
     if constexpr (std::is_same_v<T, bool>) return XMML_BOOL;
     else if constexpr (std::is_same_v<T, float>) return XMML_F32;
     else if constexpr (std::is_same_v<T, double>) return XMML_F64;
     else if constexpr (std::is_same_v<T, std::complex<float>>) return XMML_C64;
     else if constexpr (std::is_same_v<T, std::complex<double>>) return XMML_C128;
-    else if constexpr (std::is_signed_v<T>) return sizeof(T) == 1 ? XMML_I8 : sizeof(T) == 2 ? XMML_I16 : sizeof(T) == 4 ? XMML_I32 : XMML_I64;
+    else if constexpr (std::is_signed_v<T>)
+        return sizeof(T) == 1 ? XMML_I8 : sizeof(T) == 2 ? XMML_I16 : sizeof(T) == 4 ? XMML_I32 : XMML_I64;
     else return sizeof(T) == 1 ? XMML_U8 : sizeof(T) == 2 ? XMML_U16 : sizeof(T) == 4 ? XMML_U32 : XMML_U64;
 }
 
@@ -236,7 +238,8 @@ private:
     template <bool checked>
     std::size_t offset(std::initializer_list<std::size_t> indices) const {
         if (indices.size() != rank()) {
-            throw std::out_of_range(std::to_string(indices.size()) + " indices for an array of rank " + std::to_string(rank()));
+            throw std::out_of_range(std::to_string(indices.size()) + " indices for an array of rank " +
+                                    std::to_string(rank()));
         }
         std::size_t offset = 0;
         if (order() == Order::row_major) {
@@ -310,7 +313,8 @@ public:
             detail::call(site, xmml_read_complex, value_, &real, &imaginary);
             return {real, imaginary};
         } else {
-            static_assert(std::is_same_v<T, std::string>, "as<T>: bool, an integer, float, double, std::complex<double>, std::string");
+            static_assert(std::is_same_v<T, std::string>,
+                          "as<T>: bool, an integer, float, double, std::complex<double>, std::string");
             const char* text = nullptr;
             std::size_t length = 0;
             detail::call(site, xmml_read_text, value_, &text, &length);
@@ -330,14 +334,18 @@ public:
     // An array of T; of this rank, if one is given; in row-major order, unless the other is asked for. Where it lies, without a copy,
     // if the sender's order is the one asked for.
     template <class T>
-    View<T> array(std::optional<std::size_t> rank = std::nullopt, Order order = Order::row_major, Site site = Site::here()) const {
+    View<T> array(std::optional<std::size_t> rank = std::nullopt, Order order = Order::row_major,
+                  Site site = Site::here()) const {
         xmml_array array{};
-        detail::call(site, xmml_read_array, value_, dtype_of<T>(), rank.value_or(XMML_ANY_RANK), static_cast<xmml_order>(order), &array);
+        detail::call(site, xmml_read_array, value_, dtype_of<T>(), rank.value_or(XMML_ANY_RANK),
+                     static_cast<xmml_order>(order), &array);
         return View<T>(owner_, array);
     }
 
     // Lists and maps.
-    std::size_t size() const noexcept { return kind() == XMML_KIND_LIST ? xmml_list_size(value_) : xmml_map_size(value_); }
+    std::size_t size() const noexcept {
+        return kind() == XMML_KIND_LIST ? xmml_list_size(value_) : xmml_map_size(value_);
+    }
     bool contains(const std::string& key) const { return (xmml_map_get)(value_, key.c_str()) != nullptr; }
     template <class I, std::enable_if_t<detail::is_integer<I>, int> = 0>
     Data operator[](I index) const {
@@ -362,7 +370,8 @@ private:
     template <class T>
     [[noreturn]] static void out_of_range(std::int64_t number) {
         throw TypeError(XMML_ERROR_TYPE, std::to_string(number) + " does not fit into an integer of " +
-                                             std::to_string(sizeof(T) * 8) + " bits" + (std::is_signed_v<T> ? "" : " without sign"));
+                                             std::to_string(sizeof(T) * 8) + " bits" +
+                                             (std::is_signed_v<T> ? "" : " without sign"));
     }
 
     std::shared_ptr<const void> owner_;
@@ -385,9 +394,12 @@ public:
 
     // Shortcuts for data().
     template <class T>
-    T as(Site site = Site::here()) const { return data().as<T>(site); }
+    T as(Site site = Site::here()) const {
+        return data().as<T>(site);
+    }
     template <class T>
-    View<T> array(std::optional<std::size_t> rank = std::nullopt, Order order = Order::row_major, Site site = Site::here()) const {
+    View<T> array(std::optional<std::size_t> rank = std::nullopt, Order order = Order::row_major,
+                  Site site = Site::here()) const {
         return data().array<T>(rank, order, site);
     }
 
@@ -600,7 +612,8 @@ public:
         if (me_ == nullptr) return;
         forget();
         if (std::uncaught_exceptions() > exceptions_) {
-            (xmml_fail)(me_, error_.empty() ? "an exception ended the program; its error output may say which" : error_.c_str());
+            (xmml_fail)(me_, error_.empty() ? "an exception ended the program; its error output may say which"
+                                            : error_.c_str());
             xmml_instance_free(&me_);
         } else if ((xmml_leave)(&me_) < 0) {
             std::fprintf(stderr, "xmml: %s\n", xmml_error());
@@ -661,7 +674,8 @@ public:
             try {
                 return Value(number).data().as<T>(site);
             } catch (const TypeError& error) {
-                throw ParameterError(XMML_ERROR_PARAMETER, this->name() + ": parameter \"" + name.c_str() + "\": " + error.what());
+                throw ParameterError(XMML_ERROR_PARAMETER,
+                                     this->name() + ": parameter \"" + name.c_str() + "\": " + error.what());
             }
         } else if constexpr (std::is_floating_point_v<T>) {
             double number = 0;
@@ -710,8 +724,10 @@ public:
     bool send(Name port, const Value& data, double timestamp, Site site = Site::here()) {
         return queued(call(site, xmml_send_at, me_, port.c_str(), data.get(), timestamp, XMML_DEFAULT_TIME));
     }
-    bool send(Name port, const Value& data, double timestamp, std::optional<double> next_timestamp, Site site = Site::here()) {
-        return queued(call(site, xmml_send_at, me_, port.c_str(), data.get(), timestamp, next_timestamp.value_or(XMML_NO_TIME)));
+    bool send(Name port, const Value& data, double timestamp, std::optional<double> next_timestamp,
+              Site site = Site::here()) {
+        return queued(
+            call(site, xmml_send_at, me_, port.c_str(), data.get(), timestamp, next_timestamp.value_or(XMML_NO_TIME)));
     }
     bool send_to(Name port, std::uint32_t to, const Value& data, Site site = Site::here()) {
         return queued(call(site, xmml_send_to, me_, port.c_str(), to, data.get()));
@@ -721,8 +737,8 @@ public:
     }
     bool send_to(Name port, std::uint32_t to, const Value& data, double timestamp, std::optional<double> next_timestamp,
                  Site site = Site::here()) {
-        return queued(
-            call(site, xmml_send_to_at, me_, port.c_str(), to, data.get(), timestamp, next_timestamp.value_or(XMML_NO_TIME)));
+        return queued(call(site, xmml_send_to_at, me_, port.c_str(), to, data.get(), timestamp,
+                           next_timestamp.value_or(XMML_NO_TIME)));
     }
 
     // Waits for the next message. That the sender has ended is an EndedError.
@@ -759,7 +775,8 @@ public:
     // Nothing when no message came in time.
     std::optional<Message> receive_for(Name port, std::chrono::duration<double> timeout, Site site = Site::here()) {
         xmml_message* message = nullptr;
-        if (call(site, xmml_receive_timeout, me_, port.c_str(), timeout.count(), &message) == XMML_TIMED_OUT) return std::nullopt;
+        if (call(site, xmml_receive_timeout, me_, port.c_str(), timeout.count(), &message) == XMML_TIMED_OUT)
+            return std::nullopt;
         return Message(message);
     }
     // Whether a message waits, so that receive returns at once.
@@ -773,7 +790,8 @@ public:
     std::vector<Message> outputs(Name port, Site site = Site::here()) {
         std::vector<Message> messages;
         xmml_message* message = nullptr;
-        while (call(site, xmml_output, me_, port.c_str(), messages.size(), &message) == XMML_OK) messages.emplace_back(message);
+        while (call(site, xmml_output, me_, port.c_str(), messages.size(), &message) == XMML_OK)
+            messages.emplace_back(message);
         return messages;
     }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from shlex import quote
 
@@ -70,8 +69,14 @@ def _present(path: Path, sdk: Path) -> Path:
 
 def _optional(path: Path, what: str) -> Path:
     if not path.exists():
-        raise SdkError(f"{what} is not part of this installation of xmml {version('xmml')}; it has Python, C and C++")
+        raise SdkError(f"{what} is not part of this installation of xmml {_version()}; it has Python, C and C++")
     return path
+
+
+def _version() -> str:
+    from importlib.metadata import version  # slow to import, and seldom needed
+
+    return version("xmml")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -110,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if asked.prefix:
             words.append(str(_present(SDK, SDK)))
         if asked.version:
-            words.append(version("xmml"))
+            words.append(_version())
     except SdkError as problem:
         print(f"xmml-config: {problem}", file=sys.stderr)
         return 1
