@@ -156,13 +156,15 @@ static void sends_until_the_receiver_is_gone(void)
     left();
 }
 
-/* A mapper: copy i gets i, and every answer is its own. */
+/* Copy i gets i, and every answer is its own. */
 static void asks_every_copy(void)
 {
     uint32_t copies = 0, i;
+    double t;
     joined();
     CHECK(xmml_copies(me, "to", &copies) == XMML_OK);
     CHECK(another_run());
+    CHECK(xmml_step(me, &t) == XMML_OK);
     for (i = 0; i < copies; ++i) {
         const size_t one = 1;
         const double number = i;

@@ -63,9 +63,9 @@ def test_the_run_knows_the_language_of_each_program(tmp_path: Path) -> None:
 
 
 def test_copies_are_addressed_one_by_one(tmp_path: Path) -> None:
-    mapper = Program({"to": "out", "from": "in"}, in_c("asks_every_copy"))
+    one = Program({"to": "Oi", "from": "S"}, in_c("asks_every_copy"))
     copies = [Program({"in": "finit", "out": "Of"}, in_c("multiplies_by_ten")) for _ in range(3)]
-    ended = Run(tmp_path, {"m": mapper, "c": copies}, "m.to -> c.in", "c.out -> m.from").carry_out()
+    ended = Run(tmp_path, {"m": one, "c": copies}, "m.to -> c.in", "c.out -> m.from").carry_out()
     all_held(ended)
     assert "3 copies" in ended["m"].output
 
