@@ -221,7 +221,10 @@ impl SendingEnd {
 
     /// Lets the conduit hold more.
     pub fn grow(&mut self, capacity: u32) {
-        self.capacity = self.capacity.max(capacity);
+        if capacity > self.capacity {
+            self.capacity = capacity;
+            self.spec.byte_budget = self.spec.byte_budget.saturating_mul(2);
+        }
     }
 }
 
@@ -280,6 +283,15 @@ pub(super) mod tests {
         assert_eq!(end.room(1), Room::Full);
         end.grow(2);
         assert_eq!(end.room(1), Room::Free);
+    }
+
+    #[test]
+    fn growing_makes_room_for_bytes_too() {
+        let mut end = SendingEnd::new(spec(4, 100), 0);
+        end.send(frame(), 80);
+        assert_eq!(end.room(80), Room::Full);
+        end.grow(8);
+        assert_eq!(end.room(80), Room::Free);
     }
 
     #[test]
