@@ -107,6 +107,7 @@ class Coordination:
         self._suspected: tuple[deadlock.Link, ...] = ()
         self._unconfirmed: set[tuple[str, int]] = set()
         self._grown: tuple[str, float] | None = None
+        self._unended = list(self.records)
         self._capacities = {conduit.id: conduit.capacity for conduit in plan.conduits}
 
     # --- processes --------------------------------------------------------------------------------------------------
@@ -281,7 +282,9 @@ class Coordination:
         return [record for record in self.records.values() if record.is_alive and record.ended_at is None]
 
     def _look_whether_all_ended(self, now: float) -> list[Order]:
-        if any(not record.state.is_final for record in self.records.values()) or self.phase is Phase.ENDED:
+        while self._unended and self.records[self._unended[-1]].state.is_final:
+            self._unended.pop()
+        if self._unended or self.phase is Phase.ENDED:
             return []
         if self.phase is Phase.SETTLING:
             return self._settle(now)

@@ -19,7 +19,7 @@ On the socket, both ways, each message is one line of JSON. To the supervisor:
 From the supervisor:
 
     {"is": "started", "name", "pid"}
-    {"is": "refused", "name", "error", "errno"}
+    {"is": "refused", "name", "error", "errno"}    it was started, but its program could not be executed
     {"is": "output", "name", "stream", "text"}
     {"is": "unwritable", "name", "file", "error"}
     {"is": "ended", "name", "status", "signal", "cpu_s", "memory_bytes"}
@@ -64,11 +64,12 @@ RESTORED = (*IGNORED, signal.SIGTERM, signal.SIGCHLD, signal.SIGXFSZ)
 
 
 class Instance:
-    """One started process and its captured streams."""
+    """One started process and its captured streams. `exec_error` is a pipe that holds why its program did not start."""
 
-    def __init__(self, name: str, pid: int) -> None:
+    def __init__(self, name: str, pid: int, exec_error: int) -> None:
         self.name = name
         self.pid = pid
+        self.exec_error = exec_error
         self.streams: list[Stream] = []
 
 
@@ -180,16 +181,10 @@ class Supervisor:
             file = error.filename or order["folder"]
             self.tell({"is": "unwritable", "name": name, "file": file, "error": error.strerror})
             return
-        pid, failure = self.fork(order, pipes)
+        pid, exec_error = self.fork(order, pipes)
         for _, write_end in pipes.values():
             os.close(write_end)
-        if failure:
-            for descriptor in (*(read_end for read_end, _ in pipes.values()), *logs.values()):
-                os.close(descriptor)
-            text, code = os.strerror(failure), errno.errorcode.get(failure, "")
-            self.tell({"is": "refused", "name": name, "error": text, "errno": code})
-            return
-        instance = self.by_pid[pid] = self.by_name[name] = Instance(name, pid)
+        instance = self.by_pid[pid] = self.by_name[name] = Instance(name, pid, exec_error)
         for kind, (read_end, _) in pipes.items():
             os.set_blocking(read_end, False)
             stream = Stream(name, kind, read_end, logs[kind], order[kind])
@@ -199,7 +194,7 @@ class Supervisor:
         self.tell({"is": "started", "name": name, "pid": pid})
 
     def fork(self, order: dict[str, Any], pipes: dict[str, tuple[int, int]]) -> tuple[int, int]:
-        """Return the process id of the new instance, and the error number if the program could not be executed."""
+        """Return the process id of the new instance, and a pipe for the error number if its program does not start."""
         report_read, report_write = os.pipe2(os.O_CLOEXEC)
         parent = os.getpid()
         pid = os.fork()
@@ -211,11 +206,7 @@ class Supervisor:
             finally:
                 os._exit(127)
         os.close(report_write)
-        failure = int(os.read(report_read, 16) or b"0")
-        os.close(report_read)
-        if failure:
-            os.waitpid(pid, 0)
-        return pid, failure
+        return pid, report_read
 
     def become(self, order: dict[str, Any], pipes: dict[str, tuple[int, int]], parent: int) -> None:
         """Turn the forked child into the instance; comes back only by an exception."""
@@ -313,6 +304,12 @@ class Supervisor:
             self.drain(instance, stream)
         del self.by_pid[instance.pid]
         del self.by_name[instance.name]
+        failure = int(os.read(instance.exec_error, 16) or b"0")
+        os.close(instance.exec_error)
+        if failure:
+            text, code = os.strerror(failure), errno.errorcode.get(failure, "")
+            self.tell({"is": "refused", "name": instance.name, "error": text, "errno": code})
+            return
         self.tell(
             {
                 "is": "ended",

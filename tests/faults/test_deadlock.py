@@ -58,3 +58,19 @@ def test_a_slow_partner_is_no_deadlock(models: Models) -> None:
     slow = SEND.replace('me.send("o", t)', '__import__("time").sleep(0.4); me.send("o", t)')
     receive = SEND.replace('me.send("o", t)', 'me.receive("i")')
     assert models.run(models.write({"a": slow, "b": receive})).status == 0
+
+
+def test_a_conduit_too_small_for_large_messages_grows(models: Models) -> None:
+    """The bytes that wait are more than the budget of a conduit, the messages fewer than its capacity."""
+    ports = {
+        "a": '<out id="o" operator="Oi"/><out id="p" operator="Oi"/>',
+        "b": '<in id="i" operator="S"/><in id="j" operator="S"/>',
+    }
+    send = "    for k in range(3):\n        me.send('{}', numpy.full(5_000_000, float(k)))\n"
+    receive = "    for k in range(3):\n        assert me.receive('{}').data[-1] == k\n"
+    head = "import numpy, xmml\nwith xmml.Instance() as me:\n"
+    programs = {"a": head + send.format("o") + send.format("p"), "b": head + receive.format("j") + receive.format("i")}
+    model = models.write(programs, ports=ports, couplings=(("a.o", "b.i"), ("a.p", "b.j")))
+    model.write_text(model.read_text().replace("<instance ", '<instance run:order="free" '))
+    ended = models.run(model)
+    assert ended.status == 0, ended.err
