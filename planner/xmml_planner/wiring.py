@@ -19,6 +19,10 @@ DEFAULT_CAPACITY = 16
 #: Bytes a conduit holds; one message always fits.
 BYTE_BUDGET = 64 * 1024 * 1024
 
+#: What `run:compress` puts around the wire: any data, smaller while it travels.
+COMPRESSION = (FilterSpec("serialize"), FilterSpec("compress"))
+DECOMPRESSION = (FilterSpec("decompress"), FilterSpec("deserialize"))
+
 #: The ports of a filter that runs by itself.
 FILTER_PORTS = (PortSpec("in", "in", None), PortSpec("out", "out", None))
 
@@ -156,8 +160,8 @@ def _conduit(
         capacity=coupling.capacity or max(DEFAULT_CAPACITY, burst),
         byte_budget=BYTE_BUDGET,
         methods=coupling.methods,
-        sender_filters=tuple(filters[:at_sender]),
-        receiver_filters=tuple(filters[at_sender:]),
+        sender_filters=(*filters[:at_sender], *(COMPRESSION if coupling.compress else ())),
+        receiver_filters=(*(DECOMPRESSION if coupling.compress else ()), *filters[at_sender:]),
     )
 
 

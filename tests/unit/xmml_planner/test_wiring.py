@@ -62,6 +62,15 @@ def test_filters_are_placed_where_less_crosses_the_wire(model: MakeModel) -> Non
     assert conduit.receiver_filters == (FilterSpec("multiply", 0.5),)
 
 
+def test_a_compressed_coupling_packs_after_the_senders_filters_and_unpacks_before_the_receivers(
+    model: MakeModel,
+) -> None:
+    coupling = '<coupling from="a.o" to="b.i" run:compress="yes"><apply filter="half"/></coupling>'
+    (conduit,) = planned(model(f"{AB}{coupling}", FILTERS)).conduits
+    assert [each.name for each in conduit.sender_filters] == ["serialize", "compress"]
+    assert [each.name for each in conduit.receiver_filters] == ["decompress", "deserialize", "multiply"]
+
+
 def test_a_python_filter_runs_between_two_conduits(model: MakeModel) -> None:
     coupling = (
         '<coupling from="a.o" to="b.i"><apply filter="pack"/><apply filter="own"/><apply filter="half"/></coupling>'
