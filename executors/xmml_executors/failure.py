@@ -98,8 +98,9 @@ def signal_name(number: int) -> str:
 
 
 def _last_words(lines: Sequence[str]) -> str:
+    """Return the last line that has a word in it, not only a ruler."""
     for line in reversed(lines):
-        if line.strip():
+        if any(character.isalpha() for character in line):
             return line.strip()
     return ""
 

@@ -59,7 +59,7 @@ def test_a_failure_is_described_by_its_cause(values: dict[str, object], words: s
 
 def test_the_last_words_of_a_program_are_told() -> None:
     made = record(exit_status=1)
-    made.last_words.extend(["Traceback (most recent call last):", "ValueError: negative depth", ""])
+    made.last_words.extend(["Traceback (most recent call last):", "ValueError: negative depth", "-----", ""])
     assert describe(ENDED, made) == "a failed: it ended with exit status 1: ValueError: negative depth"
 
 
