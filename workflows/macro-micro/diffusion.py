@@ -20,7 +20,7 @@ def start(cells: int) -> np.ndarray:
     state = np.zeros((2, cells, cells))
     state[0] = 1.0
     patch = slice(cells // 2 - 6, cells // 2 + 6)
-    state[:, patch, patch] = 0.5, 0.25
+    state[0, patch, patch], state[1, patch, patch] = 0.5, 0.25
     state[1, patch, cells // 2 + 4 : cells // 2 + 6] = 0.0  # not quite symmetric
     return state
 
