@@ -7,18 +7,28 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::buffer::BufferPool;
 use crate::frame::{Decoder, Frame, Limits};
 use crate::methods::Stream;
+use crate::wakeup::{poll_writable, Polled};
 
 pub use writer::{Outgoing, Writer};
+
+/// From so many bytes on, a writer waits a moment for a receiver that is just reading, instead of copying what the caller lent.
+const PATIENT_FROM: usize = 1 << 20;
+
+/// For so long at a time without the receiver's taking anything.
+const PATIENCE: Duration = Duration::from_millis(1);
 
 /// What a look at a connection found.
 #[derive(Debug)]
 pub enum Looked {
-    /// Nothing new (perhaps a part of a frame).
+    /// Nothing new.
     Nothing,
+    /// A part of a frame, so more is probably under way.
+    Part,
     /// At least one frame, put where the caller said.
     Frames,
     /// The connection has ended or is broken, for this reason; frames may have come before.
@@ -98,13 +108,15 @@ impl Connection {
         if self.is_closed() {
             return Looked::Closed("the connection is closed".to_owned());
         }
+        let mut part = false;
+        let nothing = |part| if part { Looked::Part } else { Looked::Nothing };
         loop {
             let space = decoder.space();
             let room = space.len();
             let count = match self.stream.read(space) {
                 Ok(0) => return Looked::Closed(self.end_of_stream(decoder)),
                 Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Looked::Nothing,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return nothing(part),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Looked::Closed(error.to_string()),
             };
@@ -119,8 +131,9 @@ impl Connection {
             if !frames.is_empty() {
                 return Looked::Frames;
             }
+            part = true;
             if count < room {
-                return Looked::Nothing;
+                return nothing(part);
             }
         }
     }
@@ -140,7 +153,13 @@ impl Connection {
             writer.own(&self.pool)?;
             return Ok(true);
         }
-        let done = writer.write(&*self.stream)?;
+        let mut done = writer.write(&*self.stream)?;
+        while !done && writer.lent_bytes() >= PATIENT_FROM {
+            if poll_writable(self.fd(), Some(Instant::now() + PATIENCE))? != Polled::Ready {
+                break;
+            }
+            done = writer.write(&*self.stream)?;
+        }
         if !done {
             writer.own(&self.pool)?;
         }

@@ -63,6 +63,12 @@ impl Writer {
         self.queue.push_back(frame);
     }
 
+    /// How many bytes that belong to callers are not out yet (roughly: of the first frame, counted as if nothing of it were out).
+    pub fn lent_bytes(&self) -> usize {
+        let lent = self.queue.iter().flat_map(|frame| &frame.payload).filter(|piece| piece.is_lent());
+        lent.map(|piece| piece.len()).sum()
+    }
+
     /// Copies what belongs to callers, so that it may stay here when they go on.
     pub fn own(&mut self, pool: &BufferPool) -> io::Result<()> {
         self.queue.iter_mut().try_for_each(|frame| frame.own(pool)).map_err(|none| io::Error::other(none.to_string()))

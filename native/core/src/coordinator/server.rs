@@ -316,7 +316,7 @@ impl Server {
             let looked = control.connection.look(&mut control.connection.reader(), &mut frames);
             self.hear(ready.token, frames);
             match looked {
-                Looked::Nothing => return,
+                Looked::Nothing | Looked::Part => return,
                 Looked::Frames => {}
                 Looked::Closed(_) => return self.lose(ready.token),
             }

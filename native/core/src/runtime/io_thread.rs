@@ -522,7 +522,7 @@ impl IoThread {
             self.hear(frames);
             match looked {
                 Looked::Frames => {}
-                Looked::Nothing => return,
+                Looked::Nothing | Looked::Part => return,
                 Looked::Closed(_) => return self.coordinator_lost(),
             }
         }

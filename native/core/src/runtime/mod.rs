@@ -170,7 +170,7 @@ impl Runtime {
         let mut reader = connection.reader();
         let mut frames = Vec::new();
         let looked = connection.look(&mut reader, &mut frames);
-        let mut found = Read::Nothing;
+        let mut found = if matches!(looked, Looked::Part) { Read::Part } else { Read::Nothing };
         if !frames.is_empty() {
             found = Read::Something;
             let mut state = self.state();
@@ -241,6 +241,8 @@ impl Runtime {
 pub enum Read {
     /// Nothing new.
     Nothing,
+    /// A part of a frame.
+    Part,
     /// Frames, now taken in.
     Something,
     /// The connection is gone (frames may have come before).

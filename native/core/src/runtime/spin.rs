@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest time spent looking.
-const LONGEST: Duration = Duration::from_micros(50);
+pub const LONGEST: Duration = Duration::from_micros(50);
 
 /// After so many spins in vain, spinning stops.
 const PATIENCE: u32 = 16;

@@ -13,7 +13,7 @@ use crate::wakeup::{poll_readable, EventFd, Polled};
 
 use super::link::{Status, CONNECT_LIMIT, VERDICT_LIMIT};
 use super::state::State;
-use super::{Read, Runtime, COORDINATOR_GRACE};
+use super::{spin, Read, Runtime, COORDINATOR_GRACE};
 
 /// A wait that lasts longer is reported to the coordinator.
 const REPORT_AFTER: Duration = Duration::from_millis(100);
@@ -148,8 +148,7 @@ impl Runtime {
         let mut spin_until = None;
         let mut first = true;
         loop {
-            let found =
-                connections.iter().fold(false, |found, connection| self.read(connection) != Read::Nothing || found);
+            let (found, part) = self.read_all(&connections);
             let attention = self.attention.load(Ordering::Acquire);
             if found || attention != seen {
                 seen = attention;
@@ -174,6 +173,9 @@ impl Runtime {
                 spin_until = self.spin.begin();
             }
             let now = Instant::now();
+            if part && spin_until.is_some() {
+                spin_until = Some(now + spin::LONGEST); // the rest is under way
+            }
             if spin_until.is_none_or(|end| now >= end) || until.is_some_and(|until| now >= until) {
                 if spin_until.is_some() {
                     self.spin.missed();
@@ -182,6 +184,19 @@ impl Runtime {
             }
             std::hint::spin_loop();
         }
+    }
+
+    /// Reads all connections; whether anything changed, and whether a part of a frame came.
+    fn read_all(&self, connections: &[Arc<Connection>]) -> (bool, bool) {
+        let (mut found, mut part) = (false, false);
+        for connection in connections {
+            match self.read(connection) {
+                Read::Nothing => {}
+                Read::Part => part = true,
+                Read::Something | Read::Closed => found = true,
+            }
+        }
+        (found, part)
     }
 
     /// Sleeps until something happens, again and again.
@@ -213,9 +228,8 @@ impl Runtime {
             let connections = what.connections(&state);
             drop(state);
 
-            let found =
-                connections.iter().fold(false, |found, connection| self.read(connection) != Read::Nothing || found);
-            if found {
+            let (found, part) = self.read_all(&connections);
+            if found || part {
                 continue;
             }
             let mut fds = Vec::with_capacity(connections.len() + 1);

@@ -1,0 +1,127 @@
+//! One-way time and throughput between two processes: `cargo run --release -p xmml-core --example ping_pong -- [METHOD]`.
+//!
+//! The program is its own coordinator, and starts itself twice more, as the two instances.
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use xmml_core::buffer::Buffer;
+use xmml_core::coordinator::{Coordinator, CoordinatorOptions};
+use xmml_core::data::{Array, Data, Dtype, Order};
+use xmml_core::instance::{Instance, JoinOptions, Received};
+use xmml_core::spec::{ConduitSpec, Direction, InstanceSpec, Kind, Operator, PortSpec};
+
+/// Bytes of a message, and how often it goes there and back.
+const SIZES: [(usize, usize); 6] =
+    [(0, 20_000), (1 << 10, 20_000), (64 << 10, 4_000), (1 << 20, 400), (16 << 20, 40), (64 << 20, 12)];
+
+fn main() {
+    let method = std::env::args().nth(1).unwrap_or_else(|| "unix".to_owned());
+    match std::env::var("XMML_INSTANCE").ok().as_deref() {
+        Some("a") => play(true),
+        Some(_) => play(false),
+        None => conduct(&method),
+    }
+}
+
+fn conduct(method: &str) {
+    let secret = vec![42; 32];
+    let options = CoordinatorOptions { run_id: "ping-pong".into(), secret: secret.clone(), listen: None };
+    let coordinator = Coordinator::start(options).expect("the coordinator starts");
+    let conduit = |id: u32, sender: &str, receiver: &str| ConduitSpec {
+        id,
+        name: format!("{sender}.out -> {receiver}.in"),
+        sender: sender.into(),
+        sender_port: "out".into(),
+        receiver: receiver.into(),
+        receiver_port: "in".into(),
+        sender_copy: None,
+        receiver_copy: None,
+        capacity: 16,
+        byte_budget: 1 << 30,
+        methods: vec![method.to_owned()],
+        sender_filters: vec![],
+        receiver_filters: vec![],
+    };
+    let port = |name: &str, direction, operator| PortSpec {
+        name: name.into(),
+        direction,
+        operator: Some(operator),
+        copies: 0,
+    };
+    for name in ["a", "b"] {
+        coordinator.define(InstanceSpec {
+            name: name.into(),
+            kind: Kind::Submodel,
+            index: 0,
+            count: 1,
+            check_order: false,
+            steps: 1,
+            until: false,
+            delta_s: 1.0,
+            total_s: 1.0,
+            params: BTreeMap::new(),
+            ports: vec![port("out", Direction::Out, Operator::Oi), port("in", Direction::In, Operator::S)],
+            conduits: vec![conduit(1, "a", "b"), conduit(2, "b", "a")],
+        });
+    }
+    let file = std::env::temp_dir().join(format!("xmml-ping-pong-{}", std::process::id()));
+    std::fs::write(&file, secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>()).expect("a secret file");
+    let start = |name: &str| -> Child {
+        Command::new(std::env::current_exe().expect("this program"))
+            .env("XMML_INSTANCE", name)
+            .env("XMML_COORDINATOR", coordinator.addresses().join(","))
+            .env("XMML_SECRET_FILE", &file)
+            .spawn()
+            .expect("an instance starts")
+    };
+    println!("{method}: bytes, one way [us], GiB/s");
+    let mut children = [start("a"), start("b")];
+    children.iter_mut().for_each(|child| drop(child.wait()));
+    let _ = std::fs::remove_file(&file);
+}
+
+fn play(leads: bool) {
+    let me = Instance::join(JoinOptions { coordinator: None, instance: None, secret_file: None, language: "rust" })
+        .expect("joined");
+    me.reuse().expect("a run");
+    for (bytes, rounds) in SIZES {
+        let payload = Buffer::from(vec![1_u8; bytes]);
+        let mut times = Vec::with_capacity(rounds);
+        for _ in 0..rounds {
+            let array =
+                Array { dtype: Dtype::U8, order: Order::RowMajor, shape: vec![bytes as u64], data: payload.clone() };
+            let begin = Instant::now();
+            if leads {
+                send(&me, array.clone());
+            }
+            assert_eq!(receive(&me), bytes);
+            if !leads {
+                send(&me, array);
+            }
+            times.push(begin.elapsed());
+        }
+        times.sort_unstable();
+        let median = times[times.len() / 2] / 2;
+        if leads {
+            let rate = bytes as f64 / median.max(Duration::from_nanos(1)).as_secs_f64() / f64::from(1 << 30);
+            println!("{bytes:>10} {:>10.2} {rate:>8.2}", median.as_secs_f64() * 1e6);
+        }
+    }
+    me.leave().expect("left");
+}
+
+fn send(me: &Instance, array: Array) {
+    me.send("out", None, Data::Array(array), None, None).expect("sent");
+}
+
+fn receive(me: &Instance) -> usize {
+    match me.receive("in", None, None).expect("received") {
+        Received::Message(message) => match message.data {
+            Data::Array(array) => array.data.len(),
+            other => panic!("not an array: {other:?}"),
+        },
+        other => panic!("no message: {other:?}"),
+    }
+}
