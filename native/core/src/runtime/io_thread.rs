@@ -483,8 +483,11 @@ impl IoThread {
                 state.queue_control(&self.runtime.control, &chosen);
             }
         }
-        drop(state);
+        drop(state); // this writes what waited
         self.feed_rest(&connection, rest);
+        let state = self.runtime.state();
+        self.runtime.attract_attention(&state);
+        drop(state);
         if breaks {
             let known = self.watched.get(&token).map_or(Interest::NONE, |(_, interest)| *interest);
             let read = self.reads_for_link(&connection);

@@ -186,6 +186,11 @@ impl Model {
         self
     }
 
+    /// The specification of an instance without couplings.
+    pub fn alone(mut self, name: &str) -> InstanceSpec {
+        self.instances.remove(name).unwrap()
+    }
+
     fn specs(mut self) -> Vec<InstanceSpec> {
         for spec in self.instances.values_mut() {
             spec.conduits = self
