@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::error::{Error, Result};
-use crate::runtime::state::{End, State};
+use crate::runtime::state::State;
 use crate::spec::{Direction, InstanceSpec, Kind, Operator};
 
 /// One declared port.
@@ -50,16 +50,12 @@ impl Ports {
             by_name.insert(name.clone(), Port { name, direction, operator, copies, ends: Vec::new() });
         }
         for conduit in &spec.conduits {
-            let (port, copy) = match state.by_id.get(&conduit.id) {
-                Some(End::Sending(_)) => (&conduit.sender_port, conduit.receiver_copy),
-                _ => (&conduit.receiver_port, conduit.sender_copy),
-            };
-            let end = match state.by_id.get(&conduit.id) {
-                Some(End::Sending(end) | End::Receiving(end)) => *end,
-                None => continue,
-            };
-            if let Some(port) = by_name.get_mut(port) {
-                port.ends.push((copy, end));
+            let sending = (state.sending_end(conduit.id), &conduit.sender_port, conduit.receiver_copy);
+            let receiving = (state.receiving_end(conduit.id), &conduit.receiver_port, conduit.sender_copy);
+            for (end, port, copy) in [sending, receiving] {
+                if let (Some(end), Some(port)) = (end, by_name.get_mut(port)) {
+                    port.ends.push((copy, end));
+                }
             }
         }
         Ports { instance: spec.name.clone(), by_name, names: spec.ports.iter().map(|port| port.name.clone()).collect() }

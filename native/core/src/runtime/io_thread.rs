@@ -570,7 +570,7 @@ impl IoThread {
                 state.over.get_or_insert(Error::Aborted { reason });
             }
             ToInstance::Grow { conduit, capacity } => {
-                if let Some(super::state::End::Sending(end)) = state.by_id.get(&conduit).copied() {
+                if let Some(end) = state.sending_end(conduit) {
                     state.sending[end].grow(capacity);
                 }
             }

@@ -16,13 +16,13 @@ use crate::wakeup::EventFd;
 
 use super::link::{Link, Status};
 
-/// An end of a conduit, by its place in [`State`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+/// The ends of a conduit that are here, by their places in [`State`]: one, or both if an instance is coupled to itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
     /// In `sending`.
-    Sending(usize),
+    pub sending: Option<usize>,
     /// In `receiving`.
-    Receiving(usize),
+    pub receiving: Option<usize>,
 }
 
 /// How far the instance is, as reported to the coordinator.
@@ -43,7 +43,7 @@ pub struct State {
     pub receiving: Vec<ReceivingEnd>,
     /// What the program sees of the receiving ends, by the same index.
     pub inlets: Vec<Inlet>,
-    pub by_id: HashMap<u32, End>,
+    pub by_id: HashMap<u32, Ends>,
     pub links: Vec<Link>,
     /// Connections from senders, by their names.
     pub inbound: HashMap<String, Vec<Arc<Connection>>>,
@@ -88,15 +88,26 @@ impl State {
                 let allowed = if methods.is_empty() { &conduit.methods } else { methods };
                 let link = state.link_to(&conduit.receiver, allowed);
                 state.links[link].conduits.push(state.sending.len());
-                state.by_id.insert(conduit.id, End::Sending(state.sending.len()));
+                state.by_id.entry(conduit.id).or_default().sending = Some(state.sending.len());
                 state.sending.push(SendingEnd::new(conduit.clone(), link));
-            } else {
-                state.by_id.insert(conduit.id, End::Receiving(state.receiving.len()));
+            }
+            if conduit.receiver == spec.name {
+                state.by_id.entry(conduit.id).or_default().receiving = Some(state.receiving.len());
                 state.receiving.push(ReceivingEnd::new(conduit.clone()));
                 state.inlets.push(Inlet::new(Chain::build(&conduit.receiver_filters, &conduit.name)?));
             }
         }
         Ok(state)
+    }
+
+    /// The end of a conduit that sends from here.
+    pub fn sending_end(&self, conduit: u32) -> Option<usize> {
+        self.by_id.get(&conduit).and_then(|ends| ends.sending)
+    }
+
+    /// The end of a conduit that receives here.
+    pub fn receiving_end(&self, conduit: u32) -> Option<usize> {
+        self.by_id.get(&conduit).and_then(|ends| ends.receiving)
     }
 
     fn link_to(&mut self, peer: &str, allowed: &[String]) -> usize {
@@ -156,9 +167,9 @@ impl State {
 
     /// Whether a wait that would be reported has been met already.
     pub fn is_met(&self, wait: &Wait) -> bool {
-        match (wait.kind, self.by_id.get(&wait.conduit)) {
-            (WaitKind::Receive, Some(End::Receiving(end))) => {
-                self.inlets[*end].is_ready() || self.receiving[*end].has_queued() || self.receiving[*end].is_finished()
+        match (wait.kind, self.receiving_end(wait.conduit)) {
+            (WaitKind::Receive, Some(end)) => {
+                self.inlets[end].is_ready() || self.receiving[end].has_queued() || self.receiving[end].is_finished()
             }
             _ => false,
         }
@@ -229,15 +240,15 @@ impl State {
     }
 
     fn receiving_from(&self, connection: &Connection, conduit: u32) -> std::result::Result<usize, String> {
-        match self.by_id.get(&conduit) {
-            Some(End::Receiving(end)) if self.receiving[*end].spec.sender == connection.peer => Ok(*end),
+        match self.receiving_end(conduit) {
+            Some(end) if self.receiving[end].spec.sender == connection.peer => Ok(end),
             _ => Err(format!("it sent on conduit {conduit}, which does not lead from it to here")),
         }
     }
 
     fn sending_to(&self, connection: &Connection, conduit: u32) -> std::result::Result<usize, String> {
-        match self.by_id.get(&conduit) {
-            Some(End::Sending(end)) if self.sending[*end].spec.receiver == connection.peer => Ok(*end),
+        match self.sending_end(conduit) {
+            Some(end) if self.sending[end].spec.receiver == connection.peer => Ok(end),
             _ => Err(format!("it answered for conduit {conduit}, which does not lead from here to it")),
         }
     }
@@ -281,13 +292,13 @@ impl State {
     /// A peer has left normally: what it sent on each conduit to here, and took on each from here.
     pub fn peer_left(&mut self, peer: &str, sent: &[(u32, u64)], received: &[(u32, u64)]) {
         for (conduit, total) in sent {
-            if let Some(End::Receiving(end)) = self.by_id.get(conduit) {
-                self.receiving[*end].sender_left(*total);
+            if let Some(end) = self.receiving_end(*conduit) {
+                self.receiving[end].sender_left(*total);
             }
         }
         for (conduit, taken) in received {
-            if let Some(End::Sending(end)) = self.by_id.get(conduit) {
-                self.sending[*end].receiver_gone(*taken);
+            if let Some(end) = self.sending_end(*conduit) {
+                self.sending[end].receiver_gone(*taken);
             }
         }
         for link in self.links.iter_mut().filter(|link| link.peer == peer) {
