@@ -68,7 +68,7 @@ def solve(text: str) -> dict[str, np.ndarray]:
 
 
 def main(run: Path) -> int:
-    model = check(run / "model.xml").model_or_raise()
+    model = check(run / "model.xmml").model_or_raise()
     equal = True
     for name, alone in sorted(solve(network(model)).items()):
         coupled = np.load(run / "instances" / name / "work" / "levels.npy")

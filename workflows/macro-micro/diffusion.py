@@ -27,7 +27,7 @@ def start(cells: int) -> np.ndarray:
 
 def diffuse(state: np.ndarray, diffusivity: np.ndarray, dt: float) -> np.ndarray:
     """One explicit step; the unit of length is a cell."""
-    around = sum(np.roll(state, shift, axis) for shift in (1, -1) for axis in (1, 2))
+    around = np.sum([np.roll(state, shift, axis) for shift in (1, -1) for axis in (1, 2)], axis=0)
     return state + dt * diffusivity * (around - 4 * state)
 
 
@@ -38,7 +38,7 @@ def draw(state: np.ndarray, file: str) -> None:
     figure.savefig(file, dpi=120)
 
 
-MODEL = Path(__file__).with_name("model.xml")
+MODEL = Path(__file__).with_name("model.xmml")
 
 with xmml.Instance.alone(MODEL, "diffusion") if "--alone" in sys.argv else xmml.Instance() as me:
     diffusivity = np.array([me.param("du", float), me.param("dv", float)]).reshape(2, 1, 1)
