@@ -82,7 +82,7 @@ pub struct Instance {
 /// Where messages go and come from.
 enum Backend {
     Run { runtime: Arc<Runtime>, thread: Mutex<Option<std::thread::JoinHandle<()>>> },
-    Alone(Alone),
+    Alone(Box<Alone>),
 }
 
 /// Where the program is in its loop. Locked for moments only, never during a wait.
@@ -114,7 +114,7 @@ impl Instance {
     pub fn alone(spec: InstanceSpec, inputs: BTreeMap<String, Vec<Message>>) -> Result<Instance> {
         let (spec, alone) = Alone::new(spec, inputs)?;
         let ports = alone.with_state(|state| Ports::new(&spec, state));
-        Instance::assemble(spec, ports, Backend::Alone(alone))
+        Instance::assemble(spec, ports, Backend::Alone(Box::new(alone)))
     }
 
     fn assemble(spec: InstanceSpec, ports: Ports, backend: Backend) -> Result<Instance> {
@@ -284,7 +284,7 @@ impl Instance {
     ) -> Result<Sent> {
         let (declared, ends) = self.ports.receivers(port, to)?;
         if ends.is_empty() {
-            self.program()?;
+            drop(self.program()?);
             return Ok(Sent::NotConnected);
         }
         let message = {
@@ -404,7 +404,7 @@ impl Instance {
     pub fn receive(&self, port: &str, of: Option<u32>, timeout: Option<Duration>) -> Result<Received> {
         let (declared, end) = self.ports.sender(port, of)?;
         let Some(end) = end else {
-            self.program()?;
+            drop(self.program()?);
             return Ok(Received::NotConnected);
         };
         self.program()?.sequence.may_receive(port, of)?;
@@ -469,7 +469,7 @@ impl Instance {
     /// Whether a receive would return a message at once.
     pub fn has_message(&self, port: &str, of: Option<u32>) -> Result<bool> {
         let (_, end) = self.ports.sender(port, of)?;
-        self.program()?;
+        drop(self.program()?);
         let Some(end) = end else { return Ok(false) };
         let what = WaitFor { sending: vec![], receiving: vec![end], waits: vec![] };
         let found = self.wait(&what, Some(Instant::now()), |state| match state.look(end)? {

@@ -152,7 +152,7 @@ impl IoThread {
                 self.runtime.attract_attention(&state);
                 return;
             }
-            for event in ready.drain(..).collect::<Vec<_>>() {
+            for event in std::mem::take(&mut ready) {
                 match event.token {
                     COMMANDS => {
                         for command in self.runtime.commands.take() {
@@ -311,8 +311,9 @@ impl IoThread {
                     self.runtime.tell(&ToCoordinator::Warning {
                         text: format!("cannot accept a connection by {method}: {error}"),
                     });
-                    // Out of descriptors, say: waking for it again and again helps nobody. Those who hold one will close it.
-                    std::thread::yield_now();
+                    // Out of descriptors, say: waking for it again and again helps nobody.
+                    self.epoll.remove(listener.fd());
+                    self.timers.push((Instant::now() + ACCEPT_PAUSE, Timer::Listen(token)));
                     return;
                 }
             };

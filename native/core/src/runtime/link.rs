@@ -26,9 +26,17 @@ pub enum Status {
     /// There is a connection.
     Up,
     /// The peer has ended without a word; the coordinator will say why.
-    Broken { since: Instant, reason: String },
+    Broken {
+        /// Since when.
+        since: Instant,
+        /// What the connection said.
+        reason: String,
+    },
     /// No method leads there.
-    Unreachable { reason: String },
+    Unreachable {
+        /// Why each was refused.
+        reason: String,
+    },
     /// The peer has left.
     Over,
 }

@@ -28,6 +28,12 @@ pub struct Spin {
     processors: u32,
 }
 
+impl Default for Spin {
+    fn default() -> Spin {
+        Spin::new()
+    }
+}
+
 impl Spin {
     /// Nothing learnt yet.
     pub fn new() -> Spin {

@@ -28,22 +28,36 @@ pub struct Ends {
 /// How far the instance is, as reported to the coordinator.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counters {
+    /// Passes begun.
     pub run: u64,
+    /// Iterations begun in this pass.
     pub iteration: u64,
+    /// Model time, in seconds.
     pub time: f64,
+    /// Messages sent on all conduits.
     pub messages_sent: u64,
+    /// Their payload bytes.
     pub bytes_sent: u64,
+    /// Messages the program has taken from all conduits.
     pub messages_received: u64,
+    /// Their payload bytes.
     pub bytes_received: u64,
 }
 
+/// Messages per conduit: its id, how many.
+pub type Counts = Vec<(u32, u64)>;
+
 /// See the module.
 pub struct State {
+    /// Conduits that begin here.
     pub sending: Vec<SendingEnd>,
+    /// Conduits that end here.
     pub receiving: Vec<ReceivingEnd>,
     /// What the program sees of the receiving ends, by the same index.
     pub inlets: Vec<Inlet>,
+    /// Which ends a conduit has here.
     pub by_id: HashMap<u32, Ends>,
+    /// One per receiver that is sent to.
     pub links: Vec<Link>,
     /// Connections from senders, by their names.
     pub inbound: HashMap<String, Vec<Arc<Connection>>>,
@@ -308,7 +322,7 @@ impl State {
     }
 
     /// Messages sent and received so far per conduit, where there are any.
-    pub fn counts(&self) -> (Vec<(u32, u64)>, Vec<(u32, u64)>) {
+    pub fn counts(&self) -> (Counts, Counts) {
         let sent = self.sending.iter().filter(|end| end.sent > 0).map(|end| (end.spec.id, end.sent)).collect();
         let received = self.receiving.iter().filter(|end| end.taken > 0).map(|end| (end.spec.id, end.taken)).collect();
         (sent, received)
