@@ -17,6 +17,7 @@ use crate::methods::{self, Listener};
 use crate::wakeup::{Epoll, EventFd, Interest, Ready};
 
 use super::link::Status;
+use super::state::State;
 use super::{Read, Runtime};
 
 const COMMANDS: u64 = 0;
@@ -394,29 +395,31 @@ impl IoThread {
     fn admit(&mut self, token: u64, method: &'static str, peer: String, stream: Box<dyn methods::Stream>, rest: &[u8]) {
         let breaks = methods::by_name(method).is_some_and(|method| method.breaks());
         let connection = self.runtime.connection(token, method, breaks, peer, stream);
-        let mut state = self.runtime.state();
+        let state = self.runtime.state();
         if !state.receiving.iter().any(|end| end.spec.sender == connection.peer) {
             drop(state);
             connection.close();
             return;
         }
-        state.admit(&connection);
         drop(state);
-        self.feed_rest(&connection, rest);
+        self.take_up(&connection, rest, |state| state.admit(&connection));
         let state = self.runtime.state();
         self.runtime.attract_attention(&state);
     }
 
-    fn feed_rest(&self, connection: &Arc<Connection>, rest: &[u8]) {
-        if rest.is_empty() {
-            return;
-        }
+    /// Makes a connection known, with what came behind its handshake (`rest`). Nobody else may read it before that is delivered:
+    /// what they found would come before what was first.
+    fn take_up(&self, connection: &Arc<Connection>, rest: &[u8], make_known: impl FnOnce(&mut State)) {
         let mut reader = connection.reader();
+        let mut state = self.runtime.state();
+        make_known(&mut state);
         let problem = match reader.push(rest) {
-            Ok(frames) => self.runtime.state().deliver(connection, frames).err(),
+            Ok(frames) => state.deliver(connection, frames).err(),
             Err(error) => Some(error.to_string()),
         };
+        // Before the state: its release writes what was queued, and reads this connection again if that fails.
         drop(reader);
+        drop(state);
         if let Some(problem) = problem {
             self.runtime.connection_lost(connection, &problem);
         }
@@ -474,18 +477,17 @@ impl IoThread {
         let breaks = methods::by_name(method).is_some_and(|method| method.breaks());
         let peer = self.runtime.state().links[link].peer.clone();
         let connection = self.runtime.connection(token, method, breaks, peer, stream);
-        let mut state = self.runtime.state();
-        let is_new = state.links[link].chosen != Some(method);
-        state.link_up(link, &connection);
-        if is_new {
-            for end in state.links[link].conduits.clone() {
-                let conduit = state.sending[end].spec.id;
-                let chosen = ToCoordinator::Conduit { conduit, method: method.to_owned() };
-                state.queue_control(&self.runtime.control, &chosen);
+        self.take_up(&connection, rest, |state| {
+            let is_new = state.links[link].chosen != Some(method);
+            state.link_up(link, &connection);
+            if is_new {
+                for end in state.links[link].conduits.clone() {
+                    let conduit = state.sending[end].spec.id;
+                    let chosen = ToCoordinator::Conduit { conduit, method: method.to_owned() };
+                    state.queue_control(&self.runtime.control, &chosen);
+                }
             }
-        }
-        drop(state); // this writes what waited
-        self.feed_rest(&connection, rest);
+        });
         let state = self.runtime.state();
         self.runtime.attract_attention(&state);
         drop(state);

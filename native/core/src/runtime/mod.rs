@@ -174,15 +174,18 @@ impl Runtime {
         if !frames.is_empty() {
             found = Read::Something;
             let mut state = self.state();
-            if let Err(problem) = state.deliver(connection, frames) {
+            let delivered = state.deliver(connection, frames);
+            // Before the state: its release writes what was queued, and reads this connection again if that fails.
+            drop(reader);
+            if let Err(problem) = delivered {
                 drop(state);
-                drop(reader);
                 self.connection_lost(connection, &problem);
                 return Read::Closed;
             }
             state.wake_others(None);
+        } else {
+            drop(reader);
         }
-        drop(reader);
         if let Looked::Closed(reason) = looked {
             self.connection_lost(connection, &reason);
             found = Read::Closed;
