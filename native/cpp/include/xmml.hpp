@@ -20,6 +20,7 @@
 //
 // Errors are exceptions derived from xmml::Error, which is a std::runtime_error. An instance that is destroyed by an exception tells the
 // run that it failed; one that the program ends with because nobody catches it also says what it was.
+// That another instance failed is RunAborted: let it pass, and the program ends with one line and exit status 1.
 // Of an MPI program only rank 0 makes an Instance: it receives and broadcasts, gathers and sends.
 #ifndef XMML_HPP
 #define XMML_HPP
@@ -538,6 +539,11 @@ inline void tell_and_terminate() {
         try {
             if (std::exception_ptr exception = std::current_exception()) std::rethrow_exception(exception);
             (xmml_fail)(me, "std::terminate was called");
+        } catch (const RunAborted& aborted) {
+            // Nothing is wrong with this program, and the run knows why it stops: one line and no core file.
+            std::fprintf(stderr, "%s: %s\n", xmml_name(me), aborted.what());
+            std::fflush(nullptr);
+            std::_Exit(1);
         } catch (const std::exception& exception) {
             (xmml_fail)(me, exception.what());
         } catch (...) {

@@ -94,6 +94,16 @@ def test_a_failure_in_c_reaches_the_run_with_its_line(tmp_path: Path) -> None:
     assert "partner.c:" in failure["text"]
 
 
+def test_a_cpp_program_whose_partner_failed_ends_with_one_line_and_no_core_file(tmp_path: Path) -> None:
+    sender = Program({"power": "Oi"}, in_c("sends_on_an_unknown_port"))
+    receiver = Program({"in": "S"}, in_cpp("only_receives"))
+    ended = Run(tmp_path, {"heater": sender, "room": receiver}, "heater.power -> room.in").carry_out()
+    assert ended["room"].status == 1
+    (line,) = ended["room"].errors.splitlines()
+    assert line.startswith("room: ")
+    assert "heater failed" in line
+
+
 def test_an_exception_that_nobody_catches_reaches_the_run_with_its_text(tmp_path: Path) -> None:
     run = Run(tmp_path, {"a": Program({}, in_cpp("throws_and_nobody_catches"))})
     ended = run.carry_out()
