@@ -300,6 +300,23 @@ def _split_name(key: str) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2] if len(parts) > 2 else ""
 
 
+#: What to do about the findings of expat that people meet most.
+_MENDING = {
+    "unbound prefix": 'declare the prefix on the root element, such as xmlns:run="urn:xmml:run:1"',
+    "not well-formed (invalid token)": 'write &amp; for & and &lt; for <, and put attribute values into "quotes"',
+    "duplicate attribute": "an attribute may stand once; remove one of them",
+    "junk after document element": "a document has one root element",
+}
+
+
+def _how_to_mend(what: str, open_elements: list[Element], source: Source) -> str:
+    if what in ("mismatched tag", "no element found", "unclosed token") and open_elements:
+        last = open_elements[-1]
+        name = f"{last.prefix}:{last.name}" if last.prefix else last.name
+        return f"<{name}> in line {source.position(last.offset).line} is still open: close it with </{name}>"
+    return _MENDING.get(what, "")
+
+
 def parse(text: str, file: str) -> Element:
     """Return the root element of an XML text.
 
@@ -314,7 +331,8 @@ def parse(text: str, file: str) -> Element:
     except expat.ExpatError as error:
         place = Position(file, error.lineno, error.offset + 1)
         what = expat.errors.messages[error.code] if error.code in expat.errors.messages else str(error)
-        raise ModelError([unreadable(file, f"not well-formed XML: {what}", "", source, place)]) from None
+        help = _how_to_mend(what, builder.open, source)
+        raise ModelError([unreadable(file, f"not well-formed XML: {what}", help, source, place)]) from None
     except _Refused as refusal:
         place = Position(file, parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)
         raise ModelError([unreadable(file, str(refusal), refusal.help, source, place)]) from None

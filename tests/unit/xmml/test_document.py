@@ -98,6 +98,19 @@ def test_what_is_not_well_formed_is_told_with_its_place(
     assert message in problem.message
 
 
+@pytest.mark.parametrize(
+    ("text", "help"),
+    [
+        ("<a>\n  <b>\n</a>", "<b> in line 2 is still open: close it with </b>"),
+        ("<a>\n  <x:b xmlns:x='u'>\n", "<x:b> in line 2 is still open: close it with </x:b>"),
+        ("<a run:args='-q'/>", 'xmlns:run="urn:xmml:run:1"'),
+        ("<a> this & that </a>", "&amp;"),
+    ],
+)
+def test_the_usual_slips_in_xml_are_told_how_to_mend(tmp_path: Path, text: str, help: str) -> None:
+    assert help in refused(tmp_path, text).help
+
+
 def test_a_missing_file_a_folder_and_a_pipe_are_refused(tmp_path: Path) -> None:
     assert "no such file" in only_problem(tmp_path / "none.xml").message
     assert "it is a folder" in only_problem(tmp_path).message
