@@ -130,6 +130,13 @@ class Coordination:
         if stream == "stderr":
             self.records[name].last_words.append(line)
 
+    def repeats_reason(self, name: str, line: str) -> bool:
+        """Whether a line only says why the run is being stopped, which its last line says for all: such lines of the
+        bystanders stay in their logs, or a hundred copies would hide what the one that failed has written."""
+        if self.outcome is None or name == self.outcome.instance:
+            return False
+        return bool(self.outcome.reason) and f"the run was stopped: {self.outcome.reason}" in line
+
     def on_ended(self, name: str, status: int | None, signal_number: int | None, now: float) -> list[Order]:
         """The process of an instance is gone."""
         record = self.records[name]

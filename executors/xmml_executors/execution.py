@@ -225,7 +225,7 @@ class _Execution:
 
     def on_report(self, report: Mapping[str, Any], now: float) -> None:
         name, what = report["name"], report["is"]
-        if what == "output":
+        if what == "output" and not self.coordination.repeats_reason(name, report["text"]):
             self.watcher.output(name, report["stream"], report["text"])
         if what == "unwritable":
             self.early = Outcome(

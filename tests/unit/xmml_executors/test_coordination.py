@@ -283,3 +283,16 @@ def test_the_life_of_an_instance_has_no_way_back(make_plan: MakePlan) -> None:
     run = started(make_plan("a"))
     with pytest.raises(ValueError, match="a cannot become started: it is running"):
         run.records["a"].become(State.STARTED)
+
+
+def test_only_bystanders_that_repeat_why_the_run_stops_are_not_shown(make_plan: MakePlan) -> None:
+    run = started(make_plan("macro", "micro"))
+    first, second = list(run.records)[:2]
+    line = f"{second}: the run was stopped: {first} failed: no water"
+    assert not run.repeats_reason(second, line)
+    run.on_native({"event": "failed", "instance": first, "text": "no water"}, 1.0)
+    run.on_time(1.0 + SETTLE_S)
+    assert run.repeats_reason(second, line)
+    assert run.repeats_reason(second, f"{line} (called at micro.c:21)")
+    assert not run.repeats_reason(second, "the last level was 3 m")
+    assert not run.repeats_reason(first, line)
