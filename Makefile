@@ -16,6 +16,9 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 ROOTS := . schema planner executors native/python
 PACKAGES := $(patsubst %/__init__.py,%,$(wildcard xmml/__init__.py $(foreach root,$(ROOTS),$(root)/xmml_*/__init__.py)))
 
+# C++ that is held to .clang-format.
+CPP := $(shell find native/cpp tests/unit/native_cpp -name '*.hpp' -o -name '*.cpp')
+
 # What the compiled parts are made of. Python files are not among them: the installation is editable.
 COMPILED := pyproject.toml setup.py Cargo.toml Cargo.lock \
 	$(shell find native -name '*.rs' -o -name Cargo.toml -o -name '*.h' -o -name '*.hpp' -o -name '*.in' -o -name '*.cmake')
@@ -46,12 +49,14 @@ lint: build $(VENV)/.lint ## style and types, as errors
 	ruff check .
 	ruff format --check .
 	mypy $(PACKAGES)
+	clang-format --dry-run -Werror $(CPP)
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets --locked -- -D warnings
 
 format: $(VENV)/.lint ## put Python and Rust files into the shape that lint wants
 	ruff check --fix .
 	ruff format .
+	clang-format -i $(CPP)
 	cargo fmt --all
 
 soak: build $(VENV)/.test ## the tests with their full numbers (long)

@@ -17,7 +17,7 @@ from setuptools import Command, setup
 from setuptools.command.build import build
 
 ROOT = Path(__file__).resolve().parent
-HEADERS = [ROOT / "native/c/include/xmml.h", ROOT / "native/cpp/include/xmml.hpp"]
+INCLUDE = [ROOT / "native/c/include", ROOT / "native/cpp/include"]
 TEMPLATES = {
     "lib/pkgconfig/xmml.pc": ROOT / "native/c/xmml.pc.in",
     "lib/cmake/xmml/xmml-config.cmake": ROOT / "native/cpp/xmml-config.cmake",
@@ -51,19 +51,20 @@ class BuildSdk(Command):
         libraries = build_library()
         sdk = self.sdk
         shutil.rmtree(sdk, ignore_errors=True)
-        for folder in ("include", "lib/pkgconfig", "lib/cmake/xmml"):
-            (sdk / folder).mkdir(parents=True, exist_ok=True)
+        for subfolder in ("lib/pkgconfig", "lib/cmake/xmml"):
+            (sdk / subfolder).mkdir(parents=True, exist_ok=True)
         shutil.copy2(libraries["so"], sdk / "lib/libxmml.so.0")
         shutil.copy2(libraries["a"], sdk / "lib/libxmml.a")
         # A wheel holds no symbolic links, so the name that the linker looks for is a linker script.
         (sdk / "lib/libxmml.so").write_text("/* GNU ld script */\nINPUT(libxmml.so.0)\n")
-        for header in HEADERS:
-            shutil.copy2(header, sdk / "include")
+        for folder in INCLUDE:
+            shutil.copytree(folder, sdk / "include", dirs_exist_ok=True)
         for target, template in TEMPLATES.items():
             (sdk / target).write_text(template.read_text().replace("@VERSION@", version))
 
     def get_source_files(self) -> list[str]:
-        sources = [*HEADERS, *TEMPLATES.values()]
+        headers = [header for folder in INCLUDE for header in folder.rglob("*.h*")]
+        sources = [*headers, *TEMPLATES.values()]
         return [os.path.relpath(source, ROOT) for source in sources]
 
     def get_outputs(self) -> list[str]:

@@ -1,10 +1,9 @@
 // Reads a frame as docs/protocol.md describes it, with nothing of the implementation, and prints what it means as JSON. What a message
 // carries is made and read back with the C++ API.
-#include <xmml.hpp>
-
 #include <cstring>
 #include <iostream>
 #include <sstream>
+#include <xmml.hpp>
 
 namespace {
 

@@ -39,7 +39,11 @@ static void receives_everything() {
                 case XMML_F64: check_array<double>(message); break;
                 case XMML_C64: check_array<std::complex<float>>(message); break;
                 case XMML_C128: check_array<std::complex<double>>(message); break;
-                case 13: CHECK(message.as<std::string>() == "Gr\xc3\xbc\xc3\x9f" "e"); break;
+                case 13:
+                    CHECK(message.as<std::string>() ==
+                          "Gr\xc3\xbc\xc3\x9f"
+                          "e");
+                    break;
                 case 14: CHECK(message.data().bytes().size() == 96); break;
                 default:
                     CHECK(message.data()["list"][0].as<int>() == -5);

@@ -1,20 +1,19 @@
 // Values and views by themselves.
-#include <xmml.hpp>
-
 #include <algorithm>
 #include <numeric>
+#include <xmml.hpp>
 
 #include "behaviour.h"
 
-#define CHECK_THROWS(kind, expression)                                                              \
-    do {                                                                                            \
-        bool thrown = false;                                                                        \
-        try {                                                                                       \
-            static_cast<void>(expression);                                                          \
-        } catch (const kind&) {                                                                     \
-            thrown = true;                                                                          \
-        }                                                                                           \
-        CHECK(thrown);                                                                              \
+#define CHECK_THROWS(kind, expression)     \
+    do {                                   \
+        bool thrown = false;               \
+        try {                              \
+            static_cast<void>(expression); \
+        } catch (const kind&) {            \
+            thrown = true;                 \
+        }                                  \
+        CHECK(thrown);                     \
     } while (false)
 
 static void numbers_convert_to_values_and_back() {
@@ -135,9 +134,7 @@ static void another_type_is_an_error_at_the_line_of_the_call() {
     }
 }
 
-static void outside_a_run_joining_is_an_error_of_its_own() {
-    CHECK_THROWS(xmml::NotInARunError, xmml::Instance());
-}
+static void outside_a_run_joining_is_an_error_of_its_own() { CHECK_THROWS(xmml::NotInARunError, xmml::Instance()); }
 
 int main(int argc, char** argv) {
     static const behaviour all[] = {

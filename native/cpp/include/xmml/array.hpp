@@ -1,0 +1,182 @@
+// Arrays: their element types, memory to be sent, and views of what was received. Included by xmml.hpp.
+#ifndef XMML_ARRAY_HPP
+#define XMML_ARRAY_HPP
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "error.hpp"
+
+namespace xmml {
+
+namespace detail {
+
+template <class T>
+struct is_complex : std::false_type {};
+template <class T>
+struct is_complex<std::complex<T>> : std::bool_constant<std::is_same_v<T, float> || std::is_same_v<T, double>> {};
+
+template <class T>
+inline constexpr bool is_integer = std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8;
+
+// The types that arrays are made of.
+template <class T>
+inline constexpr bool is_element = std::is_same_v<T, bool> || is_integer<T> || std::is_same_v<T, float> ||
+                                   std::is_same_v<T, double> || is_complex<T>::value;
+
+}  // namespace detail
+
+// The element type of C++ type T in messages.
+template <class T>
+constexpr xmml_dtype dtype_of() noexcept {
+    static_assert(detail::is_element<T>,
+                  "arrays are made of bool, integers up to 64 bits, float, double, and std::complex of these");
+    if constexpr (std::is_same_v<T, bool>) return XMML_BOOL;
+    else if constexpr (std::is_same_v<T, float>) return XMML_F32;
+    else if constexpr (std::is_same_v<T, double>) return XMML_F64;
+    else if constexpr (std::is_same_v<T, std::complex<float>>) return XMML_C64;
+    else if constexpr (std::is_same_v<T, std::complex<double>>) return XMML_C128;
+    else if constexpr (std::is_signed_v<T>)
+        return sizeof(T) == 1 ? XMML_I8 : sizeof(T) == 2 ? XMML_I16 : sizeof(T) == 4 ? XMML_I32 : XMML_I64;
+    else return sizeof(T) == 1 ? XMML_U8 : sizeof(T) == 2 ? XMML_U16 : sizeof(T) == 4 ? XMML_U32 : XMML_U64;
+}
+
+// How the elements of an array follow each other.
+enum class Order {
+    row_major = XMML_ROW_MAJOR,       // last index fastest, as in C
+    column_major = XMML_COLUMN_MAJOR  // first index fastest, as in Fortran
+};
+
+// One extent of a shape; any integer that is not negative.
+class Extent {
+public:
+    template <class I, class = std::enable_if_t<detail::is_integer<I>>>
+    Extent(I extent) : extent_(static_cast<std::size_t>(extent)) {
+        if constexpr (std::is_signed_v<I>) {
+            if (extent < 0) throw UsageError(XMML_ERROR_USAGE, "an extent of an array is " + std::to_string(extent));
+        }
+    }
+    operator std::size_t() const noexcept { return extent_; }
+
+private:
+    std::size_t extent_;
+};
+
+// Memory of the program that is to be sent as an array; it must live until the send returns.
+template <class T>
+struct ArrayRef {
+    const T* data;
+    std::vector<std::size_t> shape;
+    Order order;
+};
+
+// xmml::array(pointer, {ny, nx}): the memory at pointer, seen as an array of this shape.
+template <class T>
+ArrayRef<std::remove_cv_t<T>> array(T* data, std::initializer_list<Extent> shape, Order order = Order::row_major) {
+    return {data, std::vector<std::size_t>(shape.begin(), shape.end()), order};
+}
+
+template <class T, class I>
+ArrayRef<std::remove_cv_t<T>> array(T* data, const std::vector<I>& shape, Order order = Order::row_major) {
+    return {data, std::vector<std::size_t>(shape.begin(), shape.end()), order};
+}
+
+// The shape of an array that was received.
+class Shape {
+public:
+    Shape(const std::size_t* extents, std::size_t rank) noexcept : extents_(extents), rank_(rank) {}
+    std::size_t size() const noexcept { return rank_; }
+    std::size_t operator[](std::size_t i) const noexcept { return extents_[i]; }
+    const std::size_t* begin() const noexcept { return extents_; }
+    const std::size_t* end() const noexcept { return extents_ + rank_; }
+
+private:
+    const std::size_t* extents_;
+    std::size_t rank_;
+};
+
+// An array that was received, where it lies. A view keeps the memory alive; copying one is cheap.
+template <class T>
+class View {
+public:
+    using value_type = T;
+    using const_iterator = const T*;
+
+    View(std::shared_ptr<const void> owner, const xmml_array& array) : owner_(std::move(owner)), array_(array) {}
+
+    const T* data() const noexcept { return static_cast<const T*>(array_.data); }
+    std::size_t size() const noexcept { return array_.size; }
+    bool empty() const noexcept { return array_.size == 0; }
+    std::size_t rank() const noexcept { return array_.rank; }
+    Shape shape() const noexcept { return {array_.shape, array_.rank}; }
+    std::size_t extent(std::size_t i) const noexcept { return array_.shape[i]; }
+    Order order() const noexcept { return static_cast<Order>(array_.order); }
+
+    const T* begin() const noexcept { return data(); }
+    const T* end() const noexcept { return data() + size(); }
+
+    // Element number i in memory. Not checked.
+    const T& operator[](std::size_t i) const noexcept { return data()[i]; }
+
+    // The element at these indices, one per dimension. The number of indices is checked, their values are not.
+    template <class... Indices>
+    const T& operator()(Indices... indices) const {
+        return data()[offset<false>({static_cast<std::size_t>(indices)...})];
+    }
+
+    // The same with the indices checked: std::out_of_range.
+    template <class... Indices>
+    const T& at(Indices... indices) const {
+        return data()[offset<true>({static_cast<std::size_t>(indices)...})];
+    }
+
+    std::vector<T> to_vector() const { return std::vector<T>(begin(), end()); }
+
+private:
+    template <bool checked>
+    std::size_t offset(std::initializer_list<std::size_t> indices) const {
+        if (indices.size() != rank()) {
+            throw std::out_of_range(std::to_string(indices.size()) + " indices for an array of rank " +
+                                    std::to_string(rank()));
+        }
+        std::size_t offset = 0;
+        if (order() == Order::row_major) {
+            std::size_t dimension = 0;
+            for (std::size_t index : indices) {
+                if (checked) check(index, dimension);
+                offset = offset * array_.shape[dimension++] + index;
+            }
+        } else {
+            std::size_t stride = 1;
+            std::size_t dimension = 0;
+            for (std::size_t index : indices) {
+                if (checked) check(index, dimension);
+                offset += index * stride;
+                stride *= array_.shape[dimension++];
+            }
+        }
+        return offset;
+    }
+
+    void check(std::size_t index, std::size_t dimension) const {
+        if (index >= array_.shape[dimension]) {
+            throw std::out_of_range("index " + std::to_string(index) + " in dimension " + std::to_string(dimension) +
+                                    ", which has " + std::to_string(array_.shape[dimension]));
+        }
+    }
+
+    std::shared_ptr<const void> owner_;
+    xmml_array array_;
+};
+
+}  // namespace xmml
+
+#endif

@@ -1,0 +1,337 @@
+// A program's membership of a run. Included by xmml.hpp.
+#ifndef XMML_INSTANCE_HPP
+#define XMML_INSTANCE_HPP
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <iterator>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "data.hpp"
+
+namespace xmml {
+
+// A name of a port or parameter: a text that ends with a 0 byte, not copied.
+class Name {
+public:
+    Name(const char* name) noexcept : name_(name) {}
+    Name(const std::string& name) noexcept : name_(name.c_str()) {}
+    const char* c_str() const noexcept { return name_; }
+
+private:
+    const char* name_;
+};
+
+namespace detail {
+
+// So that an exception that nobody catches reaches the run with its text: the stack is not unwound then, no destructor runs.
+inline std::atomic<xmml_instance*> joined{nullptr};
+inline std::terminate_handler previous_handler = nullptr;
+
+inline void tell_and_terminate() {
+    xmml_instance* me = joined.exchange(nullptr);
+    if (me != nullptr) {
+        try {
+            if (std::exception_ptr exception = std::current_exception()) std::rethrow_exception(exception);
+            (xmml_fail)(me, "std::terminate was called");
+        } catch (const RunAborted& aborted) {
+            // Nothing is wrong with this program, and the run knows why it stops: one line and no core file.
+            std::fprintf(stderr, "%s: %s\n", xmml_name(me), aborted.what());
+            std::fflush(nullptr);
+            std::_Exit(1);
+        } catch (const std::exception& exception) {
+            (xmml_fail)(me, exception.what());
+        } catch (...) {
+            (xmml_fail)(me, "an exception that is no std::exception");
+        }
+    }
+    if (previous_handler != nullptr) previous_handler();
+    std::abort();
+}
+
+inline void remember_joined(xmml_instance* me) {
+    static std::once_flag once;
+    std::call_once(once, [] { previous_handler = std::set_terminate(tell_and_terminate); });
+    joined.store(me);
+}
+
+}  // namespace detail
+
+// The iterations of a run: for (double t : me.steps()).
+class Steps {
+public:
+    struct End {};
+
+    class Iterator {
+    public:
+        using iterator_category = std::input_iterator_tag;
+        using value_type = double;
+        using difference_type = std::ptrdiff_t;
+        using pointer = const double*;
+        using reference = double;
+
+        Iterator(xmml_instance* me, Site site) : me_(me), site_(site) { ++*this; }
+        double operator*() const noexcept { return time_; }
+        Iterator& operator++() {
+            done_ = detail::call(site_, xmml_step, me_, &time_) == XMML_DONE;
+            return *this;
+        }
+        bool operator!=(End) const noexcept { return !done_; }
+        bool operator==(End) const noexcept { return done_; }
+
+    private:
+        xmml_instance* me_;
+        Site site_;
+        double time_ = 0;
+        bool done_ = false;
+    };
+
+    Steps(xmml_instance* me, Site site) noexcept : me_(me), site_(site) {}
+    Iterator begin() const { return Iterator(me_, site_); }
+    End end() const noexcept { return {}; }
+
+private:
+    xmml_instance* me_;
+    Site site_;
+};
+
+// A program's membership of a run.
+class Instance {
+public:
+    // Joins the run that this process was started for.
+    explicit Instance(Site site = Site::here()) {
+        detail::call(site, xmml_join_as, &me_, "c++");
+        detail::remember_joined(me_);
+    }
+
+    Instance(Instance&& other) noexcept
+        : me_(std::exchange(other.me_, nullptr)), exceptions_(other.exceptions_), error_(std::move(other.error_)) {}
+    Instance& operator=(Instance&&) = delete;
+
+    // Leaves the run, or tells it that this instance failed if an exception is the reason.
+    ~Instance() {
+        if (me_ == nullptr) return;
+        forget();
+        if (std::uncaught_exceptions() > exceptions_) {
+            (xmml_fail)(me_, error_.empty() ? "an exception ended the program; its error output may say which"
+                                            : error_.c_str());
+            xmml_instance_free(&me_);
+        } else if ((xmml_leave)(&me_) < 0) {
+            std::fprintf(stderr, "xmml: %s\n", xmml_error());
+        }
+    }
+
+    // Leaves the run: everything sent is still delivered, then the partners learn that no more comes.
+    void leave(Site site = Site::here()) {
+        if (me_ == nullptr) return;
+        forget();
+        detail::call(site, xmml_leave, &me_);
+    }
+
+    // Tells the run that this instance failed, and why; the run stops.
+    void fail(const std::string& text, Site site = Site::here()) { call(site, xmml_fail, me_, text.c_str()); }
+
+    // Tells people something, through the run's log and display.
+    void warn(const std::string& text, Site site = Site::here()) { call(site, xmml_warn, me_, text.c_str()); }
+
+    // Whether there is another run to do; waits until that is known.
+    bool reuse(Site site = Site::here()) {
+        int again = 0;
+        call(site, xmml_reuse, me_, &again);
+        return again != 0;
+    }
+
+    // The iterations of this run, as their model times.
+    Steps steps(Site site = Site::here()) { return Steps(me_, site); }
+
+    // Begins the next iteration by hand: its model time, or nothing after the last.
+    std::optional<double> next_step(Site site = Site::here()) {
+        double time = 0;
+        if (call(site, xmml_step, me_, &time) == XMML_DONE) return std::nullopt;
+        return time;
+    }
+
+    // The name in the model (copies: "c[3]"), the number among the copies from 0, and how many copies there are.
+    std::string name() const { return xmml_name(me_); }
+    std::uint32_t index() const noexcept { return xmml_index(me_); }
+    std::uint32_t count() const noexcept { return xmml_count(me_); }
+
+    // Model time of this iteration and of the beginning of this run; length of a step and of a run; all in seconds.
+    double time() const noexcept { return xmml_time(me_); }
+    double origin() const noexcept { return xmml_origin(me_); }
+    double delta() const noexcept { return xmml_delta(me_); }
+    double total() const noexcept { return xmml_total(me_); }
+
+    // A parameter: double, float, an integer type, bool or std::string; numbers are converted to `unit` if one is given.
+    template <class T>
+    T param(Name name, const char* unit = nullptr, Site site = Site::here()) {
+        if constexpr (std::is_same_v<T, bool>) {
+            int truth = 0;
+            call(site, xmml_param_bool, me_, name.c_str(), &truth);
+            return truth != 0;
+        } else if constexpr (detail::is_integer<T>) {
+            std::int64_t number = 0;
+            call(site, xmml_param_int, me_, name.c_str(), unit, &number);
+            try {
+                return Value(number).data().as<T>(site);
+            } catch (const TypeError& error) {
+                throw ParameterError(XMML_ERROR_PARAMETER,
+                                     this->name() + ": parameter \"" + name.c_str() + "\": " + error.what());
+            }
+        } else if constexpr (std::is_floating_point_v<T>) {
+            double number = 0;
+            call(site, xmml_param_double, me_, name.c_str(), unit, &number);
+            return static_cast<T>(number);
+        } else {
+            static_assert(std::is_same_v<T, std::string>, "param<T>: bool, an integer, float, double, std::string");
+            const char* text = nullptr;
+            call(site, xmml_param_text, me_, name.c_str(), &text);
+            return text;
+        }
+    }
+
+    // The same, or `otherwise` if the model does not set it.
+    template <class T>
+    T param_or(Name name, T otherwise, const char* unit = nullptr, Site site = Site::here()) {
+        return has_param(name) ? param<T>(name, unit, site) : otherwise;
+    }
+    bool has_param(Name name) const noexcept { return xmml_has_param(me_, name.c_str()) != 0; }
+
+    // Whether the port is coupled in this model; how many copies are at its other end; how its conduits travel.
+    bool connected(Name port, Site site = Site::here()) {
+        int yes = 0;
+        call(site, xmml_connected, me_, port.c_str(), &yes);
+        return yes != 0;
+    }
+    std::uint32_t copies(Name port, Site site = Site::here()) {
+        std::uint32_t copies = 0;
+        call(site, xmml_copies, me_, port.c_str(), &copies);
+        return copies;
+    }
+    std::string methods(Name port, Site site = Site::here()) {
+        const char* text = nullptr;
+        call(site, xmml_methods, me_, port.c_str(), &text);
+        return text;
+    }
+
+    // Declares that nothing is sent on this out port in this iteration (O_i) or run (O_f).
+    void skip(Name port, Site site = Site::here()) { call(site, xmml_skip, me_, port.c_str()); }
+
+    // Sends; false if every receiver has left. Time stamps follow from the loop unless given; std::nullopt as the next one says that
+    // this is the last. send_to addresses one copy of a multiplied receiver; send gives every copy the message.
+    bool send(Name port, const Value& data, Site site = Site::here()) {
+        return queued(call(site, xmml_send, me_, port.c_str(), data.get()));
+    }
+    bool send(Name port, const Value& data, double timestamp, Site site = Site::here()) {
+        return queued(call(site, xmml_send_at, me_, port.c_str(), data.get(), timestamp, XMML_DEFAULT_TIME));
+    }
+    bool send(Name port, const Value& data, double timestamp, std::optional<double> next_timestamp,
+              Site site = Site::here()) {
+        return queued(
+            call(site, xmml_send_at, me_, port.c_str(), data.get(), timestamp, next_timestamp.value_or(XMML_NO_TIME)));
+    }
+    bool send_to(Name port, std::uint32_t to, const Value& data, Site site = Site::here()) {
+        return queued(call(site, xmml_send_to, me_, port.c_str(), to, data.get()));
+    }
+    bool send_to(Name port, std::uint32_t to, const Value& data, double timestamp, Site site = Site::here()) {
+        return queued(call(site, xmml_send_to_at, me_, port.c_str(), to, data.get(), timestamp, XMML_DEFAULT_TIME));
+    }
+    bool send_to(Name port, std::uint32_t to, const Value& data, double timestamp, std::optional<double> next_timestamp,
+                 Site site = Site::here()) {
+        return queued(call(site, xmml_send_to_at, me_, port.c_str(), to, data.get(), timestamp,
+                           next_timestamp.value_or(XMML_NO_TIME)));
+    }
+
+    // Waits for the next message. That the sender has ended is an EndedError.
+    Message receive(Name port, Site site = Site::here()) {
+        xmml_message* message = nullptr;
+        call(site, xmml_receive, me_, port.c_str(), &message);
+        return Message(message);
+    }
+    // From one copy of a multiplied sender.
+    Message receive_of(Name port, std::uint32_t of, Site site = Site::here()) {
+        xmml_message* message = nullptr;
+        call(site, xmml_receive_of, me_, port.c_str(), of, &message);
+        return Message(message);
+    }
+    // One from every copy; a single one if the sender is not multiplied.
+    std::vector<Message> receive_all(Name port, Site site = Site::here()) {
+        std::vector<Message> messages;
+        const std::uint32_t count = copies(port, site);
+        if (count == 0) messages.push_back(receive(port, site));
+        for (std::uint32_t of = 0; of < count; ++of) messages.push_back(receive_of(port, of, site));
+        return messages;
+    }
+    // Nothing when the sender has ended.
+    std::optional<Message> receive_or_end(Name port, Site site = Site::here()) {
+        xmml_message* message = nullptr;
+        if (call(site, xmml_receive_or_end, me_, port.c_str(), &message) == XMML_ENDED) return std::nullopt;
+        return Message(message);
+    }
+    std::optional<Message> receive_or_end_of(Name port, std::uint32_t of, Site site = Site::here()) {
+        xmml_message* message = nullptr;
+        if (call(site, xmml_receive_or_end_of, me_, port.c_str(), of, &message) == XMML_ENDED) return std::nullopt;
+        return Message(message);
+    }
+    // Nothing when no message came in time.
+    std::optional<Message> receive_for(Name port, std::chrono::duration<double> timeout, Site site = Site::here()) {
+        xmml_message* message = nullptr;
+        if (call(site, xmml_receive_timeout, me_, port.c_str(), timeout.count(), &message) == XMML_TIMED_OUT)
+            return std::nullopt;
+        return Message(message);
+    }
+    // Whether a message waits, so that receive returns at once.
+    bool has_message(Name port, Site site = Site::here()) {
+        int yes = 0;
+        call(site, xmml_has_message, me_, port.c_str(), &yes);
+        return yes != 0;
+    }
+
+    // What an instance by itself (see Alone) has sent on a port so far.
+    std::vector<Message> outputs(Name port, Site site = Site::here()) {
+        std::vector<Message> messages;
+        xmml_message* message = nullptr;
+        while (call(site, xmml_output, me_, port.c_str(), messages.size(), &message) == XMML_OK)
+            messages.emplace_back(message);
+        return messages;
+    }
+
+    // For calls of the C API; null after leave().
+    xmml_instance* get() const noexcept { return me_; }
+
+private:
+    friend class Alone;
+    explicit Instance(xmml_instance* me) noexcept : me_(me) {}
+
+    template <class Function, class... Arguments>
+    xmml_status call(const Site& site, Function function, Arguments&&... arguments) {
+        try {
+            return detail::call(site, function, std::forward<Arguments>(arguments)...);
+        } catch (const Error& error) {
+            error_ = error.what();
+            throw;
+        }
+    }
+    static bool queued(xmml_status status) noexcept { return status != XMML_RECEIVER_GONE; }
+    void forget() noexcept {
+        xmml_instance* me = me_;
+        detail::joined.compare_exchange_strong(me, nullptr);
+    }
+
+    xmml_instance* me_ = nullptr;
+    int exceptions_ = std::uncaught_exceptions();
+    std::string error_;
+};
+
+}  // namespace xmml
+
+#endif
