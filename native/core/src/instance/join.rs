@@ -67,7 +67,10 @@ pub fn join(options: &JoinOptions) -> Result<Joined> {
     if !doors.is_empty() {
         let entries = doors
             .iter()
-            .map(|(method, listener)| Descriptor { method: (*method).to_owned(), addresses: listener.addresses() })
+            .map(|(method, listener)| Descriptor {
+                method: (*method).to_owned(),
+                addresses: published(method, &**listener),
+            })
             .collect();
         let table = Table { place: runtime.here.clone(), entries };
         runtime.control.writer().push(control_frame(&ToCoordinator::Reachable { table }));
@@ -75,6 +78,14 @@ pub fn join(options: &JoinOptions) -> Result<Joined> {
     }
     let thread = io_thread::start(runtime.clone(), doors, early)?;
     Ok(Joined { spec, ports, runtime, thread })
+}
+
+/// Where others find a listener: where it listens, or for TCP what `XMML_PUBLISH` says (behind a proxy or a forwarded port).
+fn published(method: &str, listener: &dyn methods::Listener) -> Vec<String> {
+    match std::env::var("XMML_PUBLISH") {
+        Ok(addresses) if method == "tcp" && !addresses.is_empty() => addresses.split(',').map(str::to_owned).collect(),
+        _ => listener.addresses(),
+    }
 }
 
 fn given(option: Option<String>, variable: &'static str) -> Result<String> {

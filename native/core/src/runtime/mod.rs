@@ -77,14 +77,20 @@ impl std::ops::DerefMut for Locked<'_> {
     }
 }
 
+impl Locked<'_> {
+    /// Releases the state without writing; the caller writes what is queued on these connections. (Whoever holds a reader must release
+    /// that first.)
+    fn release(mut self) -> Vec<Arc<Connection>> {
+        self.guard.take().map(|mut guard| std::mem::take(&mut guard.to_flush)).unwrap_or_default()
+    }
+}
+
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         let Some(mut guard) = self.guard.take() else { return };
-        let to_flush = if guard.to_flush.is_empty() { Vec::new() } else { std::mem::take(&mut guard.to_flush) };
+        let to_flush = std::mem::take(&mut guard.to_flush);
         drop(guard);
-        for connection in to_flush {
-            self.runtime.flush(&connection);
-        }
+        to_flush.iter().for_each(|connection| self.runtime.flush(connection));
     }
 }
 
@@ -171,23 +177,22 @@ impl Runtime {
         let mut frames = Vec::new();
         let looked = connection.look(&mut reader, &mut frames);
         let mut found = if matches!(looked, Looked::Part) { Read::Part } else { Read::Nothing };
+        let mut problem = None;
+        let mut to_flush = Vec::new();
         if !frames.is_empty() {
             found = Read::Something;
             let mut state = self.state();
-            let delivered = state.deliver(connection, frames);
-            // Before the state: its release writes what was queued, and reads this connection again if that fails.
-            drop(reader);
-            if let Err(problem) = delivered {
-                drop(state);
-                self.connection_lost(connection, &problem);
-                return Read::Closed;
-            }
-            state.wake_others(None);
-        } else {
-            drop(reader);
+            problem = state.deliver(connection, frames).err();
+            state.wake_all();
+            to_flush = state.release();
         }
+        drop(reader); // a failing write reads what the peer said last
+        to_flush.iter().for_each(|connection| self.flush(connection));
         if let Looked::Closed(reason) = looked {
-            self.connection_lost(connection, &reason);
+            problem = problem.or(Some(reason));
+        }
+        if let Some(problem) = problem {
+            self.connection_lost(connection, &problem);
             found = Read::Closed;
         }
         found

@@ -137,15 +137,6 @@ impl State {
         self.waiters.iter().for_each(|waiter| waiter.raise());
     }
 
-    /// Wakes everybody who waits but the one with this flag.
-    pub fn wake_others(&self, own: Option<&Arc<EventFd>>) {
-        for waiter in &self.waiters {
-            if own.is_none_or(|own| !Arc::ptr_eq(own, waiter)) {
-                waiter.raise();
-            }
-        }
-    }
-
     /// From now on `flag` is raised when the state changes.
     pub fn enrol(&mut self, flag: &Arc<EventFd>) {
         self.waiters.push(flag.clone());
@@ -285,6 +276,12 @@ impl State {
 
     /// A link has its connection: what waited goes out (over a connection that breaks, when the receiver says what it has).
     pub fn link_up(&mut self, link: usize, connection: &Arc<Connection>) {
+        if let Some(old) = self.links[link].connection.take() {
+            old.close();
+        }
+        for end in &self.links[link].conduits {
+            self.sending[*end].hold();
+        }
         self.links[link].connected(connection.clone());
         if !connection.breaks {
             for end in self.links[link].conduits.clone() {
