@@ -309,12 +309,13 @@ impl IoThread {
                 Ok(Some(stream)) => stream,
                 Ok(None) => return,
                 Err(error) => {
-                    self.runtime.tell(&ToCoordinator::Warning {
-                        text: format!("cannot accept a connection by {method}: {error}"),
-                    });
                     // Out of descriptors, say: waking for it again and again helps nobody.
                     self.epoll.remove(listener.fd());
                     self.timers.push((Instant::now() + ACCEPT_PAUSE, Timer::Listen(token)));
+                    if self.refused_sources.insert(format!("listener {method}")) {
+                        let text = format!("cannot accept connections by {method}: {error}; trying again and again");
+                        self.runtime.tell(&ToCoordinator::Warning { text });
+                    }
                     return;
                 }
             };
