@@ -520,7 +520,7 @@ fn time_that_goes_back_and_timelines_that_drift_apart_are_warned_about_once() {
     (0..4).for_each(|_| drop(receive_any(&b, "in")));
     run.event(
         "drift",
-        |event| matches!(event, Event::Warning { text, .. } if text.contains("timelines are 4 s apart")),
+        |event| matches!(event, Event::Warning { text, .. } if text.contains("timelines are 3 s apart")),
     );
     b.warn("the end");
     run.event("the end", |event| matches!(event, Event::Warning { text, .. } if text == "the end"));

@@ -21,7 +21,7 @@ use crate::frame::encode_message;
 use crate::message::Message;
 use crate::methods::MethodReport;
 use crate::runtime::link::Status;
-use crate::runtime::state::State;
+use crate::runtime::state::{Position, State};
 use crate::runtime::wait::WaitFor;
 use crate::runtime::Runtime;
 use crate::sequence::Sequence;
@@ -191,7 +191,7 @@ impl Instance {
                 program.sequence.end();
             }
         }
-        self.note_position();
+        self.note_progress();
         Ok(begins)
     }
 
@@ -255,7 +255,7 @@ impl Instance {
                 }
             }
         };
-        self.note_position();
+        self.note_progress();
         Ok(time)
     }
 
@@ -563,25 +563,15 @@ impl Instance {
         }
     }
 
-    /// Tells the I/O thread that counts have changed.
-    fn note_progress(&self) {
-        if let Backend::Run { runtime, .. } = &self.backend {
-            runtime.arm_progress();
-        }
-    }
-
     /// Writes down where the program is, for the reports.
-    fn note_position(&self) {
+    fn note_progress(&self) {
         let Backend::Run { runtime, .. } = &self.backend else { return };
-        let (run, iteration, time) = {
+        let position = {
             let program = self.program_even_after_leaving();
-            (program.sequence.runs(), program.sequence.iterations(), program.clock.time())
+            let (run, iteration) = (program.sequence.runs(), program.sequence.iterations());
+            Position { run, iteration, time: program.clock.time() }
         };
-        {
-            let mut state = runtime.state();
-            (state.position.run, state.position.iteration, state.position.time) = (run, iteration, time);
-        }
-        runtime.arm_progress();
+        runtime.note_position(position);
     }
 }
 

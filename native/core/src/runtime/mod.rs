@@ -25,7 +25,7 @@ use crate::methods::Place;
 
 use self::io_thread::{Command, Commands};
 use self::spin::Spin;
-use self::state::State;
+use self::state::{Position, State};
 
 /// How long an instance goes on without its coordinator. A wait that has not ended by then is an error.
 pub const COORDINATOR_GRACE: Duration = Duration::from_secs(30);
@@ -55,6 +55,8 @@ pub struct Runtime {
     state: Mutex<State>,
     interrupt: Mutex<Option<InterruptCheck>>,
     progress_armed: AtomicBool,
+    /// Run, iteration, and the bits of the model time; each may be read between two writes of the others.
+    position: [AtomicU64; 3],
     next_token: AtomicU64,
 }
 
@@ -110,6 +112,7 @@ impl Runtime {
             state: Mutex::new(state),
             interrupt: Mutex::new(None),
             progress_armed: AtomicBool::new(false),
+            position: Default::default(),
             next_token: AtomicU64::new(io_thread::FIRST_FREE_TOKEN),
         })
     }
@@ -231,8 +234,25 @@ impl Runtime {
         }
     }
 
+    /// Writes down where the program is; cheap enough for every message.
+    pub fn note_position(&self, position: Position) {
+        let values = [position.run, position.iteration, position.time.to_bits()];
+        self.position.iter().zip(values).for_each(|(place, value)| place.store(value, Ordering::Relaxed));
+        self.arm_progress();
+    }
+
+    /// Where the program was last seen.
+    pub fn position(&self) -> Position {
+        let [run, iteration, time] = &self.position;
+        Position {
+            run: run.load(Ordering::Relaxed),
+            iteration: iteration.load(Ordering::Relaxed),
+            time: f64::from_bits(time.load(Ordering::Relaxed)),
+        }
+    }
+
     /// Has the I/O thread report progress soon, unless it will anyway.
-    pub fn arm_progress(&self) {
+    fn arm_progress(&self) {
         if !self.progress_armed.swap(true, Ordering::AcqRel) {
             self.commands.give(Command::Progress);
         }

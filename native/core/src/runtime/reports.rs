@@ -43,11 +43,11 @@ impl Runtime {
 
     /// How far the instance is.
     pub fn progress(&self) -> ToCoordinator {
-        let counters = self.state().counters();
+        let counters = self.state().counters(self.position());
         ToCoordinator::Progress {
-            run: counters.run,
-            iteration: counters.iteration,
-            time: counters.time,
+            run: counters.position.run,
+            iteration: counters.position.iteration,
+            time: counters.position.time,
             messages_sent: counters.messages_sent,
             bytes_sent: counters.bytes_sent,
             messages_received: counters.messages_received,

@@ -25,15 +25,22 @@ pub struct Ends {
     pub receiving: Option<usize>,
 }
 
-/// How far the instance is, as reported to the coordinator.
+/// Where the program is in its loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Counters {
+pub struct Position {
     /// Passes begun.
     pub run: u64,
     /// Iterations begun in this pass.
     pub iteration: u64,
     /// Model time, in seconds.
     pub time: f64,
+}
+
+/// How far the instance is, as reported to the coordinator.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counters {
+    /// Where the program is.
+    pub position: Position,
     /// Messages sent on all conduits.
     pub messages_sent: u64,
     /// Their payload bytes.
@@ -69,8 +76,6 @@ pub struct State {
     pub coordinator_lost: Option<Instant>,
     /// The coordinator has written down that this instance left.
     pub farewell: bool,
-    /// Where the program is; the counts of messages are made from the ends when they are reported.
-    pub position: Counters,
     /// Number of the last wait that was reported.
     pub epoch: u64,
     /// Reported waits that go on.
@@ -92,7 +97,6 @@ impl State {
             over: None,
             coordinator_lost: None,
             farewell: false,
-            position: Counters::default(),
             epoch: 0,
             reported_waits: BTreeSet::new(),
             waiters: Vec::new(),
@@ -325,14 +329,14 @@ impl State {
         (sent, received)
     }
 
-    /// Where the program is, and how much has passed.
-    pub fn counters(&self) -> Counters {
+    /// How much has passed, for a program that is at `position`.
+    pub fn counters(&self, position: Position) -> Counters {
         Counters {
+            position,
             messages_sent: self.sending.iter().map(|end| end.sent).sum(),
             bytes_sent: self.sending.iter().map(|end| end.bytes).sum(),
             messages_received: self.receiving.iter().map(|end| end.taken).sum(),
             bytes_received: self.receiving.iter().map(|end| end.bytes).sum(),
-            ..self.position
         }
     }
 
