@@ -47,12 +47,21 @@ class RunFolder:
         if self.path.is_dir() and any(self.path.iterdir()):
             raise FolderTaken(f"the folder {self.path} is not empty; name another with -o, or remove it")
         try:
+            text = plan.to_text().encode()
+        except UnicodeEncodeError:
+            raise SiteError(
+                f"the folder {plan.model_folder!a} has a name that is not text in this locale; "
+                "set LC_ALL=C.UTF-8, or rename it"
+            ) from None
+        try:
             self.path.mkdir(parents=True, exist_ok=True)
-            (self.path / "plan.json").write_text(plan.to_text(), encoding="utf-8")
+            (self.path / "plan.json").write_bytes(text)
             for instance in plan.instances:
                 self.work(instance).mkdir(parents=True)
             self._write_secret()
             self._events = open(self.path / "events.jsonl", "w", encoding="utf-8", buffering=1)  # noqa: SIM115 - open as long as the run
+        except PermissionError as error:
+            raise SiteError(f"{self.unwritable(error)}; name another folder with -o") from None
         except OSError as error:
             raise self.unwritable(error) from None
 

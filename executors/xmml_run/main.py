@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -24,6 +25,9 @@ def xmml(arguments: Sequence[str] | None = None) -> int:
 
 def _guarded(command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
     """Run a command; that nobody reads its output any more, or Ctrl-C outside of a run, ends it without a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a locale may lack what a model or a program writes
     status = 0
     try:
         status = command(arguments)

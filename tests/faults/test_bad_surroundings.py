@@ -103,3 +103,23 @@ def test_nothing_is_left_outside_the_run_folder(models: Models) -> None:
     assert not (models.folder / "run/.secret").exists()
     after = set(os.listdir("/dev/shm")), set(os.listdir("/tmp"))
     assert not {name for old, new in zip(before, after, strict=True) for name in new - old if "xmml" in name}
+
+
+#: A locale in which Python writes ASCII only; without the last two it would help itself.
+ASCII_ONLY = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+def test_a_locale_that_lacks_the_characters_of_a_message(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = models.write({"a": SEND, "b": RECEIVE}, couplings=[("a.ö", "b.i")])
+    for name, value in ASCII_ONLY.items():
+        monkeypatch.setenv(name, value)
+    models.run(path).check(1, 'no port "\\xf6"')
+
+
+def test_a_locale_that_lacks_the_characters_of_a_folder(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    models.folder /= "größe"
+    models.folder.mkdir()
+    path = models.write({"a": SEND, "b": RECEIVE})
+    for name, value in ASCII_ONLY.items():
+        monkeypatch.setenv(name, value)
+    models.run(path).check(5, "LC_ALL=C.UTF-8")
