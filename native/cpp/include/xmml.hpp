@@ -20,7 +20,8 @@
 //
 // Errors are exceptions derived from xmml::Error, which is a std::runtime_error. An instance that is destroyed by an exception tells the
 // run that it failed; one that the program ends with because nobody catches it also says what it was.
-// That another instance failed is RunAborted: let it pass, and the program ends with one line and exit status 1.
+// That another instance failed is RunAborted, that xmml-run did not start the program NotInARunError: let them pass, and it ends with
+// one line and exit status 1.
 // Of an MPI program only rank 0 makes an Instance: it receives and broadcasts, gathers and sends.
 #ifndef XMML_HPP
 #define XMML_HPP

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,15 @@ def test_a_cpp_program_whose_partner_failed_ends_with_one_line_and_no_core_file(
     (line,) = ended["room"].errors.splitlines()
     assert line.startswith("room: ")
     assert "heater failed" in line
+
+
+def test_a_cpp_program_that_xmml_run_did_not_start_says_so_in_one_line() -> None:
+    program, behaviour = in_cpp("only_receives")
+    ended = subprocess.run([program, behaviour], capture_output=True, text=True, check=False, timeout=30)
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert "not part of a run" in line
+    assert "xmml::Alone" in line
 
 
 def test_an_exception_that_nobody_catches_reaches_the_run_with_its_text(tmp_path: Path) -> None:

@@ -37,31 +37,35 @@ namespace detail {
 inline std::atomic<xmml_instance*> joined{nullptr};
 inline std::terminate_handler previous_handler = nullptr;
 
+// One line and no core file: nothing is wrong with this program.
+[[noreturn]] inline void end_quietly(xmml_instance* me, const char* text) {
+    if (me != nullptr) std::fprintf(stderr, "%s: ", xmml_name(me));
+    std::fprintf(stderr, "%s\n", text);
+    std::fflush(nullptr);
+    std::_Exit(1);
+}
+
 inline void tell_and_terminate() {
     xmml_instance* me = joined.exchange(nullptr);
-    if (me != nullptr) {
-        try {
-            if (std::exception_ptr exception = std::current_exception()) std::rethrow_exception(exception);
-            (xmml_fail)(me, "std::terminate was called");
-        } catch (const RunAborted& aborted) {
-            // Nothing is wrong with this program, and the run knows why it stops: one line and no core file.
-            std::fprintf(stderr, "%s: %s\n", xmml_name(me), aborted.what());
-            std::fflush(nullptr);
-            std::_Exit(1);
-        } catch (const std::exception& exception) {
-            (xmml_fail)(me, exception.what());
-        } catch (...) {
-            (xmml_fail)(me, "an exception that is no std::exception");
-        }
+    try {
+        if (std::exception_ptr exception = std::current_exception()) std::rethrow_exception(exception);
+        if (me != nullptr) (xmml_fail)(me, "std::terminate was called");
+    } catch (const RunAborted& aborted) {
+        end_quietly(me, aborted.what());
+    } catch (const NotInARunError& alone) {
+        end_quietly(me, alone.what());
+    } catch (const std::exception& exception) {
+        if (me != nullptr) (xmml_fail)(me, exception.what());
+    } catch (...) {
+        if (me != nullptr) (xmml_fail)(me, "an exception that is no std::exception");
     }
     if (previous_handler != nullptr) previous_handler();
     std::abort();
 }
 
-inline void remember_joined(xmml_instance* me) {
+inline void handle_termination() {
     static std::once_flag once;
     std::call_once(once, [] { previous_handler = std::set_terminate(tell_and_terminate); });
-    joined.store(me);
 }
 
 }  // namespace detail
@@ -109,8 +113,9 @@ class Instance {
 public:
     // Joins the run that this process was started for.
     explicit Instance(Site site = Site::here()) {
+        detail::handle_termination();
         detail::call(site, xmml_join_as, &me_, "c++");
-        detail::remember_joined(me_);
+        detail::joined.store(me_);
     }
 
     Instance(Instance&& other) noexcept
