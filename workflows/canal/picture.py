@@ -9,13 +9,13 @@ import numpy as np
 import xmml
 
 matplotlib.use("Agg")
-from matplotlib import pyplot
+from matplotlib import colors, pyplot
 
 
 def draw(routes: list[list[str]], history: dict[str, Any], file: Path) -> None:
     """One panel per route: distance to the right, time upwards, level as colour."""
     highest = max(np.abs(section["level"]).max() for section in history.values())
-    span = highest / 2  # for stronger colours; what lies beyond is saturated
+    scale = colors.SymLogNorm(linthresh=highest / 10, vmin=-highest, vmax=highest)  # shows ripples beside the big front
     size = (5 * len(routes), 5)
     figure, panels = pyplot.subplots(1, len(routes), figsize=size, sharey=True, layout="constrained", squeeze=False)
     for panel, route in zip(panels[0], routes, strict=True):
@@ -24,13 +24,13 @@ def draw(routes: list[list[str]], history: dict[str, Any], file: Path) -> None:
             level, minutes, length = history[name]["level"], history[name]["time"] / 60, history[name]["length"]
             cells = level.shape[1]
             middle = start + (np.arange(cells) + 0.5) * length / cells
-            colours = panel.pcolormesh(middle, minutes, level, cmap="RdBu", vmin=-span, vmax=span, rasterized=True)
+            colours = panel.pcolormesh(middle, minutes, level, cmap="RdBu", norm=scale, rasterized=True)
             panel.text(start + length / 2, 1.01, name, ha="center", transform=panel.get_xaxis_transform())
             start += length
             panel.axvline(start, color="black", linewidth=0.8)
         panel.set_xlabel("distance from the head [m]")
     panels[0, 0].set_ylabel("time [min]")
-    figure.colorbar(colours, ax=panels[0].tolist(), label="water level [m]", extend="both")
+    figure.colorbar(colours, ax=panels[0].tolist(), label="water level [m]", format="%.2g")
     figure.savefig(file, dpi=120)
 
 
