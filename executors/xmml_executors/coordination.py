@@ -224,13 +224,26 @@ class Coordination:
         self._no_longer_waiting(record.name)
         record.runs, record.left_at = event["runs"], now
         self._count(record, event["conduits"])
+        orders = self._tell_dropped(record, event["conduits"])
         if record.state is not State.RUNNING:
-            return []
+            return orders
         record.become(State.LEFT)
         if self._pending.pop(record.name, None) is not None:
             record.become(State.DONE)
-            return self._look_whether_all_ended(now)
-        return []
+            return [*orders, *self._look_whether_all_ended(now)]
+        return orders
+
+    def _tell_dropped(self, record: InstanceRecord, conduits: Iterable[Mapping[str, int]]) -> list[Order]:
+        """Say which messages nobody received because their receiver had left; programs rarely mean that."""
+        return [
+            Notice(
+                f"{each['dropped']:,} of its messages on {self.plan.by_conduit[each['conduit']].name} were not received: "
+                "the receiver had left",
+                record.name,
+            )
+            for each in conduits
+            if each["dropped"] and self.phase is Phase.RUNNING
+        ]
 
     def _count(self, record: InstanceRecord, conduits: Iterable[Mapping[str, int]]) -> None:
         """Take over the final counts; a conduit from an instance to itself counts at both ends."""

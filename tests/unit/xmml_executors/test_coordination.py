@@ -253,7 +253,7 @@ def test_a_conduit_whose_growth_was_not_enough_grows_again(make_plan: MakePlan) 
 def test_the_final_counts_come_from_the_conduits(make_plan: MakePlan) -> None:
     run = started(make_plan("a"))
     totals = [
-        {"conduit": 0, "sent": 3, "received": 0, "bytes": 30, "dropped": 1},
+        {"conduit": 0, "sent": 3, "received": 0, "bytes": 30, "dropped": 0},
         {"conduit": 1, "sent": 0, "received": 2, "bytes": 16, "dropped": 0},
     ]
     run.on_native(left("a", 2, totals), 1.0)
@@ -296,3 +296,12 @@ def test_only_bystanders_that_repeat_why_the_run_stops_are_not_shown(make_plan: 
     assert run.repeats_reason(second, f"{line} (called at micro.c:21)")
     assert not run.repeats_reason(second, "the last level was 3 m")
     assert not run.repeats_reason(first, line)
+
+
+def test_people_are_told_of_messages_that_nobody_received(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b", couplings=[("a", "b")]))
+    totals = [{"conduit": 0, "sent": 16, "received": 0, "bytes": 160, "dropped": 1995}]
+    (notice,) = run.on_native(left("a", 1, totals), 1.0)
+    assert isinstance(notice, Notice)
+    assert notice.instance == "a"
+    assert notice.text.startswith("1,995 of its messages on a.")
