@@ -76,10 +76,17 @@ impl fmt::Display for Error {
             Error::OperatorOrder { instance, call, expected } => {
                 write!(f, "{instance}: {call} is out of order; expected {expected}")
             }
-            Error::Ended { instance, port, peer, received } => write!(
-                f,
-                "{instance}.{port}: {peer} has ended and all its {received} message(s) have been received; use receive_or_end if the sender may stop first"
-            ),
+            Error::Ended { instance, port, peer, received } => {
+                let sent = match received {
+                    0 => "without sending a message".into(),
+                    1 => "and its only message has been received".into(),
+                    _ => format!("and all its {received} messages have been received"),
+                };
+                write!(
+                    f,
+                    "{instance}.{port}: {peer} has ended {sent}; do both make the same steps? Use receive_or_end if the sender may stop first"
+                )
+            }
             Error::TimedOut { instance, port, seconds } => {
                 write!(f, "{instance}.{port}: no message within {seconds} s")
             }

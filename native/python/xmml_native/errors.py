@@ -51,7 +51,8 @@ _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
 def _is_ours(code: CodeType) -> bool:
-    return code.co_filename.startswith((_PACKAGE, "<frozen "))
+    # A hosted instance is started with python -c, whose text is the file "<string>".
+    return code.co_filename.startswith((_PACKAGE, "<frozen ")) or code.co_filename == "<string>"
 
 
 def _is_users(code: CodeType) -> bool:
