@@ -128,7 +128,7 @@ def makefile(sketches: Sequence[Sketch], suffix: str, compiler: str) -> str:
     return (
         f"# Builds the submodels; xmml-run calls it (run:build in the model).\n"
         f"all: {' '.join(programs)}\n\n"
-        f"%: %{suffix}\n\t{compiler} -O2 -o $@ $< $$(xmml-config --cflags --libs)\n\n"
+        f"%: %{suffix}\n\t{compiler} -O2 -g -o $@ $< $$(xmml-config --cflags --libs)\n\n"
         f"clean:\n\trm -f {' '.join(programs)}\n"
     )
 
