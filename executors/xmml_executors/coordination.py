@@ -237,8 +237,8 @@ class Coordination:
         """Say which messages nobody received because their receiver had left; programs rarely mean that."""
         return [
             Notice(
-                f"{each['dropped']:,} of its messages on {self.plan.by_conduit[each['conduit']].name} were not received: "
-                "the receiver had left",
+                f"{each['dropped']:,} of its messages on {self.plan.by_conduit[each['conduit']].name} "
+                "were not received: the receiver had left",
                 record.name,
             )
             for each in conduits
