@@ -7,9 +7,6 @@ use socket2::{SockRef, Socket};
 
 use super::Stream;
 
-/// Bytes the kernel should be willing to hold in each direction; it gives what the system allows.
-const KERNEL_BUFFER_BYTES: usize = 4 << 20;
-
 /// Connections that may wait to be accepted.
 pub(super) const BACKLOG: i32 = 4096;
 
@@ -20,12 +17,9 @@ pub(super) struct SocketStream {
 }
 
 impl SocketStream {
-    /// Takes over `socket`: from now on it never waits, and holds as much as the system allows.
+    /// Takes over `socket`: from now on it never waits.
     pub(super) fn new(socket: Socket, peer: String) -> io::Result<SocketStream> {
         socket.set_nonblocking(true)?;
-        // Refusals are harmless: the system's default is then used.
-        let _ = socket.set_send_buffer_size(KERNEL_BUFFER_BYTES);
-        let _ = socket.set_recv_buffer_size(KERNEL_BUFFER_BYTES);
         Ok(SocketStream { socket, peer })
     }
 }

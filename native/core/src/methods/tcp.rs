@@ -1,7 +1,7 @@
 //! TCP with TCP_NODELAY. Listens on the loopback interface unless told otherwise.
 //!
 //! Addresses are `host:port`. A connection can break while both ends live; the layer above keeps messages until the receiver has them
-//! and connects again.
+//! and connects again. The kernel tunes the windows: sizes set by hand would be capped far below what it grows them to.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};

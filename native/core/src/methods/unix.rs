@@ -14,6 +14,9 @@ use super::{Descriptor, Listener, Method, Place, Stream};
 /// Longest abstract name: `sun_path` less its leading zero byte.
 const NAME_LIMIT: usize = 107;
 
+/// Bytes the kernel should be willing to hold for a sender; it gives what the system allows. (What the receiver may hold does not matter.)
+const KERNEL_BUFFER_BYTES: usize = 4 << 20;
+
 /// The method `unix`.
 pub struct Unix;
 
@@ -54,6 +57,7 @@ impl Method for Unix {
         let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
         socket.connect(&target)?;
         refuse_other_users(&socket)?;
+        enlarge(&socket);
         Ok(Box::new(SocketStream::new(socket, format!("unix:{address}"))?))
     }
 }
@@ -80,6 +84,7 @@ impl Listener for UnixListener {
         if who.uid != own_user() {
             return Ok(None); // closes it; the kernel vouches for the user, so there is nothing to discuss
         }
+        enlarge(&socket);
         Ok(Some(Box::new(SocketStream::new(socket, format!("unix: process {}", who.pid))?)))
     }
 }
@@ -93,6 +98,11 @@ fn abstract_address(address: &str) -> io::Result<SockAddr> {
         return Err(invalid(format!("\"{address}\": an abstract socket name has 1 to {NAME_LIMIT} bytes")));
     }
     SockAddr::unix(format!("\0{name}"))
+}
+
+fn enlarge(socket: &Socket) {
+    // A refusal is harmless: the system's default is then used.
+    let _ = socket.set_send_buffer_size(KERNEL_BUFFER_BYTES);
 }
 
 fn random_name() -> io::Result<String> {

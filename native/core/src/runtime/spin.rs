@@ -2,13 +2,15 @@
 //!
 //! Waking a sleeping process costs about 20 us, looking at a socket a third of one: a wait that is likely to be short is spent looking.
 //! But a spin that never pays only takes the processor from somebody else, so it switches itself off, and comes back when it pays again.
+//!
+//! `XMML_SPIN_US` sets how long a wait looks at most, however busy the machine is (0: not at all): for processors that are ours alone.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest time spent looking.
-pub const LONGEST: Duration = Duration::from_micros(50);
+/// Longest time spent looking, unless the environment says otherwise.
+const LONGEST: Duration = Duration::from_micros(50);
 
 /// After so many spins in vain, spinning stops.
 const PATIENCE: u32 = 16;
@@ -26,6 +28,7 @@ pub struct Spin {
     load_read_ms: AtomicU64,
     started: Instant,
     processors: u32,
+    longest: Duration,
 }
 
 impl Default for Spin {
@@ -37,17 +40,23 @@ impl Default for Spin {
 impl Spin {
     /// Nothing learnt yet.
     pub fn new() -> Spin {
+        let asked_for =
+            std::env::var("XMML_SPIN_US").ok().and_then(|text| text.parse().ok()).map(Duration::from_micros);
         Spin {
             misses: AtomicU32::new(0),
             crowded: AtomicBool::new(false),
             load_read_ms: AtomicU64::new(u64::MAX),
             started: Instant::now(),
-            processors: processors(),
+            processors: if asked_for.is_some() { u32::MAX } else { processors() },
+            longest: asked_for.unwrap_or(LONGEST),
         }
     }
 
     /// Until when the wait that begins now should look before it sleeps; `None`: sleep at once.
     pub fn begin(&self) -> Option<Instant> {
+        if self.longest.is_zero() {
+            return None;
+        }
         let now = Instant::now();
         let misses = self.misses.load(Ordering::Relaxed);
         if misses >= PATIENCE {
@@ -59,7 +68,12 @@ impl Spin {
         if self.is_crowded(now) {
             return None;
         }
-        Some(now + LONGEST)
+        Some(now + self.longest)
+    }
+
+    /// Until when to look on, now that a part of what is waited for has come.
+    pub fn go_on(&self) -> Instant {
+        Instant::now() + self.longest
     }
 
     /// The wait ended while looking.

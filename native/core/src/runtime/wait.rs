@@ -13,7 +13,7 @@ use crate::wakeup::{poll_readable, EventFd, Polled};
 
 use super::link::{Status, CONNECT_LIMIT, VERDICT_LIMIT};
 use super::state::State;
-use super::{spin, Read, Runtime, COORDINATOR_GRACE};
+use super::{Read, Runtime, COORDINATOR_GRACE};
 
 /// A wait that lasts longer is reported to the coordinator.
 const REPORT_AFTER: Duration = Duration::from_millis(100);
@@ -174,7 +174,7 @@ impl Runtime {
             }
             let now = Instant::now();
             if part && spin_until.is_some() {
-                spin_until = Some(now + spin::LONGEST); // the rest is under way
+                spin_until = Some(self.spin.go_on()); // the rest is under way
             }
             if spin_until.is_none_or(|end| now >= end) || until.is_some_and(|until| now >= until) {
                 if spin_until.is_some() {
