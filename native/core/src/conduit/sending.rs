@@ -173,21 +173,20 @@ impl SendingEnd {
         Ok(())
     }
 
-    /// A connection that does not break is there: hands out what has waited.
-    pub fn flow_once(&mut self) -> Vec<Outgoing> {
-        self.flow = Flow::Once;
-        self.kept.drain(..).map(|(_, frame)| frame).collect()
-    }
-
-    /// A connection that may break is there, and the receiver says what it has: hands out (copies of) the rest. On a connection that
-    /// flows already it is only an acknowledgement.
-    pub fn flow_from(&mut self, sequence: u64) -> Result<Vec<Outgoing>, String> {
+    /// A connection is there, and the receiver says what it has: hands out the rest. If the connection may break (`breaks`), copies
+    /// stay here. On a connection that flows already it is only an acknowledgement.
+    pub fn flow_from(&mut self, sequence: u64, breaks: bool) -> Result<Vec<Outgoing>, String> {
         self.has_arrived(sequence)?;
-        if self.flow == Flow::Kept {
+        if self.flow != Flow::Held {
             return Ok(Vec::new());
         }
-        self.flow = Flow::Kept;
-        Ok(self.kept.iter().map(|(_, frame)| frame.clone()).collect())
+        if breaks {
+            self.flow = Flow::Kept;
+            Ok(self.kept.iter().map(|(_, frame)| frame.clone()).collect())
+        } else {
+            self.flow = Flow::Once;
+            Ok(self.kept.drain(..).map(|(_, frame)| frame).collect())
+        }
     }
 
     /// The connection is lost: from now on frames wait here.
@@ -299,7 +298,7 @@ pub(super) mod tests {
         let mut end = SendingEnd::new(spec(10, 1000), 0);
         assert!(end.send(frame(), 1).is_none());
         assert!(!end.is_flushed());
-        assert_eq!(end.flow_once().len(), 1);
+        assert_eq!(end.flow_from(0, false).unwrap().len(), 1);
         assert!(end.send(frame(), 1).is_some());
         assert!(end.is_flushed());
     }
@@ -308,12 +307,12 @@ pub(super) mod tests {
     fn over_one_that_breaks_messages_are_kept_until_the_receiver_has_them() {
         let mut end = SendingEnd::new(spec(10, 1000), 0);
         end.send(frame(), 1);
-        assert_eq!(end.flow_from(0).unwrap().len(), 1);
+        assert_eq!(end.flow_from(0, true).unwrap().len(), 1);
         assert!(end.send(frame(), 1).is_some());
         assert!(end.end().is_some());
         end.hold();
-        assert_eq!(end.flow_from(1).unwrap().len(), 2);
-        assert!(end.flow_from(3).unwrap().is_empty());
+        assert_eq!(end.flow_from(1, true).unwrap().len(), 2);
+        assert!(end.flow_from(3, true).unwrap().is_empty());
         assert!(end.is_flushed());
     }
 

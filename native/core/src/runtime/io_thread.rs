@@ -478,6 +478,10 @@ impl IoThread {
         let breaks = methods::by_name(method).is_some_and(|method| method.breaks());
         let peer = self.runtime.state().links[link].peer.clone();
         let connection = self.runtime.connection(token, method, breaks, peer, stream);
+        if matches!(self.runtime.state().links[link].status, Status::Over) {
+            connection.close(); // the receiver left while the handshake was under way
+            return;
+        }
         self.take_up(&connection, rest, |state| {
             let is_new = state.links[link].chosen != Some(method);
             state.link_up(link, &connection);
@@ -492,10 +496,10 @@ impl IoThread {
         let state = self.runtime.state();
         self.runtime.attract_attention(&state);
         drop(state);
-        if breaks {
-            let known = self.watched.get(&token).map_or(Interest::NONE, |(_, interest)| *interest);
-            let read = self.reads_for_link(&connection);
-            self.watch(&connection, Interest { read, close: true, ..known });
+        let known = self.watched.get(&token).map_or(Interest::NONE, |(_, interest)| *interest);
+        let interest = Interest { read: self.reads_for_link(&connection), close: breaks, ..known };
+        if interest != Interest::NONE {
+            self.watch(&connection, interest);
         }
     }
 

@@ -68,6 +68,8 @@ pub struct Link {
     pub refused: Vec<Refusal>,
     table: Option<Table>,
     candidates: VecDeque<Candidate>,
+    /// The receiver has answered on this connection: it has accepted the sender's proof.
+    admitted: bool,
     attempts_since: Option<Instant>,
     pause: Duration,
 }
@@ -85,6 +87,7 @@ impl Link {
             refused: Vec::new(),
             table: None,
             candidates: VecDeque::new(),
+            admitted: false,
             attempts_since: None,
             pause: PAUSES.0,
         }
@@ -135,24 +138,38 @@ impl Link {
         Some(again)
     }
 
-    /// A connection was made.
+    /// A connection was made. Whether the receiver lets this side in shows with its first frame.
     pub fn connected(&mut self, connection: Arc<Connection>) {
         self.status = Status::Up;
         self.chosen = Some(connection.method);
         self.refused.retain(|refusal| refusal.method != connection.method);
         self.connection = Some(connection);
         self.candidates.clear();
+        self.admitted = false;
+    }
+
+    /// The receiver has answered.
+    pub fn admitted(&mut self) {
+        self.admitted = true;
         self.attempts_since = None;
         self.pause = PAUSES.0;
     }
 
     /// The connection was lost. True: begin to connect again.
     pub fn lost(&mut self, breaks: bool, reason: &str, here: &Place) -> bool {
-        self.connection = None;
+        let lost = self.connection.take();
         if matches!(self.status, Status::Over) {
             return false;
         }
-        if breaks {
+        if !self.admitted {
+            // Nothing has crossed. After a pause: the receiver may have too many at its door.
+            self.status = Status::Connecting;
+            self.candidates.clear();
+            if let Some(connection) = lost {
+                self.refuse(connection.method, reason.to_owned());
+            }
+            true
+        } else if breaks {
             self.begin(here);
             true
         } else {

@@ -170,7 +170,12 @@ impl Runtime {
 
     /// The peer does not take bytes any more; it may have said why before.
     pub fn write_failed(&self, connection: &Arc<Connection>, reason: &str) {
-        while self.read(connection) == Read::Something {}
+        if connection.token == io_thread::CONTROL {
+            // The I/O thread alone hears the coordinator, and finds the end of the stream behind its last words.
+            connection.writer().clear();
+            return;
+        }
+        while matches!(self.read(connection), Read::Something | Read::Part) {}
         self.connection_lost(connection, reason);
     }
 
@@ -220,8 +225,9 @@ impl Runtime {
             }
         }
         let list = state.inbound.entry(connection.peer.clone()).or_default();
+        let before = list.len();
         list.retain(|other| !Arc::ptr_eq(other, connection));
-        if list.is_empty() {
+        if list.is_empty() && before > 0 {
             for end in state.receiving.iter_mut().filter(|end| end.spec.sender == connection.peer) {
                 end.lost.get_or_insert_with(Instant::now);
             }

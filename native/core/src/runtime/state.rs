@@ -235,9 +235,10 @@ impl State {
                 }
                 Frame::Resume { conduit, sequence } => {
                     let end = self.sending_to(connection, conduit)?;
-                    let link = &self.links[self.sending[end].link];
+                    let link = &mut self.links[self.sending[end].link];
                     if link.connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
-                        for frame in self.sending[end].flow_from(sequence)? {
+                        link.admitted();
+                        for frame in self.sending[end].flow_from(sequence, connection.breaks)? {
                             self.queue(connection, frame);
                         }
                     }
@@ -262,23 +263,21 @@ impl State {
         }
     }
 
-    /// A sender has connected.
+    /// A sender has connected; it hears what is here already, and so that it may begin.
     pub fn admit(&mut self, connection: &Arc<Connection>) {
         for receiving in 0..self.receiving.len() {
             if self.receiving[receiving].spec.sender == connection.peer {
                 self.receiving[receiving].lost = None;
                 self.receiving[receiving].method = Some(connection.method);
-                if connection.breaks {
-                    let resume = self.receiving[receiving].resume();
-                    self.queue(connection, resume.into());
-                }
+                let resume = self.receiving[receiving].resume();
+                self.queue(connection, resume.into());
             }
         }
         self.inbound.entry(connection.peer.clone()).or_default().push(connection.clone());
         self.wake_all();
     }
 
-    /// A link has its connection: what waited goes out (over a connection that breaks, when the receiver says what it has).
+    /// A link has its connection. What waits goes out when the receiver says what it has.
     pub fn link_up(&mut self, link: usize, connection: &Arc<Connection>) {
         if let Some(old) = self.links[link].connection.take() {
             old.close();
@@ -287,21 +286,13 @@ impl State {
             self.sending[*end].hold();
         }
         self.links[link].connected(connection.clone());
-        if !connection.breaks {
-            for end in self.links[link].conduits.clone() {
-                for frame in self.sending[end].flow_once() {
-                    self.queue(connection, frame);
-                }
-            }
-        }
         self.wake_all();
     }
 
     /// Whether a link still waits for its receiver to say what it has.
     pub fn awaits_resume(&self, link: usize) -> bool {
         let link = &self.links[link];
-        link.connection.as_ref().is_some_and(|connection| connection.breaks)
-            && link.conduits.iter().any(|end| self.sending[*end].is_held())
+        link.connection.is_some() && link.conduits.iter().any(|end| self.sending[*end].is_held())
     }
 
     /// A peer has left normally: what it sent on each conduit to here, and took on each from here.

@@ -41,7 +41,14 @@ impl WaitFor {
             }
         };
         for end in &self.sending {
-            state.links[state.sending[*end].link].connection.iter().for_each(&mut add);
+            // A receiver answers on any of its connections: conduits to it that allow other methods have another one.
+            let peer = &state.links[state.sending[*end].link].peer;
+            state
+                .links
+                .iter()
+                .filter(|link| link.peer == *peer)
+                .filter_map(|link| link.connection.as_ref())
+                .for_each(&mut add);
         }
         for end in &self.receiving {
             state.inbound.get(&state.receiving[*end].spec.sender).into_iter().flatten().for_each(&mut add);
@@ -220,11 +227,12 @@ impl Runtime {
             if let Some(found) = ready(&mut state)? {
                 return Ok(Some(found));
             }
+            // Also before a wait that is over at once: a program may ask again and again instead of waiting.
+            state.return_receipts();
             if until.is_some_and(|until| now >= until) {
                 return Ok(None);
             }
             report.when_due(&mut state, what, now);
-            state.return_receipts();
             let connections = what.connections(&state);
             drop(state);
 
