@@ -1,8 +1,8 @@
 """Random models, what must come of them, and programs that carry them out.
 
-What must come of a model follows from its semantics alone: conduits are queues, instances walk their loops, a receive waits
-for a message or the end. Such a network is determinate, so one sequential walk through it gives the numbers of messages and
-runs that every carrying out must give, on whatever number of processors.
+What must come of a model follows from its semantics alone: conduits are queues, instances walk their loops, a receive
+waits for a message or the end. Such a network is determinate, so one sequential walk through it gives the numbers of
+messages and runs that every carrying out must give, on whatever number of processors.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ class RandomModel:
             )
             arguments = " ".join(f"'{','.join(names)}'" for names in one.ports.values())
             submodels.append(
-                f'<submodel id="{one.name.upper()}"><timescale delta="1 s" total="{one.steps} s"/><ports>{ports}</ports>'
+                f'<submodel id="{one.name.upper()}"><timescale delta="1 s" total="{one.steps} s"/>'
+                f"<ports>{ports}</ports>"
                 f'<implementation language="python" path="program.py" run:args="{arguments}"/></submodel>\n'
             )
             topology.append(f'<instance id="{one.name}" submodel="{one.name.upper()}"/>\n')
@@ -96,14 +97,15 @@ class RandomModel:
             )
         path = folder / "model.xmml"
         path.write_text(
-            '<model id="random" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">\n'
+            '<model id="random" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" '
+            'xmlns:run="urn:xmml:run:1">\n'
             f"<definitions>\n{''.join(submodels)}</definitions>\n<topology>\n{''.join(topology)}</topology>\n</model>\n"
         )
         return path
 
 
 def random_model(seed: int) -> RandomModel:
-    """A model of two to five instances: pairs that call and release or interact, and couplings from anywhere to anywhere."""
+    """A model of two to five instances: pairs that call and release or interact, and couplings between any two."""
     choose = random.Random(seed)
     names = [f"i{number}" for number in range(choose.randint(2, 5))]
     model = RandomModel({name: Instance(name, choose.randint(1, 4)) for name in names}, [])
