@@ -34,7 +34,8 @@ help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
 
 run: build ## build, run the network of canals, say where the results are
-	@xmml-run workflows/canal/model.xmml
+# The model runs a make of its own, which is none of ours.
+	@env -u MAKEFLAGS -u MAKELEVEL xmml-run workflows/canal/model.xmml
 
 test: build $(VENV)/.test ## install what the tests need and run all of them
 	@.ci/test
