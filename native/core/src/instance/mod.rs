@@ -2,6 +2,7 @@
 
 mod alone;
 mod clock;
+mod exchange;
 mod join;
 mod leave;
 mod ports;
@@ -9,15 +10,12 @@ mod ports;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::conduit::inlet::Next;
-use crate::conduit::Room;
 use crate::coordinator::{Wait, WaitKind};
-use crate::data::Data;
 use crate::error::{Error, Result};
 use crate::filters::Chain;
-use crate::frame::encode_message;
 use crate::message::Message;
 use crate::methods::MethodReport;
 use crate::runtime::link::Status;
@@ -25,11 +23,11 @@ use crate::runtime::state::{Position, State};
 use crate::runtime::wait::WaitFor;
 use crate::runtime::Runtime;
 use crate::sequence::Sequence;
-use crate::spec::{Direction, InstanceSpec, Kind, Operator};
+use crate::spec::{Direction, InstanceSpec, Kind};
 
 use self::alone::Alone;
 use self::clock::Clock;
-use self::ports::{Port, Ports};
+use self::ports::Ports;
 
 /// How an instance finds its run. `None` means: as the environment says.
 #[derive(Clone, Debug)]
@@ -267,192 +265,6 @@ impl Instance {
     /// Model time of the current iteration, in seconds.
     pub fn time(&self) -> f64 {
         self.program_even_after_leaving().clock.time()
-    }
-
-    /// Sends `data`. `None` for a time stamp (and the outer `None` for the next one) takes the defaults of the loop. Without `to`, a
-    /// port that leads to several receivers sends to each. The message may refer to the caller's memory ([`crate::buffer::Buffer::wrap`]):
-    /// what cannot be written at once is copied before this returns.
-    ///
-    /// Waits while the conduit is full; the wait ends with a receipt, a larger capacity, the receiver's leaving, or the end of the run.
-    pub fn send(
-        &self,
-        port: &str,
-        to: Option<u32>,
-        data: Data,
-        timestamp: Option<f64>,
-        next_timestamp: Option<Option<f64>>,
-    ) -> Result<Sent> {
-        let (declared, ends) = self.ports.receivers(port, to)?;
-        if ends.is_empty() {
-            drop(self.program()?);
-            return Ok(Sent::NotConnected);
-        }
-        let message = {
-            let mut program = self.program()?;
-            program.sequence.may_send(port, to)?;
-            program.sequence.sent(port, to);
-            if !matches!(declared.operator, None | Some(Operator::Of)) {
-                program.follow_iteration();
-            }
-            let iterations = program.sequence.iterations();
-            let is_last = program.sequence.is_last_iteration();
-            let (default, default_next) = program.clock.stamps(declared.operator, iterations, is_last);
-            Message {
-                timestamp: timestamp.unwrap_or(default),
-                next_timestamp: next_timestamp.unwrap_or(default_next),
-                data,
-            }
-        };
-        let mut delivered = false;
-        for end in ends {
-            delivered |= self.filter_and_send(declared, end, &message)?;
-        }
-        self.note_progress();
-        if !delivered {
-            self.program()?.sequence.receiver_gone();
-            return Ok(Sent::ReceiverGone);
-        }
-        Ok(Sent::Queued)
-    }
-
-    /// Sends a message on one conduit through its filters; false if the receiver has left.
-    fn filter_and_send(&self, port: &Port, end: usize, message: &Message) -> Result<bool> {
-        let filtered = {
-            let mut program = self.program()?;
-            let outlet = &mut program.outlets[end];
-            if outlet.is_empty() {
-                None
-            } else {
-                let messages = outlet.apply(message.clone())?;
-                let warnings = outlet.take_warnings();
-                drop(program);
-                warnings.iter().for_each(|warning| self.warn(warning));
-                Some(messages)
-            }
-        };
-        match filtered {
-            None => self.transmit(&port.name, end, message),
-            Some(messages) => {
-                // A filter that lets nothing through has taken the message all the same.
-                let mut delivered = self.with_state(|state| !state.sending[end].is_gone());
-                for message in &messages {
-                    delivered = self.transmit(&port.name, end, message)?;
-                }
-                Ok(delivered)
-            }
-        }
-    }
-
-    /// Puts one message on a conduit, waiting for room; false if the receiver has left.
-    fn transmit(&self, port: &str, end: usize, message: &Message) -> Result<bool> {
-        let runtime = match &self.backend {
-            Backend::Run { runtime, .. } => runtime,
-            Backend::Alone(alone) => {
-                alone.record(end, message);
-                return Ok(true);
-            }
-        };
-        let (id, copy, goes_back, connection) = {
-            let mut state = runtime.state();
-            let goes_back = message.timestamp < state.sending[end].last_timestamp;
-            state.sending[end].last_timestamp = state.sending[end].last_timestamp.max(message.timestamp);
-            let sending = &state.sending[end];
-            let receipts = sending.may_have_receipts().then(|| state.links[sending.link].connection.clone()).flatten();
-            (sending.spec.id, sending.spec.sender_copy, goes_back, receipts)
-        };
-        if goes_back {
-            self.warn_once("time goes back", port, || {
-                format!(
-                    "{}.{port}: the time stamp {} s of a message is before that of the message sent before it",
-                    self.spec.name, message.timestamp
-                )
-            });
-        }
-        if let Some(connection) = connection {
-            runtime.read(&connection);
-        }
-        let mut encoded = Some(encode_message(id, 0, copy, message)?);
-        let bytes = encoded.as_ref().map_or(0, crate::frame::EncodedMessage::frame_len);
-        let what =
-            WaitFor { sending: vec![end], receiving: vec![], waits: vec![Wait { conduit: id, kind: WaitKind::Send }] };
-        let pool = &runtime.pool;
-        let sent = self.wait(&what, None, |state| match state.sending[end].room(bytes) {
-            Room::Full => Ok(None),
-            Room::Gone => {
-                state.sending[end].drop_message();
-                Ok(Some(false))
-            }
-            Room::Free => {
-                let Some(frame) = encoded.take() else { return Ok(Some(true)) };
-                let no_memory = |none: crate::buffer::OutOfMemory| Error::Io {
-                    action: "keep a message until it is sent".into(),
-                    cause: none.to_string(),
-                };
-                let frame = if state.sending[end].keeps() { frame.owned(pool).map_err(no_memory)? } else { frame };
-                let frame = frame.numbered(state.sending[end].next_sequence());
-                if let Some(now) = state.sending[end].send(frame.into(), bytes) {
-                    state.queue_on_link(end, now);
-                }
-                Ok(Some(true))
-            }
-        })?;
-        Ok(sent.unwrap_or(false))
-    }
-
-    /// Takes the next message; never insists on one (see [`Received`]). Without a time-out it waits until a message or the end of the
-    /// conduit comes, or the run ends: how long a partner computes is not ours to bound.
-    pub fn receive(&self, port: &str, of: Option<u32>, timeout: Option<Duration>) -> Result<Received> {
-        let (declared, end) = self.ports.sender(port, of)?;
-        let Some(end) = end else {
-            drop(self.program()?);
-            return Ok(Received::NotConnected);
-        };
-        self.program()?.sequence.may_receive(port, of)?;
-        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let waits = self.with_state(|state| receive_waits(state, &[end]));
-        let what = WaitFor { sending: vec![], receiving: vec![end], waits };
-        let mut warnings = Vec::new();
-        let received = self.wait(&what, until, |state| {
-            let next = state.look(end)?;
-            warnings.extend(state.inlets[end].take_warnings());
-            Ok(match next {
-                Next::Message => state.inlets[end].hand_out().map(Received::Message),
-                Next::Ended => Some(Received::Ended),
-                Next::Nothing => None,
-            })
-        })?;
-        warnings.iter().for_each(|warning| self.warn(warning));
-        match &received {
-            Some(Received::Message(message)) => self.account_for(declared, of, message)?,
-            Some(Received::Ended) => self.program()?.sequence.ended(port, of),
-            _ => {}
-        }
-        Ok(received.unwrap_or(Received::TimedOut))
-    }
-
-    fn account_for(&self, port: &Port, of: Option<u32>, message: &Message) -> Result<()> {
-        let drift = {
-            let mut program = self.program()?;
-            program.sequence.received(&port.name, of);
-            program.clock.received(message.timestamp, message.next_timestamp);
-            if matches!(port.operator, Some(Operator::S | Operator::B)) {
-                program.follow_iteration();
-                program.clock.drift(message.timestamp, message.next_timestamp)
-            } else {
-                None
-            }
-        };
-        if let Some(drift) = drift {
-            let (time, delta) = (self.time(), self.spec.delta_s);
-            self.warn_once("drift", &port.name, || {
-                format!(
-                    "{}.{}: a message for {} s arrived in the iteration at {time} s: the two timelines are {drift} s apart, more than half the time step of {delta} s",
-                    self.spec.name, port.name, message.timestamp
-                )
-            });
-        }
-        self.note_progress();
-        Ok(())
     }
 
     /// The error for a receive that insists on a message after the end of the conduit.

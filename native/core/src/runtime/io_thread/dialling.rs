@@ -1,0 +1,88 @@
+//! Links to receivers: the addresses of a receiver are tried in order until one leads there.
+
+use crate::connection::authentication::Authentication;
+use crate::control::ToCoordinator;
+use crate::handshake::Role;
+use crate::methods::{self, Stream};
+use crate::runtime::link::Status;
+use crate::runtime::Locked;
+use crate::wakeup::Interest;
+
+use super::{IoThread, Purpose, Timer};
+
+impl IoThread {
+    pub(super) fn dial(&mut self, link: usize) {
+        loop {
+            let mut state = self.runtime.state();
+            if !matches!(state.links[link].status, Status::Connecting) {
+                return;
+            }
+            let Some(candidate) = state.links[link].next_candidate() else {
+                match state.links[link].exhausted(&self.runtime.here) {
+                    Some(again) => self.timers.push((again, Timer::Dial(link))),
+                    None => self.unreachable(state, link),
+                }
+                return;
+            };
+            let peer = state.links[link].peer.clone();
+            drop(state);
+            let Some(method) = methods::by_name(candidate.method) else { continue };
+            let dialled = method.connect(&candidate.address).map_err(|error| error.to_string()).and_then(|stream| {
+                let me = self.runtime.party().map_err(|error| error.to_string())?;
+                Authentication::dial(stream, me, Role::Data, &peer).map_err(|error| error.to_string())
+            });
+            match dialled {
+                Ok(authentication) => {
+                    let purpose = Purpose::Link { link, method: candidate.method };
+                    self.begin_handshake(authentication, purpose);
+                    return;
+                }
+                Err(reason) => self.runtime.state().links[link].refuse(candidate.method, reason),
+            }
+        }
+    }
+
+    pub(super) fn unreachable(&self, mut state: Locked<'_>, link: usize) {
+        if let Status::Unreachable { reason } = &state.links[link].status {
+            let text = reason.clone();
+            state.queue_control(&self.runtime.control, &ToCoordinator::Failed { text });
+        }
+        self.runtime.attract_attention(&state);
+    }
+
+    pub(super) fn link_up(
+        &mut self,
+        token: u64,
+        link: usize,
+        method: &'static str,
+        stream: Box<dyn Stream>,
+        rest: &[u8],
+    ) {
+        let breaks = methods::by_name(method).is_some_and(|method| method.breaks());
+        let peer = self.runtime.state().links[link].peer.clone();
+        let connection = self.runtime.connection(token, method, breaks, peer, stream);
+        if matches!(self.runtime.state().links[link].status, Status::Over) {
+            connection.close(); // the receiver left while the handshake was under way
+            return;
+        }
+        self.take_up(&connection, rest, |state| {
+            let is_new = state.links[link].chosen != Some(method);
+            state.link_up(link, &connection);
+            if is_new {
+                for end in state.links[link].conduits.clone() {
+                    let conduit = state.sending[end].spec.id;
+                    let chosen = ToCoordinator::Conduit { conduit, method: method.to_owned() };
+                    state.queue_control(&self.runtime.control, &chosen);
+                }
+            }
+        });
+        let state = self.runtime.state();
+        self.runtime.attract_attention(&state);
+        drop(state);
+        let known = self.watched.get(&token).map_or(Interest::NONE, |(_, interest)| *interest);
+        let interest = Interest { read: self.reads_for_link(&connection), close: breaks, ..known };
+        if interest != Interest::NONE {
+            self.watch(&connection, interest);
+        }
+    }
+}

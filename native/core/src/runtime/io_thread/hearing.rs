@@ -1,0 +1,101 @@
+//! What the coordinator says.
+
+use std::time::Instant;
+
+use crate::connection::Looked;
+use crate::control::{self, ToCoordinator, ToInstance};
+use crate::error::Error;
+use crate::frame::Frame;
+use crate::wakeup::{Interest, Ready};
+
+use super::{IoThread, CONTROL};
+
+impl IoThread {
+    pub(super) fn watch_control(&mut self, write: bool) {
+        let wanted = Interest { write, ..Interest::READ };
+        if wanted != self.control_interest && self.epoll.change(self.runtime.control.fd(), CONTROL, wanted).is_ok() {
+            self.control_interest = wanted;
+        }
+    }
+
+    pub(super) fn control_ready(&mut self, event: Ready) {
+        if self.control_interest.write && event.writable {
+            match self.runtime.control.flush_watched() {
+                Ok(true) => self.watch_control(false),
+                Ok(false) => {}
+                Err(_) => return self.coordinator_lost(),
+            }
+        }
+        if event.readable {
+            self.control();
+        }
+    }
+
+    pub(super) fn control(&mut self) {
+        let control = self.runtime.control.clone();
+        loop {
+            let mut frames = Vec::new();
+            let looked = control.look(&mut control.reader(), &mut frames);
+            self.hear(frames);
+            match looked {
+                Looked::Frames => {}
+                Looked::Nothing | Looked::Part => return,
+                Looked::Closed(_) => return self.coordinator_lost(),
+            }
+        }
+    }
+
+    pub(super) fn hear(&mut self, frames: Vec<Frame>) {
+        for frame in frames {
+            match frame {
+                Frame::Control(body) => match control::decode::<ToInstance>(&body, "the coordinator") {
+                    Ok(message) => self.told(message),
+                    Err(_) => return self.coordinator_lost(),
+                },
+                _ => return self.coordinator_lost(),
+            }
+        }
+    }
+
+    /// Whatever the reason, from here it looks the same; the coordinator's own side knows more.
+    pub(super) fn coordinator_lost(&mut self) {
+        self.epoll.remove(self.runtime.control.fd());
+        self.runtime.control.close();
+        let mut state = self.runtime.state();
+        state.coordinator_lost.get_or_insert_with(Instant::now);
+        self.runtime.attract_attention(&state);
+    }
+
+    pub(super) fn told(&mut self, message: ToInstance) {
+        let mut dial = Vec::new();
+        let mut state = self.runtime.state();
+        match message {
+            ToInstance::Welcome { .. } => {}
+            ToInstance::Peer { instance, table } => {
+                let here = self.runtime.here.clone();
+                for link in 0..state.links.len() {
+                    if state.links[link].peer == instance && state.links[link].learn(&table, &here) {
+                        dial.push(link);
+                    }
+                }
+            }
+            ToInstance::PeerLeft { instance, sent, received } => state.peer_left(&instance, &sent, &received),
+            ToInstance::Abort { reason } => {
+                state.over.get_or_insert(Error::Aborted { reason });
+            }
+            ToInstance::Grow { conduit, capacity } => {
+                if let Some(end) = state.sending_end(conduit) {
+                    state.sending[end].grow(capacity);
+                }
+            }
+            ToInstance::Confirm { epoch } => {
+                let still = state.reported_waits.contains(&epoch);
+                state.queue_control(&self.runtime.control, &ToCoordinator::Confirmed { epoch, still });
+            }
+            ToInstance::Goodbye => state.farewell = true,
+        }
+        self.runtime.attract_attention(&state);
+        drop(state);
+        dial.into_iter().for_each(|link| self.dial(link));
+    }
+}

@@ -1,0 +1,302 @@
+//! The one thread of an instance that is always ready: it accepts and opens connections, writes what found no room, and speaks with
+//! the coordinator. It sleeps in epoll(7) and wakes for events and deadlines only.
+
+mod dialling;
+mod hearing;
+mod peers;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::connection::authentication::Authentication;
+use crate::connection::Connection;
+use crate::control::ToCoordinator;
+use crate::error::{Error, Result};
+use crate::frame::Frame;
+use crate::methods::Listener;
+use crate::wakeup::{Epoll, EventFd, Interest, Ready};
+
+use super::{Read, Runtime};
+
+const COMMANDS: u64 = 0;
+/// Token of the connection to the coordinator.
+pub const CONTROL: u64 = 1;
+/// Tokens from here on belong to listeners, handshakes and data connections.
+pub const FIRST_FREE_TOKEN: u64 = 16;
+
+/// Progress is reported at most this often.
+const PROGRESS_EVERY: Duration = Duration::from_millis(250);
+
+/// How long a listener rests when the system has no descriptor for the next connection.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// How many peers may be in the middle of a handshake. One more, and the one that has taken longest is turned away.
+pub const HANDSHAKES_AT_ONCE: usize = 128;
+
+/// How many sources are remembered so that each is reported only once.
+const REFUSALS_REPORTED: usize = 64;
+
+/// What callers want of the thread.
+pub enum Command {
+    /// Write the rest when there is room.
+    Watch(Arc<Connection>),
+    /// The connection is closed: stop watching it.
+    Forget(Arc<Connection>),
+    /// Open the connection of this link.
+    Dial(usize),
+    /// Something changed that may be reported.
+    Progress,
+    /// End.
+    Stop,
+}
+
+/// The mailbox of the thread.
+pub struct Commands {
+    flag: EventFd,
+    queue: Mutex<Vec<Command>>,
+}
+
+impl Commands {
+    pub(super) fn new() -> Result<Commands> {
+        let flag = EventFd::new().map_err(|error| Error::io("make an eventfd", &error))?;
+        Ok(Commands { flag, queue: Mutex::default() })
+    }
+
+    /// Leaves a command, and wakes the thread.
+    pub fn give(&self, command: Command) {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(command);
+        self.flag.raise();
+    }
+
+    fn take(&self) -> Vec<Command> {
+        self.flag.lower();
+        std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What a handshake is for.
+enum Purpose {
+    /// A peer that was accepted.
+    Accepted { method: &'static str },
+    /// A connection of this link.
+    Link { link: usize, method: &'static str },
+}
+
+struct Handshake {
+    authentication: Authentication,
+    purpose: Purpose,
+    interest: Interest,
+}
+
+/// A listener and the method it belongs to.
+pub type Door = (&'static str, Box<dyn Listener>);
+
+/// The thread's own state.
+pub struct IoThread {
+    runtime: Arc<Runtime>,
+    epoll: Epoll,
+    listeners: HashMap<u64, Door>,
+    handshakes: BTreeMap<u64, Handshake>,
+    /// Data connections that are watched, and for what.
+    watched: HashMap<u64, (Arc<Connection>, Interest)>,
+    control_interest: Interest,
+    timers: Vec<(Instant, Timer)>,
+    last_progress: Option<(Instant, ToCoordinator)>,
+    refused_sources: HashSet<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timer {
+    Dial(usize),
+    Listen(u64),
+    Progress,
+}
+
+/// Starts the thread; `early` came from the coordinator already.
+pub fn start(runtime: Arc<Runtime>, doors: Vec<Door>, early: Vec<Frame>) -> Result<std::thread::JoinHandle<()>> {
+    let problem = |error: io::Error| Error::io("start the I/O thread", &error);
+    let epoll = Epoll::new().map_err(problem)?;
+    epoll.add(runtime.commands.flag.as_raw_fd(), COMMANDS, Interest::READ).map_err(problem)?;
+    epoll.add(runtime.control.fd(), CONTROL, Interest::READ).map_err(problem)?;
+    let mut listeners = HashMap::new();
+    for (method, listener) in doors {
+        let token = runtime.token();
+        epoll.add(listener.fd(), token, Interest::READ).map_err(problem)?;
+        listeners.insert(token, (method, listener));
+    }
+    let name = "xmml-io".to_owned();
+    let thread = IoThread {
+        runtime,
+        epoll,
+        listeners,
+        handshakes: BTreeMap::new(),
+        watched: HashMap::new(),
+        control_interest: Interest::READ,
+        timers: Vec::new(),
+        last_progress: None,
+        refused_sources: HashSet::new(),
+    };
+    std::thread::Builder::new().name(name).spawn(move || thread.run(early)).map_err(problem)
+}
+
+impl IoThread {
+    fn run(mut self, early: Vec<Frame>) {
+        let mut ready = Vec::new();
+        self.hear(early);
+        loop {
+            let until = self.next_deadline();
+            if let Err(error) = self.epoll.wait(&mut ready, until) {
+                let mut state = self.runtime.state();
+                state.over.get_or_insert(Error::io("wait for connections", &error));
+                self.runtime.attract_attention(&state);
+                return;
+            }
+            for event in std::mem::take(&mut ready) {
+                match event.token {
+                    COMMANDS => {
+                        for command in self.runtime.commands.take() {
+                            if matches!(command, Command::Stop) {
+                                return;
+                            }
+                            self.obey(command);
+                        }
+                    }
+                    CONTROL => self.control_ready(event),
+                    token if self.listeners.contains_key(&token) => self.accept(token),
+                    token if self.handshakes.contains_key(&token) => self.shake(token),
+                    token => self.connection_ready(token, event),
+                }
+            }
+            self.expire();
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let timers = self.timers.iter().map(|(when, _)| *when);
+        timers.chain(self.handshakes.values().map(|shake| shake.authentication.deadline)).min()
+    }
+
+    fn expire(&mut self) {
+        let now = Instant::now();
+        let late: Vec<u64> = self
+            .handshakes
+            .iter()
+            .filter(|(_, shake)| shake.authentication.deadline <= now)
+            .map(|(token, _)| *token)
+            .collect();
+        for token in late {
+            self.turn_away(token, &format!("it did not prove who it is within {} s", crate::handshake::TIMEOUT_S));
+        }
+        let (due, later) = std::mem::take(&mut self.timers).into_iter().partition(|(when, _)| *when <= now);
+        self.timers = later;
+        let due: Vec<(Instant, Timer)> = due;
+        for (_, timer) in due {
+            match timer {
+                Timer::Dial(link) => self.dial(link),
+                Timer::Listen(token) => {
+                    if let Some((_, listener)) = self.listeners.get(&token) {
+                        // Fails only if it is watched already.
+                        let _ = self.epoll.add(listener.fd(), token, Interest::READ);
+                    }
+                }
+                Timer::Progress => self.report_progress(now),
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Watch(connection) => self.watch_for_room(&connection),
+            Command::Forget(connection) => {
+                if self.watched.remove(&connection.token).is_some() {
+                    self.epoll.remove(connection.fd());
+                }
+            }
+            Command::Dial(link) => self.dial(link),
+            Command::Progress => {
+                let now = Instant::now();
+                let when = self.last_progress.as_ref().map_or(now, |(last, _)| *last + PROGRESS_EVERY);
+                self.timers.push((when.max(now), Timer::Progress));
+            }
+            Command::Stop => {}
+        }
+    }
+
+    fn report_progress(&mut self, now: Instant) {
+        self.runtime.progress_reported();
+        let progress = self.runtime.progress();
+        if self.last_progress.as_ref().is_none_or(|(_, last)| *last != progress) {
+            self.runtime.tell(&progress);
+        }
+        self.last_progress = Some((now, progress));
+    }
+
+    fn watch_for_room(&mut self, connection: &Arc<Connection>) {
+        if connection.token == CONTROL {
+            self.watch_control(true);
+            return;
+        }
+        let interest = self.watched.get(&connection.token).map_or(Interest::NONE, |(_, interest)| *interest);
+        self.watch(connection, Interest { write: true, ..interest });
+    }
+
+    fn watch(&mut self, connection: &Arc<Connection>, interest: Interest) {
+        if connection.is_closed() {
+            return;
+        }
+        let known = self.watched.insert(connection.token, (connection.clone(), interest)).is_some();
+        let done = if known {
+            self.epoll.change(connection.fd(), connection.token, interest)
+        } else {
+            self.epoll.add(connection.fd(), connection.token, interest)
+        };
+        if let Err(error) = done {
+            self.runtime.connection_lost(connection, &format!("it cannot be watched: {error}"));
+        }
+    }
+
+    fn connection_ready(&mut self, token: u64, event: Ready) {
+        let Some((connection, mut interest)) = self.watched.get(&token).cloned() else { return };
+        if interest.write && event.writable {
+            match connection.flush_watched() {
+                Ok(true) => {
+                    interest.write = false;
+                    let state = self.runtime.state();
+                    self.runtime.attract_attention(&state);
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    self.runtime.write_failed(&connection, &error.to_string());
+                    return;
+                }
+            }
+        }
+        if (interest.read && event.readable) || (interest.close && event.hung_up) {
+            while self.runtime.read(&connection) == Read::Something {}
+            if connection.is_closed() {
+                return;
+            }
+            interest.read = self.reads_for_link(&connection);
+            let state = self.runtime.state();
+            self.runtime.attract_attention(&state);
+        }
+        if interest == Interest::NONE {
+            self.watched.remove(&token);
+            self.epoll.remove(connection.fd());
+        } else {
+            self.watch(&connection, interest);
+        }
+    }
+
+    /// Whether the thread itself must read a connection: until the receiver has said what it has.
+    fn reads_for_link(&self, connection: &Arc<Connection>) -> bool {
+        let state = self.runtime.state();
+        (0..state.links.len()).any(|link| {
+            state.links[link].connection.as_ref().is_some_and(|own| Arc::ptr_eq(own, connection))
+                && state.awaits_resume(link)
+        })
+    }
+}

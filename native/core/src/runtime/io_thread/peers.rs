@@ -1,0 +1,149 @@
+//! Peers that come: they are accepted, prove who they are, and are let in or turned away. (The handshakes of connections that this side
+//! opens are carried out here too.)
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::connection::authentication::{Authentication, Progress};
+use crate::connection::Connection;
+use crate::control::ToCoordinator;
+use crate::handshake::Role;
+use crate::methods::{self, Stream};
+use crate::runtime::state::State;
+use crate::wakeup::Interest;
+
+use super::{Handshake, IoThread, Purpose, Timer, ACCEPT_PAUSE, HANDSHAKES_AT_ONCE, REFUSALS_REPORTED};
+
+impl IoThread {
+    pub(super) fn accept(&mut self, token: u64) {
+        loop {
+            let Some((method, listener)) = self.listeners.get(&token) else { return };
+            let method = *method;
+            let stream = match listener.accept() {
+                Ok(Some(stream)) => stream,
+                Ok(None) => return,
+                Err(error) => {
+                    // Out of descriptors, say: waking for it again and again helps nobody.
+                    self.epoll.remove(listener.fd());
+                    self.timers.push((Instant::now() + ACCEPT_PAUSE, Timer::Listen(token)));
+                    if self.refused_sources.insert(format!("listener {method}")) {
+                        let text = format!("cannot accept connections by {method}: {error}; trying again and again");
+                        self.runtime.tell(&ToCoordinator::Warning { text });
+                    }
+                    return;
+                }
+            };
+            let answer = self.runtime.party().and_then(|me| Authentication::answer(stream, me, &[Role::Data]));
+            if let Ok(authentication) = answer {
+                self.begin_handshake(authentication, Purpose::Accepted { method });
+            }
+        }
+    }
+
+    pub(super) fn begin_handshake(&mut self, authentication: Authentication, purpose: Purpose) {
+        if self.handshakes.len() >= HANDSHAKES_AT_ONCE {
+            let oldest = self
+                .handshakes
+                .iter()
+                .find(|(_, shake)| matches!(shake.purpose, Purpose::Accepted { .. }))
+                .map(|(token, _)| *token);
+            if let Some(oldest) = oldest {
+                self.turn_away(oldest, "too many peers wait to prove who they are, and it has taken longest");
+            }
+        }
+        let token = self.runtime.token();
+        let interest = Interest { read: true, write: true, close: false };
+        if self.epoll.add(authentication.fd(), token, interest).is_ok() {
+            self.handshakes.insert(token, Handshake { authentication, purpose, interest });
+            self.shake(token);
+        }
+    }
+
+    pub(super) fn turn_away(&mut self, token: u64, reason: &str) {
+        if let Some(shake) = self.handshakes.remove(&token) {
+            self.epoll.remove(shake.authentication.fd());
+            self.handshake_failed(&shake.purpose, shake.authentication.peer().to_owned(), reason.to_owned(), true);
+        }
+    }
+
+    pub(super) fn shake(&mut self, token: u64) {
+        let Some(Handshake { authentication, purpose, interest }) = self.handshakes.remove(&token) else { return };
+        let fd = authentication.fd();
+        let peer = authentication.peer().to_owned();
+        let (authentication, progress) = authentication.advance();
+        match (authentication, progress) {
+            (Some(authentication), Progress::Wait(wanted)) => {
+                let watched = if wanted == interest { Ok(()) } else { self.epoll.change(fd, token, wanted) };
+                if watched.is_ok() {
+                    self.handshakes.insert(token, Handshake { authentication, purpose, interest: wanted });
+                }
+            }
+            (_, Progress::Done { stream, established, rest }) => {
+                self.epoll.remove(fd);
+                match purpose {
+                    Purpose::Accepted { method } => self.admit(token, method, established.peer, stream, &rest),
+                    Purpose::Link { link, method } => self.link_up(token, link, method, stream, &rest),
+                }
+            }
+            (_, Progress::Refused { reason, by_us }) => self.handshake_failed(&purpose, peer, reason, by_us),
+            (None, Progress::Wait(_)) => {}
+        }
+    }
+
+    pub(super) fn handshake_failed(&mut self, purpose: &Purpose, peer: String, reason: String, by_us: bool) {
+        match purpose {
+            Purpose::Accepted { .. } if by_us => {
+                // Once per source: the host for tcp, the process for unix; the port changes each time.
+                let source = peer.rsplit_once(':').map_or(peer.as_str(), |(host, _)| host).to_owned();
+                if self.refused_sources.len() < REFUSALS_REPORTED && self.refused_sources.insert(source) {
+                    self.runtime.tell(&ToCoordinator::Refused { peer, reason });
+                }
+            }
+            Purpose::Accepted { .. } => {}
+            Purpose::Link { link, method } => {
+                self.runtime.state().links[*link].refuse(method, reason);
+                self.dial(*link);
+            }
+        }
+    }
+
+    pub(super) fn admit(
+        &mut self,
+        token: u64,
+        method: &'static str,
+        peer: String,
+        stream: Box<dyn Stream>,
+        rest: &[u8],
+    ) {
+        let breaks = methods::by_name(method).is_some_and(|method| method.breaks());
+        let connection = self.runtime.connection(token, method, breaks, peer, stream);
+        let state = self.runtime.state();
+        if !state.receiving.iter().any(|end| end.spec.sender == connection.peer) {
+            drop(state);
+            connection.close();
+            return;
+        }
+        drop(state);
+        self.take_up(&connection, rest, |state| state.admit(&connection));
+        let state = self.runtime.state();
+        self.runtime.attract_attention(&state);
+    }
+
+    /// Makes a connection known, with what came behind its handshake (`rest`). Nobody else may read it before that is delivered:
+    /// what they found would come before what was first.
+    pub(super) fn take_up(&self, connection: &Arc<Connection>, rest: &[u8], make_known: impl FnOnce(&mut State)) {
+        let mut reader = connection.reader();
+        let mut state = self.runtime.state();
+        make_known(&mut state);
+        let problem = match reader.push(rest) {
+            Ok(frames) => state.deliver(connection, frames).err(),
+            Err(error) => Some(error.to_string()),
+        };
+        // Before the state: its release writes what was queued, and reads this connection again if that fails.
+        drop(reader);
+        drop(state);
+        if let Some(problem) = problem {
+            self.runtime.connection_lost(connection, &problem);
+        }
+    }
+}
