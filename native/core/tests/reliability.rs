@@ -5,7 +5,8 @@ mod support;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use support::{receive, send, Model, Run};
+use support::{filter, receive, send, Model, Run};
+use xmml_core::coordinator::Event;
 
 /// Fails the test if `work` takes too long, instead of hanging it.
 fn within(limit: Duration, work: impl FnOnce() + Send + 'static) {
@@ -136,6 +137,39 @@ fn the_last_words_of_the_coordinator_are_heard_by_who_is_just_speaking() {
             let error = b.reuse().unwrap_err().to_string();
             speak.store(false, Ordering::Relaxed);
             assert!(error.contains("somebody else failed"), "{error}");
+        });
+    });
+}
+
+#[test]
+fn a_wait_is_reported_anew_when_a_filter_swallows_what_came() {
+    within(Duration::from_secs(20), || {
+        let model =
+            Model::new()
+                .submodel("a", "o:Oi", 3)
+                .submodel("b", "i:S", 2)
+                .couple_with("a.o", "b.i", |conduit| conduit.receiver_filters = vec![filter("drop", 2.0)]);
+        let run = Run::of(model);
+        let (a, b) = (run.join("a"), run.join("b"));
+        let waits_after = |taken: u64| {
+            run.event("b waits", |event| match event {
+                Event::Waiting { instance, received, .. } => instance == "b" && *received == [(1, taken)],
+                _ => false,
+            });
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                b.reuse().unwrap();
+                (0..2).for_each(|k| assert_eq!(receive(&b, "i"), Some(2 * k)));
+                b.leave().unwrap();
+            });
+            a.reuse().unwrap();
+            send(&a, "o", 0);
+            waits_after(1);
+            send(&a, "o", 1);
+            waits_after(2);
+            send(&a, "o", 2);
+            a.leave().unwrap();
         });
     });
 }

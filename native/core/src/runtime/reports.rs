@@ -36,7 +36,11 @@ impl Runtime {
 
     /// Reports that a wait is over.
     pub fn report_resumed(&self, epoch: u64) {
-        let mut state = self.state();
+        self.queue_resumed(&mut self.state(), epoch);
+    }
+
+    /// As [`Runtime::report_resumed`], for who holds the state.
+    pub fn queue_resumed(&self, state: &mut State, epoch: u64) {
         state.reported_waits.remove(&epoch);
         state.queue_control(&self.control, &ToCoordinator::Resumed { epoch });
     }

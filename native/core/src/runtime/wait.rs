@@ -217,7 +217,7 @@ impl Runtime {
         let flag = Arc::new(EventFd::new().map_err(|error| Error::io("make an eventfd", &error))?);
         let enrolment = Enrolment { runtime: self, flag };
         self.state().enrol(&enrolment.flag);
-        let mut report = Report { runtime: self, at: began + REPORT_AFTER, epoch: None };
+        let mut report = Report { runtime: self, at: began + REPORT_AFTER, epoch: None, taken: 0 };
         let interrupt = self.interrupt();
         loop {
             enrolment.flag.lower();
@@ -258,6 +258,8 @@ struct Report<'a> {
     runtime: &'a Runtime,
     at: Instant,
     epoch: Option<u64>,
+    /// Messages taken off the conduits waited for, at the time of the report.
+    taken: u64,
 }
 
 impl Report<'_> {
@@ -266,7 +268,14 @@ impl Report<'_> {
     }
 
     fn when_due(&mut self, state: &mut State, what: &WaitFor, now: Instant) {
+        let taken = what.receiving.iter().map(|end| state.receiving[*end].taken).sum();
+        if let Some(epoch) = self.epoch.filter(|_| taken != self.taken) {
+            // Filters have swallowed what came: the counts that were reported are those of another wait.
+            self.runtime.queue_resumed(state, epoch);
+            self.epoch = None;
+        }
         if self.epoch.is_none() && now >= self.at && !what.waits.is_empty() {
+            self.taken = taken;
             self.epoch = Some(self.runtime.report_waiting(state, &what.waits));
         } else if what.waits.is_empty() {
             self.at = now + Duration::from_secs(3600); // nothing to report: do not wake for it
