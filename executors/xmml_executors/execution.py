@@ -27,8 +27,9 @@ from xmml_executors.run_folder import RunFolder
 
 #: How often a watcher is shown what has changed.
 REFRESH_S = 0.125
-#: How often an instance's progress is noted in the events.
-PROGRESS_NOTED_EVERY_S = 5.0
+#: How often an instance's progress is noted in the events; less often if there are so many that this would be too much.
+PROGRESS_NOTED_EVERY_S = 1.0
+PROGRESS_NOTES_PER_S = 20
 
 
 class Watcher(Protocol):
@@ -304,7 +305,8 @@ class _Execution:
         if what == "confirmed":
             return
         if what == "progress":
-            if now - self.noted.get(str(name), -PROGRESS_NOTED_EVERY_S) < PROGRESS_NOTED_EVERY_S:
+            pause = max(PROGRESS_NOTED_EVERY_S, len(self.plan.instances) / PROGRESS_NOTES_PER_S)
+            if now - self.noted.get(str(name), -pause) < pause:
                 return
             self.noted[str(name)] = now
         details = {key: value for key, value in event.items() if key not in ("event", "instance", "time")}

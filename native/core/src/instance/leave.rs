@@ -27,7 +27,10 @@ impl Instance {
     /// Tells the coordinator that this instance failed, and why; does not end the program.
     pub fn fail(&self, text: &str) {
         match &self.backend {
-            Backend::Run { runtime, .. } => runtime.tell(&ToCoordinator::Failed { text: text.to_owned() }),
+            Backend::Run { runtime, .. } => {
+                runtime.tell(&runtime.progress());
+                runtime.tell(&ToCoordinator::Failed { text: text.to_owned() });
+            }
             Backend::Alone(_) => eprintln!("failed: {text}"),
         }
     }

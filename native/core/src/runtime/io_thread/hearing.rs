@@ -68,6 +68,7 @@ impl IoThread {
 
     pub(super) fn told(&mut self, message: ToInstance) {
         let mut dial = Vec::new();
+        let is_last_word = matches!(message, ToInstance::Abort { .. });
         let mut state = self.runtime.state();
         match message {
             ToInstance::Welcome { .. } => {}
@@ -96,6 +97,10 @@ impl IoThread {
         }
         self.runtime.attract_attention(&state);
         drop(state);
+        if is_last_word {
+            // The program may not say anything more: how far it came is worth knowing.
+            self.runtime.tell(&self.runtime.progress());
+        }
         dial.into_iter().for_each(|link| self.dial(link));
     }
 }
