@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: From the fault to the end of the run. A shared machine of a test service may stand still for a moment, so it gets twice the time.
+#: From the fault to the end of the run. The machine of a test service may stand still for a moment: it gets twice the
+#: time.
 FAST_S = 4.0 if os.environ.get("CI") else 2.0
 #: When a run is given up.
 PATIENCE_S = 60.0
