@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, BufferPool, OutOfMemory};
 use crate::error::{Error, Result};
 
 /// The element type of an array; the discriminant is the code on the wire.
@@ -241,6 +241,25 @@ impl Data {
             Data::List(items) => format!("a list of {}", items.len()),
             Data::Map(entries) => format!("a map of {}", entries.len()),
         }
+    }
+
+    /// The same with nothing lent in it ([`Buffer::is_lent`]): memory that belongs to somebody else is copied into memory from `pool`.
+    pub fn owned(self, pool: &BufferPool) -> std::result::Result<Data, OutOfMemory> {
+        let own = |buffer: Buffer| if buffer.is_lent() { pool.copy_of(&buffer) } else { Ok(buffer) };
+        Ok(match self {
+            Data::Bytes(bytes) => Data::Bytes(own(bytes)?),
+            Data::Array(array) => Data::Array(Array { data: own(array.data)?, ..array }),
+            Data::List(items) => {
+                Data::List(items.into_iter().map(|item| item.owned(pool)).collect::<std::result::Result<_, _>>()?)
+            }
+            Data::Map(entries) => Data::Map(
+                entries
+                    .into_iter()
+                    .map(|(key, value)| Ok((key, value.owned(pool)?)))
+                    .collect::<std::result::Result<_, _>>()?,
+            ),
+            other => other,
+        })
     }
 
     /// How many bytes of payload it holds, scalars and keys not counted.

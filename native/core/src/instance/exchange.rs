@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::buffer::{BufferPool, OutOfMemory};
 use crate::conduit::inlet::Next;
 use crate::conduit::Room;
 use crate::coordinator::{Wait, WaitKind};
@@ -18,7 +19,7 @@ use super::{receive_waits, Backend, Instance, Received, Sent};
 impl Instance {
     /// Sends `data`. `None` for a time stamp (and the outer `None` for the next one) takes the defaults of the loop. Without `to`, a
     /// port that leads to several receivers sends to each. The message may refer to the caller's memory ([`crate::buffer::Buffer::wrap`]):
-    /// what cannot be written at once is copied before this returns.
+    /// what cannot be written at once, or what a filter may hold back, is copied before this returns.
     ///
     /// Waits while the conduit is full; the wait ends with a receipt, a larger capacity, the receiver's leaving, or the end of the run.
     pub fn send(
@@ -70,7 +71,7 @@ impl Instance {
             if outlet.is_empty() {
                 None
             } else {
-                let messages = outlet.apply(message.clone())?;
+                let messages = outlet.apply(self.owned(message)?)?;
                 let warnings = outlet.take_warnings();
                 drop(program);
                 warnings.iter().for_each(|warning| self.warn(warning));
@@ -90,12 +91,21 @@ impl Instance {
         }
     }
 
+    /// A message that may stay here after the send has returned.
+    fn owned(&self, message: &Message) -> Result<Message> {
+        let data = match &self.backend {
+            Backend::Run { runtime, .. } => message.data.clone().owned(&runtime.pool),
+            Backend::Alone(_) => message.data.clone().owned(&BufferPool::new()),
+        };
+        Ok(Message { data: data.map_err(no_memory)?, ..*message })
+    }
+
     /// Puts one message on a conduit, waiting for room; false if the receiver has left.
     pub(super) fn transmit(&self, port: &str, end: usize, message: &Message) -> Result<bool> {
         let runtime = match &self.backend {
             Backend::Run { runtime, .. } => runtime,
             Backend::Alone(alone) => {
-                alone.record(end, message);
+                alone.record(end, &self.owned(message)?);
                 return Ok(true);
             }
         };
@@ -131,10 +141,6 @@ impl Instance {
             }
             Room::Free => {
                 let Some(frame) = encoded.take() else { return Ok(Some(true)) };
-                let no_memory = |none: crate::buffer::OutOfMemory| Error::Io {
-                    action: "keep a message until it is sent".into(),
-                    cause: none.to_string(),
-                };
                 let frame = if state.sending[end].keeps() { frame.owned(pool).map_err(no_memory)? } else { frame };
                 let frame = frame.numbered(state.sending[end].next_sequence());
                 if let Some(now) = state.sending[end].send(frame.into(), bytes) {
@@ -201,4 +207,8 @@ impl Instance {
         self.note_progress();
         Ok(())
     }
+}
+
+fn no_memory(none: OutOfMemory) -> Error {
+    Error::Io { action: "keep a message until it is sent".into(), cause: none.to_string() }
 }
