@@ -338,6 +338,8 @@ xmml_value *xmml_value_text(const char *text);
 xmml_value *xmml_value_bytes(const void *bytes, size_t size);
 xmml_value *xmml_value_array(xmml_dtype dtype, size_t rank, const size_t *shape, const void *data);
 xmml_value *xmml_value_array_order(xmml_dtype dtype, xmml_order order, size_t rank, const size_t *shape, const void *data);
+/* The array where it lies, without a copy: for sending it. The memory must stay as it is until the value, and every copy of it, is freed. */
+xmml_value *xmml_value_lent_array(xmml_dtype dtype, xmml_order order, size_t rank, const size_t *shape, const void *data);
 xmml_value *xmml_value_copy(const xmml_value *value); /* shares array data with the original */
 xmml_value *xmml_list_new(void);
 xmml_status xmml_list_add(xmml_value *list, xmml_value *element);
@@ -446,6 +448,7 @@ void xmml_at(const char *file, int line);
 #define xmml_value_bytes(...) (xmml_at(__FILE__, __LINE__), xmml_value_bytes(__VA_ARGS__))
 #define xmml_value_array(...) (xmml_at(__FILE__, __LINE__), xmml_value_array(__VA_ARGS__))
 #define xmml_value_array_order(...) (xmml_at(__FILE__, __LINE__), xmml_value_array_order(__VA_ARGS__))
+#define xmml_value_lent_array(...) (xmml_at(__FILE__, __LINE__), xmml_value_lent_array(__VA_ARGS__))
 #define xmml_value_copy(...) (xmml_at(__FILE__, __LINE__), xmml_value_copy(__VA_ARGS__))
 #define xmml_list_add(...) (xmml_at(__FILE__, __LINE__), xmml_list_add(__VA_ARGS__))
 #define xmml_map_set(...) (xmml_at(__FILE__, __LINE__), xmml_map_set(__VA_ARGS__))

@@ -21,15 +21,18 @@ pub struct CArray {
 impl CArray {
     /// A copy of `bytes` as an array; their number must fit the shape.
     pub fn copy_of(dtype: Dtype, order: Order, shape: &[usize], bytes: &[u8]) -> Result<CArray> {
-        if dtype == Dtype::Bool {
-            if let Some(place) = bytes.iter().position(|&byte| byte > 1) {
-                return Err(Failure::usage(format!(
-                    "element {place} of a bool array is {}; a bool is one byte, 0 or 1",
-                    bytes[place]
-                )));
-            }
-        }
+        check_bools(dtype, bytes)?;
         Ok(CArray { dtype, order, shape: shape.to_vec(), data: Buffer::copy_of(bytes), other: OnceLock::new() })
+    }
+
+    /// `bytes` as an array, where they lie.
+    ///
+    /// # Safety
+    /// They must stay as they are until the array is dropped.
+    pub unsafe fn lent(dtype: Dtype, order: Order, shape: &[usize], bytes: &[u8]) -> Result<CArray> {
+        check_bools(dtype, bytes)?;
+        let data = unsafe { Buffer::wrap(bytes.as_ptr(), bytes.len(), Box::new(())) };
+        Ok(CArray { dtype, order, shape: shape.to_vec(), data, other: OnceLock::new() })
     }
 
     /// The elements in this order, without a copy when they are in it already.
@@ -46,6 +49,18 @@ impl CArray {
         let shape = self.shape.iter().map(|&extent| extent as u64).collect();
         Array { dtype: self.dtype, order: self.order, shape, data: self.data.clone() }
     }
+}
+
+fn check_bools(dtype: Dtype, bytes: &[u8]) -> Result<()> {
+    if dtype == Dtype::Bool {
+        if let Some(place) = bytes.iter().position(|&byte| byte > 1) {
+            return Err(Failure::usage(format!(
+                "element {place} of a bool array is {}; a bool is one byte, 0 or 1",
+                bytes[place]
+            )));
+        }
+    }
+    Ok(())
 }
 
 impl From<Array> for CArray {

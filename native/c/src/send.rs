@@ -9,7 +9,7 @@ use crate::argument::{object, text};
 use crate::instance::Member;
 use crate::status::{guard, Failure, Result, Status};
 use crate::value::Value;
-use crate::value_api::{array_from_c, bytes_from_c};
+use crate::value_api::{bytes_from_c, lent_array_from_c};
 
 /// `XMML_DEFAULT_TIME`; not NaN, which is what a mistake in a program yields.
 const DEFAULT_TIME: f64 = f64::NEG_INFINITY;
@@ -118,7 +118,9 @@ pub unsafe extern "C" fn xmml_send_array(
     data: *const c_void,
 ) -> c_int {
     let order = Order::RowMajor as c_int;
-    guard(|| unsafe { Address::new(me, port).send(|| Ok(array_from_c(dtype, order, rank, shape, data)?.to_data())) })
+    guard(|| unsafe {
+        Address::new(me, port).send(|| Ok(lent_array_from_c(dtype, order, rank, shape, data)?.to_data()))
+    })
 }
 
 #[no_mangle]
@@ -131,7 +133,9 @@ pub unsafe extern "C" fn xmml_send_array_order(
     shape: *const usize,
     data: *const c_void,
 ) -> c_int {
-    guard(|| unsafe { Address::new(me, port).send(|| Ok(array_from_c(dtype, order, rank, shape, data)?.to_data())) })
+    guard(|| unsafe {
+        Address::new(me, port).send(|| Ok(lent_array_from_c(dtype, order, rank, shape, data)?.to_data()))
+    })
 }
 
 #[no_mangle]
@@ -147,7 +151,7 @@ pub unsafe extern "C" fn xmml_send_array_at(
 ) -> c_int {
     let address = Address::new(me, port).at(timestamp, next_timestamp);
     let order = Order::RowMajor as c_int;
-    guard(|| unsafe { address.send(|| Ok(array_from_c(dtype, order, rank, shape, data)?.to_data())) })
+    guard(|| unsafe { address.send(|| Ok(lent_array_from_c(dtype, order, rank, shape, data)?.to_data())) })
 }
 
 #[no_mangle]
@@ -162,7 +166,7 @@ pub unsafe extern "C" fn xmml_send_array_to(
 ) -> c_int {
     let address = Address::new(me, port).to(to);
     let order = Order::RowMajor as c_int;
-    guard(|| unsafe { address.send(|| Ok(array_from_c(dtype, order, rank, shape, data)?.to_data())) })
+    guard(|| unsafe { address.send(|| Ok(lent_array_from_c(dtype, order, rank, shape, data)?.to_data())) })
 }
 
 #[no_mangle]

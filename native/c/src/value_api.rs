@@ -45,13 +45,36 @@ pub unsafe fn array_from_c(
     shape: *const usize,
     data: *const c_void,
 ) -> Result<Value> {
+    let (dtype, order, shape, bytes) = unsafe { array_arguments(dtype, order, rank, shape, data)? };
+    CArray::copy_of(dtype, order, shape, bytes).map(Value::Array)
+}
+
+/// The same without a copy: the elements must stay as they are until the value is dropped.
+pub unsafe fn lent_array_from_c(
+    dtype: c_int,
+    order: c_int,
+    rank: usize,
+    shape: *const usize,
+    data: *const c_void,
+) -> Result<Value> {
+    let (dtype, order, shape, bytes) = unsafe { array_arguments(dtype, order, rank, shape, data)? };
+    unsafe { CArray::lent(dtype, order, shape, bytes) }.map(Value::Array)
+}
+
+unsafe fn array_arguments<'a>(
+    dtype: c_int,
+    order: c_int,
+    rank: usize,
+    shape: *const usize,
+    data: *const c_void,
+) -> Result<(Dtype, Order, &'a [usize], &'a [u8])> {
     let dtype = dtype_of(dtype)?;
     let order = order_of(order)?.ok_or_else(|| {
         Failure::usage("an array is sent in XMML_ROW_MAJOR or XMML_COLUMN_MAJOR, not in XMML_ANY_ORDER")
     })?;
     let shape = unsafe { shape_from_c(rank, shape)? };
     let bytes = unsafe { elements(data.cast::<u8>(), byte_size(dtype, shape)?, "data")? };
-    CArray::copy_of(dtype, order, shape, bytes).map(Value::Array)
+    Ok((dtype, order, shape, bytes))
 }
 
 unsafe fn shape_from_c<'a>(rank: usize, shape: *const usize) -> Result<&'a [usize]> {
@@ -411,6 +434,17 @@ pub unsafe extern "C" fn xmml_value_array_order(
     data: *const c_void,
 ) -> *mut Value {
     guard_pointer(|| unsafe { array_from_c(dtype, order, rank, shape, data) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_value_lent_array(
+    dtype: c_int,
+    order: c_int,
+    rank: usize,
+    shape: *const usize,
+    data: *const c_void,
+) -> *mut Value {
+    guard_pointer(|| unsafe { lent_array_from_c(dtype, order, rank, shape, data) })
 }
 
 #[no_mangle]

@@ -223,6 +223,8 @@ public:
     Data data() const { return Data(nullptr, value_.get()); }
 
 private:
+    friend class Sendable;
+
     struct Free {
         void operator()(xmml_value* value) const noexcept { xmml_value_free(value); }
     };
@@ -237,6 +239,11 @@ private:
     template <class T>
     static Pointer of_elements(const T* elements, std::size_t size) {
         return made((xmml_value_array)(dtype_of<T>(), 1, &size, elements));
+    }
+    template <class T>
+    static Value lent(const T* elements, std::size_t rank, const std::size_t* shape, Order order = Order::row_major) {
+        return Value(
+            made((xmml_value_lent_array)(dtype_of<T>(), static_cast<xmml_order>(order), rank, shape, elements)));
     }
     template <class T>
     static Pointer of_number(T number) {
@@ -255,6 +262,35 @@ private:
     }
 
     Pointer value_;
+};
+
+// What send takes: everything that converts to a Value. Arrays are sent from where they lie, which is why this is not for keeping.
+class Sendable {
+public:
+    Sendable() = default;
+    Sendable(const Value& value) : given_(&value) {}
+    template <class T, std::enable_if_t<std::is_convertible_v<const T&, Value> && !std::is_same_v<T, Value>, int> = 0>
+    Sendable(const T& data) : made_(data) {}
+    template <class T>
+    Sendable(const ArrayRef<T>& array)
+        : made_(Value::lent(array.data, array.shape.size(), array.shape.data(), array.order)) {}
+    template <class T>
+    Sendable(const View<T>& view) : made_(Value::lent(view.data(), view.rank(), view.shape().begin(), view.order())) {}
+    template <class T, class A, std::enable_if_t<detail::is_element<T> && !std::is_same_v<T, bool>, int> = 0>
+    Sendable(const std::vector<T, A>& elements) : made_(of_elements(elements.data(), elements.size())) {}
+    template <class T, std::size_t size, std::enable_if_t<detail::is_element<T>, int> = 0>
+    Sendable(const std::array<T, size>& elements) : made_(of_elements(elements.data(), size)) {}
+
+    const xmml_value* get() const noexcept { return given_ == nullptr ? made_.get() : given_->get(); }
+
+private:
+    template <class T>
+    static Value of_elements(const T* elements, std::size_t size) {
+        return Value::lent(elements, 1, &size);
+    }
+
+    Value made_;
+    const Value* given_ = nullptr;
 };
 
 }  // namespace xmml

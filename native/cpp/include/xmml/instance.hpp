@@ -233,24 +233,24 @@ public:
 
     // Sends; false if every receiver has left. Time stamps follow from the loop unless given; std::nullopt as the next one says that
     // this is the last. send_to addresses one copy of a multiplied receiver; send gives every copy the message.
-    bool send(Name port, const Value& data, Site site = Site::here()) {
+    bool send(Name port, const Sendable& data, Site site = Site::here()) {
         return queued(call(site, xmml_send, me_, port.c_str(), data.get()));
     }
-    bool send(Name port, const Value& data, double timestamp, Site site = Site::here()) {
+    bool send(Name port, const Sendable& data, double timestamp, Site site = Site::here()) {
         return queued(call(site, xmml_send_at, me_, port.c_str(), data.get(), timestamp, XMML_DEFAULT_TIME));
     }
-    bool send(Name port, const Value& data, double timestamp, std::optional<double> next_timestamp,
+    bool send(Name port, const Sendable& data, double timestamp, std::optional<double> next_timestamp,
               Site site = Site::here()) {
         return queued(
             call(site, xmml_send_at, me_, port.c_str(), data.get(), timestamp, next_timestamp.value_or(XMML_NO_TIME)));
     }
-    bool send_to(Name port, std::uint32_t to, const Value& data, Site site = Site::here()) {
+    bool send_to(Name port, std::uint32_t to, const Sendable& data, Site site = Site::here()) {
         return queued(call(site, xmml_send_to, me_, port.c_str(), to, data.get()));
     }
-    bool send_to(Name port, std::uint32_t to, const Value& data, double timestamp, Site site = Site::here()) {
+    bool send_to(Name port, std::uint32_t to, const Sendable& data, double timestamp, Site site = Site::here()) {
         return queued(call(site, xmml_send_to_at, me_, port.c_str(), to, data.get(), timestamp, XMML_DEFAULT_TIME));
     }
-    bool send_to(Name port, std::uint32_t to, const Value& data, double timestamp, std::optional<double> next_timestamp,
+    bool send_to(Name port, std::uint32_t to, const Sendable& data, double timestamp, std::optional<double> next_timestamp,
                  Site site = Site::here()) {
         return queued(call(site, xmml_send_to_at, me_, port.c_str(), to, data.get(), timestamp,
                            next_timestamp.value_or(XMML_NO_TIME)));
