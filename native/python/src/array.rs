@@ -1,11 +1,12 @@
-//! Any object with the buffer protocol (numpy arrays, `array.array`, memoryviews) to an [`Array`], by one copy.
+//! Any object with the buffer protocol (numpy arrays, `array.array`, memoryviews) to an [`Array`], by one copy or none.
 
 use std::ffi::CStr;
+use std::mem::ManuallyDrop;
 use std::os::raw::c_int;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use xmml_core::buffer::BufferPool;
+use xmml_core::buffer::{Buffer, BufferPool};
 use xmml_core::data::{Array, Dtype, Order};
 
 use crate::data::{type_name, Refused};
@@ -107,10 +108,27 @@ fn element(format: &str, size: usize) -> Option<(Dtype, bool)> {
     Some((dtype, swapped))
 }
 
-/// Copies the elements of `value` into memory from `pool`.
+/// The memory of an exporter, lent to a message for as long as a send lasts: keep this until it has returned, and drop it with the GIL
+/// held.
+pub struct Loan {
+    view: ManuallyDrop<View>,
+    data: Buffer,
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        // If somebody kept the message all the same, the memory must stay, for good.
+        if self.data.owners() == 1 {
+            // SAFETY: dropped here only.
+            unsafe { ManuallyDrop::drop(&mut self.view) };
+        }
+    }
+}
+
+/// The elements of `value`: copied into memory from `pool`, or, with `loans`, where they lie if they can be sent as they are.
 ///
 /// Dense arrays keep their order (C or Fortran); all others are copied to C order; big-endian elements are converted.
-pub fn to_array(value: &Bound<'_, PyAny>, pool: &BufferPool) -> Result<Array, Refused> {
+pub fn to_array(value: &Bound<'_, PyAny>, pool: &BufferPool, loans: Option<&mut Vec<Loan>>) -> Result<Array, Refused> {
     let view = View::of(value).map_err(|e| {
         let cause = e.value(value.py()).str().map(|s| s.to_string()).unwrap_or_default();
         Refused::new(format!("{} cannot be sent: {cause}", describe(value)))
@@ -130,6 +148,13 @@ pub fn to_array(value: &Bound<'_, PyAny>, pool: &BufferPool) -> Result<Array, Re
         None
     };
     let len = view.raw.len as usize;
+    let shape: Vec<u64> = view.shape().iter().map(|&n| n as u64).collect();
+    if let (Some(order), Some(loans), false, true) = (order, loans, swapped, len > 0) {
+        // SAFETY: a dense view covers `len` bytes from `buf`, which the export keeps in place; the loan outlives their use.
+        let data = unsafe { Buffer::wrap(view.raw.buf as *const u8, len, Box::new(())) };
+        loans.push(Loan { view: ManuallyDrop::new(view), data: data.clone() });
+        return Ok(Array { dtype, order, shape, data });
+    }
     let mut bytes = pool.take(len)?;
     match order {
         Some(_) if len > 0 => {
@@ -151,12 +176,7 @@ pub fn to_array(value: &Bound<'_, PyAny>, pool: &BufferPool) -> Result<Array, Re
         let part = if matches!(dtype, Dtype::C64 | Dtype::C128) { itemsize / 2 } else { itemsize };
         bytes.chunks_exact_mut(part).for_each(<[u8]>::reverse);
     }
-    Ok(Array {
-        dtype,
-        order: order.unwrap_or(Order::RowMajor),
-        shape: view.shape().iter().map(|&n| n as u64).collect(),
-        data: bytes.freeze(),
-    })
+    Ok(Array { dtype, order: order.unwrap_or(Order::RowMajor), shape, data: bytes.freeze() })
 }
 
 /// Copies a strided block in C order to the front of `out`, and moves `out` behind it.

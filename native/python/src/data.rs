@@ -9,7 +9,7 @@ use pyo3::types::{
 use xmml_core::buffer::{Buffer, BufferPool, OutOfMemory};
 use xmml_core::data::{Array, Data};
 
-use crate::array::to_array;
+use crate::array::{to_array, Loan};
 use crate::errors::{self, Kind};
 use crate::payload::to_numpy;
 
@@ -53,62 +53,97 @@ impl From<OutOfMemory> for Refused {
 
 /// What `value` is as the payload of a message; arrays and bytes are copied into memory from `pool`.
 pub fn to_data(value: &Bound<'_, PyAny>, pool: &BufferPool) -> PyResult<Data> {
-    convert(value, pool, 0).map_err(|refused| refused.into_py(value.py()))
+    Conversion { pool, loans: None }.convert(value, 0).map_err(|refused| refused.into_py(value.py()))
 }
 
-fn convert(value: &Bound<'_, PyAny>, pool: &BufferPool, depth: usize) -> Result<Data, Refused> {
-    if value.is_none() {
-        return Ok(Data::Nothing);
-    }
-    // numpy's float64, complex128, str_ and bytes_ are subclasses of Python's types and go as these.
-    if let Ok(number) = value.cast::<PyFloat>() {
-        return Ok(Data::Float(number.value()));
-    }
-    if let Ok(truth) = value.cast::<PyBool>() {
-        return Ok(Data::Bool(truth.is_true()));
-    }
-    if let Ok(number) = value.cast::<PyInt>() {
-        return integer(number);
-    }
-    if let Ok(text) = value.cast::<PyString>() {
-        return match text.to_cow() {
-            Ok(text) => Ok(Data::Text(text.into_owned())),
-            Err(_) => Err(Refused::new("text with lone surrogates cannot be sent: it has no UTF-8 form".into())),
-        };
-    }
-    if let Ok(bytes) = value.cast::<PyBytes>() {
-        return Ok(Data::Bytes(pool.copy_of(bytes.as_bytes())?));
-    }
-    if let Ok(items) = value.cast::<PyList>() {
-        check_depth(depth)?;
-        return sequence(items.iter(), pool, depth);
-    }
-    if let Ok(items) = value.cast::<PyTuple>() {
-        check_depth(depth)?;
-        return sequence(items.iter(), pool, depth);
-    }
-    if let Ok(entries) = value.cast::<PyDict>() {
-        check_depth(depth)?;
-        return mapping(entries, pool, depth);
-    }
-    if let Ok(number) = value.cast::<PyComplex>() {
-        return Ok(Data::Complex(number.real(), number.imag()));
-    }
-    if let Ok(bytes) = value.cast::<PyByteArray>() {
-        // SAFETY: nothing else runs on the interpreter while the bytes are copied.
-        return Ok(Data::Bytes(pool.copy_of(unsafe { bytes.as_bytes() })?));
-    }
-    // SAFETY: a check of the type's slots; `value` is a live object.
-    if unsafe { ffi::PyObject_CheckBuffer(value.as_ptr()) } != 0 {
-        return to_array(value, pool).map(Data::Array);
-    }
-    if let Some(array) = as_numpy_array(value) {
-        return to_array(&array, pool).map(Data::Array);
-    }
-    Err(Refused::new(format!(
+/// The same, with arrays shown where they lie: for a send, until which has returned the loans must be kept.
+pub fn lend_data(value: &Bound<'_, PyAny>, pool: &BufferPool) -> PyResult<(Data, Vec<Loan>)> {
+    let mut conversion = Conversion { pool, loans: Some(Vec::new()) };
+    let data = conversion.convert(value, 0).map_err(|refused| refused.into_py(value.py()))?;
+    Ok((data, conversion.loans.unwrap_or_default()))
+}
+
+/// Where the memory of a payload comes from.
+struct Conversion<'a> {
+    pool: &'a BufferPool,
+    loans: Option<Vec<Loan>>,
+}
+
+impl Conversion<'_> {
+    fn convert(&mut self, value: &Bound<'_, PyAny>, depth: usize) -> Result<Data, Refused> {
+        if value.is_none() {
+            return Ok(Data::Nothing);
+        }
+        // numpy's float64, complex128, str_ and bytes_ are subclasses of Python's types and go as these.
+        if let Ok(number) = value.cast::<PyFloat>() {
+            return Ok(Data::Float(number.value()));
+        }
+        if let Ok(truth) = value.cast::<PyBool>() {
+            return Ok(Data::Bool(truth.is_true()));
+        }
+        if let Ok(number) = value.cast::<PyInt>() {
+            return integer(number);
+        }
+        if let Ok(text) = value.cast::<PyString>() {
+            return match text.to_cow() {
+                Ok(text) => Ok(Data::Text(text.into_owned())),
+                Err(_) => Err(Refused::new("text with lone surrogates cannot be sent: it has no UTF-8 form".into())),
+            };
+        }
+        if let Ok(bytes) = value.cast::<PyBytes>() {
+            return Ok(Data::Bytes(self.pool.copy_of(bytes.as_bytes())?));
+        }
+        if let Ok(items) = value.cast::<PyList>() {
+            check_depth(depth)?;
+            return self.sequence(items.iter(), depth);
+        }
+        if let Ok(items) = value.cast::<PyTuple>() {
+            check_depth(depth)?;
+            return self.sequence(items.iter(), depth);
+        }
+        if let Ok(entries) = value.cast::<PyDict>() {
+            check_depth(depth)?;
+            return self.mapping(entries, depth);
+        }
+        if let Ok(number) = value.cast::<PyComplex>() {
+            return Ok(Data::Complex(number.real(), number.imag()));
+        }
+        if let Ok(bytes) = value.cast::<PyByteArray>() {
+            // SAFETY: nothing else runs on the interpreter while the bytes are copied.
+            return Ok(Data::Bytes(self.pool.copy_of(unsafe { bytes.as_bytes() })?));
+        }
+        // SAFETY: a check of the type's slots; `value` is a live object.
+        if unsafe { ffi::PyObject_CheckBuffer(value.as_ptr()) } != 0 {
+            return to_array(value, self.pool, self.loans.as_mut()).map(Data::Array);
+        }
+        if let Some(array) = as_numpy_array(value) {
+            return to_array(&array, self.pool, self.loans.as_mut()).map(Data::Array);
+        }
+        Err(Refused::new(format!(
         "a value of type {} cannot be sent; messages hold None, bool, int, float, complex, str, bytes, arrays, and lists and dicts of these",
         type_name(value)
     )))
+    }
+
+    fn sequence<'py>(&mut self, items: impl Iterator<Item = Bound<'py, PyAny>>, depth: usize) -> Result<Data, Refused> {
+        let items = items.enumerate();
+        items
+            .map(|(i, item)| self.convert(&item, depth + 1).map_err(|r| r.within(format!("[{i}]"))))
+            .collect::<Result<_, _>>()
+            .map(Data::List)
+    }
+
+    fn mapping(&mut self, entries: &Bound<'_, PyDict>, depth: usize) -> Result<Data, Refused> {
+        let mut map = Vec::with_capacity(entries.len());
+        for (key, item) in entries.iter() {
+            let Some(name) = key.cast::<PyString>().ok().and_then(|k| k.to_cow().ok().map(|k| k.into_owned())) else {
+                return Err(Refused::new(format!("the key {key} is {}; keys must be text (str)", type_name(&key))));
+            };
+            let data = self.convert(&item, depth + 1).map_err(|r| r.within(format!("[{name:?}]")))?;
+            map.push((name, data));
+        }
+        Ok(Data::Map(map))
+    }
 }
 
 fn check_depth(depth: usize) -> Result<(), Refused> {
@@ -132,30 +167,6 @@ fn integer(number: &Bound<'_, PyInt>) -> Result<Data, Refused> {
         };
         Refused::new(problem)
     })
-}
-
-fn sequence<'py>(
-    items: impl Iterator<Item = Bound<'py, PyAny>>,
-    pool: &BufferPool,
-    depth: usize,
-) -> Result<Data, Refused> {
-    let items = items.enumerate();
-    items
-        .map(|(i, item)| convert(&item, pool, depth + 1).map_err(|r| r.within(format!("[{i}]"))))
-        .collect::<Result<_, _>>()
-        .map(Data::List)
-}
-
-fn mapping(entries: &Bound<'_, PyDict>, pool: &BufferPool, depth: usize) -> Result<Data, Refused> {
-    let mut map = Vec::with_capacity(entries.len());
-    for (key, item) in entries.iter() {
-        let Some(name) = key.cast::<PyString>().ok().and_then(|k| k.to_cow().ok().map(|k| k.into_owned())) else {
-            return Err(Refused::new(format!("the key {key} is {}; keys must be text (str)", type_name(&key))));
-        };
-        let data = convert(&item, pool, depth + 1).map_err(|r| r.within(format!("[{name:?}]")))?;
-        map.push((name, data));
-    }
-    Ok(Data::Map(map))
 }
 
 /// Objects of other libraries (pandas, xarray, torch) that can show themselves as numpy arrays.

@@ -15,7 +15,7 @@ use xmml_core::methods::MethodReport;
 use xmml_core::param;
 use xmml_core::spec::InstanceSpec;
 
-use crate::data::to_data;
+use crate::data::lend_data;
 use crate::errors;
 use crate::message::Message;
 
@@ -279,19 +279,21 @@ impl Instance {
             Next::Derived => None,
             Next::Given(next) => Some(next),
         };
-        let data = match data {
-            None => Data::Nothing,
+        let (data, loans) = match data {
+            None => (Data::Nothing, Vec::new()),
             Some(value) => match value.cast::<Message>() {
                 Ok(message) => {
                     let message = message.borrow();
                     timestamp = timestamp.or(Some(message.timestamp));
                     next = next.or(Some(message.next_timestamp));
-                    message.to_data(py, &self.pool)?
+                    message.lend_data(py, &self.pool)?
                 }
-                Err(_) => to_data(value, &self.pool)?,
+                Err(_) => lend_data(value, &self.pool)?,
             },
         };
-        let sent = self.waiting(py, |core| core.send(port, to, data, timestamp, next))?;
+        let sent = self.waiting(py, |core| core.send(port, to, data, timestamp, next));
+        drop(loans); // the core has copied what it could not write
+        let sent = sent?;
         Ok(!matches!(sent, Sent::ReceiverGone))
     }
 

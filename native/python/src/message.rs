@@ -4,7 +4,8 @@ use pyo3::prelude::*;
 use xmml_core::buffer::BufferPool;
 use xmml_core::data::Data;
 
-use crate::data::{from_data, to_data};
+use crate::array::Loan;
+use crate::data::{from_data, lend_data, to_data};
 
 /// What the message holds: as it arrived, or as the Python value that somebody has asked for or given.
 enum Content {
@@ -37,6 +38,14 @@ impl Message {
         match &self.content {
             Content::Arrived(data) => Ok(data.clone()),
             Content::Value(value) => to_data(value.bind(py), pool),
+        }
+    }
+
+    /// The payload for one send; see [`lend_data`].
+    pub fn lend_data(&self, py: Python<'_>, pool: &BufferPool) -> PyResult<(Data, Vec<Loan>)> {
+        match &self.content {
+            Content::Arrived(data) => Ok((data.clone(), Vec::new())),
+            Content::Value(value) => lend_data(value.bind(py), pool),
         }
     }
 
