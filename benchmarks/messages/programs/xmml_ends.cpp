@@ -22,9 +22,9 @@ void send(void* context, const double* data, std::size_t bytes) {
 
 const double* receive(void* context, double*, std::size_t bytes) {
     Port& port = *static_cast<Port*>(context);
+    port.message.reset();
     if (!port.steps) port.me.reuse();
     else if (port.out == nullptr) port.me.next_step();
-    port.message.reset();
     port.message = port.me.receive(port.in);
     return bytes == 0 ? nullptr : port.message->array<double>().data();
 }
