@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use support::{filter, receive, send, Model, Run};
+use xmml_core::buffer::Buffer;
 use xmml_core::coordinator::{Event, WaitKind};
 use xmml_core::data::Data;
 use xmml_core::error::Error;
@@ -482,6 +483,27 @@ fn the_filter_last_sends_one_message_per_run_of_the_sender() {
     a.leave().unwrap();
     assert!(b.reuse().unwrap());
     assert_eq!(receive(&b, "in"), Some(3));
+    assert!(!b.reuse().unwrap());
+    b.leave().unwrap();
+}
+
+#[test]
+fn what_a_filter_holds_back_is_as_it_was_when_it_was_sent() {
+    let model =
+        Model::new().submodel("a", "out:Oi", 1).submodel("b", "in:finit", 1).couple_with("a.out", "b.in", |conduit| {
+            conduit.sender_filters = vec![filter("last", 0.0)];
+        });
+    let run = Run::of(model);
+    let (a, b) = (run.join("a"), run.join("b"));
+    a.reuse().unwrap();
+    let mut memory = vec![1_u8; 100_000];
+    // SAFETY: the memory is changed after the send only.
+    let lent = unsafe { Buffer::wrap(memory.as_ptr(), memory.len(), Box::new(())) };
+    a.send("out", None, Data::Bytes(lent), None, None).unwrap();
+    memory.fill(2);
+    a.leave().unwrap();
+    assert!(b.reuse().unwrap());
+    assert_eq!(receive_any(&b, "in").unwrap().data, Data::Bytes(Buffer::copy_of(&vec![1; 100_000])));
     assert!(!b.reuse().unwrap());
     b.leave().unwrap();
 }

@@ -296,6 +296,35 @@ def test_data_survives_the_way_through_another_process(run: Any, monkeypatch: py
     assert echo.returncode == 0
 
 
+def test_an_array_may_change_and_be_resized_while_its_message_is_under_way(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.declare("here", {"field": "S"}, check_order=False)
+    run.declare("there", {"field": "Oi"}, check_order=False)
+    run.couple("there.field", "here.field")
+    run.define()
+    sender = """if True:
+        import numpy, xmml_native
+        with xmml_native.Instance() as me:
+            for size in (1 << 10, 1 << 16, 1 << 20):
+                field = numpy.zeros(size)
+                for i in range(8):
+                    field[:] = i
+                    me.send("field", field)
+                    field[:] = -1
+                field.resize(2 * size)
+    """
+    there = run.start("there", sender)
+    for name, value in run.environment("here").items():
+        monkeypatch.setenv(name, value)
+    with Instance() as me:
+        for _ in range(3):
+            for i in range(8):
+                assert (me.receive("field").data == i).all()
+    run.finish()
+    assert there.returncode == 0
+
+
 def test_a_large_array_arrives_without_a_copy(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run.declare("here", {"field": "S"}, check_order=False)
     run.declare("there", {"field": "Oi"}, check_order=False)

@@ -250,8 +250,8 @@ public:
     bool send_to(Name port, std::uint32_t to, const Sendable& data, double timestamp, Site site = Site::here()) {
         return queued(call(site, xmml_send_to_at, me_, port.c_str(), to, data.get(), timestamp, XMML_DEFAULT_TIME));
     }
-    bool send_to(Name port, std::uint32_t to, const Sendable& data, double timestamp, std::optional<double> next_timestamp,
-                 Site site = Site::here()) {
+    bool send_to(Name port, std::uint32_t to, const Sendable& data, double timestamp,
+                 std::optional<double> next_timestamp, Site site = Site::here()) {
         return queued(call(site, xmml_send_to_at, me_, port.c_str(), to, data.get(), timestamp,
                            next_timestamp.value_or(XMML_NO_TIME)));
     }
