@@ -105,9 +105,11 @@ class Coordination:
         self._stop_steps: list[tuple[float, int | None]] = []
         self._waiting: dict[str, deadlock.Waiting] = {}
         self._suspected: tuple[deadlock.Link, ...] = ()
+        self._concerned: frozenset[str] = frozenset()
         self._unconfirmed: set[tuple[str, int]] = set()
         self._grown: tuple[str, float] | None = None
         self._unended = list(self.records)
+        self._mappers = frozenset(instance.name for instance in plan.instances if instance.kind == "mapper")
         self._capacities = {conduit.id: conduit.capacity for conduit in plan.conduits}
 
     # --- processes --------------------------------------------------------------------------------------------------
@@ -367,7 +369,7 @@ class Coordination:
     def _no_longer_waiting(self, name: str) -> None:
         self.records[name].waits_for = ()
         self._waiting.pop(name, None)
-        if any(link.waiter == name for link in self._suspected):
+        if name in self._concerned:
             self._suspected = ()
         if self._grown is not None and self._grown[0] == name:
             self._grown = None
@@ -378,11 +380,12 @@ class Coordination:
             self._grown = None
         if self._suspected or self._grown or self.phase is not Phase.RUNNING:
             return []
-        cycle = deadlock.find_cycle(self._waiting, self.plan.by_conduit)
+        cycle = deadlock.find_cycle(self._waiting, self.plan.by_conduit, self._mappers)
         if cycle is None:
             return []
         self._suspected = cycle
-        self._unconfirmed = {(link.waiter, self._waiting[link.waiter].epoch) for link in cycle}
+        self._concerned = deadlock.concerned(cycle, self._waiting, self.plan.by_conduit, self._mappers)
+        self._unconfirmed = {(name, self._waiting[name].epoch) for name in self._concerned}
         return [Confirm(name, epoch) for name, epoch in sorted(self._unconfirmed)]
 
     def _on_confirmed(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
@@ -397,6 +400,7 @@ class Coordination:
 
     def _judge(self, now: float) -> list[Order]:
         cycle, self._suspected = self._suspected, ()
+        self._concerned = frozenset()
         verdict = deadlock.judge(cycle, self._capacities)
         if verdict is None:
             words = deadlock.witness(cycle, self._waiting, self.plan.by_conduit)

@@ -11,7 +11,9 @@ Scheduling of Process Networks). It grows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -56,18 +58,76 @@ class Grow:
     capacity: int
 
 
-def find_cycle(waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec]) -> tuple[Link, ...] | None:
+def find_cycle(
+    waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec], mappers: Collection[str] = ()
+) -> tuple[Link, ...] | None:
     """Return a cycle of waiting instances between which nothing is on its way, or `None`.
 
-    Linear in the number of waits. Of several cycles it returns one, always the same for the same reports.
+    A mapper goes on also when one of the conduits it waits for ends: it counts only if none of its partners can go on.
+
+    Of several cycles it returns one, always the same for the same
+    reports.
     """
-    links = {name: _links(report, waiting, conduits) for name, report in sorted(waiting.items())}
+    links = _stuck_links(waiting, conduits, mappers)
     finished: set[str] = set()
     for start in links:
         found = _cycle_from(start, links, finished)
         if found is not None:
             return found
     return None
+
+
+def concerned(
+    cycle: Sequence[Link],
+    waiting: Mapping[str, Waiting],
+    conduits: Mapping[int, ConduitSpec],
+    mappers: Collection[str] = (),
+) -> frozenset[str]:
+    """Return whose waits the verdict about a cycle rests on: its members, and those a mapper waits for."""
+    links = _stuck_links(waiting, conduits, mappers)
+    found = {link.waiter for link in cycle}
+    queue = [name for name in found if name in mappers]
+    while queue:
+        for link in links[queue.pop()]:
+            if link.partner not in found:
+                found.add(link.partner)
+                queue.append(link.partner)
+    return frozenset(found)
+
+
+def _stuck_links(
+    waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec], mappers: Collection[str]
+) -> dict[str, list[Link]]:
+    """Return the links of every waiting instance, without those that a mapper's end may release."""
+    links = {name: _links(report, waiting, conduits) for name, report in sorted(waiting.items())}
+    senders = {name: _senders(waiting[name], conduits) for name in mappers if name in waiting}
+    released_by_one = {name for name, its in senders.items() if len(its) > 1}
+    if not released_by_one:
+        return links
+    waiters = defaultdict(list)
+    for link in itertools.chain.from_iterable(links.values()):
+        waiters[link.partner].append(link.waiter)
+    unreleased = {name: len(its) for name, its in links.items()}
+    released: set[str] = set()
+    queue = [name for name, its in links.items() if not its]
+    queue += [name for name in sorted(released_by_one) if not waiting.keys() >= senders[name]]
+    while queue:
+        name = queue.pop()
+        if name in released:
+            continue
+        released.add(name)
+        for waiter in waiters[name]:
+            unreleased[waiter] -= 1
+            if not unreleased[waiter] or waiter in released_by_one:
+                queue.append(waiter)
+    return {
+        name: [] if name in released else [link for link in its if link.partner not in released]
+        for name, its in links.items()
+    }
+
+
+def _senders(report: Waiting, conduits: Mapping[int, ConduitSpec]) -> set[str]:
+    return {conduits[number].sender for number, kind in report.waits if kind == "receive"}
 
 
 def _links(report: Waiting, waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec]) -> list[Link]:

@@ -74,3 +74,29 @@ def test_a_conduit_too_small_for_large_messages_grows(models: Models) -> None:
     model.write_text(model.read_text().replace("<instance ", '<instance run:order="free" '))
     ended = models.run(model)
     assert ended.status == 0, ended.err
+
+
+def test_a_mapper_that_another_sender_will_end_is_no_deadlock(models: Models) -> None:
+    """`a` and the mapper wait for each other, but the mapper also for `b`, which ends without a message."""
+    head = "import time, xmml\nwith xmml.Instance() as me:\n    me.reuse()\n"
+    programs = {
+        "a": head + "    assert me.receive_or_end('i') is None\n",
+        "b": head + "    time.sleep(0.5)\n",
+        "m": head + "    assert False, 'nothing to map'\n",
+    }
+    programs["m"] = programs["m"].replace("me.reuse()\n", "while me.reuse():\n    ")
+    ports = {
+        "a": '<in id="i" operator="S"/><out id="o" operator="Oi"/>',
+        "b": '<out id="o" operator="Oi"/>',
+        "m": '<in id="i"/><in id="j"/><out id="o"/>',
+    }
+    couplings = (("a.o", "m.i"), ("b.o", "m.j"), ("m.o", "a.i"))
+    model = models.write(programs, ports=ports, couplings=couplings)
+    text = model.read_text().replace(
+        '<submodel id="M"><timescale delta="1 s" total="3 s"/>', '<mapper id="M" type="fan-in">'
+    )
+    before, mapper, after = text.partition('<mapper id="M" type="fan-in">')
+    text = before + mapper + after.replace("</submodel>", "</mapper>", 1).replace('submodel="M"', 'mapper="M"')
+    model.write_text(text.replace("<instance ", '<instance run:order="free" '))
+    ended = models.run(model)
+    assert ended.status == 0, ended.err

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
-from xmml_executors.deadlock import Grow, Link, Waiting, WaitKind, find_cycle, judge, witness
+from xmml_executors.deadlock import Grow, Link, Waiting, WaitKind, concerned, find_cycle, judge, witness
 from xmml_planner import ConduitSpec
 
 
@@ -43,6 +43,23 @@ def test_a_chain_into_a_cycle_does_not_hide_it() -> None:
     cycle = find_cycle(reports(waiting("a", 0), waiting("b", 1), waiting("c", 2)), wires)
     assert cycle is not None
     assert {link.waiter for link in cycle} == {"b", "c"}
+
+
+def test_a_mapper_that_one_partner_may_yet_end_is_in_no_cycle() -> None:
+    wires = conduits(("a", "m"), ("b", "m"), ("m", "a"), ("c", "b"))
+    a, m = waiting("a", 2), Waiting("m", 1, ((0, "receive"), (1, "receive")))
+    assert find_cycle(reports(a, m), wires, {"m"}) is None
+    assert find_cycle(reports(a, m, waiting("b", 3)), wires, {"m"}) is None
+    assert find_cycle(reports(a, m), wires) is not None
+
+
+def test_a_mapper_whose_partners_all_wait_for_it_is_in_a_cycle() -> None:
+    wires = conduits(("a", "m"), ("b", "m"), ("m", "a"), ("m", "b"))
+    mapper = Waiting("m", 1, ((0, "receive"), (1, "receive")))
+    told = reports(waiting("a", 2), waiting("b", 3), mapper)
+    cycle = find_cycle(told, wires, {"m"})
+    assert cycle == (Link("a", "m", 2, "receive"), Link("m", "a", 0, "receive"))
+    assert concerned(cycle, told, wires, {"m"}) == {"a", "b", "m"}
 
 
 def test_waiting_for_someone_who_computes_is_no_cycle() -> None:
