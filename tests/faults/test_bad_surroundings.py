@@ -94,17 +94,19 @@ def test_a_run_folder_that_cannot_be_made(models: Models) -> None:
     models.start(model, folder=models.folder / "file/run").end().check(5, "cannot be written", "file/run")
 
 
-def test_nothing_is_left_outside_the_run_folder(models: Models) -> None:
-    before = set(os.listdir("/dev/shm")), set(os.listdir("/tmp"))
+def test_nothing_is_left_outside_the_run_folder(
+    models: Models, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    temporary = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    shared_memory = set(os.listdir("/dev/shm"))
     model = models.write({"a": SEND, "b": RECEIVE})
     files = set(models.folder.iterdir())
     assert models.run(model).status == 0
     assert set(models.folder.iterdir()) - files == {models.folder / "run"}
     assert not (models.folder / "run/.secret").exists()
-    after = set(os.listdir("/dev/shm")), set(os.listdir("/tmp"))
-    new = {name for old, now in zip(before, after, strict=True) for name in now - old}
-    # Folders of other tests, which may run at the same time, are called xmml-test-...
-    assert not {name for name in new if "xmml" in name and not name.startswith("xmml-test-")}
+    assert not list(temporary.iterdir())
+    assert not {name for name in set(os.listdir("/dev/shm")) - shared_memory if "xmml" in name}
 
 
 #: A locale in which Python writes ASCII only; without the last two it would help itself.
