@@ -22,7 +22,6 @@ use crate::error::Result;
 use crate::frame::Limits;
 use crate::handshake::{self, Party};
 use crate::methods::Place;
-use crate::wakeup::EventFd;
 
 use self::io_thread::{Command, Commands};
 use self::spin::Spin;
@@ -55,8 +54,6 @@ pub struct Runtime {
     secret: Vec<u8>,
     state: Mutex<State>,
     interrupt: Mutex<Option<InterruptCheck>>,
-    /// Flags of waits that are over.
-    spare_flags: Mutex<Vec<Arc<EventFd>>>,
     progress_armed: AtomicBool,
     /// Run, iteration, and the bits of the model time; each may be read between two writes of the others.
     position: [AtomicU64; 3],
@@ -114,7 +111,6 @@ impl Runtime {
             secret,
             state: Mutex::new(state),
             interrupt: Mutex::new(None),
-            spare_flags: Mutex::default(),
             progress_armed: AtomicBool::new(false),
             position: Default::default(),
             next_token: AtomicU64::new(io_thread::FIRST_FREE_TOKEN),
@@ -185,11 +181,6 @@ impl Runtime {
 
     /// Reads what has come on a connection, and takes it in.
     pub fn read(&self, connection: &Arc<Connection>) -> Read {
-        self.read_as(None, connection)
-    }
-
-    /// The same for a waiter, who need not be woken.
-    fn read_as(&self, waiter: Option<&Arc<EventFd>>, connection: &Arc<Connection>) -> Read {
         let mut reader = connection.reader();
         let mut frames = Vec::new();
         let looked = connection.look(&mut reader, &mut frames);
@@ -200,7 +191,7 @@ impl Runtime {
             found = Read::Something;
             let mut state = self.state();
             problem = state.deliver(connection, frames).err();
-            state.wake_others(waiter);
+            state.wake_all();
             to_flush = state.release();
         }
         drop(reader); // a failing write reads what the peer said last

@@ -141,12 +141,6 @@ impl State {
         self.waiters.iter().for_each(|waiter| waiter.raise());
     }
 
-    /// Wakes those who wait, but not the one with this flag, who is awake.
-    pub fn wake_others(&self, awake: Option<&Arc<EventFd>>) {
-        let others = self.waiters.iter().filter(|waiter| awake.is_none_or(|awake| !Arc::ptr_eq(awake, waiter)));
-        others.for_each(|waiter| waiter.raise());
-    }
-
     /// From now on `flag` is raised when the state changes.
     pub fn enrol(&mut self, flag: &Arc<EventFd>) {
         self.waiters.push(flag.clone());

@@ -3,7 +3,7 @@
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::connection::Connection;
@@ -109,23 +109,9 @@ struct Enrolment<'a> {
     flag: Arc<EventFd>,
 }
 
-impl Enrolment<'_> {
-    /// Flags of waits that are over are used again: making and closing one costs more than a small message.
-    fn new(runtime: &Runtime) -> Result<Enrolment<'_>> {
-        let spare = runtime.spare_flags.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let flag = match spare {
-            Some(flag) => flag,
-            None => Arc::new(EventFd::new().map_err(|error| Error::io("make an eventfd", &error))?),
-        };
-        runtime.state().enrol(&flag);
-        Ok(Enrolment { runtime, flag })
-    }
-}
-
 impl Drop for Enrolment<'_> {
     fn drop(&mut self) {
         self.runtime.state().withdraw(&self.flag);
-        self.runtime.spare_flags.lock().unwrap_or_else(PoisonError::into_inner).push(self.flag.clone());
     }
 }
 
@@ -169,7 +155,7 @@ impl Runtime {
         let mut spin_until = None;
         let mut first = true;
         loop {
-            let (found, part) = self.read_all(None, &connections);
+            let (found, part) = self.read_all(&connections);
             let attention = self.attention.load(Ordering::Acquire);
             if found || attention != seen {
                 seen = attention;
@@ -208,10 +194,10 @@ impl Runtime {
     }
 
     /// Reads all connections; whether anything changed, and whether a part of a frame came.
-    fn read_all(&self, waiter: Option<&Arc<EventFd>>, connections: &[Arc<Connection>]) -> (bool, bool) {
+    fn read_all(&self, connections: &[Arc<Connection>]) -> (bool, bool) {
         let (mut found, mut part) = (false, false);
         for connection in connections {
-            match self.read_as(waiter, connection) {
+            match self.read(connection) {
                 Read::Nothing => {}
                 Read::Part => part = true,
                 Read::Something | Read::Closed => found = true,
@@ -228,7 +214,9 @@ impl Runtime {
         until: Option<Instant>,
         ready: &mut impl FnMut(&mut State) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        let enrolment = Enrolment::new(self)?;
+        let flag = Arc::new(EventFd::new().map_err(|error| Error::io("make an eventfd", &error))?);
+        let enrolment = Enrolment { runtime: self, flag };
+        self.state().enrol(&enrolment.flag);
         let mut report = Report { runtime: self, at: began + REPORT_AFTER, epoch: None, taken: 0 };
         let interrupt = self.interrupt();
         loop {
@@ -248,7 +236,7 @@ impl Runtime {
             let connections = what.connections(&state);
             drop(state);
 
-            let (found, part) = self.read_all(Some(&enrolment.flag), &connections);
+            let (found, part) = self.read_all(&connections);
             if found || part {
                 continue;
             }
