@@ -1,0 +1,120 @@
+"""How many messages the filters of a coupling let through.
+
+Every built-in filter declares `outputs(n)`, the number of messages that have come out after n went in, and the native
+code that filters at run time is asked for it: analysis and run cannot disagree. A filter of the user's own is taken by
+its word: a converter gives one for one, an interpolation `factor` for one, a reduction one for `factor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from xmml.model import AppliedFilter
+
+
+class FilterCountError(Exception):
+    """A built-in filter that does not exist or cannot have its arguments; the text says why."""
+
+
+@dataclass(frozen=True)
+class FilterCounts:
+    """The number of messages that come out of a chain of filters, as a function of what went in.
+
+    The filter `last` holds a message back until the sender's run ends; it cuts the chain into `stages`.
+
+    Attributes:
+        stages: for each part of the chain between two `last`, the counting functions in the order of application.
+        is_exact: whether no filter decides by what it sees (`blockafter`, a filter of the user's own): else the counts
+            are what is declared, and the run may let fewer through.
+    """
+
+    stages: tuple[tuple[Callable[[int], int], ...], ...] = ((),)
+    is_exact: bool = True
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every message passes as it is."""
+        return self.stages == ((),)
+
+    @property
+    def waits_for_end_of_run(self) -> bool:
+        """Whether messages come out when a run of the sender ends."""
+        return len(self.stages) > 1
+
+    def outputs(self, sent: int, runs_ended: int = 0) -> int:
+        """Return how many messages have come out after `sent` went in and `runs_ended` runs of the sender ended.
+
+        Every run is taken to have sent at least one message (else `last` has nothing to let go at its end).
+        """
+        count = _through(self.stages[0], sent)
+        for stage in self.stages[1:]:
+            count = _through(stage, min(count, runs_ended))
+        return count
+
+
+#: No filter at all.
+NO_FILTERS = FilterCounts()
+
+
+def filter_counts(filters: Sequence[AppliedFilter]) -> FilterCounts:
+    """Return the counts of the filters of a coupling.
+
+    Raises:
+        FilterCountError: a built-in filter does not exist or cannot have its arguments.
+    """
+    if not filters:
+        return NO_FILTERS
+    stages: list[list[Callable[[int], int]]] = [[]]
+    is_exact = True
+    for applied in filters:
+        builtin = applied.definition.builtin
+        if builtin == "last":
+            stages.append([])
+        elif builtin is None:
+            is_exact = False
+            stages[-1].append(_declared(applied))
+        else:
+            is_exact = is_exact and builtin != "blockafter"
+            function = _built_in(builtin, applied.factor, tuple(sorted(applied.params.items())))
+            if function is not _same:
+                stages[-1].append(function)
+    return FilterCounts(tuple(tuple(stage) for stage in stages), is_exact)
+
+
+def _through(stage: Sequence[Callable[[int], int]], count: int) -> int:
+    for function in stage:
+        count = function(count)
+    return count
+
+
+def _same(count: int) -> int:
+    return count
+
+
+@lru_cache(maxsize=4096)
+def _built_in(name: str, factor: float | None, params: tuple[tuple[str, str], ...]) -> Callable[[int], int]:
+    from xmml_native import Error
+    from xmml_native._native import filter_outputs
+
+    spec = {"name": name, "factor": factor, "params": dict(params)}
+
+    @lru_cache(maxsize=65536)
+    def outputs(count: int) -> int:
+        return int(filter_outputs(spec, count))
+
+    try:
+        # No built-in filter treats its first messages as they are and later ones otherwise.
+        return _same if all(outputs(count) == count for count in range(8)) else outputs
+    except Error as error:
+        raise FilterCountError(str(error).removeprefix("conduit : ")) from None
+
+
+def _declared(applied: AppliedFilter) -> Callable[[int], int]:
+    factor = round(applied.factor) if applied.factor is not None and applied.factor >= 1 else 1
+    if factor == 1 or applied.definition.type == "converter":
+        return _same
+    if applied.definition.type == "interpolation":
+        return lambda count: count * factor
+    return lambda count: count // factor
