@@ -2,6 +2,7 @@
 //!
 //! Waking a sleeping process costs about 20 us, looking at a socket a third of one: a wait that is likely to be short is spent looking.
 //! But a spin that never pays only takes the processor from somebody else, so it switches itself off, and comes back when it pays again.
+//! It also pauses while there are not enough processors: while this thread spends much of its time waiting for one.
 //!
 //! `XMML_SPIN_US` sets how long a wait looks at most, however busy the machine is (0: not at all): for processors that are ours alone.
 
@@ -18,14 +19,19 @@ const PATIENCE: u32 = 16;
 /// While it has stopped, one wait in so many tries again.
 const RETRY: u32 = 32;
 
-/// How long the answer to "are there more runnable processes than processors?" is believed.
-const LOAD_VALID: Duration = Duration::from_millis(100);
+/// How often a thread asks how long it had to wait for a processor.
+const LOOK_AT_DELAY_EVERY: Duration = Duration::from_millis(100);
+
+/// A thread that waited for a processor during more than this share of its time shares the processors with others.
+const CROWDED_SHARE: f64 = 0.2;
 
 /// What past waits teach about the next one. Shared by the threads of an instance; approximate under contention.
 pub struct Spin {
     misses: AtomicU32,
     crowded: AtomicBool,
-    load_read_ms: AtomicU64,
+    /// When the delay was looked at last [us since `started`], and what it was [ns].
+    looked_us: AtomicU64,
+    delay_ns: AtomicU64,
     started: Instant,
     processors: u32,
     longest: Duration,
@@ -45,7 +51,8 @@ impl Spin {
         Spin {
             misses: AtomicU32::new(0),
             crowded: AtomicBool::new(false),
-            load_read_ms: AtomicU64::new(u64::MAX),
+            looked_us: AtomicU64::new(u64::MAX),
+            delay_ns: AtomicU64::new(0),
             started: Instant::now(),
             processors: if asked_for.is_some() { u32::MAX } else { processors() },
             longest: asked_for.unwrap_or(LONGEST),
@@ -89,30 +96,43 @@ impl Spin {
         }
     }
 
+    /// Whether this thread has to share the processors. The number of runnable processes would not tell: on an idle machine it
+    /// already counts the two ends of a conduit and whatever else wakes up for a moment.
     fn is_crowded(&self, now: Instant) -> bool {
-        let now_ms = now.duration_since(self.started).as_millis() as u64;
-        let read_ms = self.load_read_ms.load(Ordering::Relaxed);
-        if read_ms == u64::MAX || now_ms.saturating_sub(read_ms) >= LOAD_VALID.as_millis() as u64 {
-            self.load_read_ms.store(now_ms, Ordering::Relaxed);
-            let crowded = self.processors < 2 || runnable().is_some_and(|runnable| runnable > self.processors);
-            self.crowded.store(crowded, Ordering::Relaxed);
+        if self.processors < 2 {
+            return true;
+        }
+        let now_us = now.duration_since(self.started).as_micros() as u64;
+        let looked_us = self.looked_us.load(Ordering::Relaxed);
+        if looked_us == u64::MAX || now_us.saturating_sub(looked_us) >= LOOK_AT_DELAY_EVERY.as_micros() as u64 {
+            if let Some(delay_ns) = processor_delay_ns() {
+                let before_ns = self.delay_ns.swap(delay_ns, Ordering::Relaxed);
+                let elapsed_ns = now_us.saturating_sub(looked_us).saturating_mul(1000);
+                let crowded = looked_us != u64::MAX
+                    && delay_ns.saturating_sub(before_ns) as f64 > CROWDED_SHARE * elapsed_ns as f64;
+                self.crowded.store(crowded, Ordering::Relaxed);
+            }
+            self.looked_us.store(now_us, Ordering::Relaxed);
         }
         self.crowded.load(Ordering::Relaxed)
     }
 }
 
-/// Processors that are on and that this process may use: the lesser of the two, since it is a wait that is bounded by it.
+/// Processors of this machine. Not those that this process may use: a process that is bound to one of them, as parallel programs often
+/// are, has its partner on another one. (Should that share its processor after all, spinning does not pay, and switches itself off.)
 fn processors() -> u32 {
-    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
+    // SAFETY: sysconf has no preconditions.
+    u32::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
 }
 
-/// Processes and threads that run or want to, on the whole machine (this one included).
-fn runnable() -> Option<u32> {
-    parse_runnable(&fs::read_to_string("/proc/loadavg").ok()?)
+/// How long the calling thread has waited for a processor so far, if the kernel counts that.
+fn processor_delay_ns() -> Option<u64> {
+    parse_delay(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
-fn parse_runnable(loadavg: &str) -> Option<u32> {
-    loadavg.split_whitespace().nth(3)?.split('/').next()?.parse().ok()
+/// The second of the three numbers of a schedstat file.
+fn parse_delay(schedstat: &str) -> Option<u64> {
+    schedstat.split_whitespace().nth(1)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -143,8 +163,8 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_runnable_processes_is_the_fourth_field() {
-        assert_eq!(parse_runnable("0.20 0.18 0.12 3/80 11206\n"), Some(3));
-        assert_eq!(parse_runnable(""), None);
+    fn the_time_spent_waiting_for_a_processor_is_the_second_field() {
+        assert_eq!(parse_delay("2718281828 31415926 1414\n"), Some(31_415_926));
+        assert_eq!(parse_delay(""), None);
     }
 }
