@@ -91,62 +91,6 @@ def run_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def xmml_parser() -> argparse.ArgumentParser:
-    """The commands of `xmml` and their options."""
-    parser = argparse.ArgumentParser(
-        prog="xmml", description="Write, check, plan and look after coupled multiscale models."
-    )
-    parser.add_argument("--version", action="version", version=f"xmml {xmml.__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-
-    check = commands.add_parser(
-        "check",
-        help="find every error in model documents",
-        description="Find every error and warning in model documents.",
-    )
-    check.add_argument("models", metavar="MODEL", nargs="+")
-    add_model_options(check)
-    check.add_argument("--format", choices=("text", "json"), default="text")
-
-    plan = commands.add_parser(
-        "plan", help="say what a run would start", description="Plan a run: what is started where, and how it is wired."
-    )
-    plan.add_argument("model", metavar="MODEL")
-    add_model_options(plan)
-    plan.add_argument(
-        "-o", dest="output", metavar="FILE", type=Path, help='write the plan as JSON ("-": to standard output)'
-    )
-
-    new = commands.add_parser(
-        "new",
-        help="write a model that runs, to begin with",
-        description="Write a model that runs, with skeletons of its submodels.",
-    )
-    new.add_argument("name", metavar="NAME", help="name of the model and of its folder")
-    new.add_argument("--template", choices=("macro-micro", "interact", "pipeline"), default="macro-micro")
-    new.add_argument("--language", choices=("python", "c", "cpp"), default="python")
-
-    status = commands.add_parser(
-        "status", help="how a run is going", description="Say how a run is going, or how it ended."
-    )
-    status.add_argument("run", metavar="RUN", type=Path)
-    status.add_argument("--json", action="store_true")
-
-    logs = commands.add_parser(
-        "logs", help="what an instance has written", description="Print what an instance of a run has written."
-    )
-    logs.add_argument("run", metavar="RUN", type=Path)
-    logs.add_argument("instance", metavar="INST")
-    logs.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
-    logs.add_argument("--stderr", action="store_true", help="only standard error")
-
-    report = commands.add_parser(
-        "report", help="the report of a run", description="Print a summary of a run, and where its report is."
-    )
-    report.add_argument("run", metavar="RUN", type=Path)
-    return parser
-
-
 def overrides_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return the overrides by target; the last of several counts."""
     return dict(pairs)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from xmml_run.arguments import run_parser, xmml_parser
+from xmml_run.arguments import run_parser
+from xmml_run.xmml_command import xmml_parser
 
 
 def test_overrides_are_read_as_pairs() -> None:
@@ -44,6 +45,6 @@ def test_debug_names_an_instance_and_a_tool(text: str, tool: tuple[str, ...]) ->
 @pytest.mark.parametrize("command", ["check", "plan", "new", "status", "logs", "report"])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:
-        xmml_parser().parse_args([command, "--help"])
+        xmml_parser(command).parse_args([command, "--help"])
     assert raised.value.code == 0
     assert len(capsys.readouterr().out) > 100

@@ -1,0 +1,18 @@
+"""The commands of `xmml`, a module each with `DESCRIPTION`, `add_options(parser)` and `run(options)`.
+
+Only the module of the command that was typed is imported: `xmml check` shall not wait for what draws pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+#: The commands in the order of `xmml --help`, each with a line of help.
+COMMANDS: Mapping[str, str] = {
+    "check": "find every error in model documents",
+    "plan": "say what a run would start",
+    "new": "write a model that runs, to begin with",
+    "status": "how a run is going",
+    "logs": "what an instance has written",
+    "report": "the report of a run",
+}

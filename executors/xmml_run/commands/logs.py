@@ -1,0 +1,40 @@
+"""`xmml logs`: what an instance has written."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from xmml_executors.outcome import ExitStatus
+
+from xmml_run.inspection import NotARun, follow, read_run
+
+DESCRIPTION = "Print what an instance of a run has written."
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("run", metavar="RUN", type=Path)
+    parser.add_argument("instance", metavar="INST")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
+    parser.add_argument("--stderr", action="store_true", help="only standard error")
+
+
+def run(options: Namespace) -> int:
+    """Print the output of an instance."""
+    view = read_run(options.run)
+    if options.instance not in view.instances:
+        from xmml.problems import did_you_mean
+
+        raise NotARun(
+            f'{options.run} has no instance "{options.instance}"; '
+            f"{did_you_mean(options.instance, view.instances, 'instances')}"
+        )
+    folder = options.run / "instances" / options.instance
+    streams = ("stderr",) if options.stderr else ("stdout", "stderr")
+    files = [folder / stream for stream in streams]
+    for text in follow(files, options.run, options.follow):
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    return ExitStatus.DONE

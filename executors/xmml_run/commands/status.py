@@ -1,0 +1,41 @@
+"""`xmml status`: how a run is going."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from xmml_executors.outcome import ExitStatus
+
+from xmml_run.inspection import RunView, read_run
+
+DESCRIPTION = "Say how a run is going, or how it ended."
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("run", metavar="RUN", type=Path)
+    parser.add_argument("--json", action="store_true")
+
+
+def run(options: Namespace) -> int:
+    """Print the state of a run."""
+    view = read_run(options.run)
+    if options.json:
+        print(json.dumps(view.as_json()))
+    else:
+        print("\n".join(status_lines(view)))
+    return ExitStatus.DONE
+
+
+def status_lines(view: RunView) -> list[str]:
+    """Return the state of a run and of its instances, a line each."""
+    lines = [f"{view.folder.name}: {view.state}"]
+    if view.reason:
+        lines.append(f"  {view.reason}")
+    width = max(map(len, view.instances), default=0)
+    for name, row in view.instances.items():
+        numbers = f"{row['messages_sent']:,} messages sent, {row['messages_received']:,} received"
+        lines.append(f"  {name.ljust(width)}  {row['state']:<8}  {numbers}")
+    return lines
