@@ -1,0 +1,157 @@
+"""What keeps a model from finishing, in words: deadlocks, and instances that are sent too few messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from xmml.analysis.counts import Amount, Counts, Shortage
+from xmml.analysis.network import Channel, Network
+from xmml.analysis.zero_delay import Cycle, Wait
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """One reason why somebody waits for ever.
+
+    Attributes:
+        kind: `deadlock` (a cycle of instances that wait for each other) or `rate` (fewer messages come than are taken).
+        words: the reason, in one sentence without a full stop.
+        help: what to do about it.
+        instances: those that take part; in a deadlock each waits for the next.
+        couplings: the places of the couplings in `Model.couplings`, the one to show first.
+    """
+
+    kind: Literal["deadlock", "rate"]
+    words: str
+    help: str
+    instances: tuple[str, ...]
+    couplings: tuple[int, ...]
+
+
+def deadlock(network: Network, cycle: Cycle) -> Conflict:
+    """Return the conflict of instances that wait for each other's first message."""
+    waits = [_waits(network, wait) for wait in cycle.waits]
+    first, *rest = waits
+    circle = "; ".join([first, *rest])
+    alone = len(cycle.waits) == 1
+    words = f"deadlock: {circle}" if alone else f"deadlock: nobody can be the first: {circle}"
+    return Conflict(
+        kind="deadlock",
+        words=words,
+        help=_way_out(cycle),
+        instances=tuple(dict.fromkeys(wait.instance for wait in cycle.waits)),
+        couplings=tuple(wait.coupling for wait in cycle.waits),
+    )
+
+
+_WHEN_RECEIVED = {"finit": "before its run (f_init)", "S": "in its first step (S)", "B": "in its first step (B)"}
+_WHEN_SENT = {"Oi": "in its first step (O_i)", "Of": "at the end of its run (O_f)"}
+
+
+def _waits(network: Network, wait: Wait) -> str:
+    coupling = network.model.couplings[wait.coupling]
+    when = _WHEN_RECEIVED[wait.operator] if wait.operator else "before it fires"
+    sends = _WHEN_SENT[wait.until_operator] if wait.until_operator else "when it fires"
+    if wait.filtered:
+        sends = 'at the end of its run (filter "last")'
+    return f"{coupling.receiver} waits {when} for {coupling.sender}, sent {sends}"
+
+
+def _way_out(cycle: Cycle) -> str:
+    if any(wait.operator == "finit" for wait in cycle.waits):
+        return (
+            "one of them has to begin without the other: receive at S what is now received at finit, or let a terminal "
+            "or another submodel send the first state"
+        )
+    if any(wait.until_operator == "Of" for wait in cycle.waits):
+        return "what is needed during the run has to be sent at Oi; at Of it is sent when the run is over"
+    return "one of them has to send before it receives: break the cycle of mappers with a submodel"
+
+
+def rate_conflicts(network: Network, counts: Counts) -> Iterator[Conflict]:
+    """Yield a conflict for each coupling that brings too few messages, and each instance called unequally often."""
+    for shortage in counts.unequal:
+        yield _unequal(network, counts, shortage)
+    for number in range(len(counts.sent)):
+        channel = network.channels[network.by_coupling[number][0]]
+        if channel.receiver_operator in ("S", "B") and counts.is_short(number):
+            yield _short(network, counts, channel)
+
+
+def _unequal(network: Network, counts: Counts, shortage: Shortage) -> Conflict:
+    model = network.model
+    parts = []
+    for number in shortage.couplings:
+        coupling = model.couplings[number]
+        delivered = counts.delivered[number]
+        times = "without end" if delivered.is_endless else _times(delivered)
+        parts.append(f"{coupling.receiver} gets {times} from {coupling.sender}{_why(network, counts, number)}")
+    fewest, most = model.couplings[shortage.couplings[0]], model.couplings[shortage.couplings[-1]]
+    if counts.delivered[shortage.couplings[-1]].is_endless:
+        words = f'"{shortage.instance}" would never end: {most.sender} repeats its message as often as it is taken'
+        help = 'take repeat="yes" away, or receive at S or B'
+    else:
+        words = f'the finit ports of "{shortage.instance}" get different numbers of messages: {"; ".join(parts)}'
+        help = (
+            f"every run takes one message from each finit port: bring {fewest.sender} and {most.sender} to the same "
+            "number (operators, steps, filters)"
+        )
+    instances = [shortage.instance, *(model.couplings[number].sender.instance for number in shortage.couplings)]
+    return Conflict("rate", words, help, tuple(dict.fromkeys(instances)), shortage.couplings)
+
+
+def _short(network: Network, counts: Counts, channel: Channel) -> Conflict:
+    number = channel.coupling
+    coupling = network.model.couplings[number]
+    delivered, needed = counts.delivered[number], counts.needed[number]
+    words = (
+        f'"{coupling.receiver.instance}" waits for messages that never come: {coupling.receiver} takes '
+        f"{needed.value}{_how_often(network, counts, coupling.receiver.instance, channel.receiver_operator)}, "
+        f"but gets {delivered.value} from {coupling.sender}{_why(network, counts, number)}"
+    )
+    return Conflict(
+        kind="rate",
+        words=words,
+        help=_balance(counts, channel),
+        instances=(coupling.receiver.instance, coupling.sender.instance),
+        couplings=(number,),
+    )
+
+
+def _balance(counts: Counts, channel: Channel) -> str:
+    delivered, needed = counts.delivered[channel.coupling].value, counts.needed[channel.coupling].value
+    if channel.sender_operator == "Of":
+        return "send at Oi instead of Of, or receive at finit instead of S or B: once per run"
+    if isinstance(delivered, int) and isinstance(needed, int) and delivered > 0 and needed % delivered == 0:
+        return (
+            f"give both the same number of steps (delta, total), or apply an interpolation filter such as repeat with "
+            f"factor {needed // delivered}"
+        )
+    return "give both the same number of steps (delta, total), or apply filters that bring the numbers together"
+
+
+def _times(amount: Amount) -> str:
+    return f"{amount.value} message{'' if amount.value == 1 else 's'}"
+
+
+def _why(network: Network, counts: Counts, number: int) -> str:
+    """Return in brackets how the number of messages of a coupling comes about."""
+    coupling = network.model.couplings[number]
+    channel = network.channels[network.by_coupling[number][0]]
+    how = _how_often(network, counts, coupling.sender.instance, channel.sender_operator)
+    if coupling.filters:
+        filters = ", ".join(f'"{each.definition.id}"' for each in coupling.filters)
+        return f" (sends {counts.sent[number].value}{how}; filtered by {filters})"
+    return how
+
+
+def _how_often(network: Network, counts: Counts, instance: str, operator: str | None) -> str:
+    runs, steps = counts.runs[instance].value, counts.steps[instance].value
+    if network.model.instances[instance].kind != "submodel":
+        return ""
+    in_runs = "" if runs == 1 else f" in each of its {runs} runs"
+    if operator in ("finit", "Of"):
+        return " (once per run)" if runs == 1 else f" (once in each of its {runs} runs)"
+    return f" ({steps} step{'' if steps == 1 else 's'}{in_runs})"

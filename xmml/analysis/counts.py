@@ -1,0 +1,324 @@
+"""How often every instance runs and how many messages every coupling carries, without walking a single step.
+
+An instance runs as often as it is called: once if nothing is coupled to its finit ports, else once for each message
+that arrives there. So the runs of all instances follow from those of the instances that call them, in the order of the
+calls, in integers of any size; a message is counted by multiplying, not by sending. The counts are those of a run in
+which nobody waits for ever; where too few messages would come, `shortages` says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from xmml.analysis.filter_counts import FilterCounts
+from xmml.analysis.network import Channel, Network, Process
+
+#: Largest number of messages that the native code counts the output of filters for.
+_COUNTABLE = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A number of runs, steps or messages.
+
+    Attributes:
+        value: the number, or the bound; `None` if nothing is known.
+        at_most: the number may be smaller, since a program decides.
+    """
+
+    value: int | None
+    at_most: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the number is known."""
+        return self.value is not None and not self.at_most
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "unknown"
+        return f"at most {self.value}" if self.at_most else str(self.value)
+
+
+class Certainty(IntEnum):
+    """How far a number can be relied on; of several the largest holds."""
+
+    EXACT = 0
+    DECLARED = 1  # by a filter of the user's own
+    OPEN = 2  # a program decides while it runs
+    SPOILT = 3  # follows from a conflict that is told elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A number on the way to a `Count`: `math.inf` for as many as are asked for, `None` for unknown."""
+
+    value: int | float | None
+    certainty: Certainty = Certainty.EXACT
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it is a finite number that holds unless a filter of the user's own breaks its word."""
+        return isinstance(self.value, int) and self.certainty <= Certainty.DECLARED
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether there is a message whenever one is asked for."""
+        return self.value == math.inf
+
+    def times(self, factor: Amount) -> Amount:
+        """Return the product."""
+        certainty = max(self.certainty, factor.certainty)
+        if self.value is None or factor.value is None:
+            return Amount(None, certainty)
+        return Amount(0 if 0 in (self.value, factor.value) else self.value * factor.value, certainty)
+
+    def count(self, copies: int = 1) -> Count:
+        """Return it as a number for all copies together."""
+        at_most = self.certainty in (Certainty.DECLARED, Certainty.OPEN)
+        if not isinstance(self.value, int) or self.certainty is Certainty.SPOILT:
+            return Count(None)
+        return Count(self.value * copies, at_most)
+
+
+ONE = Amount(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Finit ports of one instance that are sent different numbers of messages, or messages without end.
+
+    Attributes:
+        instance: its id.
+        couplings: those that lead to its finit ports, by number of messages, the fewest first.
+    """
+
+    instance: str
+    couplings: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The numbers of one copy of each instance and of one pair of copies of each coupling.
+
+    Attributes:
+        runs, steps: by instance; a firing of a mapper is a run, and it has one step.
+        sent, delivered, needed: by coupling: before filters, after filters, and what the receiver takes.
+        pairs: by coupling, how many pairs of copies it connects.
+        unequal: instances whose finit ports are not sent equally many messages.
+        unsolved: instances that are called, in the end, by themselves: they never start.
+    """
+
+    runs: dict[str, Amount]
+    steps: dict[str, Amount]
+    sent: tuple[Amount, ...]
+    delivered: tuple[Amount, ...]
+    needed: tuple[Amount, ...]
+    pairs: tuple[int, ...]
+    unequal: tuple[Shortage, ...]
+    unsolved: tuple[str, ...]
+
+    def is_short(self, coupling: int) -> bool:
+        """Whether the receiver surely waits for more messages than come."""
+        delivered, needed = self.delivered[coupling], self.needed[coupling]
+        return delivered.is_sure and needed.is_sure and _number(delivered) < _number(needed)
+
+    def surplus(self, coupling: int) -> int:
+        """Return how many messages surely are never taken, for one pair of copies."""
+        delivered, needed = self.delivered[coupling], self.needed[coupling]
+        if delivered.certainty is Certainty.EXACT and delivered.is_sure and needed.is_sure:
+            return max(0, int(_number(delivered) - _number(needed)))
+        return 0
+
+
+def count(network: Network, uncertain: Collection[str] = ()) -> Counts:
+    """Return the numbers of a network. Linear in instances and couplings, whatever the number of steps.
+
+    Args:
+        uncertain: sources of which nobody knows how many messages they send.
+    """
+    return _Counting(network, uncertain).counts()
+
+
+class _Counting:
+    def __init__(self, network: Network, uncertain: Collection[str]) -> None:
+        self.network = network
+        self.uncertain = uncertain
+        # The copies of an instance all do the same: one of them, and one channel of each coupling, stand for all.
+        self.processes = {name: network.processes[own[0]] for name, own in network.by_instance.items()}
+        self.channels = [network.channels[own[0]] for own in network.by_coupling]
+        self.callers: dict[str, list[Channel]] = {name: [] for name in self.processes}
+        self.leaving: dict[str, list[Channel]] = {name: [] for name in self.processes}
+        for channel in self.channels:
+            if calls(channel):
+                self.callers[self.receiver(channel).instance].append(channel)
+            self.leaving[self.sender(channel).instance].append(channel)
+        self.steps = {name: _steps(process) for name, process in self.processes.items()}
+        self.runs: dict[str, Amount] = {}
+        self.unequal: list[Shortage] = []
+        self.delivered: dict[int, Amount] = {}
+
+    def sender(self, channel: Channel) -> Process:
+        return self.network.processes[channel.sender]
+
+    def receiver(self, channel: Channel) -> Process:
+        return self.network.processes[channel.receiver]
+
+    def counts(self) -> Counts:
+        order, unsolved = self.order_of_calls()
+        for name in order:
+            self.runs[name] = self.runs_of(name)
+        for name in unsolved:
+            self.runs[name] = Amount(None, Certainty.SPOILT)
+        for name in reversed(order):
+            if self.runs[name].is_endless:
+                self.runs[name] = self.runs_asked_for(name)
+        sent = tuple(self.sent(channel) for channel in self.channels)
+        return Counts(
+            runs=self.runs,
+            steps=self.steps,
+            sent=sent,
+            delivered=tuple(map(self.delivery, self.channels, sent)),
+            needed=tuple(map(self.need, self.channels)),
+            pairs=tuple(len(own) for own in self.network.by_coupling),
+            unequal=tuple(self.unequal),
+            unsolved=tuple(unsolved),
+        )
+
+    def order_of_calls(self) -> tuple[list[str], list[str]]:
+        """Return the instances, callers before called, and those that a cycle of calls keeps from starting."""
+        open_calls = {name: len(channels) for name, channels in self.callers.items()}
+        ready = [name for name, number in open_calls.items() if number == 0]
+        order = []
+        while ready:
+            name = ready.pop()
+            order.append(name)
+            for channel in self.leaving[name]:
+                if calls(channel):
+                    receiver = self.receiver(channel).instance
+                    open_calls[receiver] -= 1
+                    if open_calls[receiver] == 0:
+                        ready.append(receiver)
+        return order, [name for name, number in open_calls.items() if number > 0]
+
+    def runs_of(self, name: str) -> Amount:
+        process, callers = self.processes[name], self.callers[name]
+        if not callers:
+            if name in self.uncertain:
+                return Amount(None, Certainty.OPEN)
+            if process.is_source:
+                return Amount(math.inf if process.fires is None else process.fires)
+            return ONE
+        amounts = [self.delivery(channel, self.sent(channel)) for channel in callers]
+        certainty = max(amount.certainty for amount in amounts)
+        known = [amount.value for amount in amounts if amount.value is not None]
+        least = min(known) if known else None
+        if process.is_submodel:
+            sure = {amount.value for amount in amounts if amount.is_sure or amount.is_endless}
+            if len(sure) > 1 or math.inf in sure:
+                if certainty is not Certainty.SPOILT:
+                    by_number = sorted(
+                        (amount.value, channel.coupling)
+                        for amount, channel in zip(amounts, callers, strict=True)
+                        if amount.value is not None
+                    )
+                    self.unequal.append(Shortage(name, tuple(coupling for _, coupling in by_number)))
+                return Amount(None if least == math.inf else least, Certainty.SPOILT)
+        elif least == math.inf and len(known) < len(amounts):
+            least = None
+        return Amount(least, certainty)
+
+    def runs_asked_for(self, name: str) -> Amount:
+        """Return how often something that sends without end is asked for a message."""
+        most, certainty = 0, self.runs[name].certainty
+        for channel in self.leaving[name]:
+            need = self.need(channel)
+            if not isinstance(need.value, int):
+                return Amount(None, max(certainty, need.certainty))
+            inputs = _inputs_for(channel.filters, need.value)
+            if inputs is None:
+                return Amount(None, max(certainty, need.certainty))
+            most, certainty = max(most, inputs), max(certainty, need.certainty)
+        return Amount(most, certainty)
+
+    def sent(self, channel: Channel) -> Amount:
+        runs = self.runs[self.sender(channel).instance]
+        return runs.times(self.steps[self.sender(channel).instance]) if channel.sender_operator == "Oi" else runs
+
+    def delivery(self, channel: Channel, sent: Amount) -> Amount:
+        runs = self.runs[self.sender(channel).instance]
+        return _through(channel.filters, sent, runs)
+
+    def need(self, channel: Channel) -> Amount:
+        receiver = self.receiver(channel).instance
+        runs = self.runs[receiver]
+        if channel.is_state:
+            return Amount(max(0, runs.value - 1), runs.certainty) if isinstance(runs.value, int) else runs
+        return runs.times(self.steps[receiver]) if channel.receiver_operator in ("S", "B") else runs
+
+
+def calls(channel: Channel) -> bool:
+    """Whether each message of the channel makes its receiver run once (a mapper: fire once)."""
+    return channel.receiver_operator in (None, "finit") and not channel.is_state
+
+
+def _steps(process: Process) -> Amount:
+    if not process.is_submodel:
+        return ONE
+    if process.until:
+        return Amount(process.steps if process.has_bound else None, Certainty.OPEN)
+    return Amount(process.steps)
+
+
+def _through(filters: FilterCounts, sent: Amount, runs: Amount) -> Amount:
+    if filters.is_identity:
+        return sent if filters.is_exact else Amount(sent.value, max(sent.certainty, Certainty.DECLARED))
+    certainty = max(sent.certainty, runs.certainty, Certainty.EXACT if filters.is_exact else Certainty.DECLARED)
+    if sent.value is None or (filters.waits_for_end_of_run and runs.value is None):
+        return Amount(None, certainty)
+    if math.inf in (sent.value, runs.value):
+        return Amount(math.inf if _outputs(filters, 2**20, 2**20) else 0, certainty)
+    number = _outputs(filters, int(sent.value), int(runs.value or 0))
+    return Amount(number, certainty if number is not None else max(certainty, Certainty.OPEN))
+
+
+def _outputs(filters: FilterCounts, sent: int, runs: int) -> int | None:
+    """Return what comes out of filters, or `None` if the numbers are beyond what can be counted."""
+    try:
+        return filters.outputs(sent, runs) if sent < _COUNTABLE else None
+    except OverflowError:
+        return None
+
+
+def _inputs_for(filters: FilterCounts, needed: int) -> int | None:
+    """Return the smallest number of messages of which `needed` come out, or `None` if there is none."""
+    if filters.is_identity:
+        return needed
+    high = 1
+    while (out := _outputs(filters, high, high)) is not None and out < needed:
+        high *= 2
+    if out is None:
+        return None
+    low = 0  # outputs(low) < needed <= outputs(high), unless nothing is needed
+    if needed == 0:
+        return 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        out = _outputs(filters, middle, middle)
+        if out is not None and out >= needed:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _number(amount: Amount) -> int | float:
+    return amount.value if amount.value is not None else 0
+
+
+def total(amounts: Sequence[Amount], copies: Sequence[int]) -> tuple[Count, ...]:
+    """Return the numbers for all copies together."""
+    return tuple(amount.count(number) for amount, number in zip(amounts, copies, strict=True))

@@ -1,0 +1,86 @@
+"""What can be said about a model without walking through its steps: counts, conflicts and the start.
+
+The cost depends on the number of instances and couplings only: a model of 10^9 steps is analysed as fast as one of 10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from xmml.analysis.conflicts import Conflict, deadlock, rate_conflicts
+from xmml.analysis.counts import Amount, Count, Counts, count, total
+from xmml.analysis.network import Network
+from xmml.analysis.start import initial_instances, never_started
+from xmml.analysis.timelines import is_aligned
+from xmml.analysis.zero_delay import zero_delay_cycles
+
+__all__ = ["Conflict", "Count", "StaticAnalysis", "static_analysis"]
+
+
+@dataclass(frozen=True)
+class StaticAnalysis:
+    """What a model does if nobody waits for ever, and who surely would.
+
+    Attributes:
+        runs: by instance, runs of a submodel or firings of a mapper or terminal, of all copies together.
+        steps: by instance, iterations of each run; 1 for mappers and terminals.
+        sent: by coupling of the model, messages that its sender sends, before filters, of all copies together.
+        delivered: by coupling, messages that come out of its filters.
+        received: by coupling, messages that its receiver takes.
+        unconsumed: by coupling, messages that are surely never taken.
+        conflicts: what surely makes somebody wait for ever.
+        never_start: instances that never begin a run because nobody can be the first.
+        initial: instances that start without being called.
+        is_conclusive: there is no deadlock and no starvation, and no simulation is needed to know it.
+    """
+
+    runs: Mapping[str, Count]
+    steps: Mapping[str, Count]
+    sent: tuple[Count, ...]
+    delivered: tuple[Count, ...]
+    received: tuple[Count, ...]
+    unconsumed: tuple[int, ...]
+    conflicts: tuple[Conflict, ...]
+    never_start: tuple[str, ...]
+    initial: tuple[str, ...]
+    is_conclusive: bool
+
+
+def static_analysis(network: Network, uncertain: Collection[str] = ()) -> StaticAnalysis:
+    """Return what can be said about a network without walking through its steps.
+
+    Near-linear in instances and couplings; does not depend on the number of steps.
+
+    Args:
+        uncertain: source terminals of which nobody knows how many messages they send.
+    """
+    counts = count(network, uncertain)
+    cycles = zero_delay_cycles(network)
+    conflicts = (*(deadlock(network, cycle) for cycle in cycles), *rate_conflicts(network, counts))
+    copies = {name: len(own) for name, own in network.by_instance.items()}
+    return StaticAnalysis(
+        runs=MappingProxyType({name: counts.runs[name].count(copies[name]) for name in copies}),
+        steps=MappingProxyType({name: counts.steps[name].count() for name in copies}),
+        sent=total(counts.sent, counts.pairs),
+        delivered=total(counts.delivered, counts.pairs),
+        received=total(_received(counts), counts.pairs),
+        unconsumed=tuple(counts.surplus(coupling) * pairs for coupling, pairs in enumerate(counts.pairs)),
+        conflicts=conflicts,
+        never_start=never_started(network),
+        initial=initial_instances(network),
+        is_conclusive=not conflicts and is_aligned(network),
+    )
+
+
+def _received(counts: Counts) -> list[Amount]:
+    """Return by coupling what its receiver takes: what it needs, as far as it comes."""
+    received = []
+    for delivered, needed in zip(counts.delivered, counts.needed, strict=True):
+        if delivered.value is None or needed.value is None:
+            received.append(Amount(None, max(delivered.certainty, needed.certainty)))
+        else:
+            certainty = needed.certainty if needed.value <= delivered.value else delivered.certainty
+            received.append(Amount(min(delivered.value, needed.value), certainty))
+    return received
