@@ -1,4 +1,4 @@
-"""The schemas of xMML documents, as files beside this module."""
+"""The schemas of xMML documents and of what the commands print, as files beside this module."""
 
 from __future__ import annotations
 
@@ -12,3 +12,5 @@ MODEL = _FOLDER / "xmml.xsd"
 PARAMETERS = _FOLDER / "xmml-param.xsd"
 #: The attributes and elements of the run extension, `urn:xmml:run:1`.
 RUN = _FOLDER / "run.xsd"
+#: What `xmml analyse --json` prints (JSON Schema).
+ANALYSIS = _FOLDER / "analysis.schema.json"

@@ -1,0 +1,169 @@
+"""An analysis as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from xmml.analysis.analysis import Analysis, Times
+from xmml_run.amounts import counted, duration, number, size
+
+Item = TypeVar("Item")
+
+#: Rows of a table that are printed; a larger model has more, `--all` or `--json` shows them.
+MOST_ROWS = 40
+
+
+def report(analysis: Analysis, *, most_rows: int | None = MOST_ROWS) -> str:
+    """Return the report.
+
+    Args:
+        most_rows: how many instances and couplings are listed; `None`: all.
+    """
+    parts = [_head(analysis), _trouble(analysis), _couplings(analysis, most_rows), _instances(analysis, most_rows)]
+    if analysis.times is not None:
+        parts.append(_times(analysis.times))
+    parts += [_jobs(analysis), _task_graph(analysis)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _head(analysis: Analysis) -> str:
+    verdict = {
+        "finished": "every instance finishes",
+        "deadlock": "it deadlocks",
+        "blocked": "some instances wait for messages that never come",
+    }[analysis.verdict]
+    shape = f"{counted(len(analysis.steps), 'instance')}, {counted(len(analysis.messages), 'coupling')}"
+    starts = ", ".join(analysis.initial[:8]) + (", ..." if len(analysis.initial) > 8 else "")
+    lines = [f"{analysis.model}: {shape}; {verdict}", f"starts with: {starts or 'nothing'} ({analysis.start} start)"]
+    if analysis.at_most:
+        lines.append('"<=": at most; a program decides when to stop')
+    return "\n".join(lines)
+
+
+def _trouble(analysis: Analysis) -> str:
+    lines = [analysis.witness] if analysis.witness else list(analysis.conflicts)
+    lines += [f"never starts: {name}" for name in analysis.never_start]
+    lines += [
+        f"{name}: {counted(count, 'message')} never taken, of {analysis.messages[name].sent or 0:,}"
+        for name, count in analysis.unconsumed.items()
+    ]
+    return "\n".join(lines)
+
+
+def _couplings(analysis: Analysis, most_rows: int | None) -> str:
+    if not analysis.messages:
+        return ""
+    bounds = set(analysis.at_most)
+    rows = []
+    for name, traffic in _first(analysis.messages.items(), most_rows):
+        sent = _count(traffic.sent, name in bounds)
+        received = _count(traffic.received, name in bounds)
+        rows.append(
+            (
+                name,
+                traffic.template or "-",
+                sent if sent == received else f"{sent} / {received}",
+                "-" if traffic.bytes is None else size(traffic.bytes),
+                "-" if traffic.capacity is None else f"{traffic.capacity:,}",
+                "-" if traffic.max_in_flight is None else f"{traffic.max_in_flight:,}",
+            )
+        )
+    head = ("coupling", "template", "messages", "bytes", "capacity", "in flight")
+    return _table(head, rows, len(analysis.messages) - len(rows))
+
+
+def _instances(analysis: Analysis, most_rows: int | None) -> str:
+    bounds = set(analysis.at_most)
+    times = analysis.times
+    rows = []
+    for name, runs in _first(analysis.runs.items(), most_rows):
+        instance = name.partition("[")[0]
+        row = [name, analysis.domains.get(instance) or "-", _count(runs, name in bounds or instance in bounds)]
+        row.append(_count(analysis.steps.get(instance), instance in bounds))
+        if times is not None:
+            busy, idle = times.busy_s.get(name, 0.0), times.idle_s.get(name, 0.0)
+            share = f"{100 * busy / (busy + idle):.0f} %" if busy + idle else "-"
+            row += ["?" if instance in times.unknown else duration(busy), duration(idle), share]
+        rows.append(tuple(row))
+    head = ("instance", "domain", "runs", "steps") + (("busy", "idle", "busy") if times is not None else ())
+    return _table(head, rows, len(analysis.runs) - len(rows))
+
+
+def _times(times: Times) -> str:
+    if len(times.unknown) == len({name.partition("[")[0] for name in times.busy_s}):
+        return (
+            'run time: not known: no implementation has a runtime="..." (try --set INST.runtime=..., or --profile RUN)'
+        )
+    makespan = duration(times.makespan_s)
+    if not times.is_exact:
+        makespan = f"between {makespan} and {duration(times.makespan_at_most_s)}"
+    lines = [
+        f"run time: {makespan}; {number(times.core_hours)} core hours; "
+        f"{number(times.parallelism)} instances compute at a time on average"
+    ]
+    if times.cycle_time_s is not None:
+        lines.append(f"slowest cycle: one turn takes {duration(times.cycle_time_s)}")
+    if times.critical_path:
+        lines.append("critical path:")
+        rows = [
+            (f"  {part.instance}", part.what, f"{part.count:,} x", duration(part.time_s))
+            for part in _first(times.critical_path, 20)
+        ]
+        lines.append(_aligned(rows))
+        if len(times.critical_path) > len(rows):
+            lines.append(f"  and {len(times.critical_path) - len(rows):,} more parts")
+    if times.unknown:
+        lines.append(f"counted as 0, because nobody gives their run time: {', '.join(_first(times.unknown, 8))}")
+    return "\n".join(lines)
+
+
+def _jobs(analysis: Analysis) -> str:
+    if not analysis.jobs:
+        return ""
+    lines = ["jobs (what must be available together):"]
+    for place, job in enumerate(analysis.jobs, start=1):
+        when = f"from {duration(job.starts_s)}" if job.starts_s else "at the start"
+        members = ", ".join(_first(job.instances, 12)) + (", ..." if len(job.instances) > 12 else "")
+        lines.append(f"  {place}. {members}: {when}, {counted(job.cores, 'core')}")
+        lines += [f"     take turns, may share cores: {', '.join(group)}" for group in job.shares_cores]
+    return "\n".join(lines)
+
+
+def _task_graph(analysis: Analysis) -> str:
+    return "\n".join(
+        f"task graph, {name}: {counted(graph.nodes, 'node')}; {graph.message_edges:,} message, "
+        f"{graph.step_edges:,} step and {graph.state_edges:,} state edges"
+        for name, graph in analysis.task_graph.items()
+    )
+
+
+def _count(value: int | None, at_most: bool) -> str:
+    if value is None:
+        return "?"
+    return f"<= {value:,}" if at_most else f"{value:,}"
+
+
+def _first(items: Iterable[Item], most: int | None) -> list[Item]:
+    found = list(items)
+    return found if most is None else found[:most]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left_out: int) -> str:
+    lines = [_aligned([head, *rows])]
+    if left_out:
+        lines.append(f"... and {left_out:,} more (--all shows them)")
+    return "\n".join(lines)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return the rows with their columns one under the other: words to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    words = [not any(cell[:1].isdigit() or cell[:2] == "<=" for cell in column) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if word else cell.rjust(width)
+            for cell, width, word in zip(row, widths, words, strict=True)
+        ).rstrip()
+        for row in rows
+    )
