@@ -48,8 +48,9 @@ class Certainty(IntEnum):
 
     EXACT = 0
     DECLARED = 1  # by a filter of the user's own
-    OPEN = 2  # a program decides while it runs
-    SPOILT = 3  # follows from a conflict that is told elsewhere
+    UNCHECKED = 2  # by a program that keeps no order
+    OPEN = 3  # a program decides while it runs
+    SPOILT = 4  # follows from a conflict that is told elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,16 @@ class Counts:
     unequal: tuple[Shortage, ...]
     unsolved: tuple[str, ...]
 
+    @property
+    def are_sure(self) -> bool:
+        """Whether all numbers are known, and enough messages come everywhere."""
+        return (
+            not self.unequal
+            and not self.unsolved
+            and all(amount.is_sure for amount in (*self.delivered, *self.needed, *self.runs.values()))
+            and not any(self.is_short(coupling) for coupling in range(len(self.sent)))
+        )
+
     def is_short(self, coupling: int) -> bool:
         """Whether the receiver surely waits for more messages than come."""
         delivered, needed = self.delivered[coupling], self.needed[coupling]
@@ -156,7 +167,9 @@ class _Counting:
             if calls(channel):
                 self.callers[self.receiver(channel).instance].append(channel)
             self.leaving[self.sender(channel).instance].append(channel)
-        self.steps = {name: _steps(process) for name, process in self.processes.items()}
+        self.steps = {
+            name: _steps(process, network.model.instances[name].check_order) for name, process in self.processes.items()
+        }
         self.runs: dict[str, Amount] = {}
         self.unequal: list[Shortage] = []
         self.delivered: dict[int, Amount] = {}
@@ -265,12 +278,12 @@ def calls(channel: Channel) -> bool:
     return channel.receiver_operator in (None, "finit") and not channel.is_state
 
 
-def _steps(process: Process) -> Amount:
+def _steps(process: Process, keeps_order: bool) -> Amount:
     if not process.is_submodel:
         return ONE
     if process.until:
         return Amount(process.steps if process.has_bound else None, Certainty.OPEN)
-    return Amount(process.steps)
+    return Amount(process.steps, Certainty.EXACT if keeps_order else Certainty.UNCHECKED)
 
 
 def _through(filters: FilterCounts, sent: Amount, runs: Amount) -> Amount:

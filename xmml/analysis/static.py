@@ -13,7 +13,7 @@ from xmml.analysis.conflicts import Conflict, deadlock, rate_conflicts
 from xmml.analysis.counts import Amount, Count, Counts, count, total
 from xmml.analysis.network import Network
 from xmml.analysis.start import initial_instances, never_started
-from xmml.analysis.timelines import is_aligned
+from xmml.analysis.timelines import feedback_groups, is_surely_live
 from xmml.analysis.zero_delay import zero_delay_cycles
 
 __all__ = ["Conflict", "Count", "StaticAnalysis", "static_analysis"]
@@ -70,7 +70,9 @@ def static_analysis(network: Network, uncertain: Collection[str] = ()) -> Static
         conflicts=conflicts,
         never_start=never_started(network),
         initial=initial_instances(network),
-        is_conclusive=not conflicts and is_aligned(network),
+        is_conclusive=not conflicts
+        and counts.are_sure
+        and all(is_surely_live(network, group) for group in feedback_groups(network)),
     )
 
 

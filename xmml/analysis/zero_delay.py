@@ -1,7 +1,6 @@
 """Deadlocks that no number of steps can avoid: cycles in which everybody waits for somebody else's first message.
 
-Within a run the operators follow each other, finit, Oi, then S and B in any order, then Of; a receive follows the send
-of its message. If these precedences of one run and one iteration alone form a cycle, none of its operators is ever
+If the precedences of one run and one iteration alone form a cycle, none of its operators is ever
 carried out. The graph has four vertices for each submodel and one for each mapper or terminal, whatever the number of
 steps, so this takes time linear in instances and couplings.
 """
@@ -11,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xmml.analysis.components import components
 from xmml.analysis.network import Channel, Network
+from xmml.analysis.precedence import order_in_run, receiving_vertex, sending_vertex
 from xmml.model import Operator
-
-#: The operators as vertices: S and B of an iteration are one, since their order does not matter.
-FINIT, OI, SB, OF = range(4)
-_VERTEX = {"finit": FINIT, "Oi": OI, "S": SB, "B": SB, "Of": OF}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +48,19 @@ def zero_delay_cycles(network: Network) -> list[Cycle]:
 
     Tarjan's algorithm finds the groups, a breadth-first search the cycle in each. Linear in instances and couplings.
     """
-    names = list(network.by_instance)
-    place = {name: number for number, name in enumerate(names)}
-    submodel = [network.processes[network.by_instance[name][0]].is_submodel for name in names]
-    size = 4 * len(names)
-    successors: list[list[int]] = [[] for _ in range(size)]
+    place = {name: number for number, name in enumerate(network.by_instance)}
+    successors: list[list[int]] = [[] for _ in range(4 * len(place))]
     by_edge: dict[tuple[int, int], Channel] = {}
-    for number in range(len(names)):
-        if submodel[number]:
-            first = 4 * number
-            for vertex in (FINIT, OI, SB):
-                successors[first + vertex].append(first + vertex + 1)
+    for name, number in place.items():
+        for before, after in order_in_run(network, name):
+            successors[4 * number + before].append(4 * number + after)
     for own in network.by_coupling:
         channel = network.channels[own[0]]
         if channel.is_state:
             continue
         sender = place[network.processes[channel.sender].instance]
         receiver = place[network.processes[channel.receiver].instance]
-        sends = _VERTEX[channel.sender_operator] if channel.sender_operator else 0
-        if channel.filters.waits_for_end_of_run and channel.sender_operator:
-            sends = OF
-        receives = _VERTEX[channel.receiver_operator] if channel.receiver_operator else 0
-        edge = (4 * sender + sends, 4 * receiver + receives)
+        edge = (4 * sender + sending_vertex(channel), 4 * receiver + receiving_vertex(channel))
         if edge not in by_edge:
             by_edge[edge] = channel
             successors[edge[0]].append(edge[1])
@@ -82,53 +70,6 @@ def zero_delay_cycles(network: Network) -> list[Cycle]:
             vertices = _shortest_cycle(component, successors)
             cycles.append(_cycle(vertices, by_edge, network))
     return cycles
-
-
-def components(successors: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the strongly connected components of a graph, successors first.
-
-    Tarjan, "Depth-first search and linear graph algorithms", 1972, without recursion. Linear in vertices and edges.
-    """
-    size = len(successors)
-    index, low = [0] * size, [0] * size
-    on_stack = bytearray(size)
-    stack: list[int] = []
-    found: list[list[int]] = []
-    counter = 0
-    for root in range(size):
-        if index[root]:
-            continue
-        counter += 1
-        index[root] = low[root] = counter
-        stack.append(root)
-        on_stack[root] = 1
-        path = [(root, iter(successors[root]))]
-        while path:
-            vertex, remaining = path[-1]
-            for other in remaining:
-                if not index[other]:
-                    counter += 1
-                    index[other] = low[other] = counter
-                    stack.append(other)
-                    on_stack[other] = 1
-                    path.append((other, iter(successors[other])))
-                    break
-                if on_stack[other] and index[other] < low[vertex]:
-                    low[vertex] = index[other]
-            else:
-                path.pop()
-                if path and low[vertex] < low[path[-1][0]]:
-                    low[path[-1][0]] = low[vertex]
-                if low[vertex] == index[vertex]:
-                    component = []
-                    while True:
-                        other = stack.pop()
-                        on_stack[other] = 0
-                        component.append(other)
-                        if other == vertex:
-                            break
-                    found.append(component)
-    return found
 
 
 def _shortest_cycle(component: Sequence[int], successors: Sequence[Sequence[int]]) -> list[int]:
@@ -155,7 +96,7 @@ def _cycle(vertices: Sequence[int], by_edge: dict[tuple[int, int], Channel], net
     waits = []
     for place, vertex in enumerate(vertices):
         before = vertices[place - 1]
-        if before + 1 == vertex and before // 4 == vertex // 4:
+        if before < vertex and before // 4 == vertex // 4:
             continue  # the order of the operators within one run
         channel = by_edge[before, vertex]
         waits.append(
