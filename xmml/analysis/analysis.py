@@ -83,7 +83,7 @@ class Times:
         makespan_at_most_s: the upper bound; equal to `makespan_s` if that is exact.
         is_exact: whether the makespan is a value and not a bound.
         critical_path: the chain that nothing can be sooner than.
-        cycle_time_s: how long the slowest cycle takes for one turn, once the model moves periodically; `None` without one.
+        cycle_time_s: one turn of the slowest cycle, once the model moves periodically; `None` without one.
         busy_s, idle_s: by instance (with the index of the copy): computing, and waiting between its start and its end.
         core_hours: runs times run time times cores, over all instances.
         parallelism: how many instances compute at a time on average.
