@@ -226,7 +226,7 @@ def _process(
     implementation = instance.definition.implementation
     runtime_s = implementation.runtime_s if implementation and implementation.runtime_s else 0.0
     has_bound = not instance.until or instance.steps > 0
-    sends_once: int | None = None if instance.params.get("repeat") == "yes" else 1
+    sends_once: int | None = None if instance.params.get("repeat", "").lower() in ("yes", "true", "1") else 1
     return Process(
         index=index,
         name=name,
