@@ -298,3 +298,16 @@ class Model:
     def port(self, end: Endpoint) -> Port:
         """Return the port that one end of a coupling names."""
         return self.instances[end.instance].ports[end.port]
+
+    def carries_state(self, coupling: Coupling) -> bool:
+        """Return whether a coupling brings an instance the state of its own previous run.
+
+        That is one from Of to finit of the same instance, between ports of type `state`. The first run does without,
+        and it has no part in how many runs there are.
+        """
+        sender, receiver = self.port(coupling.sender), self.port(coupling.receiver)
+        return (
+            coupling.sender.instance == coupling.receiver.instance
+            and (sender.operator, receiver.operator) == ("Of", "finit")
+            and sender.type == receiver.type == "state"
+        )

@@ -190,11 +190,6 @@ def _channels(
     from_submodel = model.instances[coupling.sender.instance].kind == "submodel"
     to_submodel = model.instances[coupling.receiver.instance].kind == "submodel"
     counts = filter_counts(coupling.filters)
-    is_state = (
-        coupling.sender.instance == coupling.receiver.instance
-        and (sender.operator, receiver.operator) == ("Of", "finit")
-        and sender.type == receiver.type == "state"
-    )
     pairs = [
         (one, other)
         for one in by_instance[coupling.sender.instance]
@@ -214,7 +209,7 @@ def _channels(
             filters=counts,
             size_bytes=coupling.size_bytes,
             capacity=coupling.capacity,
-            is_state=is_state,
+            is_state=model.carries_state(coupling),
         )
         for place, (one, other) in enumerate(pairs)
     ]
