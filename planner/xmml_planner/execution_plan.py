@@ -41,7 +41,11 @@ class PortSpec:
 
 @dataclass(frozen=True)
 class ConduitSpec:
-    """A coupling at run time: one sender, one receiver, one queue."""
+    """A coupling at run time: one sender, one receiver, one queue.
+
+    Attributes:
+        is_state: it brings an instance the state of its own previous run, so the first does without.
+    """
 
     id: int
     name: str
@@ -56,6 +60,7 @@ class ConduitSpec:
     methods: tuple[str, ...] = ()
     sender_filters: tuple[FilterSpec, ...] = ()
     receiver_filters: tuple[FilterSpec, ...] = ()
+    is_state: bool = False
 
 
 @dataclass(frozen=True)

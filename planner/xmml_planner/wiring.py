@@ -82,10 +82,13 @@ def wire(model: Model, filter_cost: FilterTable) -> tuple[tuple[ConduitSpec, ...
                     _End(name, "out", sender.copy if last else None),
                 ]
             ends.append(receiver)
+            carries_state = model.carries_state(coupling)
             for number, filters in enumerate(segments):
-                conduits.append(
-                    _conduit(len(conduits), ends[2 * number], ends[2 * number + 1], coupling, filters, filter_cost)
+                conduit = _conduit(
+                    len(conduits), ends[2 * number], ends[2 * number + 1], coupling, filters, filter_cost
                 )
+                reaches_receiver = number == len(between)
+                conduits.append(dataclasses.replace(conduit, is_state=carries_state and reaches_receiver))
     return tuple(conduits), tuple(own_filters)
 
 

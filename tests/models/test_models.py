@@ -35,6 +35,17 @@ def test_an_instance_sends_to_itself(run_model: RunModel) -> None:
     assert run.lines("echo") == ["received: the original data"]
 
 
+def test_the_state_of_each_run_is_carried_to_the_next(run_model: RunModel) -> None:
+    run = run_model(HERE / "carried_state")
+    before = [10.0, 6.5, 4.75, 3.875]
+    assert run.lines("micro") == [f"run from {t:.1f} s with {state}, at {t:.1f} s" for t, state in enumerate(before)]
+    assert run.lines("macro") == [f"macro {state + 3}" for state in before]
+    assert run.lines("native") == [f"{t} {t}" for t in range(4)]
+    assert run.lines("inline") == ["0.0 None", "1.0 0.0", "2.0 1.0", "3.0 2.0"]
+    assert run.lines("once") == ["run 0 None"]
+    assert "not received" not in run.stderr
+
+
 def test_submodels_written_as_classes(run_model: RunModel) -> None:
     run = run_model(HERE / "classes")
     assert run.lines("r") == ["(2.0\t3.0\t)", "(1.0\t2.0\t)"] * 4

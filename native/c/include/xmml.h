@@ -51,7 +51,7 @@ typedef enum xmml_status {
     XMML_ERROR_USAGE = -1,         /* a null pointer, a shape that does not fit, text that is not UTF-8, ... */
     XMML_ERROR_NOT_IN_A_RUN = -2,  /* the program was not started by xmml-run */
     XMML_ERROR_PORT = -3,          /* no such port in the model, or it is of the other direction */
-    XMML_ERROR_NOT_CONNECTED = -4, /* receives: the port is declared but not coupled; ask xmml_connected first */
+    XMML_ERROR_NOT_CONNECTED = -4, /* receives: the port is declared but not coupled (now); ask xmml_connected first */
     XMML_ERROR_ORDER = -5,         /* the call is out of the order f_init, (O_i, S or B)*, O_f */
     XMML_ERROR_ENDED = -6,         /* xmml_receive: the sender has ended */
     XMML_ERROR_TYPE = -7,          /* the value has another type or shape than was asked for */
@@ -125,7 +125,7 @@ int xmml_has_param(const xmml_instance *me, const char *name);
 
 /* ------------------------------------------------------------------------------------------------------------ ports */
 
-/* Whether the port is coupled in this model: 1 or 0. */
+/* Whether the port is coupled in this model: 1 or 0. One that brings the state of the previous run is not, during the first. */
 xmml_status xmml_connected(const xmml_instance *me, const char *port, int *yes);
 
 /* How many copies are at the other end of the port; 0 if it is not a multiplied instance. */

@@ -53,13 +53,14 @@ unsafe fn receive(
             let seconds = timeout.unwrap_or_default().as_secs_f64();
             Err(Error::TimedOut { instance: me.name.to_string(), port: port.into(), seconds }.into())
         }
-        Received::NotConnected => Err(Failure::new(
-            Status::NotConnected,
-            format!(
-                "{}.{port} is not coupled to anything in this model; ask xmml_connected(me, \"{port}\", &yes) first",
-                me.name
-            ),
-        )),
+        Received::NotConnected | Received::NoStateYet => {
+            let what = match me.core.no_message_error(port) {
+                Error::NoStateYet { .. } => "brings the state of the previous run, and this is the first",
+                _ => "is not coupled to anything in this model",
+            };
+            let text = format!("{}.{port} {what}; ask xmml_connected(me, \"{port}\", &yes) first", me.name);
+            Err(Failure::new(Status::NotConnected, text))
+        }
     }
 }
 

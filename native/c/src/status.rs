@@ -58,7 +58,7 @@ impl From<Error> for Failure {
         let status = match &error {
             Error::NotInARun { .. } => Status::NotInARun,
             Error::PortUnknown { .. } | Error::PortDirection { .. } => Status::Port,
-            Error::NotConnected { .. } => Status::NotConnected,
+            Error::NotConnected { .. } | Error::NoStateYet { .. } => Status::NotConnected,
             Error::OperatorOrder { .. } => Status::Order,
             Error::Ended { .. } => Status::InsistedAfterEnd,
             Error::TimedOut { .. } => Status::TimedOut,

@@ -43,6 +43,7 @@ fn conduct(method: &str) {
         methods: vec![method.to_owned()],
         sender_filters: vec![],
         receiver_filters: vec![],
+        is_state: false,
     };
     let port = |name: &str, direction, operator| PortSpec {
         name: name.into(),

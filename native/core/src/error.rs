@@ -15,6 +15,8 @@ pub enum Error {
     PortDirection { instance: String, port: String, sends: bool },
     /// A receive on a port that is declared but not coupled, without a default.
     NotConnected { instance: String, port: String },
+    /// A receive of the state of the previous run, in the first run, without a default.
+    NoStateYet { instance: String, port: String },
     /// A call out of the order of the submodel execution loop.
     OperatorOrder { instance: String, call: String, expected: String },
     /// A receive that insists, on a conduit that has ended.
@@ -72,6 +74,10 @@ impl fmt::Display for Error {
             Error::NotConnected { instance, port } => write!(
                 f,
                 "{instance}.{port} is not coupled to anything in this model; give receive a default, or ask connected(\"{port}\") first"
+            ),
+            Error::NoStateYet { instance, port } => write!(
+                f,
+                "{instance}.{port} brings the state of the previous run, and this is the first; give receive a default, or ask connected(\"{port}\") first"
             ),
             Error::OperatorOrder { instance, call, expected } => {
                 write!(f, "{instance}: {call} is out of order; expected {expected}")

@@ -54,6 +54,8 @@ struct Port {
     sends: bool,
     /// Whether a call has to say which copy.
     multiplied: bool,
+    /// Whether it receives the state of the previous run, which the first has not.
+    is_state: bool,
     /// For each copy, whether it has had its turn.
     done: Vec<bool>,
     /// For each copy, whether it has ended and needs no turn any more.
@@ -93,13 +95,18 @@ impl Sequence {
         let mut ports = BTreeMap::new();
         for port in &spec.ports {
             let sends = port.direction == Direction::Out;
-            let coupled = spec.conduits.iter().any(|conduit| match sends {
-                true => conduit.sender == spec.name && conduit.sender_port == port.name,
-                false => conduit.receiver == spec.name && conduit.receiver_port == port.name,
-            });
-            if !coupled {
+            let mut conduits = spec
+                .conduits
+                .iter()
+                .filter(|conduit| match sends {
+                    true => conduit.sender == spec.name && conduit.sender_port == port.name,
+                    false => conduit.receiver == spec.name && conduit.receiver_port == port.name,
+                })
+                .peekable();
+            if conduits.peek().is_none() {
                 continue;
             }
+            let is_state = !sends && conduits.any(|conduit| conduit.is_state);
             // Without an operator (mappers) the loop is: receive everything, send everything.
             let operator = port.operator.unwrap_or(if sends { Operator::Of } else { Operator::Finit });
             let copies = port.copies.max(1) as usize;
@@ -109,6 +116,7 @@ impl Sequence {
                     operator,
                     sends,
                     multiplied: port.copies > 0,
+                    is_state,
                     done: vec![false; copies],
                     ended: vec![false; copies],
                     left: copies,
@@ -190,6 +198,9 @@ impl Sequence {
         self.partner_stopped = false;
         for port in self.ports.values_mut() {
             port.reset();
+            if port.is_state && self.runs == 1 {
+                port.mark(None);
+            }
         }
     }
 

@@ -113,6 +113,10 @@ pub struct ConduitSpec {
     pub sender_filters: Vec<FilterSpec>,
     /// Filters applied in this order when the receiver takes a message.
     pub receiver_filters: Vec<FilterSpec>,
+    /// It brings an instance the state of its own previous run (O_f to f_init): the first run does without, it has no part in how
+    /// many runs there are, and what the last run leaves in it is no loss.
+    #[serde(default)]
+    pub is_state: bool,
 }
 
 /// A built-in filter with its arguments.

@@ -35,6 +35,7 @@ fn spec(name: &str) -> InstanceSpec {
         methods: vec![],
         sender_filters: vec![],
         receiver_filters: vec![],
+        is_state: false,
     };
     InstanceSpec {
         name: name.into(),

@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use support::{filter, receive, send, Model, Run};
+use support::{filter, receive, receive_any, send, Model, Run};
 use xmml_core::buffer::Buffer;
 use xmml_core::coordinator::{Event, WaitKind};
 use xmml_core::data::Data;
@@ -111,14 +111,6 @@ fn the_origin_of_a_run_is_the_latest_stamp_of_its_initial_messages() {
     assert_eq!(b.next_step().unwrap(), None);
     assert_eq!(b.time(), 9.5);
     b.leave().unwrap();
-}
-
-fn receive_any(me: &Instance, port: &str) -> Option<Message> {
-    match me.receive(port, None, None).unwrap() {
-        Received::Message(message) => Some(message),
-        Received::Ended => None,
-        other => panic!("{other:?}"),
-    }
 }
 
 #[test]

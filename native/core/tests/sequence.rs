@@ -29,6 +29,7 @@ fn spec(kind: Kind, steps: u64, until: bool, ports: &[PortOf]) -> InstanceSpec {
         methods: vec![],
         sender_filters: vec![],
         receiver_filters: vec![],
+        is_state: false,
     };
     let mut conduits = Vec::new();
     for (name, operator, copies, coupled) in ports {

@@ -78,7 +78,10 @@ fn build(py: Python<'_>, kind: Kind, mut text: String) -> PyResult<PyErr> {
 pub fn raise(py: Python<'_>, error: Error) -> PyErr {
     let kind = match &error {
         Error::NotInARun { .. } => Kind::NotInARun,
-        Error::PortUnknown { .. } | Error::PortDirection { .. } | Error::NotConnected { .. } => Kind::Port,
+        Error::PortUnknown { .. }
+        | Error::PortDirection { .. }
+        | Error::NotConnected { .. }
+        | Error::NoStateYet { .. } => Kind::Port,
         Error::OperatorOrder { .. } => Kind::Order,
         Error::Ended { .. } => Kind::Ended,
         Error::TimedOut { .. } => Kind::TimedOut,

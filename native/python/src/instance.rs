@@ -114,10 +114,6 @@ impl Instance {
         }
     }
 
-    fn not_connected(&self, port: &str) -> Error {
-        Error::NotConnected { instance: self.core.name().into(), port: port.into() }
-    }
-
     /// The message that stands for one on a port without a coupling.
     fn default_message<'py>(&self, py: Python<'py>, value: Py<PyAny>) -> PyResult<Bound<'py, Message>> {
         match value.into_bound(py).cast_into::<Message>() {
@@ -299,7 +295,7 @@ impl Instance {
 
     /// Waits for the next message on `port` and returns it.
     ///
-    /// `default` is the data returned when the port is not coupled. After `timeout` seconds `ReceiveTimeoutError` is raised;
+    /// `default` is the data returned when the port is not coupled, or brings the state of the previous run and this is the first. After `timeout` seconds `ReceiveTimeoutError` is raised;
     /// `EndedError` when the sender has ended.
     #[pyo3(
         signature = (port, *, of = None, default = Fallback::Missing, timeout = None),
@@ -316,9 +312,9 @@ impl Instance {
         match self.take(py, port, of, timeout)? {
             Received::Message(message) => Bound::new(py, Message::from(message)),
             Received::Ended => Err(self.raise(py, self.core.ended_error(port, of))),
-            Received::NotConnected => match default {
+            Received::NotConnected | Received::NoStateYet => match default {
                 Fallback::Given(value) => self.default_message(py, value),
-                Fallback::Missing => Err(self.raise(py, self.not_connected(port))),
+                Fallback::Missing => Err(self.raise(py, self.core.no_message_error(port))),
             },
             Received::TimedOut => Err(self.raise(
                 py,
@@ -341,7 +337,7 @@ impl Instance {
     ) -> PyResult<Option<Bound<'py, Message>>> {
         match self.take(py, port, of, None)? {
             Received::Message(message) => Bound::new(py, Message::from(message)).map(Some),
-            Received::NotConnected => Err(self.raise(py, self.not_connected(port))),
+            Received::NotConnected | Received::NoStateYet => Err(self.raise(py, self.core.no_message_error(port))),
             Received::Ended | Received::TimedOut => Ok(None),
         }
     }
@@ -364,7 +360,7 @@ impl Instance {
         self.waiting(py, |core| core.skip(port))
     }
 
-    /// Whether `port` is coupled in this model.
+    /// Whether `port` is coupled in this model. One that brings the state of the previous run is not, during the first.
     fn connected(&self, py: Python<'_>, port: &str) -> PyResult<bool> {
         self.core.connected(port).map_err(|e| self.raise(py, e))
     }

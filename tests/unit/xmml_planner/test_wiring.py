@@ -128,3 +128,26 @@ def test_a_python_filter_before_a_copy_keeps_the_index_that_the_mapper_uses(mode
 def test_one_out_port_may_have_several_receivers(model: MakeModel) -> None:
     topology = f'{AB}<instance id="c" submodel="B"/><coupling from="a.o" to="b.i"/><coupling from="a.o" to="c.i"/>'
     assert [conduit.receiver for conduit in planned(model(topology)).conduits] == ["b", "c"]
+
+
+STATEFUL = (
+    '<submodel id="S"><timescale delta="1 s" total="3 s"/><ports><in id="before" operator="finit" type="{0}"/>'
+    '<in id="start" operator="finit" type="state"/><out id="after" operator="Of" type="state"/></ports>'
+    '<implementation><code language="python" part="Of">after = 1</code></implementation></submodel>'
+)
+
+
+def test_only_the_last_conduit_of_a_coupling_that_carries_state_brings_it(model: MakeModel) -> None:
+    topology = '<instance id="s" submodel="S"/><coupling from="s.after" to="s.before"><apply filter="own"/></coupling>'
+    made = planned(model(topology, FILTERS + STATEFUL.format("state")))
+    assert [(each.receiver_port, each.is_state) for each in made.conduits] == [("in", False), ("before", True)]
+    assert made.spec("s")["conduits"][1]["is_state"] is True
+
+
+@pytest.mark.parametrize(("receiver", "kind"), [("s.before", "normal"), ("t.start", "state")])
+def test_state_is_carried_only_between_state_ports_of_one_instance(model: MakeModel, receiver: str, kind: str) -> None:
+    topology = (
+        f'<instance id="s" submodel="S"/><instance id="t" submodel="S"/><coupling from="s.after" to="{receiver}"/>'
+    )
+    (conduit,) = planned(model(topology, STATEFUL.format(kind))).conduits
+    assert not conduit.is_state

@@ -246,6 +246,7 @@ pub(super) mod tests {
             methods: vec![],
             sender_filters: vec![],
             receiver_filters: vec![],
+            is_state: false,
         }
     }
 

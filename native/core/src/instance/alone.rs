@@ -115,5 +115,6 @@ fn conduit(
         methods: Vec::new(),
         sender_filters: Vec::new(),
         receiver_filters: Vec::new(),
+        is_state: false,
     }
 }

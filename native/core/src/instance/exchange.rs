@@ -160,6 +160,10 @@ impl Instance {
             drop(self.program()?);
             return Ok(Received::NotConnected);
         };
+        if declared.is_state && self.is_first_run() {
+            drop(self.program()?);
+            return Ok(Received::NoStateYet);
+        }
         self.program()?.sequence.may_receive(port, of)?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let waits = self.with_state(|state| receive_waits(state, &[end]));

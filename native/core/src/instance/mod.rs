@@ -64,6 +64,8 @@ pub enum Received {
     TimedOut,
     /// The port is not coupled.
     NotConnected,
+    /// The port brings the state of the previous run, and this is the first.
+    NoStateYet,
 }
 
 /// A program's membership of a run. All methods take `&self`; one instance may be shared between threads, but must not be used in a
@@ -175,9 +177,12 @@ impl Instance {
             self.end_run_of_outlets()?;
         }
         let initial = self.ports.initial(self.spec.kind);
-        let begins = if initial.is_empty() { is_first } else { self.wait_for_initial(&initial)? };
+        let begins = match initial.partners.is_empty() {
+            true => is_first,
+            false => self.wait_for_initial(&initial.partners, if is_first { &[] } else { &initial.state })?,
+        };
         let origin = self.with_state(|state| {
-            initial.iter().filter_map(|end| state.inlets[*end].waiting_timestamp()).reduce(f64::max)
+            initial.partners.iter().filter_map(|end| state.inlets[*end].waiting_timestamp()).reduce(f64::max)
         });
         {
             let mut program = self.program()?;
@@ -193,9 +198,11 @@ impl Instance {
         Ok(begins)
     }
 
-    fn wait_for_initial(&self, initial: &[usize]) -> Result<bool> {
-        let waits = self.with_state(|state| receive_waits(state, initial));
-        let what = WaitFor { sending: Vec::new(), receiving: initial.to_vec(), waits };
+    /// Whether every partner has sent a message (and the previous run its `state`), or all have ended.
+    fn wait_for_initial(&self, initial: &[usize], own: &[usize]) -> Result<bool> {
+        let all = [initial, own].concat();
+        let waits = self.with_state(|state| receive_waits(state, &all));
+        let what = WaitFor { sending: Vec::new(), receiving: all, waits };
         let is_mapper = self.spec.kind == Kind::Mapper;
         let found = self.wait(&what, None, |state| {
             let (mut waiting, mut ended) = (Vec::new(), Vec::new());
@@ -213,6 +220,11 @@ impl Instance {
                 return Err(Error::Usage { problem: self.uneven_ends(state, &ended, &waiting) });
             }
             if waiting.len() == initial.len() {
+                for end in own {
+                    if state.look(*end)? != Next::Message {
+                        return Ok(None);
+                    }
+                }
                 return Ok(Some(true));
             }
             Ok((ended.len() == initial.len()).then_some(false))
@@ -280,9 +292,12 @@ impl Instance {
 
     /// Whether a receive would return a message at once.
     pub fn has_message(&self, port: &str, of: Option<u32>) -> Result<bool> {
-        let (_, end) = self.ports.sender(port, of)?;
+        let (declared, end) = self.ports.sender(port, of)?;
         drop(self.program()?);
         let Some(end) = end else { return Ok(false) };
+        if declared.is_state && self.is_first_run() {
+            return Ok(false);
+        }
         let what = WaitFor { sending: vec![], receiving: vec![end], waits: vec![] };
         let found = self.wait(&what, Some(Instant::now()), |state| match state.look(end)? {
             Next::Message => Ok(Some(true)),
@@ -298,9 +313,10 @@ impl Instance {
         self.program()?.sequence.skip(port)
     }
 
-    /// Whether the port is coupled to anything.
+    /// Whether the port is coupled to anything. During the first run, one for the state of the previous run is not.
     pub fn connected(&self, port: &str) -> Result<bool> {
-        Ok(self.ports.get(port)?.is_connected())
+        let port = self.ports.get(port)?;
+        Ok(port.is_connected() && !(port.is_state && self.is_first_run()))
     }
 
     /// How many copies are at the other end of the port; 0 if it is not a multiplied instance.
@@ -334,6 +350,15 @@ impl Instance {
         }))
     }
 
+    /// The error for a receive without a default that found [`Received::NotConnected`] or [`Received::NoStateYet`].
+    pub fn no_message_error(&self, port: &str) -> Error {
+        let (instance, port) = (self.spec.name.clone(), port.to_owned());
+        match self.ports.get(&port).is_ok_and(|port| port.is_state) {
+            true => Error::NoStateYet { instance, port },
+            false => Error::NotConnected { instance, port },
+        }
+    }
+
     // ---- inside ----------------------------------------------------------------------------------------------------------------
 
     fn program_even_after_leaving(&self) -> MutexGuard<'_, Program> {
@@ -347,6 +372,10 @@ impl Instance {
             return Err(Error::Usage { problem });
         }
         Ok(program)
+    }
+
+    fn is_first_run(&self) -> bool {
+        self.program_even_after_leaving().sequence.runs() == 1
     }
 
     fn with_state<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {

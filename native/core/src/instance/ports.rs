@@ -17,6 +17,8 @@ pub struct Port {
     pub operator: Option<Operator>,
     /// Copies at the other end; 0: not multiplied.
     pub copies: u32,
+    /// It receives the state of the previous run of this instance.
+    pub is_state: bool,
     /// Sending or receiving ends, with the copy at the other end.
     ends: Vec<(Option<u32>, usize)>,
 }
@@ -33,6 +35,15 @@ impl Port {
     }
 }
 
+/// Receiving ends on f_init.
+#[derive(Clone, Debug)]
+pub struct Initial {
+    /// From other instances: by these it is decided whether there is a run.
+    pub partners: Vec<usize>,
+    /// From the previous run of this instance.
+    pub state: Vec<usize>,
+}
+
 /// All declared ports.
 #[derive(Clone, Debug)]
 pub struct Ports {
@@ -47,7 +58,8 @@ impl Ports {
         let mut by_name: HashMap<String, Port> = HashMap::new();
         for port in &spec.ports {
             let (name, direction, operator, copies) = (port.name.clone(), port.direction, port.operator, port.copies);
-            by_name.insert(name.clone(), Port { name, direction, operator, copies, ends: Vec::new() });
+            let port = Port { name: name.clone(), direction, operator, copies, is_state: false, ends: Vec::new() };
+            by_name.insert(name, port);
         }
         for conduit in &spec.conduits {
             let sending = (state.sending_end(conduit.id), &conduit.sender_port, conduit.receiver_copy);
@@ -55,6 +67,7 @@ impl Ports {
             for (end, port, copy) in [sending, receiving] {
                 if let (Some(end), Some(port)) = (end, by_name.get_mut(port)) {
                     port.ends.push((copy, end));
+                    port.is_state |= conduit.is_state && port.direction == Direction::In;
                 }
             }
         }
@@ -130,8 +143,15 @@ impl Ports {
     }
 
     /// The receiving ends that a run waits for before it begins: f_init of a submodel, everything of a mapper, nothing of a terminal.
-    pub fn initial(&self, kind: Kind) -> Vec<usize> {
-        let mut ends: Vec<usize> = self
+    /// Those for the state of the previous run come separately.
+    pub fn initial(&self, kind: Kind) -> Initial {
+        let (state, partners) = self.awaited(kind).into_iter().partition(|(is_state, _)| *is_state);
+        let ends = |list: Vec<(bool, usize)>| list.into_iter().map(|(_, end)| end).collect();
+        Initial { partners: ends(partners), state: ends(state) }
+    }
+
+    fn awaited(&self, kind: Kind) -> Vec<(bool, usize)> {
+        let mut ends: Vec<(bool, usize)> = self
             .by_name
             .values()
             .filter(|port| port.direction == Direction::In)
@@ -140,7 +160,7 @@ impl Ports {
                 Kind::Mapper => true,
                 Kind::Terminal => false,
             })
-            .flat_map(Port::ends)
+            .flat_map(|port| port.ends().map(|end| (port.is_state, end)))
             .collect();
         ends.sort_unstable();
         ends

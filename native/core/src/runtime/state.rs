@@ -338,7 +338,8 @@ impl State {
             sent: end.sent,
             received: 0,
             bytes: end.bytes,
-            dropped: end.dropped,
+            // The state that the last run leaves has no reader, and needs none.
+            dropped: if end.spec.is_state { 0 } else { end.dropped },
         });
         let receiving = self.receiving.iter().map(|end| ConduitTotals {
             conduit: end.spec.id,

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use xmml_core::coordinator::{Coordinator, CoordinatorOptions, Event};
 use xmml_core::data::Data;
 use xmml_core::instance::{Instance, JoinOptions, Received};
+use xmml_core::message::Message;
 use xmml_core::spec::{ConduitSpec, Direction, FilterSpec, InstanceSpec, Kind, Operator, PortSpec};
 
 /// A run with its coordinator.
@@ -180,6 +181,7 @@ impl Model {
             methods: self.methods.clone(),
             sender_filters: vec![],
             receiver_filters: vec![],
+            is_state: false,
         };
         change(&mut conduit);
         self.conduits.push(conduit);
@@ -222,5 +224,14 @@ pub fn receive(me: &Instance, port: &str) -> Option<i64> {
         },
         Received::Ended => None,
         other => panic!("neither a message nor the end: {other:?}"),
+    }
+}
+
+/// Receives a message; `None` at the end.
+pub fn receive_any(me: &Instance, port: &str) -> Option<Message> {
+    match me.receive(port, None, None).unwrap() {
+        Received::Message(message) => Some(message),
+        Received::Ended => None,
+        other => panic!("{other:?}"),
     }
 }

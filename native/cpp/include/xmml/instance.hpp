@@ -211,7 +211,8 @@ public:
     }
     bool has_param(Name name) const noexcept { return xmml_has_param(me_, name.c_str()) != 0; }
 
-    // Whether the port is coupled in this model; how many copies are at its other end; how its conduits travel.
+    // Whether the port is coupled in this model (one that brings the state of the previous run is not, during the first); how many
+    // copies are at its other end; how its conduits travel.
     bool connected(Name port, Site site = Site::here()) {
         int yes = 0;
         call(site, xmml_connected, me_, port.c_str(), &yes);
