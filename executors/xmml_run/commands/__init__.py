@@ -10,6 +10,7 @@ from collections.abc import Mapping
 #: The commands in the order of `xmml --help`, each with a line of help.
 COMMANDS: Mapping[str, str] = {
     "check": "find every error in model documents",
+    "graph": "draw a model, or write it as a graph",
     "plan": "say what a run would start",
     "new": "write a model that runs, to begin with",
     "status": "how a run is going",

@@ -1,0 +1,136 @@
+"""The coupling topology as a networkx graph: instances, couplings, and all that the model says about them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xmml.graphs.attributes import flat
+from xmml.model import Coupling, Instance, Model
+
+if TYPE_CHECKING:
+    import networkx
+
+#: Fields of a definition that its instances have themselves, with their own values.
+_EFFECTIVE = ("init", "stateful", "interactive", "timescale", "spacescales", "otherscales", "params", "ports")
+
+
+def coupling_graph(model: Model) -> networkx.MultiDiGraph:
+    """Return the graph of a model: a node for every instance, an edge for every coupling. Linear in both.
+
+    Nodes have the id of the instance, edges as key the place of the coupling in the model. Attributes are plain values
+    with dotted names: those of instance, definition (`definition.class`) and coupling, scales in SI units
+    (`timescale.delta`), parameters as text (`params.D`), and what follows from them:
+
+    * nodes: `label`, `starts` (it waits for no f_init message), `ends` (nothing waits for what it sends at its end);
+    * edges: `label`, `sender.operator`, `receiver.operator`, `template`, `single_domain`.
+    """
+    import networkx
+
+    graph = networkx.MultiDiGraph(
+        view="coupling",
+        **flat(model, without=("path", "definitions", "instances", "couplings")),
+    )
+    starting, ending = starts(model), ends(model)
+    for instance in model.instances.values():
+        graph.add_node(
+            instance.id,
+            **_instance_attributes(instance),
+            starts=instance.id in starting,
+            ends=instance.id in ending,
+        )
+    for number, coupling in enumerate(model.couplings):
+        graph.add_edge(
+            coupling.sender.instance, coupling.receiver.instance, key=number, **_coupling_attributes(model, coupling)
+        )
+    return graph
+
+
+def starts(model: Model) -> frozenset[str]:
+    """Return the instances that start by themselves: those of which no f_init port (of a mapper: no port) is coupled.
+
+    The state that an instance hands on to its own next run keeps it from nothing.
+    """
+    waiting = set()
+    for coupling in model.couplings:
+        if operators(model, coupling)[1] in (None, "finit") and not is_state(model, coupling):
+            waiting.add(coupling.receiver.instance)
+    return frozenset(model.instances.keys() - waiting)
+
+
+def ends(model: Model) -> frozenset[str]:
+    """Return the instances that end the model: no O_f port (of a mapper: no out port) of them is coupled."""
+    going_on = set()
+    for coupling in model.couplings:
+        if operators(model, coupling)[0] in (None, "Of") and not is_state(model, coupling):
+            going_on.add(coupling.sender.instance)
+    return frozenset(model.instances.keys() - going_on)
+
+
+def is_state(model: Model, coupling: Coupling) -> bool:
+    """Whether a coupling carries the state of an instance from one run to its next."""
+    sender, receiver = model.port(coupling.sender), model.port(coupling.receiver)
+    return (
+        coupling.sender.instance == coupling.receiver.instance
+        and (sender.operator, receiver.operator) == ("Of", "finit")
+        and sender.type == receiver.type == "state"
+    )
+
+
+def operators(model: Model, coupling: Coupling) -> tuple[str | None, str | None]:
+    """Return the operators at both ends of a coupling; `None` at a mapper or terminal."""
+
+    def operator(end: str, port: str) -> str | None:
+        instance = model.instances[end]
+        return instance.ports[port].operator if instance.kind == "submodel" else None
+
+    return (
+        operator(coupling.sender.instance, coupling.sender.port),
+        operator(coupling.receiver.instance, coupling.receiver.port),
+    )
+
+
+def single_domain(model: Model, coupling: Coupling) -> bool:
+    """Whether both ends compute the same domain, or one a part of the other's."""
+    one = model.instances[coupling.sender.instance].domain
+    other = model.instances[coupling.receiver.instance].domain
+    if one is None or other is None:
+        return True
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+
+
+def _instance_attributes(instance: Instance) -> dict[str, object]:
+    return {
+        "label": instance.id,
+        **flat(instance, without=("id", "definition")),
+        **{
+            name: value
+            for port in instance.ports.values()
+            for name, value in flat(port, f"ports.{port.id}", ("id",)).items()
+        },
+        **flat(instance.definition.id, "definition"),
+        **flat(instance.definition, "definition", without=("id", "kind", *_EFFECTIVE)),
+    }
+
+
+def _coupling_attributes(model: Model, coupling: Coupling) -> dict[str, object]:
+    sender, receiver = operators(model, coupling)
+    given: dict[str, object] = {
+        "label": coupling.name or str(coupling),
+        **flat(coupling),
+        "sender.operator": sender,
+        "receiver.operator": receiver,
+        "template": template_of(model, coupling),
+        "single_domain": single_domain(model, coupling),
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+_TEMPLATES = {("Oi", "finit"): "call", ("Of", "finit"): "dispatch"}
+
+
+def template_of(model: Model, coupling: Coupling) -> str | None:
+    """Return the template of a coupling between two submodels."""
+    sender, receiver = operators(model, coupling)
+    if sender is None or receiver is None:
+        return None
+    return _TEMPLATES.get((sender, receiver), "interact" if sender == "Oi" else "release")

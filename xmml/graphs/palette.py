@@ -1,0 +1,54 @@
+"""Colours and type of all pictures: calm, distinguishable for colour-blind readers, readable on paper and on a screen.
+
+The hues of the templates are those of Okabe and Ito ("Color universal design", 2008), darkened where they are lines on
+white.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+#: Fonts in the order of preference; the last is what every machine has.
+FONT = "Helvetica,Arial,DejaVu Sans,sans-serif"
+
+INK = "#1f2933"
+QUIET_INK = "#616e7c"
+FAINT_INK = "#9aa5b1"
+PAPER = "#ffffff"
+CLUSTER_FILL = "#f6f8fa"
+CLUSTER_LINE = "#b8c2cc"
+ALARM = "#c62828"
+
+
+@dataclass(frozen=True)
+class Paint:
+    """A filled shape."""
+
+    fill: str
+    line: str
+
+
+#: How instances are painted, by kind.
+KINDS: Mapping[str, Paint] = MappingProxyType(
+    {
+        "submodel": Paint("#e8f0f9", "#4a78a8"),
+        "mapper": Paint("#fdf3dd", "#b58a2e"),
+        "terminal": Paint("#eaf4ec", "#5b9168"),
+    }
+)
+
+#: How couplings are painted, by template; `None`: a coupling of which only one end is known.
+TEMPLATES: Mapping[str | None, str] = MappingProxyType(
+    {
+        "interact": "#0072b2",
+        "call": "#c2510a",
+        "release": "#8a4a9e",
+        "dispatch": "#00805e",
+        None: "#707d8a",
+    }
+)
+
+#: Colours of boxes that must be told apart, one after the other.
+CYCLE = ("#0072b2", "#d55e00", "#009e73", "#b3447f", "#a8780f", "#3b8fb8", "#5f5aa2", "#6b6b6b")
