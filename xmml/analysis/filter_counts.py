@@ -2,12 +2,13 @@
 
 Every built-in filter declares `outputs(n)`, the number of messages that have come out after n went in, and the native
 code that filters at run time is asked for it: analysis and run cannot disagree. A filter of the user's own is taken by
-its word: a converter gives one for one, an interpolation `factor` for one, a reduction one for `factor`.
+its word: a converter gives one for one, an interpolation `factor` for one, a reduction one for `factor`, unless the
+dimension it works along is another than time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -58,8 +59,17 @@ class FilterCounts:
 NO_FILTERS = FilterCounts()
 
 
-def filter_counts(filters: Sequence[AppliedFilter]) -> FilterCounts:
+#: What the dimension of a filter may be called if it is time, beside the ids of the time scales.
+_TIME = frozenset({"t", "time", "temporal"})
+
+
+def filter_counts(filters: Sequence[AppliedFilter], time_scales: Collection[str] = ()) -> FilterCounts:
     """Return the counts of the filters of a coupling.
+
+    Args:
+        filters: in the order of application.
+        time_scales: ids of the time scales at the two ends. A filter of the user's own along another dimension (a
+            coarser grid, say) gives one message for one.
 
     Raises:
         FilterCountError: a built-in filter does not exist or cannot have its arguments.
@@ -74,7 +84,7 @@ def filter_counts(filters: Sequence[AppliedFilter]) -> FilterCounts:
             stages.append([])
         elif builtin is None:
             is_exact = False
-            stages[-1].append(_declared(applied))
+            stages[-1].append(_declared(applied, time_scales))
         else:
             is_exact = is_exact and builtin != "blockafter"
             function = _built_in(builtin, applied.factor, tuple(sorted(applied.params.items())))
@@ -111,7 +121,10 @@ def _built_in(name: str, factor: float | None, params: tuple[tuple[str, str], ..
         raise FilterCountError(str(error).removeprefix("conduit : ")) from None
 
 
-def _declared(applied: AppliedFilter) -> Callable[[int], int]:
+def _declared(applied: AppliedFilter, time_scales: Collection[str]) -> Callable[[int], int]:
+    dimension = applied.definition.dimension
+    if dimension is not None and dimension not in _TIME and dimension not in time_scales:
+        return _same
     factor = round(applied.factor) if applied.factor is not None and applied.factor >= 1 else 1
     if factor == 1 or applied.definition.type == "converter":
         return _same

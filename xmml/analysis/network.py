@@ -189,7 +189,8 @@ def _channels(
     sender, receiver = model.port(coupling.sender), model.port(coupling.receiver)
     from_submodel = model.instances[coupling.sender.instance].kind == "submodel"
     to_submodel = model.instances[coupling.receiver.instance].kind == "submodel"
-    counts = filter_counts(coupling.filters)
+    ends = (model.instances[end.instance].timescale for end in (coupling.sender, coupling.receiver))
+    counts = filter_counts(coupling.filters, [scale.id for scale in ends if scale is not None])
     pairs = [
         (one, other)
         for one in by_instance[coupling.sender.instance]
