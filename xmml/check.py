@@ -1,4 +1,7 @@
-"""Checking a model: reading, schema, references, units, and resolving it; every problem in one pass."""
+"""Checking a model: reading, schema, references, units, resolving it, and what it will do.
+
+All problems come in one pass; what a model will do can only be said of one without other errors.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from xmml.checks.model import model_problems
 from xmml.document import load
 from xmml.model import Model
 from xmml.problems import ModelError, Problem, errors_in, in_order
@@ -50,5 +54,8 @@ def check(
     if document is None:
         return CheckResult(tuple(problems), None)
     model, found = resolve(document, parameter_files, overrides)
-    problems = in_order([*problems, *found])
+    problems = [*problems, *found]
+    if not errors_in(problems):
+        problems += model_problems(model)
+    problems = in_order(problems)
     return CheckResult(tuple(problems), None if errors_in(problems) else model)

@@ -40,10 +40,16 @@ CODES: Mapping[str, str] = {
     "E18": "a mapper or terminal with a multiplicity or a state",
     "E19": "a multiplied instance coupled to something that cannot address its copies",
     "E20": "a formula that cannot be read or evaluated",
+    "E21": "somebody waits for ever: a deadlock, or fewer messages sent than received",
     "E22": "a parameter or an override that fits nothing in the model",
+    "W02": "a coupling that does not fit the time scales of its ends",
+    "W04": "an out port with several receivers",
     "W05": "an unknown attribute",
+    "W06": "an instance that starts at once although nothing says so",
     "W09": "delta or total given twice",
     "W10": "an id that couplings cannot name",
+    "W11": "messages that nobody takes",
+    "W12": "a submodel of another domain that forgets its state between calls",
     "W13": "a parameter file entry that fits nothing in the model",
 }
 

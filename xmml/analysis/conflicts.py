@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from xmml.analysis.counts import Amount, Counts, Shortage
+from xmml.analysis.counts import Counts, Shortage
 from xmml.analysis.network import Channel, Network
 from xmml.analysis.zero_delay import Cycle, Wait
 
@@ -76,27 +77,26 @@ def rate_conflicts(network: Network, counts: Counts) -> Iterator[Conflict]:
         yield _unequal(network, counts, shortage)
     for number in range(len(counts.sent)):
         channel = network.channels[network.by_coupling[number][0]]
-        if channel.receiver_operator in ("S", "B") and counts.is_short(number):
+        if (channel.receiver_operator in ("S", "B") or channel.is_state) and counts.is_short(number):
             yield _short(network, counts, channel)
 
 
 def _unequal(network: Network, counts: Counts, shortage: Shortage) -> Conflict:
     model = network.model
-    parts = []
-    for number in shortage.couplings:
-        coupling = model.couplings[number]
-        delivered = counts.delivered[number]
-        times = "without end" if delivered.is_endless else _times(delivered)
-        parts.append(f"{coupling.receiver} gets {times} from {coupling.sender}{_why(network, counts, number)}")
     fewest, most = model.couplings[shortage.couplings[0]], model.couplings[shortage.couplings[-1]]
-    if counts.delivered[shortage.couplings[-1]].is_endless:
-        words = f'"{shortage.instance}" would never end: {most.sender} repeats its message as often as it is taken'
-        help = 'take repeat="yes" away, or receive at S or B'
+    if shortage.numbers[-1] == math.inf:
+        words = f'"{shortage.instance}" would never end: {most.sender} repeats its messages as often as they are taken'
+        help = 'take repeat="yes" away, or receive the messages at S or B'
     else:
-        words = f'the finit ports of "{shortage.instance}" get different numbers of messages: {"; ".join(parts)}'
+        parts = [
+            f"{model.couplings[place].receiver} gets {number} from {model.couplings[place].sender}"
+            f"{_why(network, counts, place)}"
+            for place, number in zip(shortage.couplings, shortage.numbers, strict=True)
+        ]
+        words = f'the finit ports of "{shortage.instance}" get different numbers of messages: {", ".join(parts)}'
         help = (
-            f"every run takes one message from each finit port: bring {fewest.sender} and {most.sender} to the same "
-            "number (operators, steps, filters)"
+            f"every run takes one message from each finit port: let {fewest.sender} and {most.sender} send equally "
+            "many (operators, steps, filters)"
         )
     instances = [shortage.instance, *(model.couplings[number].sender.instance for number in shortage.couplings)]
     return Conflict("rate", words, help, tuple(dict.fromkeys(instances)), shortage.couplings)
@@ -114,26 +114,32 @@ def _short(network: Network, counts: Counts, channel: Channel) -> Conflict:
     return Conflict(
         kind="rate",
         words=words,
-        help=_balance(counts, channel),
+        help=_balance(counts, channel, bool(coupling.filters)),
         instances=(coupling.receiver.instance, coupling.sender.instance),
         couplings=(number,),
     )
 
 
-def _balance(counts: Counts, channel: Channel) -> str:
-    delivered, needed = counts.delivered[channel.coupling].value, counts.needed[channel.coupling].value
-    if channel.sender_operator == "Of":
-        return "send at Oi instead of Of, or receive at finit instead of S or B: once per run"
-    if isinstance(delivered, int) and isinstance(needed, int) and delivered > 0 and needed % delivered == 0:
+def _balance(counts: Counts, channel: Channel, is_filtered: bool) -> str:
+    sent, delivered, needed = (
+        amounts[channel.coupling].value for amounts in (counts.sent, counts.delivered, counts.needed)
+    )
+    if not (isinstance(sent, int) and isinstance(delivered, int) and isinstance(needed, int)):
+        raise AssertionError("a conflict has numbers")
+    if is_filtered and sent >= needed:
+        return "the filters let too few messages through: take them away or change their factor"
+    if is_filtered:
         return (
-            f"give both the same number of steps (delta, total), or apply an interpolation filter such as repeat with "
+            f"choose filters of which {needed} messages come out when {sent} go in, or change the steps (delta, total)"
+        )
+    if channel.sender_operator == "Of":
+        return "send at Oi instead of Of to send in each step, or receive at finit instead of S or B to receive once"
+    if delivered > 0 and needed % delivered == 0:
+        return (
+            "give both the same number of steps (delta, total), or apply an interpolation filter, such as repeat with "
             f"factor {needed // delivered}"
         )
     return "give both the same number of steps (delta, total), or apply filters that bring the numbers together"
-
-
-def _times(amount: Amount) -> str:
-    return f"{amount.value} message{'' if amount.value == 1 else 's'}"
 
 
 def _why(network: Network, counts: Counts, number: int) -> str:

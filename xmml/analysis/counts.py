@@ -95,10 +95,12 @@ class Shortage:
     Attributes:
         instance: its id.
         couplings: those that lead to its finit ports, by number of messages, the fewest first.
+        numbers: of messages, in the same order; `math.inf` for as many as are asked for.
     """
 
     instance: str
     couplings: tuple[int, ...]
+    numbers: tuple[int | float, ...]
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ class Counts:
         runs, steps: by instance; a firing of a mapper is a run, and it has one step.
         sent, delivered, needed: by coupling: before filters, after filters, and what the receiver takes.
         pairs: by coupling, how many pairs of copies it connects.
+        is_state: by coupling, whether it carries the state of an instance from run to run.
         unequal: instances whose finit ports are not sent equally many messages.
         unsolved: instances that are called, in the end, by themselves: they never start.
     """
@@ -119,6 +122,7 @@ class Counts:
     delivered: tuple[Amount, ...]
     needed: tuple[Amount, ...]
     pairs: tuple[int, ...]
+    is_state: tuple[bool, ...]
     unequal: tuple[Shortage, ...]
     unsolved: tuple[str, ...]
 
@@ -138,7 +142,9 @@ class Counts:
         return delivered.is_sure and needed.is_sure and _number(delivered) < _number(needed)
 
     def surplus(self, coupling: int) -> int:
-        """Return how many messages surely are never taken, for one pair of copies."""
+        """Return how many messages surely are never taken, for one pair of copies; the last state of all is none."""
+        if self.is_state[coupling]:
+            return 0
         delivered, needed = self.delivered[coupling], self.needed[coupling]
         if delivered.certainty is Certainty.EXACT and delivered.is_sure and needed.is_sure:
             return max(0, int(_number(delivered) - _number(needed)))
@@ -197,6 +203,7 @@ class _Counting:
             delivered=tuple(map(self.delivery, self.channels, sent)),
             needed=tuple(map(self.need, self.channels)),
             pairs=tuple(len(own) for own in self.network.by_coupling),
+            is_state=tuple(channel.is_state for channel in self.channels),
             unequal=tuple(self.unequal),
             unsolved=tuple(unsolved),
         )
@@ -238,7 +245,8 @@ class _Counting:
                         for amount, channel in zip(amounts, callers, strict=True)
                         if amount.value is not None
                     )
-                    self.unequal.append(Shortage(name, tuple(coupling for _, coupling in by_number)))
+                    numbers, couplings = zip(*by_number, strict=True)
+                    self.unequal.append(Shortage(name, couplings, numbers))
                 return Amount(None if least == math.inf else least, Certainty.SPOILT)
         elif least == math.inf and len(known) < len(amounts):
             least = None

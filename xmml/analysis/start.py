@@ -6,6 +6,7 @@ from collections import deque
 
 from xmml.analysis.counts import calls
 from xmml.analysis.network import Network
+from xmml.analysis.timelines import feedback_groups
 
 
 def initial_instances(network: Network) -> tuple[str, ...]:
@@ -40,20 +41,27 @@ def never_started(network: Network) -> tuple[str, ...]:
     return tuple(name for name, number in waits.items() if number > 0)
 
 
-def ambiguous_starts(network: Network) -> tuple[str, ...]:
-    """Return the submodels that start at once although nothing says so.
+def ambiguous_starts(network: Network) -> tuple[tuple[str, str], ...]:
+    """Return the submodels that start at once although nothing says that they do, each with another such instance.
 
-    Nothing calls them, they are not marked `init`, and they receive at S or B: with external initialisation (not
-    supported at run time) their first message would start them.
+    Nothing calls them and they are not marked `init`, but they receive at S or B from a feedback group in which
+    another instance starts at once too. Either could be meant to wait for the other's first message. An instance whose
+    order of calls is not checked begins as its program says.
     """
-    receiving = {
-        network.processes[channel.receiver].instance
-        for own in network.by_coupling
-        if (channel := network.channels[own[0]]).receiver_operator in ("S", "B")
-    }
     initial = set(initial_instances(network))
-    return tuple(
-        name
-        for name, own in network.by_instance.items()
-        if name in receiving and name in initial and not network.processes[own[0]].init
-    )
+    found = []
+    for group in feedback_groups(network):
+        receiving = {
+            network.processes[channel.receiver].instance
+            for channel in group.channels
+            if channel.receiver_operator in ("S", "B")
+        }
+        starting = [name for name in group.instances if name in initial]
+        for name in starting:
+            if not network.model.instances[name].check_order:
+                continue
+            others = [other for other in starting if other != name]
+            if others and name in receiving and not network.processes[network.by_instance[name][0]].init:
+                marked = [other for other in others if network.processes[network.by_instance[other][0]].init]
+                found.append((name, (marked or others)[0]))
+    return tuple(found)

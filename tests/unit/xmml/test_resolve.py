@@ -148,15 +148,18 @@ def test_state_and_interaction_come_from_the_definition_unless_given(restenosis:
 
 
 def test_multiplicity_is_a_positive_integer_or_dynamic(check_changed) -> None:  # type: ignore[no-untyped-def]
-    ports = '<in id="i"/><in id="j"/><out id="o"/><out id="p"/>'
-    mapper = f'<mapper id="M" type="fan-in-out"><ports>{ports}</ports></mapper></definitions>'
+    mapper = '<mapper id="M" type="fan-out"><ports><in id="i"/><out id="o"/></ports></mapper></definitions>'
+    mappers = '<instance id="there" mapper="M"/><instance id="back" mapper="M"/>'
     for text, copies in (("8", 8), ("dynamic", "dynamic"), ("1", 1)):
         result = check_changed(
             ("</definitions>", mapper),
-            ('submodel="Reaction"/>', f'submodel="Reaction" multiplicity="{text}"/><instance mapper="M"/>'),
-            ('to="micro.start"', 'to="M.i"'),
-            ('from="micro.end" to="macro.reacted"', 'from="M.o" to="macro.reacted"'),
-            ("</topology>", '<coupling from="M.p" to="micro.start"/><coupling from="micro.end" to="M.j"/></topology>'),
+            ('submodel="Reaction"/>', f'submodel="Reaction" multiplicity="{text}"/>{mappers}'),
+            ('to="micro.start"', 'to="there.i"'),
+            ('from="micro.end" to="macro.reacted"', 'from="back.o" to="macro.reacted"'),
+            (
+                "</topology>",
+                '<coupling from="there.o" to="micro.start"/><coupling from="micro.end" to="back.i"/></topology>',
+            ),
         )
         micro = model_of(result).instances["micro"]
         assert (micro.multiplicity, micro.is_multiplied) == (copies, copies != 1)
@@ -180,12 +183,15 @@ def test_the_factor_of_a_filter_is_worked_out_where_it_is_applied(restenosis: Mo
 
 def test_the_factor_of_a_coupling_wins_and_knows_the_sender(check_changed) -> None:  # type: ignore[no-untyped-def]
     result = check_changed(
-        ("</definitions>", '<filter id="drop" type="reduction" factor="7"/></definitions>'),
-        ('to="micro.start"/>', 'to="micro.start"><apply filter="drop" factor="x/5"/><apply filter="drop"/></coupling>'),
+        ("</definitions>", '<filter id="multiply" type="converter" factor="7"/></definitions>'),
+        (
+            'to="micro.start"/>',
+            'to="micro.start"><apply filter="multiply" factor="x/5"/><apply filter="multiply"/></coupling>',
+        ),
     )
     assert [(each.factor, each.definition.builtin) for each in model_of(result).couplings[0].filters] == [
-        (20.0, "drop"),
-        (7.0, "drop"),
+        (20.0, "multiply"),
+        (7.0, "multiply"),
     ]
 
 

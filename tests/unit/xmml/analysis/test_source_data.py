@@ -13,7 +13,7 @@ from xmml.check import check
 MODEL = """<model id="sources" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml">
 <definitions>
   <terminal id="Source" type="source" class="{form}">{params}<ports><out id="data"/></ports></terminal>
-  <submodel id="Reader"><timescale delta="1 s" total="1 s"/><ports><in id="data" operator="finit"/></ports></submodel>
+  <submodel id="Reader"><timescale delta="1 s" total="1 s"/><ports><in id="data" operator="S"/></ports></submodel>
 </definitions>
 <topology>
   <instance id="source" terminal="Source"/><instance id="reader" submodel="Reader"/>

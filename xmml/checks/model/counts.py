@@ -1,0 +1,51 @@
+"""Numbers of messages: E21 somebody waits for ever, W11 messages that nobody takes, W04 several receivers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xmml.checks.model.subject import Subject
+from xmml.problems import Problem
+
+
+def nobody_waits_for_ever(subject: Subject) -> Iterator[Problem]:
+    """No instance waits for a message that is never sent."""
+    if subject.static is None:
+        return
+    for conflict in subject.static.conflicts:
+        yield subject.at_coupling(conflict.couplings[0], "E21", conflict.words, conflict.help)
+
+
+def messages_are_taken(subject: Subject) -> Iterator[Problem]:
+    """Every message that is sent is received."""
+    static = subject.static
+    if static is None or static.conflicts:
+        return
+    for number, left in enumerate(static.unconsumed):
+        if not left:
+            continue
+        coupling = subject.model.couplings[number]
+        sent, received = static.delivered[number].value, static.received[number].value
+        message = f"{left} of {sent} messages from {coupling.sender} are never taken: {coupling.receiver} receives "
+        message += "none" if received == 0 else f"only {received}"
+        help = (
+            "if that is meant, let go of them with a reduction filter (drop, last, mean, ...); else compare the steps"
+        )
+        yield subject.at_coupling(number, "W11", message, help)
+
+
+def one_receiver_per_out_port(subject: Subject) -> Iterator[Problem]:
+    """An out port sends to one receiver: other tools allow no more."""
+    receivers: dict[str, list[int]] = {}
+    for number, coupling in enumerate(subject.model.couplings):
+        receivers.setdefault(str(coupling.sender), []).append(number)
+    for sender, numbers in receivers.items():
+        if len(numbers) > 1:
+            names = [str(subject.model.couplings[number].receiver) for number in numbers]
+            shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+            message = f"{sender} sends to {len(names)} receivers: {shown}"
+            help = (
+                "each of them gets every message; a fan-out mapper (class duplicate) would say so in the model, and "
+                "tools that allow one receiver for each port need it"
+            )
+            yield subject.at_coupling(numbers[1], "W04", message, help, "from")
