@@ -144,7 +144,7 @@ def test_only_the_last_conduit_of_a_coupling_that_carries_state_brings_it(model:
     assert made.spec("s")["conduits"][1]["is_state"] is True
 
 
-@pytest.mark.parametrize(("receiver", "kind"), [("s.before", "normal"), ("t.start", "state")])
+@pytest.mark.parametrize(("receiver", "kind"), [("t.before", "normal"), ("t.start", "state")])
 def test_state_is_carried_only_between_state_ports_of_one_instance(model: MakeModel, receiver: str, kind: str) -> None:
     topology = (
         f'<instance id="s" submodel="S"/><instance id="t" submodel="S"/><coupling from="s.after" to="{receiver}"/>'
