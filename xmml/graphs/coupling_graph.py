@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xmml.analysis.domains import kind_of_coupling
+from xmml.analysis.templates import Template, templates
 from xmml.graphs.attributes import flat
 from xmml.model import Coupling, Instance, Model
 
@@ -22,7 +24,7 @@ def coupling_graph(model: Model) -> networkx.MultiDiGraph:
     (`timescale.delta`), parameters as text (`params.D`), and what follows from them:
 
     * nodes: `label`, `starts` (it waits for no f_init message), `ends` (nothing waits for what it sends at its end);
-    * edges: `label`, `sender.operator`, `receiver.operator`, `template`, `single_domain`.
+    * edges: `label`, `sender.operator`, `receiver.operator`, `template` (looking through mappers), `single_domain`.
     """
     import networkx
 
@@ -38,10 +40,9 @@ def coupling_graph(model: Model) -> networkx.MultiDiGraph:
             starts=instance.id in starting,
             ends=instance.id in ending,
         )
-    for number, coupling in enumerate(model.couplings):
-        graph.add_edge(
-            coupling.sender.instance, coupling.receiver.instance, key=number, **_coupling_attributes(model, coupling)
-        )
+    for number, (coupling, found) in enumerate(zip(model.couplings, templates(model), strict=True)):
+        between = (coupling.sender.instance, coupling.receiver.instance)
+        graph.add_edge(*between, key=number, **_coupling_attributes(model, coupling, found))
     return graph
 
 
@@ -52,7 +53,7 @@ def starts(model: Model) -> frozenset[str]:
     """
     waiting = set()
     for coupling in model.couplings:
-        if operators(model, coupling)[1] in (None, "finit") and not is_state(model, coupling):
+        if operators(model, coupling)[1] in (None, "finit") and not model.carries_state(coupling):
             waiting.add(coupling.receiver.instance)
     return frozenset(model.instances.keys() - waiting)
 
@@ -61,19 +62,9 @@ def ends(model: Model) -> frozenset[str]:
     """Return the instances that end the model: no O_f port (of a mapper: no out port) of them is coupled."""
     going_on = set()
     for coupling in model.couplings:
-        if operators(model, coupling)[0] in (None, "Of") and not is_state(model, coupling):
+        if operators(model, coupling)[0] in (None, "Of") and not model.carries_state(coupling):
             going_on.add(coupling.sender.instance)
     return frozenset(model.instances.keys() - going_on)
-
-
-def is_state(model: Model, coupling: Coupling) -> bool:
-    """Whether a coupling carries the state of an instance from one run to its next."""
-    sender, receiver = model.port(coupling.sender), model.port(coupling.receiver)
-    return (
-        coupling.sender.instance == coupling.receiver.instance
-        and (sender.operator, receiver.operator) == ("Of", "finit")
-        and sender.type == receiver.type == "state"
-    )
 
 
 def operators(model: Model, coupling: Coupling) -> tuple[str | None, str | None]:
@@ -87,15 +78,6 @@ def operators(model: Model, coupling: Coupling) -> tuple[str | None, str | None]
         operator(coupling.sender.instance, coupling.sender.port),
         operator(coupling.receiver.instance, coupling.receiver.port),
     )
-
-
-def single_domain(model: Model, coupling: Coupling) -> bool:
-    """Whether both ends compute the same domain, or one a part of the other's."""
-    one = model.instances[coupling.sender.instance].domain
-    other = model.instances[coupling.receiver.instance].domain
-    if one is None or other is None:
-        return True
-    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
 def _instance_attributes(instance: Instance) -> dict[str, object]:
@@ -112,25 +94,15 @@ def _instance_attributes(instance: Instance) -> dict[str, object]:
     }
 
 
-def _coupling_attributes(model: Model, coupling: Coupling) -> dict[str, object]:
+def _coupling_attributes(model: Model, coupling: Coupling, found: frozenset[Template]) -> dict[str, object]:
     sender, receiver = operators(model, coupling)
+    ends = (model.instances[coupling.sender.instance], model.instances[coupling.receiver.instance])
     given: dict[str, object] = {
         "label": coupling.name or str(coupling),
         **flat(coupling),
         "sender.operator": sender,
         "receiver.operator": receiver,
-        "template": template_of(model, coupling),
-        "single_domain": single_domain(model, coupling),
+        "template": " ".join(sorted(found)) or None,
+        "single_domain": kind_of_coupling(*ends) == "single-domain",
     }
     return {name: value for name, value in given.items() if value is not None}
-
-
-_TEMPLATES = {("Oi", "finit"): "call", ("Of", "finit"): "dispatch"}
-
-
-def template_of(model: Model, coupling: Coupling) -> str | None:
-    """Return the template of a coupling between two submodels."""
-    sender, receiver = operators(model, coupling)
-    if sender is None or receiver is None:
-        return None
-    return _TEMPLATES.get((sender, receiver), "interact" if sender == "Oi" else "release")

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from xmml.analysis.templates import Template, templates
 from xmml.graphs.clusters import clustered
-from xmml.graphs.coupling_graph import ends, operators, starts, template_of
+from xmml.graphs.coupling_graph import ends, operators, starts
 from xmml.graphs.dot import Drawing, Edge, Html, Node, escaped, literal
 from xmml.graphs.legend import legend
 from xmml.graphs.marks import marks
@@ -119,13 +120,14 @@ def coupling_view(model: Model, direction: Direction = "LR", fold: bool = True) 
 
 
 def _lines(model: Model, box_of: dict[str, str]) -> list[_Line]:
-    found: dict[tuple[str, str, tuple[str | None, str | None]], list[Coupling]] = {}
-    for coupling in model.couplings:
+    found: dict[tuple[str, str, tuple[str | None, str | None], Template | None], list[Coupling]] = {}
+    for coupling, possible in zip(model.couplings, templates(model), strict=True):
         between = (box_of[coupling.sender.instance], box_of[coupling.receiver.instance])
-        found.setdefault((*between, operators(model, coupling)), []).append(coupling)
+        template = next(iter(possible)) if len(possible) == 1 else None
+        found.setdefault((*between, operators(model, coupling), template), []).append(coupling)
     return [
-        _Line(tail, head, ends, template_of(model, couplings[0]), tuple(couplings))
-        for (tail, head, ends), couplings in found.items()
+        _Line(tail, head, at_ends, template, tuple(couplings))
+        for (tail, head, at_ends, template), couplings in found.items()
     ]
 
 

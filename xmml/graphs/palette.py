@@ -50,5 +50,5 @@ TEMPLATES: Mapping[str | None, str] = MappingProxyType(
     }
 )
 
-#: Colours of boxes that must be told apart, one after the other.
-CYCLE = ("#0072b2", "#d55e00", "#009e73", "#b3447f", "#a8780f", "#3b8fb8", "#5f5aa2", "#6b6b6b")
+#: Muted colours of boxes that must be told apart from each other and from the lines between them.
+CYCLE = ("#3d6b99", "#8c6d31", "#4a8a70", "#8a5a83", "#a05a4a", "#5b5b9e", "#6f7f2f", "#4f7f8f")

@@ -83,10 +83,29 @@ def _domain_drawing(model: Model, options: ViewOptions) -> Drawing:
     return domain_view(model, options.direction or "TB")
 
 
+def _scale_graph(model: Model, options: ViewOptions) -> networkx.Graph:
+    from xmml.graphs.scale_map_view import scale_graph
+
+    return scale_graph(model)
+
+
+def _scale_drawing(model: Model, options: ViewOptions) -> Drawing:
+    from xmml.graphs.scale_map_view import scale_drawing
+
+    return scale_drawing(model)
+
+
+def _scale_figure(model: Model, options: ViewOptions) -> Figure:
+    from xmml.graphs.scale_map_view import scale_figure
+
+    return scale_figure(model)
+
+
 VIEWS: Mapping[str, View] = MappingProxyType(
     {
         "coupling": View(_coupling_graph, _coupling_drawing),
         "domain": View(_domain_graph, _domain_drawing),
+        "scales": View(_scale_graph, _scale_drawing, _scale_figure),
     }
 )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import small_models
 
 from xmml.check import check
-from xmml.graphs.coupling_graph import coupling_graph, ends, starts, template_of
+from xmml.graphs.coupling_graph import coupling_graph, ends, starts
 from xmml.model import Coupling, Instance, Model
 
 DOCUMENTS = Path(__file__).parents[3] / "data" / "documents"
@@ -92,6 +92,6 @@ def test_an_instance_ends_the_model_if_no_Of_port_is_coupled() -> None:
     assert ends(small_models.model("a 2\nu 1\nm mapper\na.Oi -> u.finit\nu.Of -> m\nm -> a.S")) == {"a"}
 
 
-def test_templates_follow_from_the_operators() -> None:
-    model = small_models.model("a 2\nb 2\na.Oi -> b.S\na.Oi -> b.finit\na.Of -> b.B\na.Of -> b.finit")
-    assert [template_of(model, coupling) for coupling in model.couplings] == ["interact", "call", "release", "dispatch"]
+def test_templates_are_found_through_mappers() -> None:
+    graph = coupling_graph(small_models.model("a 2\nm mapper\nb 1\na.Oi -> m\nm -> b.finit\nb.Of -> a.S"))
+    assert [given["template"] for _, _, given in graph.edges(data=True)] == ["call", "call", "release"]
