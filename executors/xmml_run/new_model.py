@@ -53,12 +53,19 @@ def document(model: str, template: Template, language: str) -> str:
         *(line for sketch in template.sketches for line in _submodel(sketch, language)),
         "  </definitions>",
         "  <topology>",
-        *(f'    <instance id="{sketch.instance}" submodel="{sketch.id}"/>' for sketch in template.sketches),
+        *(_instance(sketch) for sketch in template.sketches),
         *(f'    <coupling from="{sender}" to="{receiver}"/>' for sender, receiver in template.couplings),
         "  </topology>",
         "</model>",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _instance(sketch: Sketch) -> str:
+    """Return the instance; one that receives only while it runs is marked as one that begins."""
+    operators = set(sketch.ports.values())
+    init = ' init="yes"' if operators & {"S", "B"} and "finit" not in operators else ""
+    return f'    <instance id="{sketch.instance}" submodel="{sketch.id}"{init}/>'
 
 
 def _submodel(sketch: Sketch, language: str) -> list[str]:
