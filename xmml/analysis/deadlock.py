@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from xmml.analysis.components import components
 from xmml.analysis.final_state import FinalState
 from xmml.analysis.network import Channel, Network
-from xmml.analysis.zero_delay import components
 
 if TYPE_CHECKING:
     from xmml.analysis.outcome import Blocked, Missing, Outcome
