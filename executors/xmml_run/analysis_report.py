@@ -100,7 +100,7 @@ def _times(times: Times) -> str:
         makespan = f"between {makespan} and {duration(times.makespan_at_most_s)}"
     lines = [
         f"run time: {makespan}; {number(times.core_hours)} core hours; "
-        f"{number(times.parallelism)} instances compute at a time on average"
+        f"on average {number(times.parallelism)} of the instances compute at a time"
     ]
     if times.cycle_time_s is not None:
         lines.append(f"slowest cycle: one turn takes {duration(times.cycle_time_s)}")
