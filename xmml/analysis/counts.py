@@ -190,6 +190,7 @@ class _Counting:
         order, unsolved = self.order_of_calls()
         for name in order:
             self.runs[name] = self.runs_of(name)
+        unsolved = self.without_idle(unsolved)
         for name in unsolved:
             self.runs[name] = Amount(None, Certainty.SPOILT)
         for name in reversed(order):
@@ -223,6 +224,34 @@ class _Counting:
                     if open_calls[receiver] == 0:
                         ready.append(receiver)
         return order, [name for name, number in open_calls.items() if number > 0]
+
+    def without_idle(self, unsolved: Sequence[str]) -> list[str]:
+        """Return those in cycles of calls that are not freed by an end.
+
+        Who is sent nothing at one port has no run, so it leaves, and whoever it calls has none either.
+        """
+        left = dict.fromkeys(unsolved)
+        idle = [name for name in unsolved if any(self.delivers_nothing(channel) for channel in self.callers[name])]
+        freed = []
+        while idle:
+            name = idle.pop()
+            if name not in left:
+                continue
+            del left[name]
+            freed.append(name)
+            self.runs[name] = Amount(0)
+            idle += [self.receiver(channel).instance for channel in self.leaving[name] if calls(channel)]
+        for name in freed:
+            if all(self.sender(channel).instance in self.runs for channel in self.callers[name]):
+                self.runs[name] = self.runs_of(name)
+        return list(left)
+
+    def delivers_nothing(self, channel: Channel) -> bool:
+        """Whether the channel surely carries no message."""
+        if self.sender(channel).instance not in self.runs:
+            return False
+        delivered = self.delivery(channel, self.sent(channel))
+        return delivered.is_sure and delivered.value == 0
 
     def runs_of(self, name: str) -> Amount:
         process, callers = self.processes[name], self.callers[name]

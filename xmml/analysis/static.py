@@ -57,7 +57,7 @@ def static_analysis(network: Network, uncertain: Collection[str] = ()) -> Static
         uncertain: source terminals of which nobody knows how many messages they send.
     """
     counts = count(network, uncertain)
-    cycles = zero_delay_cycles(network)
+    cycles = zero_delay_cycles(network, {name for name, runs in counts.runs.items() if runs.value == 0})
     conflicts = (*(deadlock(network, cycle) for cycle in cycles), *rate_conflicts(network, counts))
     copies = {name: len(own) for name, own in network.by_instance.items()}
     return StaticAnalysis(

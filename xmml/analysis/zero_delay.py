@@ -7,7 +7,7 @@ steps, so this takes time linear in instances and couplings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from xmml.analysis.components import components
@@ -43,8 +43,10 @@ class Cycle:
     waits: tuple[Wait, ...]
 
 
-def zero_delay_cycles(network: Network) -> list[Cycle]:
+def zero_delay_cycles(network: Network, idle: Collection[str] = ()) -> list[Cycle]:
     """Return one shortest cycle of each group of operators that wait for each other.
+
+    Those in `idle` never run: they leave, so nobody waits for them for ever.
 
     Tarjan's algorithm finds the groups, a breadth-first search the cycle in each. Linear in instances and couplings.
     """
@@ -56,7 +58,7 @@ def zero_delay_cycles(network: Network) -> list[Cycle]:
             successors[4 * number + before].append(4 * number + after)
     for own in network.by_coupling:
         channel = network.channels[own[0]]
-        if channel.is_state:
+        if channel.is_state or network.processes[channel.receiver].instance in idle:
             continue
         sender = place[network.processes[channel.sender].instance]
         receiver = place[network.processes[channel.receiver].instance]
