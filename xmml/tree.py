@@ -10,6 +10,8 @@ import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
 from xml.parsers import expat
 
 from xmml.positions import Mark, Position, Source
@@ -32,16 +34,18 @@ XINCLUDE = "http://www.w3.org/2001/XInclude"
 XML = "http://www.w3.org/XML/1998/namespace"
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """One attribute; its namespace is "" for none, and `offset` is where its name stands in the source."""
+class Attribute(NamedTuple):
+    """One attribute; its namespace is "" for none."""
 
     namespace: str
     name: str
     prefix: str
     value: str
-    offset: int
-    length: int
+
+    @property
+    def qualified(self) -> str:
+        """Its name as it is written, with the prefix."""
+        return f"{self.prefix}:{self.name}" if self.prefix else self.name
 
 
 @dataclass(eq=False, slots=True)
@@ -101,8 +105,9 @@ class Element:
     def mark(self, attribute: str | None = None, note: str = "", namespace: str = "") -> Mark:
         """Return the mark for an attribute's name, or for the element's name."""
         found = self.attribute(attribute, namespace) if attribute else None
-        if found is not None and found.length:
-            return Mark(self.source.position(found.offset), found.length, note)
+        place = _attribute_place(self.source.text, self.offset, found.qualified) if found else None
+        if found is not None and place is not None:
+            return Mark(self.source.position(place), len(found.qualified), note)
         qualified = f"{self.prefix}:{self.name}" if self.prefix else self.name
         return Mark(self.position, len(qualified) + 1, note)
 
@@ -201,6 +206,17 @@ _START_TAG = re.compile(r"<([^\s/>]+)")
 _NEXT_ATTRIBUTE = re.compile(r"""\s+([^\s=/>]+)\s*=\s*(?:"[^"]*"|'[^']*')""")
 
 
+def _attribute_place(text: str, offset: int, qualified: str) -> int | None:
+    """Return where the name of an attribute of the start tag at `offset` stands; `None` if it is not written there."""
+    tag = _START_TAG.match(text, offset)
+    at = tag.end() if tag else None
+    while at is not None and (found := _NEXT_ATTRIBUTE.match(text, at)):
+        if found.group(1) == qualified:
+            return found.start(1)
+        at = found.end()
+    return None
+
+
 #: Stands between namespace, name and prefix in the names that expat gives; no XML document can hold it.
 _SEPARATOR = "\x01"
 
@@ -237,33 +253,18 @@ class _Builder:
         line, column = self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1
         offset = min(self.source.offset(line, column), len(self.source.text))
         self.count(sum(len(value) for value in pairs[1::2]))
-        spans = self.attribute_spans(offset) if pairs else {}
-        attributes = []
-        for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-            namespace, local, prefix = _split_name(key)
-            at, length = spans.get(f"{prefix}:{local}" if prefix else local, (offset, 0))
-            attributes.append(Attribute(namespace, local, prefix, value, at, length))
+        attributes = tuple(
+            Attribute(*_split_name(key), value) for key, value in zip(pairs[::2], pairs[1::2], strict=True)
+        )
         namespace, local, prefix = _split_name(name)
         self.count(len(local) + 1)
-        element = Element(self.source, offset, namespace, local, prefix, tuple(attributes), [], self.new_namespaces)
+        element = Element(self.source, offset, namespace, local, prefix, attributes, [], self.new_namespaces)
         self.new_namespaces = {}
         if self.open:
             self.open[-1].content.append(element)
         else:
             self.root = element
         self.open.append(element)
-
-    def attribute_spans(self, offset: int) -> dict[str, tuple[int, int]]:
-        """Return where each attribute of the start tag at `offset` has its name."""
-        spans: dict[str, tuple[int, int]] = {}
-        tag = _START_TAG.match(self.source.text, offset)
-        at = tag.end() if tag else None
-        while at is not None:
-            found = _NEXT_ATTRIBUTE.match(self.source.text, at)
-            if found:
-                spans[found.group(1)] = (found.start(1), len(found.group(1)))
-            at = found.end() if found else None
-        return spans
 
     def end(self, name: str) -> None:
         self.flush()
@@ -293,6 +294,7 @@ class _Builder:
             raise _Refused(f"the entity &{name}; is not declared in this document")
 
 
+@lru_cache(maxsize=1024)
 def _split_name(key: str) -> tuple[str, str, str]:
     parts = key.split(_SEPARATOR)
     if len(parts) == 1:

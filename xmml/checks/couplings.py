@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xmml.checks.index import Index, InstanceEntry
+from xmml.checks.index import End, Index, InstanceEntry
 from xmml.definitions import positive_integer
 from xmml.problems import Problem
 from xmml.tree import Element
 
-End = tuple[InstanceEntry, Element]
-
 
 def direction(index: Index) -> Iterator[Problem]:
     """A coupling runs from an out port to an in port."""
-    for coupling, sender, receiver in index.coupled():
+    for coupling, sender, receiver in index.coupled:
         from_in = sender is not None and sender[1].name == "in"
         to_out = receiver is not None and receiver[1].name == "out"
         from_, to = coupling.get("from"), coupling.get("to")
@@ -41,7 +39,7 @@ def direction(index: Index) -> Iterator[Problem]:
 def operators_of_coupled_ports(index: Index) -> Iterator[Problem]:
     """A coupled port of a submodel says in which operator it sends or receives."""
     told: set[int] = set()
-    for coupling, sender, receiver in index.coupled():
+    for coupling, sender, receiver in index.coupled:
         for end in (sender, receiver):
             if end is None or end[0].kind != "submodel" or end[1].get("operator") is not None or id(end[1]) in told:
                 continue
@@ -56,7 +54,8 @@ def operators_of_coupled_ports(index: Index) -> Iterator[Problem]:
 def one_sender_per_in_port(index: Index) -> Iterator[Problem]:
     """Messages of several couplings into one port would have no order."""
     first: dict[tuple[str, str], Element] = {}
-    for coupling, _, receiver in index.coupled():
+    taken = {coupling.get("to") for coupling in index.couplings}
+    for coupling, _, receiver in index.coupled:
         if receiver is None or receiver[1].name != "in":
             continue
         entry, port = receiver
@@ -64,11 +63,7 @@ def one_sender_per_in_port(index: Index) -> Iterator[Problem]:
         if key not in first:
             first[key] = coupling
             continue
-        free = [
-            each.get("id")
-            for each in _ports(entry, "in")
-            if all(other.get("to") != f"{entry.id}.{each.get('id')}" for other in index.couplings)
-        ]
+        free = [each.get("id") for each in _ports(entry, "in") if f"{entry.id}.{each.get('id')}" not in taken]
         listing = ", ".join(map(str, free)) or "there is none"
         help = f"put a fan-in mapper before it, or use a free in port of {entry.id}: {listing}"
         note = f"{first[key].get('from')} already sends to it (line {first[key].position.line})"
@@ -77,7 +72,9 @@ def one_sender_per_in_port(index: Index) -> Iterator[Problem]:
 
 def copies_are_addressed(index: Index) -> Iterator[Problem]:
     """A multiplied instance is coupled to mappers only: they can address its copies."""
-    for coupling, sender, receiver in index.coupled():
+    if all(element.get("multiplicity") is None for element in index.instance_elements):
+        return
+    for coupling, sender, receiver in index.coupled:
         if sender is None or receiver is None:
             continue
         for mine, other, attribute in ((sender, receiver, "from"), (receiver, sender, "to")):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from xmml.definitions import KINDS
 from xmml.document import Document
@@ -18,6 +19,10 @@ class InstanceEntry:
     element: Element
     kind: str | None
     definition: Element | None
+
+
+#: The instance and the port at one end of a coupling.
+End = tuple[InstanceEntry, Element]
 
 
 def instance_kind(element: Element) -> tuple[str, str] | None:
@@ -60,21 +65,28 @@ class Index:
             if entry.id is not None:
                 self.instances.setdefault(entry.id, entry)
 
-    def end(self, coupling: Element, attribute: str) -> tuple[InstanceEntry, Element] | None:
+        self._ports: dict[Element, dict[str, Element]] = {}
+
+    def ports(self, definition: Element) -> Mapping[str, Element]:
+        """Return the `in` and `out` elements of a definition by id; of equal ids the first."""
+        found = self._ports.get(definition)
+        if found is None:
+            found = self._ports[definition] = _by_id(ports_of(definition))
+        return found
+
+    def end(self, coupling: Element, attribute: str) -> End | None:
         """Return instance and port element at one end of a coupling, or `None` if there is no such port."""
         instance, dot, port = (coupling.get(attribute) or "").partition(".")
         entry = self.instances.get(instance)
         if not dot or entry is None or entry.definition is None:
             return None
-        element = next((each for each in ports_of(entry.definition) if each.get("id") == port), None)
+        element = self.ports(entry.definition).get(port)
         return None if element is None else (entry, element)
 
-    def coupled(
-        self,
-    ) -> Iterator[tuple[Element, tuple[InstanceEntry, Element] | None, tuple[InstanceEntry, Element] | None]]:
-        """Yield every coupling with its two ends."""
-        for coupling in self.couplings:
-            yield coupling, self.end(coupling, "from"), self.end(coupling, "to")
+    @cached_property
+    def coupled(self) -> Sequence[tuple[Element, End | None, End | None]]:
+        """Every coupling with its two ends."""
+        return [(coupling, self.end(coupling, "from"), self.end(coupling, "to")) for coupling in self.couplings]
 
 
 def ports_of(definition: Element) -> list[Element]:

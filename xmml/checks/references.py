@@ -58,15 +58,14 @@ def ends_of_couplings(index: Index) -> Iterator[Problem]:
             if entry is None:
                 help = _instance_help(index, name, attribute, port)
                 yield coupling.problem("E05", f'there is no instance "{name}"', help, attribute)
-            elif entry.definition is not None:
+            elif entry.definition is not None and port not in index.ports(entry.definition):
                 ports = ports_of(entry.definition)
-                if all(each.get("id") != port for each in ports):
-                    fitting = [id_ for each in ports if each.name == direction and (id_ := each.get("id"))]
-                    every = [id_ for each in ports if (id_ := each.get("id"))]
-                    help = did_you_mean(port, fitting, f"{direction} ports") or did_you_mean(port, every, "ports")
-                    owner = entry.definition.get("id")
-                    what = f'"{name}" ({entry.kind} {owner})' if owner != name else f'"{name}"'
-                    yield coupling.problem("E05", f'{what} has no port "{port}"', help, attribute)
+                fitting = [id_ for each in ports if each.name == direction and (id_ := each.get("id"))]
+                every = [id_ for each in ports if (id_ := each.get("id"))]
+                help = did_you_mean(port, fitting, f"{direction} ports") or did_you_mean(port, every, "ports")
+                owner = entry.definition.get("id")
+                what = f'"{name}" ({entry.kind} {owner})' if owner != name else f'"{name}"'
+                yield coupling.problem("E05", f'{what} has no port "{port}"', help, attribute)
 
 
 def _instance_help(index: Index, name: str, attribute: str, port: str) -> str:
