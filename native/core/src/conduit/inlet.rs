@@ -24,6 +24,8 @@ pub struct Inlet {
     chain: Chain,
     ready: VecDeque<Message>,
     finished: bool,
+    /// What is left in the filters at the end of the conduit.
+    left_over: Vec<String>,
     /// Messages handed to the program.
     pub handed: u64,
 }
@@ -31,7 +33,7 @@ pub struct Inlet {
 impl Inlet {
     /// For messages that pass `chain`.
     pub fn new(chain: Chain) -> Inlet {
-        Inlet { chain, ready: VecDeque::new(), finished: false, handed: 0 }
+        Inlet { chain, ready: VecDeque::new(), finished: false, left_over: Vec::new(), handed: 0 }
     }
 
     /// Takes messages from `end` until the filters let one through (it then waits to be handed out).
@@ -53,6 +55,7 @@ impl Inlet {
             } else {
                 self.finished = true;
                 self.ready.extend(self.chain.end_of_run()?);
+                self.left_over = self.chain.left_over();
             }
         }
     }
@@ -74,11 +77,18 @@ impl Inlet {
         !self.ready.is_empty()
     }
 
+    /// Whether anything happens to messages here.
+    pub fn has_filters(&self) -> bool {
+        !self.chain.is_empty()
+    }
+
     /// What the filters have to say.
     pub fn take_warnings(&mut self) -> Vec<String> {
         if self.chain.is_empty() {
             return Vec::new();
         }
-        self.chain.take_warnings()
+        let mut warnings = self.chain.take_warnings();
+        warnings.append(&mut self.left_over);
+        warnings
     }
 }

@@ -1,20 +1,21 @@
 //! Filters that make one message of several.
 
-use super::{numeric, Filter, Problem};
+use super::{incomplete_group, numeric, Filter, Problem};
 use crate::data::Data;
 use crate::message::Message;
 
-/// Sum or mean of k successive messages. A group that the sender does not complete is not sent.
+/// Sum or mean of k successive messages, whichever runs they are of. A group that the sender does not complete is not sent.
 pub struct Aggregate {
     k: usize,
     combine: fn(&[Data]) -> Result<Data, Problem>,
     group: Vec<Data>,
+    seen: u64,
     start: f64,
 }
 
 impl Aggregate {
     pub fn sum(k: u32) -> Aggregate {
-        Aggregate { k: k as usize, combine: numeric::sum, group: Vec::new(), start: 0.0 }
+        Aggregate { k: k as usize, combine: numeric::sum, group: Vec::new(), seen: 0, start: 0.0 }
     }
 
     pub fn mean(k: u32) -> Aggregate {
@@ -36,11 +37,16 @@ impl Filter for Aggregate {
             self.start = message.timestamp;
         }
         self.group.push(message.data);
+        self.seen += 1;
         if self.group.len() == self.k {
             let data = (self.combine)(&self.group)?;
             self.group.clear();
             out.push(Message { timestamp: self.start, next_timestamp: message.next_timestamp, data });
         }
         Ok(())
+    }
+
+    fn left_over(&self) -> Option<String> {
+        incomplete_group(self.group.len(), self.k, self.seen)
     }
 }

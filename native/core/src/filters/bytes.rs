@@ -6,7 +6,7 @@ use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use flate2::Compression;
 
-use super::{Filter, Problem};
+use super::{incomplete_group, Filter, Problem};
 use crate::buffer::{Buffer, BufferMut, BufferPool};
 use crate::data::Data;
 use crate::frame::descriptor;
@@ -136,11 +136,12 @@ impl Filter for Chunk {
 pub struct Dechunk {
     n: usize,
     parts: Vec<Buffer>,
+    seen: u64,
 }
 
 impl Dechunk {
     pub fn new(n: u32) -> Dechunk {
-        Dechunk { n: n as usize, parts: Vec::new() }
+        Dechunk { n: n as usize, parts: Vec::new(), seen: 0 }
     }
 }
 
@@ -151,6 +152,7 @@ impl Filter for Dechunk {
 
     fn apply(&mut self, message: Message, out: &mut Vec<Message>) -> Result<(), Problem> {
         self.parts.push(bytes_of(&message, "chunk")?);
+        self.seen += 1;
         if self.parts.len() == self.n {
             let mut joined = BufferMut::take(self.parts.iter().map(|part| part.len()).sum());
             let mut at = 0;
@@ -161,5 +163,9 @@ impl Filter for Dechunk {
             out.push(Message { data: Data::Bytes(joined.freeze()), ..message });
         }
         Ok(())
+    }
+
+    fn left_over(&self) -> Option<String> {
+        incomplete_group(self.parts.len(), self.n, self.seen)
     }
 }

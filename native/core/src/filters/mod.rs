@@ -44,10 +44,10 @@ pub type Problem = String;
 
 /// One filter on one conduit. It sees the messages of that conduit in order.
 pub trait Filter: Send {
-    /// How many messages have come out after `n` went in, within one run of the sender that has not ended.
+    /// How many messages have come out after `n` went in, over all runs of the sender; without what the end of a run lets out.
     fn outputs(&self, n: u64) -> u64;
 
-    /// How many more come out when a run of the sender in which `n` messages went in ends.
+    /// How many come out when a run of the sender ends in which `n` messages went in.
     fn outputs_at_end(&self, _n: u64) -> u64 {
         0
     }
@@ -69,6 +69,19 @@ pub trait Filter: Send {
     fn take_warning(&mut self) -> Option<String> {
         None
     }
+
+    /// The sender has ended: what of its messages will never come out, for people; `None` if that is as it should be.
+    fn left_over(&self) -> Option<String> {
+        None
+    }
+}
+
+/// What people are told of a group of `k` that has only `held` messages when the sender ends, having sent `seen`.
+fn incomplete_group(held: usize, k: usize, seen: u64) -> Option<String> {
+    (held > 0).then(|| {
+        let last = if held == 1 { "the last".to_owned() } else { format!("the last {held}") };
+        format!("{last} of {seen} messages did not come out: their group of {k} is not complete; let {k} divide the number of messages")
+    })
 }
 
 /// Names of all built-in filters, sorted.
@@ -239,6 +252,14 @@ impl Chain {
                 filter.take_warning().map(|text| format!("conduit {conduit}: filter {name}: {text}"))
             })
             .collect()
+    }
+
+    /// The sender has ended: what of its messages will never come out.
+    pub fn left_over(&self) -> Vec<String> {
+        let said = |(name, filter): &(String, Box<dyn Filter>)| {
+            filter.left_over().map(|text| format!("conduit {}: filter {name}: {text}", self.conduit))
+        };
+        self.filters.iter().filter_map(said).collect()
     }
 
     fn pass(&mut self, from: usize, mut messages: Vec<Message>) -> Result<Vec<Message>> {

@@ -315,6 +315,91 @@ proptest! {
     }
 }
 
+/// Counts what comes out of a chain by what its filters declare: each counts on over all runs, but `last` holds one message back
+/// until the end of a run.
+struct Declared {
+    specs: Vec<FilterSpec>,
+    into: Vec<u64>,
+    out: u64,
+}
+
+impl Declared {
+    fn new(specs: &[FilterSpec]) -> Declared {
+        Declared { specs: specs.to_vec(), into: vec![0; specs.len()], out: 0 }
+    }
+
+    fn feed(&mut self, at: usize, messages: u64) {
+        let Some(spec) = self.specs.get(at) else {
+            self.out += messages;
+            return;
+        };
+        let before = outputs(spec, self.into[at]).unwrap();
+        self.into[at] += messages;
+        let new = outputs(spec, self.into[at]).unwrap() - before;
+        self.feed(at + 1, new);
+    }
+
+    fn end_run(&mut self) {
+        for at in 0..self.specs.len() {
+            if self.specs[at].name == "last" {
+                let let_go = outputs_at_end(&self.specs[at], std::mem::take(&mut self.into[at])).unwrap();
+                self.feed(at + 1, let_go);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn filters_count_on_over_the_runs_of_the_sender_and_only_last_lets_go_at_their_ends(
+        names in prop::collection::vec(
+            (prop::sample::select(vec!["sum", "mean", "drop", "repeat", "extrapolate", "lineartimeinterpolation", "last"]), 1_u32..5),
+            0..4,
+        ),
+        runs in prop::collection::vec(1_u64..8, 1..6),
+    ) {
+        let specs: Vec<FilterSpec> = names.iter().map(|(name, k)| spec(name, Some(f64::from(*k)), &[])).collect();
+        let mut filters = chain(&specs);
+        let mut declared = Declared::new(&specs);
+        let (mut t, mut out) = (0.0, 0);
+        for messages in runs {
+            for _ in 0..messages {
+                out += filters.apply(at(t, Some(t + 1.0), floats(&[t]))).unwrap().len() as u64;
+                t += 1.0;
+                declared.feed(0, 1);
+                prop_assert_eq!(out, declared.out, "{:?} after {} messages", &names, t);
+            }
+            out += filters.end_of_run().unwrap().len() as u64;
+            declared.end_run();
+            prop_assert_eq!(out, declared.out, "{:?} at the end of the run after {} messages", &names, t);
+        }
+    }
+}
+
+#[test]
+fn a_group_that_the_sender_does_not_complete_is_told_at_its_end() {
+    let bytes = Data::Bytes(crate::buffer::Buffer::copy_of(b"abc"));
+    for (name, data) in [("sum", Data::Int(1)), ("mean", Data::Float(1.0)), ("dechunk", bytes)] {
+        let mut filter = chain(&[spec(name, Some(4.0), &[])]);
+        for t in 0..4 {
+            filter.apply(at(f64::from(t), None, data.clone())).unwrap();
+        }
+        assert!(filter.left_over().is_empty());
+        filter.apply(at(5.0, None, data.clone())).unwrap();
+        filter.end_of_run().unwrap();
+        filter.apply(at(6.0, None, data)).unwrap();
+        assert_eq!(
+            filter.left_over(),
+            [format!(
+                "conduit a.o -> b.i: filter {name}: the last 2 of 6 messages did not come out: their group of 4 is not \
+                 complete; let 4 divide the number of messages"
+            )]
+        );
+    }
+}
+
 #[test]
 fn a_misspelt_filter_gets_a_suggestion() {
     let problem = |name| build(&spec(name, None, &[]), "a.o -> b.i").err().unwrap().to_string();

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::frame::encode_message;
 use crate::message::Message;
 use crate::runtime::wait::WaitFor;
-use crate::spec::Operator;
+use crate::spec::{Kind, Operator};
 
 use super::ports::Port;
 use super::{receive_waits, Backend, Instance, Received, Sent};
@@ -54,6 +54,9 @@ impl Instance {
         let mut delivered = false;
         for end in ends {
             delivered |= self.filter_and_send(declared, end, &message)?;
+            if self.spec.kind == Kind::Terminal {
+                self.end_run_of_outlet(end)?; // each message of a source is a run of its own
+            }
         }
         self.note_progress();
         if !delivered {
@@ -166,19 +169,21 @@ impl Instance {
         }
         self.program()?.sequence.may_receive(port, of)?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let waits = self.with_state(|state| receive_waits(state, &[end]));
+        let (waits, has_filters) =
+            self.with_state(|state| (receive_waits(state, &[end]), state.inlets[end].has_filters()));
         let what = WaitFor { sending: vec![], receiving: vec![end], waits };
-        let mut warnings = Vec::new();
         let received = self.wait(&what, until, |state| {
             let next = state.look(end)?;
-            warnings.extend(state.inlets[end].take_warnings());
             Ok(match next {
                 Next::Message => state.inlets[end].hand_out().map(Received::Message),
                 Next::Ended => Some(Received::Ended),
                 Next::Nothing => None,
             })
-        })?;
-        warnings.iter().for_each(|warning| self.warn(warning));
+        });
+        if has_filters {
+            self.tell_warnings_of(&[end]);
+        }
+        let received = received?;
         match &received {
             Some(Received::Message(message)) => self.account_for(declared, of, message)?,
             Some(Received::Ended) => self.program()?.sequence.ended(port, of),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::connection::Outgoing;
 use crate::control::ToCoordinator;
 use crate::error::Result;
+use crate::filters::Chain;
 use crate::runtime::io_thread::Command;
 use crate::runtime::wait::WaitFor;
 use crate::runtime::Runtime;
@@ -51,6 +52,8 @@ impl Instance {
             program.sequence.may_leave()?;
         }
         self.end_run_of_outlets()?;
+        let left_over: Vec<String> = self.program()?.outlets.iter().flat_map(Chain::left_over).collect();
+        left_over.iter().for_each(|text| self.warn(text));
         if let Backend::Run { runtime, .. } = &self.backend {
             self.say_goodbye(runtime)?;
         }
@@ -63,17 +66,22 @@ impl Instance {
     pub(super) fn end_run_of_outlets(&self) -> Result<()> {
         let outlets = self.program()?.outlets.len();
         for end in 0..outlets {
-            let messages = {
-                let mut program = self.program()?;
-                if program.outlets[end].is_empty() {
-                    continue;
-                }
-                program.outlets[end].end_of_run()?
-            };
-            let port = self.with_state(|state| state.sending[end].spec.sender_port.clone());
-            for message in &messages {
-                self.transmit(&port, end, message)?;
+            self.end_run_of_outlet(end)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn end_run_of_outlet(&self, end: usize) -> Result<()> {
+        let messages = {
+            let mut program = self.program()?;
+            if program.outlets[end].is_empty() {
+                return Ok(());
             }
+            program.outlets[end].end_of_run()?
+        };
+        let port = self.with_state(|state| state.sending[end].spec.sender_port.clone());
+        for message in &messages {
+            self.transmit(&port, end, message)?;
         }
         Ok(())
     }

@@ -228,8 +228,9 @@ impl Instance {
                 return Ok(Some(true));
             }
             Ok((ended.len() == initial.len()).then_some(false))
-        })?;
-        Ok(found.unwrap_or(false))
+        });
+        self.tell_warnings_of(&what.receiving);
+        Ok(found?.unwrap_or(false))
     }
 
     fn uneven_ends(&self, state: &State, ended: &[usize], waiting: &[usize]) -> String {
@@ -303,8 +304,9 @@ impl Instance {
             Next::Message => Ok(Some(true)),
             Next::Ended => Ok(Some(false)),
             Next::Nothing => Ok(None),
-        })?;
-        Ok(found.unwrap_or(false))
+        });
+        self.tell_warnings_of(&what.receiving);
+        Ok(found?.unwrap_or(false))
     }
 
     /// Declares that nothing will be sent on an out port in this iteration (O_i) or run (O_f).
@@ -395,6 +397,13 @@ impl Instance {
             Backend::Run { runtime, .. } => runtime.wait(what, until, ready),
             Backend::Alone(alone) => alone.wait(until, ready),
         }
+    }
+
+    /// Passes on what the filters of these receiving ends have to say.
+    fn tell_warnings_of(&self, receiving: &[usize]) {
+        let warnings: Vec<String> =
+            self.with_state(|state| receiving.iter().flat_map(|end| state.inlets[*end].take_warnings()).collect());
+        warnings.iter().for_each(|warning| self.warn(warning));
     }
 
     fn warn_once(&self, kind: &'static str, port: &str, text: impl FnOnce() -> String) {

@@ -235,3 +235,10 @@ pub fn receive_any(me: &Instance, port: &str) -> Option<Message> {
         other => panic!("{other:?}"),
     }
 }
+
+/// `a.out` (in the loop) to `b.in` (in the loop), with a small capacity.
+pub fn narrow(steps: u64, capacity: u32) -> Model {
+    Model::new().submodel("a", "out:Oi", steps).submodel("b", "in:S", steps).couple_with("a.out", "b.in", |conduit| {
+        conduit.capacity = capacity;
+    })
+}

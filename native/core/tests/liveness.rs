@@ -1,0 +1,103 @@
+//! What an instance tells about itself while it runs and waits.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::{narrow, receive, send, Model, Run};
+use xmml_core::coordinator::{Event, WaitKind};
+use xmml_core::error::Error;
+
+#[test]
+fn a_wait_is_confirmed_while_it_lasts_and_not_after() {
+    let run = Run::of(narrow(2, 8));
+    let a = run.join("a");
+    a.reuse().unwrap();
+    std::thread::scope(|scope| {
+        let receiver = scope.spawn(|| {
+            let me = run.join("b");
+            me.reuse().unwrap();
+            assert_eq!(receive(&me, "in"), Some(1));
+            me
+        });
+        let event = run.event("b waits", |event| matches!(event, Event::Waiting { instance, .. } if instance == "b"));
+        let Event::Waiting { epoch, waits, .. } = event else { unreachable!() };
+        assert_eq!((waits[0].conduit, waits[0].kind), (1, WaitKind::Receive));
+        run.coordinator.confirm("b", epoch);
+        run.event("b confirms", |event| matches!(event, Event::Confirmed { still: true, .. }));
+        send(&a, "out", 1);
+        run.event("b goes on", |event| matches!(event, Event::Resumed { epoch: other, .. } if *other == epoch));
+        let me = receiver.join().unwrap();
+        run.coordinator.confirm("b", epoch);
+        run.event("b denies", |event| matches!(event, Event::Confirmed { still: false, .. }));
+        drop(me);
+    });
+}
+
+#[test]
+fn progress_is_reported_at_most_four_times_a_second_and_at_the_end() {
+    let run = Run::of(narrow(2000, 2000));
+    let me = run.join("a");
+    me.reuse().unwrap();
+    let begin = Instant::now();
+    let mut sent = 0;
+    while begin.elapsed() < Duration::from_millis(900) {
+        me.next_step().unwrap();
+        send(&me, "out", sent);
+        sent += 1;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(400));
+    let reports: Vec<u64> = run
+        .drain()
+        .iter()
+        .filter_map(|event| match event {
+            Event::Progress { messages_sent, .. } => Some(*messages_sent),
+            _ => None,
+        })
+        .collect();
+    assert!((2..=7).contains(&reports.len()), "{reports:?}");
+    assert!(reports.is_sorted(), "{reports:?}");
+    assert_eq!(*reports.last().unwrap(), sent as u64, "the last report has everything");
+}
+
+#[test]
+fn an_interrupt_check_ends_a_wait() {
+    let run = Run::of(narrow(2, 8));
+    let me = run.join("b");
+    me.set_interrupt(Box::new(|| true));
+    me.reuse().unwrap();
+    let begin = Instant::now();
+    assert!(matches!(me.receive("in", None, None), Err(Error::Interrupted)));
+    assert!(begin.elapsed() < Duration::from_secs(3));
+}
+
+#[test]
+fn an_instance_outlives_its_coordinator_as_long_as_it_need_not_wait() {
+    let run = Run::of(narrow(3, 8));
+    let (a, b) = (run.join("a"), run.join("b"));
+    a.reuse().unwrap();
+    b.reuse().unwrap();
+    send(&a, "out", 1);
+    assert_eq!(receive(&b, "in"), Some(1));
+    run.coordinator.close();
+    send(&a, "out", 2);
+    assert_eq!(receive(&b, "in"), Some(2));
+}
+
+#[test]
+fn methods_tell_what_was_chosen_and_why_others_were_not() {
+    let run = Run::of(Model::by("tcp").submodel("a", "out:Oi", 2).submodel("b", "in:S", 2).couple("a.out", "b.in"));
+    let (a, b) = (run.join("a"), run.join("b"));
+    assert_eq!(a.methods("out").unwrap()[0].name, "a.out -> b.in");
+    run.event(
+        "a method is chosen",
+        |event| matches!(event, Event::Conduit { method, conduit: 1, .. } if method == "tcp"),
+    );
+    assert_eq!(a.methods("out").unwrap()[0].chosen.as_deref(), Some("tcp"));
+    a.reuse().unwrap();
+    b.reuse().unwrap();
+    send(&a, "out", 1);
+    receive(&b, "in");
+    assert_eq!(b.methods("in").unwrap()[0].chosen.as_deref(), Some("tcp"));
+}
