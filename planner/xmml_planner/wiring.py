@@ -23,6 +23,9 @@ BYTE_BUDGET = 64 * 1024 * 1024
 COMPRESSION = (FilterSpec("serialize"), FilterSpec("compress"))
 DECOMPRESSION = (FilterSpec("decompress"), FilterSpec("deserialize"))
 
+#: The built-in filter that lets a message go when a run of the sender ends.
+END_OF_RUN = "last"
+
 #: The ports of a filter that runs by itself.
 FILTER_PORTS = (PortSpec("in", "in", None), PortSpec("out", "out", None))
 
@@ -93,12 +96,24 @@ def wire(model: Model, filter_cost: FilterTable) -> tuple[tuple[ConduitSpec, ...
 
 
 def check_filters(model: Model, filter_cost: FilterTable) -> list[Problem]:
-    """Return a problem for each applied built-in filter that does not exist or cannot have its arguments."""
+    """Return a problem for each applied built-in filter that does not exist, cannot have its arguments, or cannot know
+    when a run ends where it stands."""
     problems = []
     for coupling in model.couplings:
+        own: AppliedFilter | None = None
         for applied in coupling.filters:
             if applied.definition.builtin is None:
+                own = applied
                 continue
+            if applied.definition.builtin == END_OF_RUN and own is not None:
+                problems.append(
+                    problem_at(
+                        applied.position or coupling.position,
+                        f'{coupling}: the filter "{applied.definition.id}" stands behind "{own.definition.id}", which '
+                        f"runs by itself, and so cannot know when a run of {coupling.sender.instance} ends",
+                        f'apply "{applied.definition.id}" first',
+                    )
+                )
             try:
                 filter_cost(_spec(applied, applied.definition.builtin))
             except FilterRefused as error:
@@ -149,7 +164,9 @@ def _conduit(
     filter_cost: FilterTable,
 ) -> ConduitSpec:
     costs = [filter_cost(each) for each in filters]
-    at_sender = cut([cost.size_ratio for cost in costs])
+    # Only the sender knows when its run ends.
+    needs_sender = max((place for place, each in enumerate(filters, 1) if each.name == END_OF_RUN), default=0)
+    at_sender = max(cut([cost.size_ratio for cost in costs]), needs_sender)
     burst = math.prod(max(1, cost.most_per_input) for cost in costs[:at_sender])
     return ConduitSpec(
         id=number,

@@ -23,16 +23,19 @@ class FilterCountError(Exception):
 class FilterCounts:
     """The number of messages that come out of a chain of filters, as a function of what went in.
 
-    The filter `last` holds a message back until the sender's run ends; it cuts the chain into `stages`.
+    Filters count on over the runs of the sender. Only `last` knows of runs: it holds a message back until the sender's
+    run ends, and lets none go at the end of a run in which none reached it. It cuts the chain into `stages`.
 
     Attributes:
         stages: for each part of the chain between two `last`, the counting functions in the order of application.
+        per_run: how many messages each run of the sender sends, at least 1.
         is_exact: whether no filter decides by what it sees (`blockafter`, a filter of the user's own): else the counts
             are what is declared, and the run may let fewer through.
     """
 
     stages: tuple[tuple[Callable[[int], int], ...], ...] = ((),)
     is_exact: bool = True
+    per_run: int = 1
 
     @property
     def is_identity(self) -> bool:
@@ -47,12 +50,13 @@ class FilterCounts:
     def outputs(self, sent: int, runs_ended: int = 0) -> int:
         """Return how many messages have come out after `sent` went in and `runs_ended` runs of the sender ended.
 
-        Every run is taken to have sent at least one message (else `last` has nothing to let go at its end).
+        Constant in both numbers, except for a `last` behind several filters or another `last`: there it is linear in
+        the runs the first time.
         """
-        count = _through(self.stages[0], sent)
-        for stage in self.stages[1:]:
-            count = _through(stage, min(count, runs_ended))
-        return count
+        if not self.waits_for_end_of_run:
+            return _through(self.stages[0], sent)
+        runs = min(runs_ended, sent // self.per_run)
+        return _through(self.stages[-1], _let_go(self.stages[:-1], self.per_run, runs))
 
 
 #: No filter at all.
@@ -63,13 +67,16 @@ NO_FILTERS = FilterCounts()
 _TIME = frozenset({"t", "time", "temporal"})
 
 
-def filter_counts(filters: Sequence[AppliedFilter], time_scales: Collection[str] = ()) -> FilterCounts:
+def filter_counts(
+    filters: Sequence[AppliedFilter], time_scales: Collection[str] = (), per_run: int = 1
+) -> FilterCounts:
     """Return the counts of the filters of a coupling.
 
     Args:
         filters: in the order of application.
         time_scales: ids of the time scales at the two ends. A filter of the user's own along another dimension (a
             coarser grid, say) gives one message for one.
+        per_run: how many messages each run of the sender sends.
 
     Raises:
         FilterCountError: a built-in filter does not exist or cannot have its arguments.
@@ -90,7 +97,34 @@ def filter_counts(filters: Sequence[AppliedFilter], time_scales: Collection[str]
             function = _built_in(builtin, applied.factor, tuple(sorted(applied.params.items())))
             if function is not _same:
                 stages[-1].append(function)
-    return FilterCounts(tuple(tuple(stage) for stage in stages), is_exact)
+    return FilterCounts(tuple(tuple(stage) for stage in stages), is_exact, per_run)
+
+
+#: A part of a chain of filters.
+Stage = tuple[Callable[[int], int], ...]
+
+
+def _let_go(stages: tuple[Stage, ...], per_run: int, runs: int) -> int:
+    """Return how many messages the `last` behind `stages` has let go at the ends of the first `runs` runs."""
+    if len(stages) == 1 and len(stages[0]) <= 1:
+        # One filter gives in each run of as many messages either at least one message or at most one.
+        return min(_through(stages[0], per_run * runs), runs)
+    counted = _counted_runs(stages, per_run)
+    for run in range(len(counted), runs + 1):
+        counted.append(counted[-1] + (_reached(stages, per_run, run) > _reached(stages, per_run, run - 1)))
+    return counted[runs]
+
+
+def _reached(stages: tuple[Stage, ...], per_run: int, runs: int) -> int:
+    """Return how many messages have come to the `last` behind `stages` by the end of so many runs."""
+    before = _let_go(stages[:-1], per_run, runs) if len(stages) > 1 else per_run * runs
+    return _through(stages[-1], before)
+
+
+@lru_cache(maxsize=1024)
+def _counted_runs(stages: tuple[Stage, ...], per_run: int) -> list[int]:
+    """Return what `_let_go` found so far for each number of runs, to be added to."""
+    return [0]
 
 
 def _through(stage: Sequence[Callable[[int], int]], count: int) -> int:

@@ -190,7 +190,10 @@ def _channels(
     from_submodel = model.instances[coupling.sender.instance].kind == "submodel"
     to_submodel = model.instances[coupling.receiver.instance].kind == "submodel"
     ends = (model.instances[end.instance].timescale for end in (coupling.sender, coupling.receiver))
-    counts = filter_counts(coupling.filters, [scale.id for scale in ends if scale is not None])
+    time_scales = [scale.id for scale in ends if scale is not None]
+    instance = model.instances[coupling.sender.instance]
+    per_run = _steps(instance) if sender.operator == "Oi" and from_submodel else 1
+    counts = filter_counts(coupling.filters, time_scales, per_run)
     pairs = [
         (one, other)
         for one in by_instance[coupling.sender.instance]
@@ -221,16 +224,15 @@ def _process(
 ) -> Process:
     implementation = instance.definition.implementation
     runtime_s = implementation.runtime_s if implementation and implementation.runtime_s else 0.0
-    has_bound = not instance.until or instance.steps > 0
     sends_once: int | None = None if instance.params.get("repeat", "").lower() in ("yes", "true", "1") else 1
     return Process(
         index=index,
         name=name,
         instance=instance.id,
         kind=instance.kind,
-        steps=max(1, instance.steps) if has_bound else UNKNOWN_STEPS,
+        steps=_steps(instance),
         until=instance.until,
-        has_bound=has_bound,
+        has_bound=not instance.until or instance.steps > 0,
         init=instance.init,
         stateful=instance.stateful in ("yes", "optional"),
         finit=tuple(operators.get("finit", ())),
@@ -242,6 +244,12 @@ def _process(
         runtime_ns=round(runtime_s * 1e9),
         cores=_cores(instance),
     )
+
+
+def _steps(instance: Instance) -> int:
+    if instance.until and instance.steps == 0:
+        return UNKNOWN_STEPS
+    return max(1, instance.steps)
 
 
 def _cores(instance: Instance) -> int:

@@ -151,3 +151,30 @@ def test_state_is_carried_only_between_state_ports_of_one_instance(model: MakeMo
     )
     (conduit,) = planned(model(topology, STATEFUL.format(kind))).conduits
     assert not conduit.is_state
+
+
+LAST = (
+    '<filter id="last" type="reduction"/><submodel id="C"><timescale delta="1 s" total="1 s"/>'
+    '<ports><in id="i" operator="finit"/></ports>'
+    '<implementation><code language="python" part="finit">print(i)</code></implementation></submodel>'
+)
+AC = '<instance id="a" submodel="A"/><instance id="c" submodel="C"/>'
+
+
+def test_what_waits_for_the_end_of_a_run_works_at_the_sender(model: MakeModel) -> None:
+    chain = "".join(f'<apply filter="{name}"/>' for name in ("last", "burst", "last", "half"))
+    found = {"last": FilterCost(0.0, 0), "repeat": FilterCost(100.0, 100), "multiply": FilterCost(1.0, 1)}
+    made = plan(
+        model(f'{AC}<coupling from="a.o" to="c.i">{chain}</coupling>', FILTERS + LAST),
+        filter_cost=lambda spec: found[spec.name],
+    )
+    (conduit,) = made.conduits
+    assert [each.name for each in conduit.sender_filters] == ["last", "repeat", "last"]
+
+
+def test_what_waits_for_the_end_of_a_run_cannot_stand_behind_a_filter_that_runs_by_itself(model: MakeModel) -> None:
+    coupling = '<coupling from="a.o" to="c.i"><apply filter="own"/><apply filter="last"/></coupling>'
+    with pytest.raises(ModelError) as error:
+        plan(model(f"{AC}{coupling}", FILTERS + LAST), filter_cost=lambda spec: FilterCost(1.0, 1))
+    assert "cannot know when a run of a ends" in str(error.value)
+    assert 'apply "last" first' in str(error.value)
