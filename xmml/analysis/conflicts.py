@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xmml.analysis.counts import Counts, Shortage
-from xmml.analysis.network import Channel, Network
+from xmml.analysis.demand import Demand, Place
+from xmml.analysis.network import Channel, Network, Process
 from xmml.analysis.zero_delay import Cycle, Wait
 
 
@@ -45,6 +46,45 @@ def deadlock(network: Network, cycle: Cycle) -> Conflict:
         instances=tuple(dict.fromkeys(wait.instance for wait in cycle.waits)),
         couplings=tuple(wait.coupling for wait in cycle.waits),
     )
+
+
+def late_deadlock(network: Network, demands: tuple[Demand, ...]) -> Conflict:
+    """Return the conflict of an instance that, in the end, waits for a message of its own."""
+    names = [network.processes[demand.channel.receiver].instance for demand in demands]
+    parts = []
+    for demand in demands:
+        channel = demand.channel
+        coupling = network.model.couplings[channel.coupling]
+        sender, receiver = network.processes[channel.sender], network.processes[channel.receiver]
+        filters = [f'"{each.definition.id}"' for each in coupling.filters]
+        through = f" through {', '.join(filters)}" if filters else ""
+        parts.append(
+            f"{coupling.receiver} needs message {demand.message} of {coupling.sender}{through} "
+            f"{_when(receiver, demand.receiver_at)}, which is sent {_when(sender, demand.sender_at)}"
+        )
+    filtered = any(network.model.couplings[demand.channel.coupling].filters for demand in demands)
+    return Conflict(
+        kind="deadlock",
+        words=f'deadlock: "{names[0]}" waits, in the end, for itself: {"; ".join(parts)}',
+        help=(
+            "use causal filters, which need no later message: repeat or extrapolate from the slow side to the fast "
+            "one, sum or mean from the fast side to the slow one"
+            if filtered
+            else "one of them has to go on without the other: compare operators and numbers of steps"
+        ),
+        instances=tuple(dict.fromkeys(names)),
+        couplings=tuple(demand.channel.coupling for demand in demands),
+    )
+
+
+def _when(process: Process, place: Place) -> str:
+    if not process.is_submodel:
+        return f"in firing {place.run + 1}"
+    if place.iteration == -1:
+        return f"to begin run {place.run + 1}"
+    if place.iteration is None:
+        return f"at the end of run {place.run + 1}"
+    return f"in step {place.iteration + 1}" + (f" of run {place.run + 1}" if place.run else "")
 
 
 _WHEN_RECEIVED = {"finit": "before its run (f_init)", "S": "in its first step (S)", "B": "in its first step (B)"}

@@ -9,10 +9,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from xmml.analysis.conflicts import Conflict, deadlock, rate_conflicts
+from xmml.analysis.conflicts import Conflict, deadlock, late_deadlock, rate_conflicts
 from xmml.analysis.counts import Amount, Count, Counts, count, total
+from xmml.analysis.demand import first_deadlock
 from xmml.analysis.network import Network
-from xmml.analysis.start import initial_instances, never_started
+from xmml.analysis.start import initial_instances
 from xmml.analysis.timelines import feedback_groups, is_surely_live
 from xmml.analysis.zero_delay import zero_delay_cycles
 
@@ -57,8 +58,14 @@ def static_analysis(network: Network, uncertain: Collection[str] = ()) -> Static
         uncertain: source terminals of which nobody knows how many messages they send.
     """
     counts = count(network, uncertain)
-    cycles = zero_delay_cycles(network, {name for name, runs in counts.runs.items() if runs.value == 0})
-    conflicts = (*(deadlock(network, cycle) for cycle in cycles), *rate_conflicts(network, counts))
+    idle = {name for name, runs in counts.runs.items() if runs.value == 0}
+    cycles = zero_delay_cycles(network, idle)
+    conflicts = [*(deadlock(network, cycle) for cycle in cycles), *rate_conflicts(network, counts)]
+    undecided = [group for group in feedback_groups(network) if not is_surely_live(network, group)]
+    told = idle | {name for conflict in conflicts for name in conflict.instances}
+    for group in undecided:
+        if told.isdisjoint(group.instances) and (demands := first_deadlock(network, group)):
+            conflicts.append(late_deadlock(network, demands))
     copies = {name: len(own) for name, own in network.by_instance.items()}
     return StaticAnalysis(
         runs=MappingProxyType({name: counts.runs[name].count(copies[name]) for name in copies}),
@@ -67,12 +74,10 @@ def static_analysis(network: Network, uncertain: Collection[str] = ()) -> Static
         delivered=total(counts.delivered, counts.pairs),
         received=total(_received(counts), counts.pairs),
         unconsumed=tuple(counts.surplus(coupling) * pairs for coupling, pairs in enumerate(counts.pairs)),
-        conflicts=conflicts,
-        never_start=never_started(network),
+        conflicts=tuple(conflicts),
+        never_start=counts.unsolved,
         initial=initial_instances(network),
-        is_conclusive=not conflicts
-        and counts.are_sure
-        and all(is_surely_live(network, group) for group in feedback_groups(network)),
+        is_conclusive=not conflicts and not undecided and counts.are_sure,
     )
 
 
