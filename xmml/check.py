@@ -5,8 +5,10 @@ All problems come in one pass; what a model will do can only be said of one with
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from xmml.checks.model import model_problems
@@ -50,12 +52,28 @@ def check(
     overrides: Mapping[str, str] | None = None,
 ) -> CheckResult:
     """Check a model document with its parameter files and overrides; never raises for what stands in the files."""
-    document, problems = load(path)
-    if document is None:
-        return CheckResult(tuple(problems), None)
-    model, found = resolve(document, parameter_files, overrides)
-    problems = [*problems, *found]
-    if not errors_in(problems):
-        problems += model_problems(model)
-    problems = in_order(problems)
-    return CheckResult(tuple(problems), None if errors_in(problems) else model)
+    with _no_collection():
+        document, problems = load(path)
+        if document is None:
+            return CheckResult(tuple(problems), None)
+        model, found = resolve(document, parameter_files, overrides)
+        problems = [*problems, *found]
+        if not errors_in(problems):
+            problems += model_problems(model)
+        problems = in_order(problems)
+        return CheckResult(tuple(problems), None if errors_in(problems) else model)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the cyclic garbage collector from looking through a growing document again and again.
+
+    A document has no cycles, but of a large one it took a third of the time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

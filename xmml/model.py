@@ -305,9 +305,7 @@ class Model:
         That is one from Of to finit of the same instance, between ports of type `state`. The first run does without,
         and it has no part in how many runs there are.
         """
+        if coupling.sender.instance != coupling.receiver.instance:
+            return False
         sender, receiver = self.port(coupling.sender), self.port(coupling.receiver)
-        return (
-            coupling.sender.instance == coupling.receiver.instance
-            and (sender.operator, receiver.operator) == ("Of", "finit")
-            and sender.type == receiver.type == "state"
-        )
+        return (sender.operator, receiver.operator) == ("Of", "finit") and sender.type == receiver.type == "state"

@@ -277,6 +277,8 @@ def read_copy_params(instance: Element) -> dict[int, dict[str, str]]:
 
 def _merged(definition: Sequence[Scale], override: Sequence[Scale]) -> tuple[Scale, ...]:
     """Return the definition's scales with those of the instance merged in: by id, the unnamed ones by place."""
+    if not override:
+        return tuple(definition)
     merged = list(definition)
     ids = [scale.id for scale in definition]
     for place, scale in enumerate(override):

@@ -38,6 +38,7 @@ class SizeEstimates:
         self._instances = instances
         self._datatypes = datatypes
         self._variables = {name: variables_of(instance) for name, instance in instances.items()}
+        self._sizes: dict[tuple[str, str], float | None] = {}
         self._senders: dict[str, list[str]] = {}
         for coupling in couplings:
             self._senders.setdefault(coupling.receiver.instance, []).append(coupling.sender.instance)
@@ -48,7 +49,12 @@ class SizeEstimates:
             return coupling
         sender = self._instances[coupling.sender.instance]
         datatype = self._datatypes.get(sender.ports[coupling.sender.port].datatype or "")
-        size = self.size_bytes(datatype, sender) if datatype is not None else None
+        if datatype is None:
+            return coupling
+        key = (datatype.id, sender.id)
+        if key not in self._sizes:
+            self._sizes[key] = self.size_bytes(datatype, sender)
+        size = self._sizes[key]
         return coupling if size is None else replace(coupling, size_bytes=size)
 
     def size_bytes(self, datatype: Datatype, sender: Instance) -> float | None:

@@ -63,8 +63,10 @@ class Element:
 
     def get(self, name: str, namespace: str = "") -> str | None:
         """Return the value of an attribute, or `None`."""
-        attribute = self.attribute(name, namespace)
-        return None if attribute is None else attribute.value
+        for its_namespace, its_name, _, value in self.attributes:
+            if its_name == name and its_namespace == namespace:
+                return value
+        return None
 
     def attribute(self, name: str, namespace: str = "") -> Attribute | None:
         """Return an attribute, or `None`."""
@@ -76,10 +78,12 @@ class Element:
     @property
     def children(self) -> list[Element]:
         """The child elements."""
-        return [child for child in self.content if isinstance(child, Element)]
+        return [child for child in self.content if isinstance(child, Element)] if self.content else []
 
     def named(self, *names: str) -> list[Element]:
         """Return the child elements of this element's own namespace that have one of the names."""
+        if not self.content:
+            return []
         return [child for child in self.children if child.name in names and child.namespace == self.namespace]
 
     def first(self, name: str) -> Element | None:
@@ -249,7 +253,8 @@ class _Builder:
             raise _Refused(f"elements are nested more than {MAX_DEPTH} deep")
         if len(pairs) > 2 * MAX_ATTRIBUTES:
             raise _Refused(f"an element has more than {MAX_ATTRIBUTES} attributes")
-        self.flush()
+        if self.text:
+            self.flush()
         line, column = self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1
         offset = min(self.source.offset(line, column), len(self.source.text))
         self.count(sum(len(value) for value in pairs[1::2]))
@@ -267,7 +272,8 @@ class _Builder:
         self.open.append(element)
 
     def end(self, name: str) -> None:
-        self.flush()
+        if self.text:
+            self.flush()
         self.open.pop()
 
     def character_data(self, text: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from xmml.analysis.filter_counts import FilterCounts, filter_counts
+from xmml.analysis.filter_counts import NO_FILTERS, FilterCounts, filter_counts
 from xmml.model import Coupling, Instance, Kind, Model, Operator
 
 #: Iterations that stand for a loop whose length only the program knows, where some number must be taken.
@@ -189,11 +189,14 @@ def _channels(
     sender, receiver = model.port(coupling.sender), model.port(coupling.receiver)
     from_submodel = model.instances[coupling.sender.instance].kind == "submodel"
     to_submodel = model.instances[coupling.receiver.instance].kind == "submodel"
-    ends = (model.instances[end.instance].timescale for end in (coupling.sender, coupling.receiver))
-    time_scales = [scale.id for scale in ends if scale is not None]
-    instance = model.instances[coupling.sender.instance]
-    per_run = _steps(instance) if sender.operator == "Oi" and from_submodel else 1
-    counts = filter_counts(coupling.filters, time_scales, per_run)
+    counts = NO_FILTERS
+    if coupling.filters:
+        ends = (model.instances[end.instance].timescale for end in (coupling.sender, coupling.receiver))
+        time_scales = [scale.id for scale in ends if scale is not None]
+        instance = model.instances[coupling.sender.instance]
+        per_run = _steps(instance) if sender.operator == "Oi" and from_submodel else 1
+        counts = filter_counts(coupling.filters, time_scales, per_run)
+    is_state = model.carries_state(coupling)
     pairs = [
         (one, other)
         for one in by_instance[coupling.sender.instance]
@@ -213,7 +216,7 @@ def _channels(
             filters=counts,
             size_bytes=coupling.size_bytes,
             capacity=coupling.capacity,
-            is_state=model.carries_state(coupling),
+            is_state=is_state,
         )
         for place, (one, other) in enumerate(pairs)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xmml.analysis.scale_relations import fitting_templates, is_same, is_slower, relation
-from xmml.analysis.templates import Way
+from xmml.analysis.templates import Template, Way
 from xmml.checks.model.subject import Subject
 from xmml.model import Instance
 from xmml.problems import Problem
@@ -17,10 +17,14 @@ _DOES = {"interact": "interacts with", "call": "calls", "release": "releases", "
 def templates_fit_scales(subject: Subject) -> Iterator[Problem]:
     """Submodels of one time scale interact, the slow one of two calls the fast one, and the fast one releases it."""
     told: set[tuple[str, str, str]] = set()
+    known: dict[tuple[int, int], frozenset[Template] | None] = {}  # instances share the scales of their definition
     for way in subject.ways:
         sender = subject.model.instances[way.sender.instance]
         receiver = subject.model.instances[way.receiver.instance]
-        fitting = fitting_templates(sender.timescale, receiver.timescale)
+        scales = (id(sender.timescale), id(receiver.timescale))
+        if scales not in known:
+            known[scales] = fitting_templates(sender.timescale, receiver.timescale)
+        fitting = known[scales]
         key = (sender.id, receiver.id, way.template)
         if fitting is None or way.template in fitting or key in told:
             continue
