@@ -115,9 +115,9 @@ def rate_conflicts(network: Network, counts: Counts) -> Iterator[Conflict]:
     """Yield a conflict for each coupling that brings too few messages, and each instance called unequally often."""
     for shortage in counts.unequal:
         yield _unequal(network, counts, shortage)
-    for number in range(len(counts.sent)):
+    for number in sorted(counts.short):
         channel = network.channels[network.by_coupling[number][0]]
-        if (channel.receiver_operator in ("S", "B") or channel.is_state) and counts.is_short(number):
+        if channel.receiver_operator in ("S", "B") or channel.is_state:
             yield _short(network, counts, channel)
 
 

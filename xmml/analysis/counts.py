@@ -9,15 +9,18 @@ which nobody waits for ever; where too few messages would come, `shortages` says
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
-from xmml.analysis.filter_counts import FilterCounts
+from xmml.analysis.filter_counts import NO_FILTERS, FilterCounts
 from xmml.analysis.network import Channel, Network, Process
 
 #: Largest number of messages that the native code counts the output of filters for.
 _COUNTABLE = 2**63
+#: Larger numbers count as unknown: nobody waits for so many messages, and few programs can read them.
+_LARGEST = 10**300
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,10 @@ class Amount:
         certainty = max(self.certainty, factor.certainty)
         if self.value is None or factor.value is None:
             return Amount(None, certainty)
-        return Amount(0 if 0 in (self.value, factor.value) else self.value * factor.value, certainty)
+        product = 0 if 0 in (self.value, factor.value) else self.value * factor.value
+        if _LARGEST < product < math.inf:
+            return Amount(None, max(certainty, Certainty.OPEN))
+        return Amount(product, certainty)
 
     def count(self, copies: int = 1) -> Count:
         """Return it as a number for all copies together."""
@@ -129,26 +135,31 @@ class Counts:
     @property
     def are_sure(self) -> bool:
         """Whether all numbers are known, and enough messages come everywhere."""
-        return (
-            not self.unequal
-            and not self.unsolved
-            and all(amount.is_sure for amount in (*self.delivered, *self.needed, *self.runs.values()))
-            and not any(self.is_short(coupling) for coupling in range(len(self.sent)))
+        amounts = {id(amount): amount for amount in (*self.delivered, *self.needed, *self.runs.values())}
+        return not (self.unequal or self.unsolved or self.short) and all(each.is_sure for each in amounts.values())
+
+    @cached_property
+    def short(self) -> frozenset[int]:
+        """The couplings whose receivers surely wait for more messages than come."""
+        return frozenset(
+            coupling
+            for coupling, (delivered, needed) in enumerate(zip(self.delivered, self.needed, strict=True))
+            if delivered is not needed and delivered.is_sure and needed.is_sure and _number(delivered) < _number(needed)
         )
 
-    def is_short(self, coupling: int) -> bool:
-        """Whether the receiver surely waits for more messages than come."""
-        delivered, needed = self.delivered[coupling], self.needed[coupling]
-        return delivered.is_sure and needed.is_sure and _number(delivered) < _number(needed)
-
-    def surplus(self, coupling: int) -> int:
-        """Return how many messages surely are never taken, for one pair of copies; the last state of all is none."""
-        if self.is_state[coupling]:
-            return 0
-        delivered, needed = self.delivered[coupling], self.needed[coupling]
-        if delivered.certainty is Certainty.EXACT and delivered.is_sure and needed.is_sure:
-            return max(0, int(_number(delivered) - _number(needed)))
-        return 0
+    @cached_property
+    def surplus(self) -> Mapping[int, int]:
+        """By coupling, how many messages surely are never taken, if any; the last state of all does not count."""
+        return {
+            coupling: int(_number(delivered) - _number(needed))
+            for coupling, (delivered, needed) in enumerate(zip(self.delivered, self.needed, strict=True))
+            if delivered is not needed
+            and delivered.certainty is Certainty.EXACT
+            and delivered.is_sure
+            and needed.is_sure
+            and _number(delivered) > _number(needed)
+            and not self.is_state[coupling]
+        }
 
 
 def count(network: Network, uncertain: Collection[str] = ()) -> Counts:
@@ -171,20 +182,20 @@ class _Counting:
         self.leaving: dict[str, list[Channel]] = {name: [] for name in self.processes}
         for channel in self.channels:
             if calls(channel):
-                self.callers[self.receiver(channel).instance].append(channel)
-            self.leaving[self.sender(channel).instance].append(channel)
+                self.callers[self.receiver(channel)].append(channel)
+            self.leaving[self.sender(channel)].append(channel)
         self.steps = {
             name: _steps(process, network.model.instances[name].check_order) for name, process in self.processes.items()
         }
         self.runs: dict[str, Amount] = {}
+        self.in_steps: dict[str, Amount] = {}
         self.unequal: list[Shortage] = []
-        self.delivered: dict[int, Amount] = {}
 
-    def sender(self, channel: Channel) -> Process:
-        return self.network.processes[channel.sender]
+    def sender(self, channel: Channel) -> str:
+        return self.network.processes[channel.sender].instance
 
-    def receiver(self, channel: Channel) -> Process:
-        return self.network.processes[channel.receiver]
+    def receiver(self, channel: Channel) -> str:
+        return self.network.processes[channel.receiver].instance
 
     def counts(self) -> Counts:
         order, unsolved = self.order_of_calls()
@@ -196,6 +207,7 @@ class _Counting:
         for name in reversed(order):
             if self.runs[name].is_endless:
                 self.runs[name] = self.runs_asked_for(name)
+        self.in_steps.clear()
         sent = tuple(self.sent(channel) for channel in self.channels)
         return Counts(
             runs=self.runs,
@@ -219,7 +231,7 @@ class _Counting:
             order.append(name)
             for channel in self.leaving[name]:
                 if calls(channel):
-                    receiver = self.receiver(channel).instance
+                    receiver = self.receiver(channel)
                     open_calls[receiver] -= 1
                     if open_calls[receiver] == 0:
                         ready.append(receiver)
@@ -240,15 +252,15 @@ class _Counting:
             del left[name]
             freed.append(name)
             self.runs[name] = Amount(0)
-            idle += [self.receiver(channel).instance for channel in self.leaving[name] if calls(channel)]
+            idle += [self.receiver(channel) for channel in self.leaving[name] if calls(channel)]
         for name in freed:
-            if all(self.sender(channel).instance in self.runs for channel in self.callers[name]):
+            if all(self.sender(channel) in self.runs for channel in self.callers[name]):
                 self.runs[name] = self.runs_of(name)
         return list(left)
 
     def delivers_nothing(self, channel: Channel) -> bool:
         """Whether the channel surely carries no message."""
-        if self.sender(channel).instance not in self.runs:
+        if self.sender(channel) not in self.runs:
             return False
         delivered = self.delivery(channel, self.sent(channel))
         return delivered.is_sure and delivered.value == 0
@@ -294,20 +306,29 @@ class _Counting:
             most, certainty = max(most, inputs), max(certainty, need.certainty)
         return Amount(most, certainty)
 
+    def iterations(self, name: str) -> Amount:
+        """Return the iterations of all runs of an instance."""
+        if name not in self.in_steps:
+            self.in_steps[name] = self.runs[name].times(self.steps[name])
+        return self.in_steps[name]
+
     def sent(self, channel: Channel) -> Amount:
-        runs = self.runs[self.sender(channel).instance]
-        return runs.times(self.steps[self.sender(channel).instance]) if channel.sender_operator == "Oi" else runs
+        sender = self.sender(channel)
+        return self.iterations(sender) if channel.sender_operator == "Oi" else self.runs[sender]
 
     def delivery(self, channel: Channel, sent: Amount) -> Amount:
-        runs = self.runs[self.sender(channel).instance]
-        return _through(channel.filters, sent, runs)
+        if channel.filters is NO_FILTERS:
+            return sent
+        return _through(channel.filters, sent, self.runs[self.sender(channel)])
 
     def need(self, channel: Channel) -> Amount:
-        receiver = self.receiver(channel).instance
+        receiver = self.receiver(channel)
+        if channel.receiver_operator in ("S", "B"):
+            return self.iterations(receiver)
         runs = self.runs[receiver]
-        if channel.is_state:
-            return Amount(max(0, runs.value - 1), runs.certainty) if isinstance(runs.value, int) else runs
-        return runs.times(self.steps[receiver]) if channel.receiver_operator in ("S", "B") else runs
+        if channel.is_state and isinstance(runs.value, int):
+            return Amount(max(0, runs.value - 1), runs.certainty)
+        return runs
 
 
 def calls(channel: Channel) -> bool:
@@ -371,4 +392,11 @@ def _number(amount: Amount) -> int | float:
 
 def total(amounts: Sequence[Amount], copies: Sequence[int]) -> tuple[Count, ...]:
     """Return the numbers for all copies together."""
-    return tuple(amount.count(number) for amount, number in zip(amounts, copies, strict=True))
+    known: dict[tuple[int, int], Count] = {}  # few different amounts stand for many couplings
+    counts = []
+    for amount, number in zip(amounts, copies, strict=True):
+        key = (id(amount), number)
+        if key not in known:
+            known[key] = amount.count(number)
+        counts.append(known[key])
+    return tuple(counts)

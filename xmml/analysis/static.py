@@ -73,7 +73,7 @@ def static_analysis(network: Network, uncertain: Collection[str] = ()) -> Static
         sent=total(counts.sent, counts.pairs),
         delivered=total(counts.delivered, counts.pairs),
         received=total(_received(counts), counts.pairs),
-        unconsumed=tuple(counts.surplus(coupling) * pairs for coupling, pairs in enumerate(counts.pairs)),
+        unconsumed=tuple(counts.surplus.get(coupling, 0) * pairs for coupling, pairs in enumerate(counts.pairs)),
         conflicts=tuple(conflicts),
         never_start=counts.unsolved,
         initial=initial_instances(network),
@@ -88,6 +88,5 @@ def _received(counts: Counts) -> list[Amount]:
         if delivered.value is None or needed.value is None:
             received.append(Amount(None, max(delivered.certainty, needed.certainty)))
         else:
-            certainty = needed.certainty if needed.value <= delivered.value else delivered.certainty
-            received.append(Amount(min(delivered.value, needed.value), certainty))
+            received.append(needed if needed.value <= delivered.value else delivered)
     return received

@@ -16,7 +16,7 @@ from xmml.analysis.network import Channel, Network, Process
 from xmml.analysis.precedence import FINIT, OF, OI, SB, order_in_run, receiving_vertex, sending_vertex
 
 #: Most edges that are looked at over all nested loops of one group; beyond, a group is not decided here.
-_EDGE_LIMIT = 2_000_000
+_EDGE_LIMIT = 500_000
 
 
 @dataclass(frozen=True)
