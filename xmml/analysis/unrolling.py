@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from xmml.analysis.final_state import FinalState, Stop
 from xmml.analysis.leaving import calling, leaving, on_demand
-from xmml.analysis.network import Network
+from xmml.analysis.network import Channel, Network
 from xmml.analysis.outcome import Blocked, outcome
 from xmml.analysis.task_graph import FINIT, NO_OPERATOR, OF, OI, B, BlockedTask, S, TaskGraph, operator_name
 
@@ -113,7 +113,7 @@ class _Walk:
         self.receiver = [channel.receiver for channel in channels]
         self.is_asked_for = [channel.sender in self.asked for channel in channels]
         self.is_state = [channel.is_state for channel in channels]
-        self.outputs = [None if channel.filters.is_identity else channel.filters.outputs for channel in channels]
+        self.outputs = [self._filters_of(channel) for channel in channels]
         self.queue: list[list[int]] = [[] for _ in channels]
         self.taken = [0] * len(channels)
         self.sent = [0] * len(channels)
@@ -128,6 +128,15 @@ class _Walk:
         self.order = array("q")
         self.starts: list[int] = []
         self.ends: list[int] = []
+
+    def _filters_of(self, channel: Channel) -> Callable[[int, int], int] | None:
+        """Return what counts the messages out of the filters of a channel; `None` if all pass at once."""
+        filters = channel.filters
+        if filters.is_identity:
+            return None
+        if channel.sender_operator == "Oi":
+            filters = replace(filters, per_run=min(filters.per_run, self.steps[channel.sender]))
+        return filters.outputs
 
     def go(self) -> bool:
         """Let everybody go on until nothing moves; returns whether a limit ended it before."""

@@ -188,3 +188,8 @@ def test_the_graph_can_be_had_as_objects() -> None:
     assert labels["Deadlock[b(2,S)]"]["blocked"]
     kinds = {data["kind"] for _, _, data in objects.edges(data=True)}
     assert kinds == {"message", "step"}
+
+
+def test_last_lets_go_at_the_end_of_loops_that_are_cut_short() -> None:
+    unrolling = made("m 3\nu 9\nb\nm.Oi -> u.finit\nu.Oi -> b.finit | last", max_iterations=2)
+    assert counts(unrolling)["u.Oi -> b.finit"] == (4, 2, 2)
