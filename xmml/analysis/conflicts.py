@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from xmml.analysis.counts import Counts, Shortage
 from xmml.analysis.demand import Demand, Place
 from xmml.analysis.network import Channel, Network, Process
+from xmml.analysis.outcome import Blocked
 from xmml.analysis.zero_delay import Cycle, Wait
 
 
@@ -66,15 +67,38 @@ def late_deadlock(network: Network, demands: tuple[Demand, ...]) -> Conflict:
     return Conflict(
         kind="deadlock",
         words=f'deadlock: "{names[0]}" waits, in the end, for itself: {"; ".join(parts)}',
-        help=(
-            "use causal filters, which need no later message: repeat or extrapolate from the slow side to the fast "
-            "one, sum or mean from the fast side to the slow one"
-            if filtered
-            else "one of them has to go on without the other: compare operators and numbers of steps"
-        ),
+        help=_way_on(filtered),
         instances=tuple(dict.fromkeys(names)),
         couplings=tuple(demand.channel.coupling for demand in demands),
     )
+
+
+def deadlock_in_run(network: Network, cycle: Sequence[Blocked]) -> Conflict:
+    """Return the conflict of copies that wait for each other after they have run for a while."""
+    parts, couplings = [], []
+    for place, blocked in enumerate(cycle):
+        following = cycle[(place + 1) % len(cycle)].process
+        missing = next(each for each in blocked.missing if each.sender == following)
+        channel = network.channels[missing.channel]
+        couplings.append(channel.coupling)
+        iteration = blocked.iteration if blocked.operator in ("S", "B") else -1
+        parts.append(
+            f"{blocked.name}.{channel.receiver_port} waits for message {missing.received + 1} of "
+            f"{network.processes[channel.sender].name}.{channel.sender_port} "
+            f"{_when(network.processes[blocked.process], Place(blocked.run, iteration))}"
+        )
+    instances = tuple(dict.fromkeys(blocked.instance for blocked in cycle))
+    filtered = any(network.model.couplings[number].filters for number in couplings)
+    return Conflict("deadlock", f"deadlock: {'; '.join(parts)}", _way_on(filtered), instances, tuple(couplings))
+
+
+def _way_on(filtered: bool) -> str:
+    if filtered:
+        return (
+            "use causal filters, which need no later message: repeat or extrapolate from the slow side to the fast "
+            "one, sum or mean from the fast side to the slow one"
+        )
+    return "one of them has to go on without the other: compare operators and numbers of steps"
 
 
 def _when(process: Process, place: Place) -> str:

@@ -19,6 +19,8 @@ from xmml.analysis.network import Channel, Network, Process
 
 #: Largest number of messages that the native code counts the output of filters for.
 _COUNTABLE = 2**63
+#: The filter `last` behind several others has to be followed run by run: up to so many.
+_MOST_RUNS = 1_000_000
 #: Larger numbers count as unknown: nobody waits for so many messages, and few programs can read them.
 _LARGEST = 10**300
 
@@ -351,17 +353,27 @@ def _through(filters: FilterCounts, sent: Amount, runs: Amount) -> Amount:
     if sent.value is None or (filters.waits_for_end_of_run and runs.value is None):
         return Amount(None, certainty)
     if math.inf in (sent.value, runs.value):
-        return Amount(math.inf if _outputs(filters, 2**20, 2**20) else 0, certainty)
-    number = _outputs(filters, int(sent.value), int(runs.value or 0))
+        return Amount(math.inf if countable_outputs(filters, 2**20, 2**20) else 0, certainty)
+    number = countable_outputs(filters, int(sent.value), int(runs.value or 0))
     return Amount(number, certainty if number is not None else max(certainty, Certainty.OPEN))
 
 
-def _outputs(filters: FilterCounts, sent: int, runs: int) -> int | None:
-    """Return what comes out of filters, or `None` if the numbers are beyond what can be counted."""
-    try:
-        return filters.outputs(sent, runs) if sent < _COUNTABLE else None
-    except OverflowError:
+def countable_outputs(filters: FilterCounts, sent: int, runs: int) -> int | None:
+    """Return what comes out of filters, or `None` if that takes numbers too large, or too long, to count."""
+    if sent >= _COUNTABLE:
         return None
+    number, last = sent, filters.stages[0]
+    if filters.waits_for_end_of_run:
+        *before, last = filters.stages
+        is_followed = len(before) > 1 or len(before[0]) > 1
+        if is_followed and runs > _MOST_RUNS:
+            return None
+        number = FilterCounts((*before, ()), filters.is_exact, filters.per_run).outputs(sent, runs)
+    for function in last:
+        number = function(number)
+        if number >= _COUNTABLE:
+            return None
+    return number
 
 
 def _inputs_for(filters: FilterCounts, needed: int) -> int | None:
@@ -369,7 +381,7 @@ def _inputs_for(filters: FilterCounts, needed: int) -> int | None:
     if filters.is_identity:
         return needed
     high = 1
-    while (out := _outputs(filters, high, high)) is not None and out < needed:
+    while (out := countable_outputs(filters, high, high)) is not None and out < needed:
         high *= 2
     if out is None:
         return None
@@ -378,7 +390,7 @@ def _inputs_for(filters: FilterCounts, needed: int) -> int | None:
         return 0
     while high - low > 1:
         middle = (low + high) // 2
-        out = _outputs(filters, middle, middle)
+        out = countable_outputs(filters, middle, middle)
         if out is not None and out >= needed:
             high = middle
         else:

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from xmml.analysis.counts import countable_outputs
 from xmml.analysis.filter_counts import FilterCounts
 from xmml.analysis.network import Channel, Network, Process
 from xmml.analysis.timelines import FeedbackGroup
 
 #: So many demands are followed in one group before it is given up.
 MOST_DEMANDS = 50_000
-#: Largest number of messages that filters are asked for.
-_MOST_MESSAGES = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,21 +163,22 @@ def _sends_for(filters: FilterCounts, message: int, sender: Process, channel: Ch
     per_run = sender.steps if sender.is_submodel and channel.sender_operator == "Oi" else 1
     unit = per_run if filters.waits_for_end_of_run else 1
 
-    def delivered(units: int) -> int:
-        return filters.outputs(units * unit, units * unit // per_run)
+    def has_delivered(units: int) -> bool | None:
+        number = countable_outputs(filters, units * unit, units * unit // per_run)
+        return None if number is None else number >= message
 
     high = 1
-    while delivered(high) < message:
+    while (enough := has_delivered(high)) is False:
         high *= 2
-        if high * unit > _MOST_MESSAGES:
-            return None
+    if enough is None:
+        return None
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        if delivered(middle) < message:
-            low = middle
-        else:
+        if has_delivered(middle):
             high = middle
+        else:
+            low = middle
     return high * unit
 
 

@@ -60,7 +60,9 @@ def static_analysis(network: Network, uncertain: Collection[str] = ()) -> Static
     counts = count(network, uncertain)
     idle = {name for name, runs in counts.runs.items() if runs.value == 0}
     cycles = zero_delay_cycles(network, idle)
-    conflicts = [*(deadlock(network, cycle) for cycle in cycles), *rate_conflicts(network, counts)]
+    conflicts = [deadlock(network, cycle) for cycle in cycles]
+    in_cycles = {coupling for conflict in conflicts for coupling in conflict.couplings}
+    conflicts += [each for each in rate_conflicts(network, counts) if in_cycles.isdisjoint(each.couplings)]
     undecided = [group for group in feedback_groups(network) if not is_surely_live(network, group)]
     told = idle | {name for conflict in conflicts for name in conflict.instances}
     for group in undecided:

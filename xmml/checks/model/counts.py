@@ -10,16 +10,14 @@ from xmml.problems import Problem
 
 def nobody_waits_for_ever(subject: Subject) -> Iterator[Problem]:
     """No instance waits for a message that is never sent."""
-    if subject.static is None:
-        return
-    for conflict in subject.static.conflicts:
+    for conflict in subject.conflicts:
         yield subject.at_coupling(conflict.couplings[0], "E21", conflict.words, conflict.help)
 
 
 def messages_are_taken(subject: Subject) -> Iterator[Problem]:
     """Every message that is sent is received."""
     static = subject.static
-    if static is None or static.conflicts:
+    if static is None or subject.conflicts:
         return
     for number, left in enumerate(static.unconsumed):
         if not left:

@@ -26,7 +26,7 @@ def templates_fit_scales(subject: Subject) -> Iterator[Problem]:
             known[scales] = fitting_templates(sender.timescale, receiver.timescale)
         fitting = known[scales]
         key = (sender.id, receiver.id, way.template)
-        if fitting is None or way.template in fitting or key in told:
+        if sender is receiver or fitting is None or way.template in fitting or key in told:
             continue
         told.add(key)
         yield _problem(subject, way, sender, receiver)

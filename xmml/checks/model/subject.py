@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from xmml.analysis.conflicts import Conflict
 from xmml.analysis.filter_counts import FilterCountError
 from xmml.analysis.network import Network, network
 from xmml.analysis.source_data import source_data
 from xmml.analysis.static import StaticAnalysis, static_analysis
 from xmml.analysis.templates import Way, ways
+from xmml.analysis.verdict import certain_conflicts
 from xmml.checks.index import instance_id
 from xmml.model import Model
 from xmml.problems import Problem, Severity
@@ -43,6 +45,13 @@ class Subject:
     def static(self) -> StaticAnalysis | None:
         """What follows without walking through the steps; `None` without a network."""
         return None if self.network is None else static_analysis(self.network, self.uncertain)
+
+    @cached_property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """Why the model surely does not finish."""
+        if self.network is None or self.static is None:
+            return ()
+        return certain_conflicts(self.network, self.static)
 
     @cached_property
     def ways(self) -> tuple[Way, ...]:
