@@ -1,4 +1,4 @@
-"""Random models in the notation of `small_models`: called and interacting submodels, mappers, filters, copies, sources."""
+"""Random models in the notation of `small_models`: calling, interacting, with mappers, filters, copies, sources."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ class _Writer:
             self.couplings.append(f"{sender}.{sends} -> {mapper}{filters}")
             self.couplings.append(f"{mapper} -> {receiver}.{receives}")
             if choose.random() < 0.3:
-                self.couplings.append(f"{choose.choice(self.submodels)}.{choose.choice(['Oi', 'Of'])} -> {mapper}.second")
+                self.couplings.append(
+                    f"{choose.choice(self.submodels)}.{choose.choice(['Oi', 'Of'])} -> {mapper}.second"
+                )
         else:
             self.couplings.append(f"{sender}.{sends} -> {receiver}.{receives}{filters}")
 
