@@ -1,233 +1,258 @@
-"""Random models, what must come of them, and programs that carry them out.
+"""Random models in the notation of `small_models`, and programs that carry them out.
 
-What must come of a model follows from its semantics alone: conduits are queues, instances walk their loops, a receive
-waits for a message or the end. Such a network is determinate, so one sequential walk through it gives the numbers of
-messages and runs that every carrying out must give, on whatever number of processors.
+A model is made of patterns (call and release, interaction, dispatch, a multiplied instance between mappers, ...)
+between a few instances, and of couplings that may make no sense: many models finish, some deadlock, some lack messages.
 """
 
 from __future__ import annotations
 
 import random
-from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
-OPERATORS = {"finit": "in", "Oi": "out", "S": "in", "Of": "out"}
-#: Before each operator of the loop a program does this, in this order, once per iteration.
-PROGRAM = '''"""Walks its loop: sends numbers, and checks that what it receives counts up."""
+from small_models import Part, Sketch, effective, written
+
+from xmml.model import Model
+
+#: Walks its loop, or fires: sends numbers, and checks that what comes to it unchanged counts up.
+PROGRAM = '''"""Walks its loop, or fires: sends numbers, and checks that what comes to it unchanged counts up."""
 
 import sys
 
 import xmml
 
-FINIT, OI, S, OF = (group.split(",") if group else [] for group in sys.argv[1:5])
+KIND, UNCHANGED, PORTS = sys.argv[1], sys.argv[2].split(","), [group.split(",") for group in sys.argv[3:]]
+FINIT, OI, S, B, OF = ([port for port in group if port] for group in PORTS)
 sent, received = {}, {}
+
+
+def send(me, port):
+    sent[port] = sent.get(port, -1) + 1
+    name, _, copies = port.partition("/")
+    if copies:
+        for copy in range(int(copies)):
+            me.send(name, sent[port], to=copy)
+    else:
+        me.send(name, sent[port])
+
+
+def receive(me, port):
+    received[port] = received.get(port, -1) + 1
+    name, _, copies = port.partition("/")
+    if copies:
+        for copy in range(int(copies)):
+            me.receive(name, of=copy)
+    else:
+        data = me.receive(name).data
+        assert port not in UNCHANGED or data == received[port], (port, data, received[port])
+
+
+def at(me, operator, ports):
+    for port in ports:
+        operator(me, port)
+
+
 with xmml.Instance() as me:
-    def send(port):
-        sent[port] = sent.get(port, -1) + 1
-        me.send(port, sent[port])
-
-    def receive(port):
-        received[port] = received.get(port, -1) + 1
-        message = me.receive(port)
-        assert message.data == received[port], (port, message.data, received[port])
-
     while me.reuse():
-        for port in FINIT:
-            receive(port)
-        for _ in me.steps():
-            for port in OI:
-                send(port)
-            for port in S:
-                receive(port)
-        for port in OF:
-            send(port)
+        at(me, receive, FINIT)
+        if KIND == "submodel":
+            for _ in me.steps():
+                at(me, send, OI)
+                at(me, receive, S)
+                at(me, receive, B)
+        at(me, send, OF)
 '''
-
-
-@dataclass
-class Instance:
-    """An instance and its ports by operator."""
-
-    name: str
-    steps: int
-    ports: dict[str, list[str]] = field(default_factory=lambda: {operator: [] for operator in OPERATORS})
+FILTERS = ("drop", "sum", "repeat", "extrapolate", "lineartimeinterpolation", "last", "multiply")
 
 
 @dataclass(frozen=True)
-class Coupling:
-    """From an instance's out port to an instance's in port."""
-
-    sender: str
-    sender_port: str
-    receiver: str
-    receiver_port: str
-    capacity: int
-
-
-@dataclass
 class RandomModel:
-    """Instances and couplings."""
+    """A model in words, and how many messages each source holds."""
 
-    instances: dict[str, Instance]
-    couplings: list[Coupling]
+    text: str
+    fires: Mapping[str, int] = field(default_factory=dict)
 
-    def write(self, folder: Path) -> Path:
-        """Write the model and its program into `folder`."""
+    @cached_property
+    def sketch(self) -> Sketch:
+        return Sketch.of(self.text)
+
+    @cached_property
+    def model(self) -> Model:
+        return effective(self.sketch)
+
+    def write(self, folder: Path, free: bool = False) -> Path:
+        """Write the document, the program and the data of sources into `folder`.
+
+        Args:
+            free: say that the submodels keep to no order of operators, so that nothing is concluded from it beforehand.
+        """
         (folder / "program.py").write_text(PROGRAM)
-        submodels, topology = [], []
-        # Where somebody is left waiting, the check would find it first if it could rely on the order of operators.
-        order = "" if expect(self).outcome == "done" else ' run:order="free"'
-        for one in self.instances.values():
-            ports = "".join(
-                f'<{OPERATORS[operator]} id="{port}" operator="{operator}"/>'
-                for operator, names in one.ports.items()
-                for port in names
-            )
-            arguments = " ".join(f"'{','.join(names)}'" for names in one.ports.values())
-            submodels.append(
-                f'<submodel id="{one.name.upper()}"><timescale delta="1 s" total="{one.steps} s"/>'
-                f"<ports>{ports}</ports>"
-                f'<implementation language="python" path="program.py" run:args="{arguments}"/></submodel>\n'
-            )
-            topology.append(f'<instance id="{one.name}" submodel="{one.name.upper()}"{order}/>\n')
-        for each in self.couplings:
-            topology.append(
-                f'<coupling from="{each.sender}.{each.sender_port}" to="{each.receiver}.{each.receiver_port}" '
-                f'run:capacity="{each.capacity}"/>\n'
-            )
+        for name, rows in self.fires.items():
+            (folder / f"{name}.txt").write_text("".join(f"{row}\n" for row in range(rows)))
+        implementations = {
+            part.id: f'<implementation language="python" path="program.py" run:args="{self._arguments(part)}"/>'
+            for part in self.sketch.parts.values()
+            if part.kind != "terminal"
+        }
         path = folder / "model.xmml"
-        path.write_text(
-            '<model id="random" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" '
-            'xmlns:run="urn:xmml:run:1">\n'
-            f"<definitions>\n{''.join(submodels)}</definitions>\n<topology>\n{''.join(topology)}</topology>\n</model>\n"
-        )
+        words = frozenset({"free"} if free else ())
+        parts = {
+            name: replace(part, words=part.words | words) if part.kind == "submodel" else part
+            for name, part in self.sketch.parts.items()
+        }
+        path.write_text(written(replace(self.sketch, parts=parts), implementations))
         return path
 
+    def _arguments(self, part: Part) -> str:
+        groups: dict[str, list[str]] = {operator: [] for operator in ("finit", "Oi", "S", "B", "Of")}
+        unchanged = []
+        for port, (direction, operator, _) in part.ports.items():
+            ways = [way for way in self.sketch.ways if f"{part.id}.{port}" in (str(way.sender), str(way.receiver))]
+            others = [self.sketch.parts[(way.receiver if direction == "out" else way.sender).instance] for way in ways]
+            copies = f"/{others[0].copies}" if part.kind == "mapper" and others[0].copies else ""
+            groups[operator or ("finit" if direction == "in" else "Of")].append(f"{port}{copies}")
+            if direction == "in" and others[0].kind == "submodel" and not ways[0].filters and not copies:
+                unchanged.append(port)
+        ports = " ".join(f"'{','.join(names)}'" for names in groups.values())
+        return f"{part.kind} '{','.join(unchanged)}' {ports}"
 
-def random_model(seed: int) -> RandomModel:
-    """A model of two to five instances: pairs that call and release or interact, and couplings between any two."""
-    choose = random.Random(seed)
-    names = [f"i{number}" for number in range(choose.randint(2, 5))]
-    model = RandomModel({name: Instance(name, choose.randint(1, 4)) for name in names}, [])
 
-    def couple(sender: str, out_operator: str, receiver: str, in_operator: str) -> None:
-        outs, ins = model.instances[sender].ports[out_operator], model.instances[receiver].ports[in_operator]
-        number = len(model.couplings)
-        if outs and choose.random() < 0.2:
-            out = choose.choice(outs)  # one port to several receivers
+class _Draft:
+    """A model that is being put together."""
+
+    def __init__(self, seed: int, rich: bool) -> None:
+        self.choose = random.Random(seed)
+        self.rich = rich
+        self.steps: dict[str, int] = {}
+        self.lines: dict[str, str] = {}
+        self.ways: list[str] = []
+        self.fires: dict[str, int] = {}
+        self.outs: dict[tuple[str, str], list[str]] = {}
+
+    def submodel(self, steps: int = 0, words: str = "") -> str:
+        name = f"i{len(self.lines)}"
+        self.steps[name] = steps or self.choose.randint(1, 4)
+        self.lines[name] = words + (" stateful" if self.choose.random() < 0.2 else "")
+        return name
+
+    def other(self, words: str, name: str) -> str:
+        name = f"{name}{len(self.lines)}"
+        self.lines[name] = words
+        return name
+
+    def couple(self, sender: str, receiver: str, filters: bool = True) -> None:
+        """Add a coupling from `instance.operator` to `instance.operator`; mappers and terminals have no operator."""
+        choose, number = self.choose, len(self.ways)
+        known = self.outs.setdefault((sender, ""), [])
+        if known and choose.random() < 0.2:
+            port = choose.choice(known)  # one port to several receivers
         else:
-            out = f"o{number}"
-            outs.append(out)
-        ins.append(f"p{number}")
-        model.couplings.append(Coupling(sender, out, receiver, f"p{number}", choose.choice([1, 1, 2, 3, 16])))
+            port = f"o{number}"
+            known.append(port)
+        way = f"{sender}.{port} -> {receiver}.p{number} capacity={choose.choice([1, 1, 2, 3, 16])}"
+        if filters and self.rich and choose.random() < 0.15:
+            name = choose.choice(FILTERS)
+            way += f" | {name}" + ("" if name == "last" else f" {choose.randint(1, 3)}")
+        self.ways.append(way)
 
-    for _ in range(choose.randint(1, 4)):
-        kind, (first, second) = choose.random(), choose.sample(names, 2)
-        if kind < 0.4:
-            couple(first, "Oi", second, "finit")
-            couple(second, "Of", first, "S")
-        elif kind < 0.7:
-            couple(first, "Oi", second, "S")
-            couple(second, "Oi", first, "S")
-            model.instances[second].steps = model.instances[first].steps
+    def through(self, sender: str, receiver: str) -> None:
+        """Couple directly or, now and then, through a mapper."""
+        if self.rich and self.choose.random() < 0.15:
+            mapper = self.other("mapper", "m")
+            self.couple(sender, mapper)
+            self.couple(mapper, receiver)
         else:
-            couple(
-                choose.choice(names), choose.choice(["Oi", "Of"]), choose.choice(names), choose.choice(["S", "finit"])
-            )
-    return model
+            self.couple(sender, receiver)
+
+    def inner(self) -> str:
+        return self.choose.choice(["S", "S", "B"]) if self.rich else "S"
+
+    def call(self, macro: str, micro: str) -> None:
+        self.through(f"{macro}.Oi", f"{micro}.finit")
+        self.through(f"{micro}.Of", f"{macro}.{self.inner()}")
+
+    def interact(self, one: str, other: str) -> None:
+        self.through(f"{one}.Oi", f"{other}.{self.inner()}")
+        self.through(f"{other}.Oi", f"{one}.{self.inner()}")
+        if self.choose.random() < 0.9:
+            self.steps[other] = self.steps[one]
+
+    def any_coupling(self, names: list[str]) -> None:
+        choose = self.choose
+        sender, receiver = choose.choice(names), choose.choice(names)
+        self.through(f"{sender}.{choose.choice(['Oi', 'Of'])}", f"{receiver}.{choose.choice(['finit', self.inner()])}")
+
+    def spread(self, macro: str) -> None:
+        """A multiplied instance between two mappers, called in every step."""
+        first, last = self.other("mapper", "m"), self.other("mapper", "m")
+        worker = self.submodel(words=f" x{self.choose.randint(2, 3)}")
+        self.couple(f"{macro}.Oi", first)
+        self.couple(first, f"{worker}.finit", filters=False)
+        self.couple(f"{worker}.Of", last, filters=False)
+        self.couple(last, f"{macro}.{self.inner()}")
+
+    def terminal(self, name: str) -> None:
+        """A source that starts a submodel or feeds its loop, or a sink behind it."""
+        kind = self.choose.random()
+        if kind < 0.3:
+            sink = self.other("sink class=text", "k")
+            self.couple(f"{name}.{self.choose.choice(['Oi', 'Of'])}", sink, filters=False)
+        elif kind < 0.5:
+            source = self.other("", "t")
+            self.lines[source] = f"source class=text file={source}.txt messages=rows repeat=yes"
+            self.fires[source] = 2
+            self.ways.append(f"{source}.out -> {name}.{self.inner()}.p{len(self.ways)}")
+        else:
+            source = self.other("", "t")
+            self.lines[source] = f"source class=text file={source}.txt messages=rows"
+            self.fires[source] = self.choose.randint(1, 4)
+            where = self.choose.choice(["finit", "finit", self.inner()])
+            self.ways.append(f"{source}.out -> {name}.{where}.p{len(self.ways)}")
+
+    def state(self, name: str) -> None:
+        number = len(self.ways)
+        self.ways.append(f"{name}.Of.o{number} -> {name}.finit.p{number} state")
+
+    def add_pattern(self, names: list[str]) -> None:
+        choose, kind = self.choose, self.choose.random()
+        first, second = choose.sample(names, 2)
+        if kind < 0.3:
+            self.call(first, second)
+        elif kind < 0.5:
+            self.interact(first, second)
+        elif kind < 0.62:
+            self.any_coupling(names)
+        elif not self.rich or kind < 0.72:
+            self.through(f"{first}.Of", f"{second}.finit")
+        elif kind < 0.8:
+            inner = self.submodel()
+            names.append(inner)
+            self.call(first, second)
+            self.call(second, inner)
+        elif kind < 0.88:
+            self.spread(first)
+        elif kind < 0.96:
+            self.terminal(first)
+        else:
+            self.state(first)
+
+    def finish(self) -> RandomModel:
+        parts = [f"{name} {self.steps.get(name, '')} {words}" for name, words in self.lines.items()]
+        endless = {name for name, words in self.lines.items() if "repeat=yes" in words}
+        lines = [" ".join(line.split()) for line in [*parts, *self.ways]]
+        return RandomModel("\n".join(lines), {name: n for name, n in self.fires.items() if name not in endless})
 
 
-@dataclass(frozen=True)
-class Expected:
-    """What must come of a model: `done`, `deadlock` or `failed`; if it is done, the counts.
+def random_model(seed: int, rich: bool = True) -> RandomModel:
+    """Return the random model of a seed: two to five submodels and what comes between them.
 
-    Attributes:
-        dropped: whether somebody left before it had received everything. How many messages were sent to it by then is a
-            matter of chance.
+    Args:
+        rich: also with mappers, filters, terminals, copies, B ports and state; else submodels only.
     """
-
-    outcome: str
-    runs: dict[str, int]
-    sent: dict[str, int]
-    received: dict[str, int]
-    dropped: bool
-
-
-class _Walk:
-    """All instances of a model, each a generator that yields while it must wait."""
-
-    def __init__(self, model: RandomModel) -> None:
-        self.model = model
-        self.queues = {(c.receiver, c.receiver_port): deque[int]() for c in model.couplings}
-        self.ended: set[str] = set()
-        self.runs = dict.fromkeys(model.instances, 0)
-        self.sent = dict.fromkeys(model.instances, 0)
-        self.received = dict.fromkeys(model.instances, 0)
-        self.failed: set[str] = set()
-        self.inputs = {(c.receiver, c.receiver_port): c.sender for c in model.couplings}
-
-    def send(self, name: str, port: str) -> None:
-        for each in self.model.couplings:
-            if (each.sender, each.sender_port) == (name, port):
-                self.queues[each.receiver, each.receiver_port].append(1)
-                self.sent[name] += 1
-
-    def is_over(self, name: str, port: str) -> bool:
-        return not self.queues[name, port] and self.inputs[name, port] in self.ended
-
-    def walk(self, one: Instance) -> Iterator[None]:
-        initial = one.ports["finit"]
-        while True:
-            if not initial:
-                if self.runs[one.name]:
-                    break
-            else:
-                while True:
-                    over = [port for port in initial if self.is_over(one.name, port)]
-                    waiting = [port for port in initial if self.queues[one.name, port]]
-                    if len(over) == len(initial) or len(waiting) == len(initial):
-                        break
-                    if over and waiting:
-                        self.failed.add(one.name)
-                        return
-                    yield
-                if over:
-                    break
-            self.runs[one.name] += 1
-            yield from self.receive(one, initial)
-            for _ in range(one.steps):
-                for port in one.ports["Oi"]:
-                    self.send(one.name, port)
-                yield from self.receive(one, one.ports["S"])
-                if one.name in self.failed:
-                    return
-            for port in one.ports["Of"]:
-                self.send(one.name, port)
-        self.ended.add(one.name)
-
-    def receive(self, one: Instance, ports: list[str]) -> Iterator[None]:
-        for port in ports:
-            while not self.queues[one.name, port]:
-                if self.inputs[one.name, port] in self.ended:
-                    self.failed.add(one.name)
-                    return
-                yield
-            self.queues[one.name, port].popleft()
-            self.received[one.name] += 1
-
-
-def expect(model: RandomModel) -> Expected:
-    """Walk through the model until it ends or nothing moves any more."""
-    state = _Walk(model)
-    going = {one.name: state.walk(one) for one in model.instances.values()}
-    while going and not state.failed:
-        before = (dict(state.runs), dict(state.sent), dict(state.received), set(state.ended))
-        for name in list(going):
-            if next(going[name], going) is going:
-                del going[name]
-        if (state.runs, state.sent, state.received, state.ended) == before:
-            break
-    outcome = "failed" if state.failed else "deadlock" if going else "done"
-    return Expected(outcome, state.runs, state.sent, state.received, any(state.queues.values()))
+    draft = _Draft(seed, rich)
+    names = [draft.submodel() for _ in range(draft.choose.randint(2, 5))]
+    for _ in range(draft.choose.randint(1, 4)):
+        draft.add_pattern(names)
+    return draft.finish()

@@ -3,7 +3,8 @@
     a 3 init                    an instance of a submodel with 3 steps, marked init
     u 1 stateful x4             four copies of a stateful one
     p until                     a program that decides when to stop; `p 5 until`: after 5 iterations at the latest
-    m mapper                    a mapper; also: source, sink
+    q free                      a program that keeps to no order of operators
+    m mapper class=gather       a mapper, a built-in one; also: source, sink
     b 2 runtime=1.5 cores=4 domain=artery.blood delta=1ms total=2ms space=1mm/10cm D=0.1
 
     a.Oi -> u.finit             a coupling; the ports are called after their operators, `Oi`, the second one `Oi2`
@@ -78,7 +79,7 @@ class Part:
 
     @property
     def params(self) -> dict[str, str]:
-        known = ("runtime", "cores", "domain", "delta", "total", "space")
+        known = ("runtime", "cores", "domain", "delta", "total", "space", "class")
         return {name: value for name, value in self.settings.items() if name not in known}
 
     @property
@@ -163,7 +164,7 @@ def _part(line: str) -> Part:
     numbers = [int(word) for word in bare if word.isdigit()]
     copies = [word[1:] for word in bare if re.fullmatch(r"x([0-9]+|\*)", word)]
     kind: Kind = "mapper" if "mapper" in bare else "terminal" if {"source", "sink"} & set(bare) else "submodel"
-    known = {"init", "stateful", "until", "mapper", "source", "sink"}
+    known = {"init", "stateful", "until", "free", "mapper", "source", "sink"}
     left = [word for word in bare if word not in known and not word.isdigit() and word[1:] not in copies]
     assert not left, f"cannot read {left} in: {line}"
     default = None if kind != "submodel" or "until" in bare else 1
@@ -228,6 +229,7 @@ def _definition(part: Part) -> Definition:
     return Definition(
         id=part.id,
         kind=part.kind,
+        class_=settings.get("class"),
         type=None if is_submodel else part.mapper_type if part.kind == "mapper" else part.terminal_type,
         stateful="yes" if "stateful" in part.words else "no",
         timescale=_scale("t", "time", part.times) if is_submodel else None,
@@ -273,6 +275,7 @@ def _instance(part: Part, definition: Definition) -> Instance:
         delta_s=float(times.delta.mean.value) if times and times.delta and times.delta.mean else None,
         total_s=float(times.total.mean.value) if times and times.total and times.total.mean else None,
         until=until,
+        check_order="free" not in part.words,
     )
 
 
@@ -300,7 +303,8 @@ def _definition_text(part: Part, implementation: str | None) -> str:
     definition = _definition(part)
     type_ = f' type="{definition.type}"' if definition.type else ""
     stateful = ' stateful="yes"' if "stateful" in part.words else ""
-    lines = [f'  <{part.kind} id="{part.id}"{type_}{stateful}>\n']
+    class_ = f' class="{definition.class_}"' if definition.class_ else ""
+    lines = [f'  <{part.kind} id="{part.id}"{class_}{type_}{stateful}>\n']
     if part.kind == "submodel":
         times = ' delta="{}" total="{}"'.format(*part.times) if part.times else ""
         lines.append(f"    <timescale{times}/>\n")
@@ -324,8 +328,9 @@ def _instance_text(part: Part) -> str:
     init = ' init="yes"' if "init" in part.words else ""
     copies = {None: "", "*": ' multiplicity="dynamic"'}.get(part.copies, f' multiplicity="{part.copies}"')
     domain = f' domain="{part.settings["domain"]}"' if "domain" in part.settings else ""
-    until = ' run:steps="until"' if "until" in part.words else ""
-    return f'  <instance id="{part.id}" {part.kind}="{part.id}"{init}{copies}{domain}{until}/>\n'
+    settings = ' run:steps="until"' if "until" in part.words else ""
+    settings += ' run:order="free"' if "free" in part.words else ""
+    return f'  <instance id="{part.id}" {part.kind}="{part.id}"{init}{copies}{domain}{settings}/>\n'
 
 
 def _coupling_text(way: Way) -> str:

@@ -403,10 +403,15 @@ class _Walk:
                     run=run,
                     iteration=iteration,
                     operator=operator_name(operator),
-                    missing=tuple(each for each in self.needed[index] if not waiting[each]) if waits[index] else (),
+                    missing=self._lacks(index, waiting) if waits[index] else (),
                 )
             )
         return FinalState(tuple(stops), tuple(self.sent), tuple(delivered), tuple(self.taken))
+
+    def _lacks(self, index: int, waiting: Sequence[int]) -> tuple[int, ...]:
+        """Return what a process waits for; somebody that has to be asked only if it was asked in vain."""
+        missing = tuple(channel for channel in self.needed[index] if not waiting[channel])
+        return tuple(channel for channel in missing if not self.is_asked_for[channel]) or missing
 
     def graph(self, final: FinalState, truncated: bool) -> TaskGraph:
         """Return the task graph, with what is blocked unless a limit ended the walk."""

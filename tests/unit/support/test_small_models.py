@@ -18,7 +18,8 @@ m mapper
 n mapper
 p until
 q 5 until
-s source repeat=yes
+s source class=text repeat=yes
+f free
 k sink
 a.Oi -> m            # a comment
 m -> u.finit
