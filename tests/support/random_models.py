@@ -69,10 +69,16 @@ FILTERS = ("drop", "sum", "repeat", "extrapolate", "lineartimeinterpolation", "l
 
 @dataclass(frozen=True)
 class RandomModel:
-    """A model in words, and how many messages each source holds."""
+    """A model in words, and how many messages the data of each source holds."""
 
     text: str
-    fires: Mapping[str, int] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def fires(self) -> dict[str, int | None]:
+        """How many messages each source sends; `None` for one that begins again at the end of its data."""
+        endless = {part.id for part in self.sketch.parts.values() if part.settings.get("repeat") == "yes"}
+        return {name: None if name in endless else rows for name, rows in self.rows.items()}
 
     @cached_property
     def sketch(self) -> Sketch:
@@ -89,7 +95,7 @@ class RandomModel:
             free: say that the submodels keep to no order of operators, so that nothing is concluded from it beforehand.
         """
         (folder / "program.py").write_text(PROGRAM)
-        for name, rows in self.fires.items():
+        for name, rows in self.rows.items():
             (folder / f"{name}.txt").write_text("".join(f"{row}\n" for row in range(rows)))
         implementations = {
             part.id: f'<implementation language="python" path="program.py" run:args="{self._arguments(part)}"/>'
@@ -128,7 +134,7 @@ class _Draft:
         self.steps: dict[str, int] = {}
         self.lines: dict[str, str] = {}
         self.ways: list[str] = []
-        self.fires: dict[str, int] = {}
+        self.rows: dict[str, int] = {}
         self.outs: dict[tuple[str, str], list[str]] = {}
 
     def submodel(self, steps: int = 0, words: str = "") -> str:
@@ -202,12 +208,12 @@ class _Draft:
         elif kind < 0.5:
             source = self.other("", "t")
             self.lines[source] = f"source class=text file={source}.txt messages=rows repeat=yes"
-            self.fires[source] = 2
+            self.rows[source] = 2
             self.ways.append(f"{source}.out -> {name}.{self.inner()}.p{len(self.ways)}")
         else:
             source = self.other("", "t")
             self.lines[source] = f"source class=text file={source}.txt messages=rows"
-            self.fires[source] = self.choose.randint(1, 4)
+            self.rows[source] = self.choose.randint(1, 4)
             where = self.choose.choice(["finit", "finit", self.inner()])
             self.ways.append(f"{source}.out -> {name}.{where}.p{len(self.ways)}")
 
@@ -240,9 +246,8 @@ class _Draft:
 
     def finish(self) -> RandomModel:
         parts = [f"{name} {self.steps.get(name, '')} {words}" for name, words in self.lines.items()]
-        endless = {name for name, words in self.lines.items() if "repeat=yes" in words}
         lines = [" ".join(line.split()) for line in [*parts, *self.ways]]
-        return RandomModel("\n".join(lines), {name: n for name, n in self.fires.items() if name not in endless})
+        return RandomModel("\n".join(lines), self.rows)
 
 
 def random_model(seed: int, rich: bool = True) -> RandomModel:

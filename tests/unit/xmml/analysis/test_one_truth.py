@@ -23,7 +23,7 @@ def networks(group: int) -> list[tuple[str, Network, Expected]]:
     found = []
     for seed in range(group, CASES, GROUPS):
         made = random_model(seed)
-        net = network(made.model, {**made.fires})
+        net = network(made.model, made.fires)
         found.append((f"seed {seed}\n{made.text}\n{made.fires}", net, expect(net)))
     return found
 
