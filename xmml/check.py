@@ -25,10 +25,12 @@ class CheckResult:
     Attributes:
         problems: errors and warnings in the order of their places.
         model: the model, if it has no errors.
+        resolved: the model, also if its only errors are about what it will do (a deadlock): what can be shown of it.
     """
 
     problems: tuple[Problem, ...]
     model: Model | None
+    resolved: Model | None = None
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -58,10 +60,11 @@ def check(
             return CheckResult(tuple(problems), None)
         model, found = resolve(document, parameter_files, overrides)
         problems = [*problems, *found]
-        if not errors_in(problems):
-            problems += model_problems(model)
+        resolved = None if errors_in(problems) else model
+        if resolved is not None:
+            problems += model_problems(resolved)
         problems = in_order(problems)
-        return CheckResult(tuple(problems), None if errors_in(problems) else model)
+        return CheckResult(tuple(problems), None if errors_in(problems) else resolved, resolved)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ _Path = tuple[str, ...]
 def clustered(domains: Mapping[str, str | None], nodes: Sequence[Node], edges: Sequence[Edge]) -> Cluster:
     """Return nodes in the clusters of their domains, each edge in the innermost one that holds both its ends.
 
+    Nodes and clusters stay in the order of the nodes: Graphviz breaks cycles in the order in which it reads them.
     A cluster is named after the full path of its domain (`artery.tissue`), for two domains may have parts of the same
     name. Linear in nodes and edges.
 
@@ -23,24 +24,24 @@ def clustered(domains: Mapping[str, str | None], nodes: Sequence[Node], edges: S
         domains: the dotted domain of each node, by its name; `None` stands outside of all frames.
     """
     paths = {name: _path(domain) for name, domain in domains.items()}
-    nodes_in: dict[_Path, list[Node]] = {}
     edges_in: dict[_Path, list[Edge]] = {}
-    for node in nodes:
-        nodes_in.setdefault(paths[node.name], []).append(node)
     for edge in edges:
         edges_in.setdefault(_common(paths[edge.tail], paths[edge.head]), []).append(edge)
-    inner: dict[_Path, dict[_Path, None]] = {}
-    for path in dict.fromkeys(paths.values()):
-        for length in range(len(path), 0, -1):
-            inner.setdefault(path[: length - 1], {})[path[:length]] = None
+    items_in: dict[_Path, list[Node | _Path]] = {(): []}
+    for node in nodes:
+        path = paths[node.name]
+        for length in range(1, len(path) + 1):
+            if path[:length] not in items_in:
+                items_in[path[:length]] = []
+                items_in[path[: length - 1]].append(path[:length])
+        items_in[path].append(node)
 
     def cluster(path: _Path) -> Cluster:
         return Cluster(
             name=".".join(path),
             attributes=_frame(path) if path else {},
-            nodes=nodes_in.get(path, ()),
+            items=tuple(item if isinstance(item, Node) else cluster(item) for item in items_in[path]),
             edges=edges_in.get(path, ()),
-            clusters=tuple(cluster(child) for child in inner.get(path, ())),
         )
 
     return cluster(())

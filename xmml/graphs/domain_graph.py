@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 ROOT = ""
 #: Domains are not taken apart further than this.
 DEEPEST = 64
+#: Couplings between domains are drawn if so many pairs of domains have some.
+MOST_LINES = 8
 #: So many instances are written into a domain.
 MOST_NAMES = 12
 
@@ -99,7 +101,7 @@ def domain_view(model: Model, direction: str = "TB") -> Drawing:
             "arrowsize": "0.6",
             "penwidth": "1.3",
         },
-        content=Cluster("", nodes=nodes, edges=[*tree, *_between(model)]),
+        content=Cluster("", items=nodes, edges=[*tree, *_between(model)]),
     )
 
 
@@ -132,13 +134,15 @@ def _row(text: str) -> str:
 
 
 def _between(model: Model) -> list[Edge]:
-    """Return one thin line for each pair of domains with couplings between them, with their number."""
+    """Return one thin line for each pair of domains with couplings between them, with their number; none of many."""
     counts: Counter[tuple[str, str]] = Counter()
     for coupling in model.couplings:
         one = model.instances[coupling.sender.instance].domain or _ROOT_NODE
         other = model.instances[coupling.receiver.instance].domain or _ROOT_NODE
         if one != other:
             counts[min(one, other), max(one, other)] += 1
+    if len(counts) > MOST_LINES:
+        return []
     return [
         Edge(
             one,

@@ -38,13 +38,12 @@ class Edge:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Nodes that are drawn in one frame; its name is unique in the drawing."""
+    """Nodes, and clusters of nodes, that are drawn in one frame; its name is unique in the drawing."""
 
     name: str
     attributes: Attributes = field(default_factory=_none)
-    nodes: Sequence[Node] = ()
+    items: Sequence[Node | Cluster] = ()
     edges: Sequence[Edge] = ()
-    clusters: Sequence[Cluster] = ()
 
 
 @dataclass(frozen=True)
@@ -110,10 +109,8 @@ def _content(outermost: Cluster) -> Iterator[str]:
             depth += 1
             for name, value in one.attributes.items():
                 yield "    " * depth + f"{name}={_quoted(value)};"
-        for node in one.nodes:
-            yield "    " * depth + _node(node)
         waiting += [(depth, _edge(edge)) for edge in reversed(one.edges)]
-        waiting += [(depth, inner) for inner in reversed(one.clusters)]
+        waiting += [(depth, _node(item) if isinstance(item, Node) else item) for item in reversed(one.items)]
 
 
 def _node(node: Node) -> str:

@@ -30,6 +30,9 @@ class Paint:
     line: str
 
 
+#: What takes longest.
+CRITICAL = Paint("#ffe3c9", "#d4600a")
+
 #: How instances are painted, by kind.
 KINDS: Mapping[str, Paint] = MappingProxyType(
     {

@@ -6,6 +6,7 @@ lie on each other.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _WIDTH_IN, _HEIGHT_IN = 7.6, 5.4
 #: A box is at least this wide and high, as a part of its axis: one of no width can still be seen.
 _LEAST_SIDE = 0.008
+#: More boxes of the same scales than these are drawn as one.
+MOST_IN_ONE_PLACE = 4
 #: So many boxes have a name and couplings; the others are only drawn.
 MOST_NAMES = 60
 #: Points per decade in DOT.
@@ -70,7 +73,7 @@ def scale_drawing(model: Model) -> Drawing:
         edge_attributes={"fontname": FONT, "fontsize": "9", "fontcolor": QUIET_INK},
         content=Cluster(
             "",
-            nodes=[Node(box.submodel, _placement(box, number)) for number, box in enumerate(found.boxes)],
+            items=[Node(box.submodel, _placement(box, number)) for number, box in enumerate(found.boxes)],
             edges=[
                 Edge(
                     found.boxes[sender].submodel,
@@ -141,13 +144,27 @@ def _draw(
     figure: Figure, axes: Axes, found: ScaleMap, time: Interval, space: Interval, second: tuple[Dimension, str]
 ) -> None:
     _frame(axes, time, space, second)
-    for number, box in enumerate(found.boxes):
-        _rectangle(axes, box, CYCLE[number % len(CYCLE)])
-    chips = _names(figure, axes, found.boxes[:MOST_NAMES])
-    arrows = [arrow for arrow in _arrows(found.links) if max(arrow[:2]) < len(chips)]
+    piles, pile_of = _piles(found.boxes)
+    for number, pile in enumerate(piles):
+        _rectangle(axes, pile[0], CYCLE[number % len(CYCLE)])
+    chips = _names(figure, axes, piles[:MOST_NAMES])
+    arrows = dict.fromkeys((pile_of[one], pile_of[other], template) for one, other, template in _arrows(found.links))
     for sender, receiver, template in arrows:
-        _arrow(figure, chips[sender], chips[receiver], TEMPLATES[template])
+        if sender != receiver and max(sender, receiver) < len(chips):
+            _arrow(figure, axes, chips[sender], chips[receiver], TEMPLATES[template])
     _legend(figure, [template for template in TEMPLATES if template in {arrow[2] for arrow in arrows}])
+
+
+def _piles(boxes: Sequence[Box]) -> tuple[list[list[Box]], list[int]]:
+    """Return the boxes, many of the same scales as one pile, and the pile of each box."""
+    alike = Counter((box.time, box.space) for box in boxes)
+    piles: dict[object, list[Box]] = {}
+    for box in boxes:
+        scales = (box.time, box.space)
+        key: object = scales if alike[scales] > MOST_IN_ONE_PLACE else box.submodel
+        piles.setdefault(key, []).append(box)
+    numbers = {id(box): number for number, pile in enumerate(piles.values()) for box in pile}
+    return list(piles.values()), [numbers[id(box)] for box in boxes]
 
 
 def _frame(axes: Axes, time: Interval, space: Interval, second: tuple[Dimension, str]) -> None:
@@ -187,15 +204,16 @@ def _visible(side: Interval, least: float) -> tuple[float, float]:
     return (side.low + side.high - width) / 2, width
 
 
-def _names(figure: Figure, axes: Axes, boxes: Sequence[Box]) -> list[Chip]:
+def _names(figure: Figure, axes: Axes, piles: Sequence[Sequence[Box]]) -> list[Chip]:
     """Write the names of the boxes where they do not overlap, and return their places [points]."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     renderer: RendererBase = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
     texts = []
-    for number, box in enumerate(boxes):
-        count = f" ×{len(box.instances)}" if len(box.instances) > 1 else ""
-        texts.append(_name(axes, box.submodel + count, CYCLE[number % len(CYCLE)]))
+    for number, pile in enumerate(piles):
+        count = f" ×{len(pile[0].instances)}" if len(pile[0].instances) > 1 else ""
+        rest = f" and {len(pile) - 1} more" if len(pile) > 1 else ""
+        texts.append(_name(axes, pile[0].submodel + count + rest, CYCLE[number % len(CYCLE)]))
     points = 72 / figure.dpi
     sizes = []
     for text in texts:
@@ -206,7 +224,7 @@ def _names(figure: Figure, axes: Axes, boxes: Sequence[Box]) -> list[Chip]:
         corners = axes.transData.transform([(left, bottom), (right, top)]) * points
         return float(corners[0][0]), float(corners[0][1]), float(corners[1][0]), float(corners[1][1])
 
-    frames = [frame(box.time.low, box.space.low, box.time.high, box.space.high) for box in boxes]
+    frames = [frame(box.time.low, box.space.low, box.time.high, box.space.high) for box, *_ in piles]
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     chips = placed(frames, sizes, frame(left, bottom, right, top))
     for text, chip in zip(texts, chips, strict=True):
@@ -222,7 +240,7 @@ def _name(axes: Axes, name: str, colour: str) -> Text:
     return text
 
 
-def _arrow(figure: Figure, sender: Chip, receiver: Chip, colour: str) -> None:
+def _arrow(figure: Figure, axes: Axes, sender: Chip, receiver: Chip, colour: str) -> None:
     from matplotlib.patches import FancyArrowPatch, Rectangle
     from matplotlib.transforms import Affine2D
 
@@ -237,7 +255,7 @@ def _arrow(figure: Figure, sender: Chip, receiver: Chip, colour: str) -> None:
         )
         for chip in (sender, receiver)
     ]
-    figure.add_artist(
+    axes.add_artist(
         FancyArrowPatch(
             (sender.x, sender.y),
             (receiver.x, receiver.y),
@@ -251,6 +269,7 @@ def _arrow(figure: Figure, sender: Chip, receiver: Chip, colour: str) -> None:
             shrinkA=1,
             shrinkB=1,
             zorder=4,
+            clip_on=False,
         )
     )
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import networkx
     from matplotlib.figure import Figure
 
+    from xmml.analysis.unrolling import Unrolling
+
 ViewName = Literal["coupling", "task", "domain", "scales"]
 TextFormat = Literal["dot", "graphml", "json"]
 Format = ImageFormat | TextFormat
@@ -83,6 +85,36 @@ def _domain_drawing(model: Model, options: ViewOptions) -> Drawing:
     return domain_view(model, options.direction or "TB")
 
 
+def _unrolled(model: Model, options: ViewOptions) -> Unrolling:
+    from xmml.graphs.task_view import unrolled
+
+    return unrolled(
+        model,
+        start=options.start,
+        collapse=options.collapse,
+        max_iterations=options.max_iterations,
+        node_limit=options.node_limit,
+    )
+
+
+def _task_graph(model: Model, options: ViewOptions) -> networkx.Graph:
+    from xmml.graphs.task_view import task_graph
+
+    return task_graph(_unrolled(model, options))
+
+
+def _task_drawing(model: Model, options: ViewOptions) -> Drawing:
+    from xmml.graphs.task_view import task_drawing
+
+    return task_drawing(_unrolled(model, options), options.direction or "LR")
+
+
+def _task_figure(model: Model, options: ViewOptions) -> Figure:
+    from xmml.graphs.task_view import task_figure
+
+    return task_figure(_unrolled(model, options))
+
+
 def _scale_graph(model: Model, options: ViewOptions) -> networkx.Graph:
     from xmml.graphs.scale_map_view import scale_graph
 
@@ -104,6 +136,7 @@ def _scale_figure(model: Model, options: ViewOptions) -> Figure:
 VIEWS: Mapping[str, View] = MappingProxyType(
     {
         "coupling": View(_coupling_graph, _coupling_drawing),
+        "task": View(_task_graph, _task_drawing, _task_figure),
         "domain": View(_domain_graph, _domain_drawing),
         "scales": View(_scale_graph, _scale_drawing, _scale_figure),
     }

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from xmml_executors.outcome import ExitStatus
 
+from xmml.analysis.filter_counts import FilterCountError
 from xmml.graphs.render import RenderError
 from xmml.graphs.views import FORMATS, TEXT_FORMATS, VIEWS, ViewOptions, picture
 from xmml_run.arguments import add_model_options, overrides_of
@@ -68,7 +69,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Write the picture."""
+    """Write the picture; also that of a model that will get stuck, which is where one needs it most."""
     from xmml.check import check
 
     output: Path | None = options.output
@@ -76,8 +77,10 @@ def run(options: Namespace) -> int:
     if form not in FORMATS or (output == Path("-") and form not in TEXT_FORMATS):
         return _refuse(_unknown_format(output, form), ExitStatus.USAGE)
     result = check(options.model, options.parameter_files, overrides_of(options.overrides))
-    if result.model is None:
+    if result.errors:
         show_problems(result.problems)
+    model = result.resolved
+    if model is None:
         return ExitStatus.MODEL_ERROR
     chosen = ViewOptions(
         direction=options.direction,
@@ -87,19 +90,22 @@ def run(options: Namespace) -> int:
         node_limit=options.node_limit,
     )
     try:
-        content = picture(result.model, options.view, form, chosen)
+        content = picture(model, options.view, form, chosen)
+    except FilterCountError as error:
+        return _refuse(str(error), ExitStatus.MODEL_ERROR)
     except RenderError as error:
         return _refuse(str(error), ExitStatus.SITE_FAILED)
+    status = ExitStatus.MODEL_ERROR if result.errors else ExitStatus.DONE
     if output == Path("-"):
         sys.stdout.write(content.decode())
-        return ExitStatus.DONE
-    output = output or Path(f"{result.model.id}-{options.view}.{form}")
+        return status
+    output = output or Path(f"{model.id}-{options.view}.{form}")
     try:
         output.write_bytes(content)
     except OSError as error:
         return _refuse(f"{output} cannot be written: {error.strerror}", ExitStatus.SITE_FAILED)
     print(output)
-    return ExitStatus.DONE
+    return status
 
 
 def _format_of(output: Path | None) -> str:

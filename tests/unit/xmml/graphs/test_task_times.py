@@ -1,0 +1,67 @@
+"""When tasks begin if nothing holds them up."""
+
+from __future__ import annotations
+
+import small_models
+
+from xmml.analysis.network import network
+from xmml.analysis.task_graph import TaskGraph
+from xmml.analysis.unrolling import unroll
+from xmml.graphs.task_times import duration_ns, task_times
+
+S = 1_000_000_000
+
+
+def graph_of(sketch: str, collapse: bool = True) -> TaskGraph:
+    return unroll(network(small_models.model(sketch)), collapse=collapse).task_graph
+
+
+def times_by_label(sketch: str) -> dict[str, tuple[float, float]]:
+    graph = graph_of(sketch)
+    times = task_times(graph)
+    return {graph.label(node): (times.begin[node] / S, times.end[node] / S) for node in range(len(graph))}
+
+
+def test_a_dispatched_run_begins_when_the_one_before_it_ends() -> None:
+    found = times_by_label("a 1 runtime=2\nb 1 runtime=3\na.Of -> b.finit")
+    assert found == {"a": (0, 2), "b": (2, 5)}
+
+
+def test_a_run_waits_for_the_last_of_its_messages() -> None:
+    found = times_by_label("a 1 runtime=2\nb 1 runtime=5\nc 1 runtime=1\na.Of -> c.finit.i\nb.Of -> c.finit.j")
+    assert found["c"] == (5, 6)
+
+
+def test_a_macro_model_pays_for_its_iterations_after_its_micro_model() -> None:
+    found = times_by_label("m 2 runtime=4\nu 1 runtime=10\nm.Oi -> u.finit\nu.Of -> m.S")
+    assert found["m(0,finit-Oi)"] == (0, 0)
+    assert found["u"] == (0, 10)
+    assert found["m(0-1,S-Oi)"] == (10, 12)
+    assert found["u[1]"] == (12, 22)
+    assert found["m(1,S-Of)"] == (22, 24)
+
+
+def test_a_stateful_instance_runs_one_run_after_the_other() -> None:
+    sketch = "a 2\nu 1 runtime=10 stateful\na.Oi -> u.finit"
+    assert times_by_label(sketch)["u[1]"] == (10, 20)
+
+
+def test_collapsed_and_uncollapsed_graphs_take_equally_long() -> None:
+    sketch = "a 3 runtime=3\nb 3 runtime=6\na.Oi -> b.S\nb.Oi -> a.S"
+    assert task_times(graph_of(sketch)).makespan == task_times(graph_of(sketch, collapse=False)).makespan == 6 * S
+
+
+def test_the_tasks_of_a_run_take_its_run_time_together() -> None:
+    graph = graph_of("a 5 runtime=10\nb 5\na.Oi -> b.S")
+    assert sum(duration_ns(graph, node) for node in range(len(graph)) if graph.process[node] == 0) == 10 * S
+
+
+def test_without_run_times_times_are_depths() -> None:
+    times = task_times(graph_of("a 1\nb 1\nc 1\na.Of -> b.finit\nb.Of -> c.finit"))
+    assert times.is_depth
+    assert sorted(times.end) == [1, 2, 3]
+
+
+def test_the_critical_path_is_the_longest_chain() -> None:
+    graph = graph_of("a 1 runtime=2\nb 1 runtime=5\nc 1 runtime=1\na.Of -> c.finit.i\nb.Of -> c.finit.j")
+    assert [graph.label(node) for node in task_times(graph).critical] == ["b", "c"]
