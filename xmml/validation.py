@@ -1,117 +1,157 @@
-"""Validation against the schema with lxml, its findings turned into sentences with a place and a suggestion."""
+"""Validation against the structure of xMML 0.4: what is wrong with elements and attributes, in words, all in one pass.
+
+Ids and references are left to the checks, and so are quantities: they know more about them.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
-from typing import Any
+import difflib
+from collections.abc import Iterator
 
-import xmml_schema
-from lxml import etree
+from xmml.checks.attributes import KNOWN, misspelt
+from xmml.problems import Problem, did_you_mean
+from xmml.structure import CHILDREN, OPEN, REQUIRED, Slot, namespace_of, parents_of, slot_of, values_of
+from xmml.tree import XMML, XMML_PARAM, Element
 
-from xmml.lxml_tree import as_lxml
-from xmml.problems import ModelError, Problem, did_you_mean
-from xmml.tree import XMML_PARAM, Element
-
-#: What attributes with a pattern expect.
-_EXPECTED: Mapping[str, str] = {
-    "from": 'write INSTANCE.PORT with exactly one dot, such as from="macro.state"',
-    "to": 'write INSTANCE.PORT with exactly one dot, such as to="micro.start"',
-    "domain": 'a domain is a path of words with dots between them, such as "artery.tissue"',
-    "multiplicity": 'write a positive whole number, or "dynamic"',
-    "cores": "write a positive whole number",
-    "dimensions": "write a positive whole number",
-    "xmml_version": "this program reads xMML 0.4",
-    "id": "an id begins with a letter or _ and has letters, digits, _ - and . only",
-}
-#: Attributes whose values the checks read themselves and describe better than a pattern can.
-_CHECKED_ELSEWHERE = {
-    ("timescale", "spacescale", "otherscale"): {"delta", "total", "characteristic"},
-    ("delta", "total"): {"min", "max"},
-    ("implementation",): {"size", "runtime", "memory"},
-    ("coupling",): {"size"},
+#: What to write where an element is missing.
+_TO_ADD = {
+    "timescale": '<timescale delta="1 s" total="1 min"/> (the length of a step, and of a whole run)',
+    "ports": '<ports> with an <in id="..." operator="..."/> or <out .../> for each way messages come and go',
+    "definitions": "<definitions> with the submodels",
+    "topology": "<topology> with the instances and couplings",
 }
 
 
 def validate(root: Element) -> list[Problem]:
-    """Return what the schema finds wrong with a document.
-
-    Ids and references are left to the checks, which know more about them than the schema does.
-    """
-    schema = _schema("parameters" if root.namespace == XMML_PARAM else "model")
-    elements: list[Element] = []
-    try:
-        tree = as_lxml(root, elements)
-    except ModelError as error:
-        return list(error.problems)
-    if schema.validate(tree):
-        return []
-    by_node = {
-        tree.getroottree().getpath(node): element for node, element in zip(tree.iter("*"), elements, strict=True)
-    }
-    problems: dict[tuple[int, str], Problem] = {}
-    for entry in schema.error_log:
-        element = by_node.get(re.sub(r"/@[^/]*$", "", entry.path or ""), root)
-        described = _describe(entry.type_name, entry.message, element)
-        if described is not None:
-            attribute, message, help = described
-            problems.setdefault((id(element), attribute or ""), element.problem("E02", message, help, attribute))
-    return list(problems.values())
+    """Return what is wrong with the structure of a document."""
+    return list(_problems_of(root))
 
 
-@cache
-def _schema(name: str) -> Any:
-    path: Path = xmml_schema.MODEL if name == "model" else xmml_schema.PARAMETERS
-    return etree.XMLSchema(etree.parse(str(path), etree.XMLParser(no_network=True)))
+def is_known(parent: Element, child: Element) -> bool:
+    """Say whether an element may stand below another, in whatever order."""
+    return slot_of(parent.name, child.name) is not None and child.namespace == namespace_of(child.name)
 
 
-_NAMESPACE = re.compile(r"\{[^}']*\}")
+def _problems_of(element: Element) -> Iterator[Problem]:
+    yield from _attributes(element)
+    if element.name in OPEN:
+        return
+    yield from _text(element)
+    yield from _children(element)
+    for child in element.children:
+        if is_known(element, child):
+            yield from _problems_of(child)
 
 
-def _describe(type_name: str, text: str, element: Element) -> tuple[str | None, str, str] | None:
-    """Return attribute, message and help for one finding of libxml2; `None` for what the checks report."""
-    if "_IDC" in type_name:
-        return None
-    plain = _NAMESPACE.sub("", text)
-    named = re.search(r"attribute '([^']*)'", plain)
-    attribute = named.group(1).rpartition(":")[2] if named else None
-    name = f"<{element.name}>"
-    if attribute is not None:
-        if "is required but missing" in plain:
-            return None, f'{name} lacks the attribute {attribute}="..."', _EXPECTED.get(attribute, "")
-        if "is not allowed" in plain:
-            return attribute, f'{name} has no attribute "{attribute}"', "remove it"
-        if any(element.name in names and attribute in checked for names, checked in _CHECKED_ELSEWHERE.items()):
-            return None
-        value = element.get(attribute) or ""
-        message = f'{attribute}="{value}" is not possible on {name}'
-        allowed = re.search(r"of the set \{([^}]*)\}", plain)
-        if allowed:
-            return attribute, message, did_you_mean(value, re.findall(r"'([^']*)'", allowed.group(1)), "values")
-        return attribute, message, _EXPECTED.get(attribute, "")
-    expected = re.search(r"Expected is (?:one of )?\( (.*?) \)", plain)
-    wanted = [each.strip() for each in expected.group(1).split(",")] if expected else []
-    known = [each for each in wanted if not each.startswith("##")]
-    listing = " or ".join(f"<{each}>" for each in known)
-    if "Missing child element" in plain:
-        return None, f"{name} is not complete: it lacks {listing or 'an element'}", ""
-    if "This element is not expected" in plain:
-        return None, f"{name} cannot stand here", _misplaced_help(element, known, listing)
-    if "Character content" in plain:
-        return None, f"{name} cannot hold text", "only elements may stand here"
-    return None, plain.removeprefix(f"Element '{element.name}': ").rstrip("."), ""
+def _attributes(element: Element) -> Iterator[Problem]:
+    for name in REQUIRED.get(element.name, ()):
+        if element.get(name) is not None:
+            continue
+        expected = values_of(element.name, name)
+        similar = misspelt(element, name)
+        message = f'<{element.name}> lacks the attribute {name}="..."'
+        if similar is not None:
+            yield element.problem("E02", message, f'it has "{similar}": did you mean "{name}"?', similar)
+        else:
+            words = f"one of {', '.join(expected.words)}" if expected and expected.words else ""
+            yield element.problem("E02", message, words or (expected.expected if expected else ""))
+    if element.name == "ports":
+        for attribute in element.attributes:
+            yield element.problem(
+                "E02", f'<ports> has no attribute "{attribute.name}"', "remove it", attribute.name, attribute.namespace
+            )
+    for attribute in element.attributes:
+        if attribute.namespace or attribute.name not in KNOWN.get(element.name, ()):
+            continue
+        values = values_of(element.name, attribute.name)
+        if values is None or values.fits(attribute.value):
+            continue
+        message = f'{attribute.name}="{attribute.value}" is not possible on <{element.name}>'
+        help = did_you_mean(attribute.value, values.words, "values") if values.words else values.expected
+        yield element.problem("E02", message, help, attribute.name)
 
 
-def _misplaced_help(element: Element, known: list[str], listing: str) -> str:
-    if not known:
-        return "nothing may follow here: remove it, or look at the order of the elements"
-    if element.name in known:
-        return f"it must be in another namespace; expected here: {listing}"
-    suggestion = did_you_mean(element.name, known)
-    return (
+def _text(element: Element) -> Iterator[Problem]:
+    text = element.text().strip()
+    if text:
+        piece = text if len(text) <= 40 else f"{text[:40]}..."
+        yield element.problem(
+            "E02", f'<{element.name}> cannot hold text: "{piece}"', "remove it, or make it a comment: <!-- ... -->"
+        )
+
+
+def _children(element: Element) -> Iterator[Problem]:
+    """Tell children that are unknown, too many, out of order or missing."""
+    slots = CHILDREN[element.name]
+    known: list[tuple[int, Element]] = []
+    unknown: list[Element] = []
+    for child in element.children:
+        place = slot_of(element.name, child.name)
+        if place is None or child.namespace != namespace_of(child.name):
+            unknown.append(child)
+        else:
+            known.append((place, child))
+    for child in unknown:
+        yield _unknown(element, child)
+    first: dict[str, Element] = {}
+    told: set[str] = set()
+    before: tuple[int, Element] | None = None
+    for place, child in known:
+        slot = slots[place]
+        if child.name in first and slot.most == 1 and child.name not in told:
+            told.add(child.name)
+            line = first[child.name].position.line
+            message = f"<{element.name}> has a second <{child.name}>"
+            yield child.problem("E02", message, "remove one of them", note=f"the first one is in line {line}")
+        first.setdefault(child.name, child)
+        if before is None or place >= before[0]:
+            before = place, child
+        elif child.name not in told:
+            told.add(child.name)
+            later = next(each for at, each in known if at > place)
+            line = later.position.line
+            message = f"<{child.name}> must stand before <{later.name}> (line {line})"
+            yield child.problem("E02", message, f"the order in <{element.name}> is: {_order(slots)}")
+    for place, slot in enumerate(slots):
+        if slot.least and slot.names[0] not in first and not _stands_for(slot.names[0], unknown):
+            yield _missing(element, slot.names[0], next((each for at, each in known if at > place), None))
+
+
+def _unknown(parent: Element, child: Element) -> Problem:
+    name = child.name
+    here = [each for slot in CHILDREN[parent.name] for each in slot.names]
+    if child.namespace not in (XMML, XMML_PARAM):
+        qualified = f"{child.prefix}:{name}" if child.prefix else name
+        if child.namespace:
+            message = f"<{qualified}> is no element of xMML, and cannot stand in <{parent.name}>"
+            return child.problem("E02", message, "elements of other namespaces belong into <extra>")
+        return child.problem("E02", f"<{qualified}> is in no namespace", "elements of xMML have that of <model>")
+    elsewhere = parents_of(name)
+    if name in CHILDREN or name in OPEN:
+        if slot_of(parent.name, name) is not None:
+            return child.problem("E02", f"<{name}> is in a wrong namespace here", f'it has "{namespace_of(name)}"')
+        places = " or ".join(f"<{each}>" for each in elsewhere)
+        help = f"it belongs into {places}" if places else "it is the root of a document"
+        return child.problem("E02", f"<{name}> cannot stand in <{parent.name}>", help)
+    suggestion = did_you_mean(name, here)
+    help = (
         suggestion
         if suggestion.startswith("did you mean")
-        else f"expected here: {listing}; the order of elements counts"
+        else f"the elements in <{parent.name}> are: {_order(CHILDREN[parent.name])}"
     )
+    return child.problem("E02", f"there is no element <{name}> in xMML", help if here else "remove it")
+
+
+def _missing(parent: Element, name: str, next_: Element | None) -> Problem:
+    what = f'the {parent.name} "{parent.get("id")}"' if parent.get("id") else f"<{parent.name}>"
+    where = f"before <{next_.name}> (line {next_.position.line})" if next_ is not None else f"to <{parent.name}>"
+    return parent.problem("E02", f"{what} has no <{name}>", f"add {_TO_ADD.get(name, f'<{name}>')} {where}")
+
+
+def _stands_for(name: str, unknown: list[Element]) -> bool:
+    """Say whether one of some unknown elements is probably a misspelt one of that name."""
+    return any(difflib.get_close_matches(child.name.lower(), [name], cutoff=0.6) for child in unknown)
+
+
+def _order(slots: tuple[Slot, ...]) -> str:
+    return ", ".join(" or ".join(f"<{name}>" for name in slot.names) for slot in slots) or "none"

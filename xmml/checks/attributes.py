@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 
 from xmml.checks.index import Index
+from xmml.definitions import KINDS
 from xmml.problems import Problem, did_you_mean
 from xmml.run_options import problems_of
+from xmml.structure import OPEN, REQUIRED
 from xmml.tree import RUN, XMML, XMML_PARAM, Element
 
 _DEFINITION = "id class version"
@@ -45,9 +48,6 @@ KNOWN: Mapping[str, frozenset[str]] = {
         "include": "parameterGroup",
     }.items()
 }
-#: Elements with any attributes and any content.
-_OPEN = ("description", "extra")
-
 
 def unknown_attributes(index: Index) -> Iterator[Problem]:
     """An attribute that xMML does not know is passed over when the model runs, so it is worth a warning."""
@@ -60,13 +60,36 @@ def unknown_attributes_below(root: Element) -> Iterator[Problem]:
         known = KNOWN.get(element.name)
         if known is None:
             continue
+        told = _told_as_missing(element)
         for attribute in element.attributes:
+            if not attribute.namespace and attribute.name in told:
+                continue
             if attribute.namespace in (XMML, XMML_PARAM) or (not attribute.namespace and attribute.name not in known):
                 name, where = attribute.name, attribute.namespace
                 help = did_you_mean(name, known, "attributes") if not where else "attributes of xMML have no prefix"
                 yield element.problem(
                     "W05", f'<{element.name}> has no attribute "{name}"; it has no effect', help, name, where
                 )
+
+
+def misspelt(element: Element, wanted: str) -> str | None:
+    """Return the unknown attribute of an element that was probably meant to be `wanted`, which it lacks."""
+    known = KNOWN.get(element.name, frozenset())
+    for attribute in element.attributes:
+        if attribute.namespace or attribute.name in known:
+            continue
+        close = get_close_matches(attribute.name.lower(), known, n=1, cutoff=0.6)
+        if close == [wanted] or {attribute.name, wanted} == {"form", "from"}:
+            return attribute.name
+    return None
+
+
+def _told_as_missing(element: Element) -> set[str]:
+    """Return the unknown attributes that are told together with what their element lacks."""
+    lacking = [name for name in REQUIRED.get(element.name, ()) if element.get(name) is None]
+    if element.name == "instance" and all(element.get(kind) is None for kind in KINDS):
+        lacking += KINDS
+    return {name for wanted in lacking if (name := misspelt(element, wanted)) is not None}
 
 
 def run_settings(index: Index) -> Iterator[Problem]:
@@ -82,6 +105,6 @@ def run_settings(index: Index) -> Iterator[Problem]:
 def _walk(element: Element) -> Iterator[Element]:
     """Yield an element and all below it, but nothing inside elements with any content."""
     yield element
-    if element.name not in _OPEN and not (element.name == "code" and element.namespace == XMML):
+    if element.name not in OPEN:
         for child in element.children:
             yield from _walk(child)
