@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from xmml.checks.index import Index
 from xmml.checks.model import model_problems
+from xmml.checks.programs import program_problems
 from xmml.document import load
 from xmml.model import Model
 from xmml.problems import ModelError, Problem, errors_in, in_order
@@ -59,7 +61,7 @@ def check(
         if document is None:
             return CheckResult(tuple(problems), None)
         model, found = resolve(document, parameter_files, overrides)
-        problems = [*problems, *found]
+        problems = [*problems, *found, *program_problems(Index(document), model)]
         resolved = None if errors_in(problems) else model
         if resolved is not None:
             problems += model_problems(resolved)

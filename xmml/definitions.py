@@ -165,13 +165,18 @@ def read_implementation(definition: Element) -> Implementation | None:
 def _code(element: Element) -> Code:
     return Code(
         language=element.get("language") or "",
-        text="".join(_all_text(element)),
+        text=content(element),
         part=element.get("part"),
         version=element.get("version"),
         compiler=element.get("compiler"),
         compilerflags=element.get("compilerflags"),
-        position=_content_position(element),
+        position=content_position(element),
     )
+
+
+def content(element: Element) -> str:
+    """Return all character data in an element, at whatever depth."""
+    return "".join(_all_text(element))
 
 
 def _all_text(element: Element) -> Iterable[str]:
@@ -185,7 +190,7 @@ def _all_text(element: Element) -> Iterable[str]:
 _START_TAG = re.compile(r"""<(?:[^<>"']|"[^"]*"|'[^']*')*>(?:<!\[CDATA\[)?""")
 
 
-def _content_position(element: Element) -> Position:
+def content_position(element: Element) -> Position:
     """Return where the text of an element begins: behind its start tag and the opening of a CDATA section."""
     tag = _START_TAG.match(element.source.text, element.offset)
     return element.source.position(tag.end()) if tag else element.position
@@ -194,7 +199,7 @@ def _content_position(element: Element) -> Position:
 def description_of(element: Element) -> str:
     """Return the text of an element's description, with white space made single blanks."""
     found = element.first("description")
-    return " ".join("".join(_all_text(found)).split()) if found is not None else ""
+    return " ".join(content(found).split()) if found is not None else ""
 
 
 def read_datatypes(definitions: Element) -> Mapping[str, Datatype]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from xmml.builtins import FILTERS
 from xmml.positions import Position
 from xmml.run_options import RunOptions
 from xmml.scales import Scale
@@ -167,7 +168,12 @@ class Filter:
 
     @property
     def builtin(self) -> str | None:
-        """The name in the list of built-in filters; `None` for a program's own (`module:function`, `a.b.C`)."""
+        """The name in the list of built-in filters, that of the class or else of the filter itself.
+
+        `None` for a program's own (`module:function`, `a.b.C`), and for one that says nothing of what it does.
+        """
+        if self.class_ is None and self.id not in FILTERS:
+            return None
         name = self.class_ if self.class_ is not None else self.id
         own = ":" in name or "." in name or (self.implementation is not None and self.implementation.path is not None)
         return None if own else name

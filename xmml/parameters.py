@@ -211,8 +211,8 @@ def read_overrides(
     found: list[Override] = []
     problems: list[Problem] = []
 
-    def refuse(key: str, message: str, help: str, severity: Severity = Severity.ERROR, code: str = "E22") -> None:
-        problems.append(Problem(severity, code, f"-p {key}: {message}", help=help))
+    def refuse(key: str, message: str, help: str, code: str = "E22") -> None:
+        problems.append(Problem(Severity.ERROR, code, f"-p {key}: {message}", help=help))
 
     for key, value in overrides.items():
         split = _split_override(key, targets)
@@ -231,7 +231,10 @@ def read_overrides(
         declared = targets[instance].declared
         if name not in declared:
             help = did_you_mean(name, declared, "parameters")
-            refuse(key, f'"{instance}" declares no parameter "{name}"', help, Severity.WARNING, "W13")
+            if not help.startswith("did you mean"):
+                help = f'{help}{"; " if help else ""}declare it with <param id="{name}" value="..."/> in the model'
+            refuse(key, f'"{instance}" declares no parameter "{name}"', help)
+            continue
         found.append(Override(instance, copy, name, value))
     return found, problems
 

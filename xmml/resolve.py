@@ -9,10 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from xmml import formulas
+from xmml.builtins import TERMINAL_PARAMETERS, TERMINALS
 from xmml.checks import document_problems
 from xmml.checks.attributes import unknown_attributes_below
+from xmml.checks.classes import filter_problem
 from xmml.checks.index import instance_id, instance_kind
 from xmml.checks.scales import scale_problems
+from xmml.checks.sizes import size_problems
 from xmml.definitions import (
     KINDS,
     choice,
@@ -83,7 +86,11 @@ class _Resolution:
         self.problems: list[Problem] = []
         definitions = root.first("definitions")
         self.datatypes = read_datatypes(definitions) if definitions else {}
+        self.datatype_elements = definitions.named("datatype") if definitions else []
         self.filters = read_filters(definitions) if definitions else {}
+        self.filter_elements: dict[str, Element] = {}
+        for element in definitions.named("filter") if definitions else []:
+            self.filter_elements.setdefault(element.get("id") or "", element)
         self.definitions = read_definitions(definitions) if definitions else {}
         self.elements = definition_elements(definitions) if definitions else {}
         self.topology = root.first("topology")
@@ -138,6 +145,8 @@ class _Resolution:
             if named is None or definition is None or name is None:
                 continue
             declared = frozenset(definition.params) | frozenset(read_params(element))
+            if definition.kind == "terminal" and definition.class_ in TERMINALS:
+                declared |= TERMINAL_PARAMETERS.get(definition.type or "", frozenset())
             target = Target(name, definition.kind, definition.id, element.get("domain"), declared)
             drafts.append(_Draft(name, element, definition, self.elements[named], target, _multiplicity(element)))
         return drafts
@@ -209,6 +218,8 @@ class _Resolution:
                 )
             )
         sizes = SizeEstimates(instances, found, self.datatypes)
+        elements = {name: element for element in self.datatype_elements if (name := element.get("id"))}
+        self.problems.extend(size_problems(sizes, found, instances, elements))
         return tuple(sizes.sized(coupling) for coupling in found)
 
     def applied_filters(self, coupling: Element, sender: Instance, ends: Sequence[Target]) -> Iterable[AppliedFilter]:
@@ -218,12 +229,17 @@ class _Resolution:
                 continue
             own = {**definition.params, **read_params(element)}
             params = {**own, **self.files.for_filter(definition.id, own, ends)}
-            yield AppliedFilter(
+            told = len(self.problems)
+            applied = AppliedFilter(
                 definition=definition,
                 factor=self.factor(element, definition, params, sender),
                 params=read_only(params),
                 position=element.position,
             )
+            if len(self.problems) == told and _is_formula(element.get("factor") or definition.factor):
+                wrong = filter_problem(applied, element, self.filter_elements[definition.id])
+                self.problems.extend([wrong] if wrong is not None else [])
+            yield applied
 
     def factor(self, apply: Element, definition: Filter, params: Mapping[str, str], sender: Instance) -> float | None:
         """Return the value of a filter's factor.
@@ -244,6 +260,13 @@ class _Resolution:
             message = f'the factor "{text}" of the filter "{definition.id}" has no value here: {error}'
             self.problems.append(apply.problem("E20", message, help, "factor" if apply.get("factor") else "filter"))
             return None
+
+
+def _is_formula(text: str | None) -> bool:
+    try:
+        return text is None or bool(formulas.parse(text))
+    except formulas.FormulaError:
+        return False
 
 
 def endpoint(text: str | None, instances: Mapping[str, Instance]) -> Endpoint | None:

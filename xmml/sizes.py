@@ -36,7 +36,7 @@ class SizeEstimates:
         self, instances: Mapping[str, Instance], couplings: Sequence[Coupling], datatypes: Mapping[str, Datatype]
     ) -> None:
         self._instances = instances
-        self._datatypes = datatypes
+        self.datatypes = datatypes
         self._variables = {name: variables_of(instance) for name, instance in instances.items()}
         self._sizes: dict[tuple[str, str], float | None] = {}
         self._senders: dict[str, list[str]] = {}
@@ -48,7 +48,7 @@ class SizeEstimates:
         if coupling.size_bytes is not None:
             return coupling
         sender = self._instances[coupling.sender.instance]
-        datatype = self._datatypes.get(sender.ports[coupling.sender.port].datatype or "")
+        datatype = self.datatypes.get(sender.ports[coupling.sender.port].datatype or "")
         if datatype is None:
             return coupling
         key = (datatype.id, sender.id)
@@ -68,6 +68,16 @@ class SizeEstimates:
         except formulas.FormulaError:
             return None
         return bits / 8 if math.isfinite(bits) and bits >= 0 else None
+
+    def unknown_names(self, datatype: Datatype, sender: Instance) -> list[str]:
+        """Return the names in the estimate of a datatype that mean nothing where `sender` sends it."""
+        if datatype.size_estimate is None:
+            return []
+        try:
+            names = formulas.parse(datatype.size_estimate).variables()
+        except formulas.FormulaError:
+            return []  # the check of the formulas tells
+        return sorted(name for name in names if self._meaning(name, sender) is None)
 
     def _meaning(self, name: str, sender: Instance) -> float | None:
         """Return what a name means at the sender; at a mapper also what it means at the nearest submodel upstream."""

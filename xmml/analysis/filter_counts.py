@@ -64,7 +64,7 @@ NO_FILTERS = FilterCounts()
 
 
 #: What the dimension of a filter may be called if it is time, beside the ids of the time scales.
-_TIME = frozenset({"t", "time", "temporal"})
+TIME_NAMES = frozenset({"t", "time", "temporal"})
 
 
 def filter_counts(
@@ -157,7 +157,7 @@ def _built_in(name: str, factor: float | None, params: tuple[tuple[str, str], ..
 
 def _declared(applied: AppliedFilter, time_scales: Collection[str]) -> Callable[[int], int]:
     dimension = applied.definition.dimension
-    if dimension is not None and dimension not in _TIME and dimension not in time_scales:
+    if dimension is not None and dimension not in TIME_NAMES and dimension not in time_scales:
         return _same
     factor = round(applied.factor) if applied.factor is not None and applied.factor >= 1 else 1
     if factor == 1 or applied.definition.type == "converter":

@@ -1,8 +1,8 @@
 """The checks of a model document, one function each.
 
 A check gets the index of a document and yields problems. It says nothing about what another check or the schema
-reports: an unknown reference, for example,
-is told once, where it stands, and everything that depends on it is passed over.
+reports: an unknown reference, for example, is told once, where it stands, and everything that depends on it is passed
+over.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable
 
 from xmml.checks import (
     attributes,
+    classes,
     couplings,
     datatypes,
+    filters,
     formula_syntax,
     identity,
     implementations,
@@ -21,6 +23,7 @@ from xmml.checks import (
     quantities,
     references,
     scales,
+    unused,
 )
 from xmml.checks.index import Index
 from xmml.document import Document
@@ -43,6 +46,7 @@ DOCUMENT_CHECKS: tuple[Callable[[Index], Iterable[Problem]], ...] = (
     references.applied_filters,
     references.ends_of_couplings,
     datatypes.extension,
+    datatypes.fitting_datatypes,
     ports.operator_fits_direction,
     ports.no_operator_outside_submodels,
     ports.ports_of_mappers,
@@ -51,13 +55,22 @@ DOCUMENT_CHECKS: tuple[Callable[[Index], Iterable[Problem]], ...] = (
     couplings.operators_of_coupled_ports,
     couplings.one_sender_per_in_port,
     couplings.copies_are_addressed,
+    couplings.one_number_of_copies,
     implementations.cores_agree,
     implementations.parts_of_code,
+    implementations.code_compiles,
+    implementations.known_languages,
+    classes.known_classes,
+    filters.known_dimensions,
     quantities.units,
+    quantities.without_unit,
     formula_syntax.formulas,
     scales.duplicate_scales,
     scales.given_twice,
     scales.possible_values,
+    scales.whole_steps,
+    unused.unconnected,
+    unused.unused_definitions,
 )
 
 

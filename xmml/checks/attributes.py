@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from difflib import get_close_matches
 
 from xmml.checks.index import Index
@@ -49,18 +49,23 @@ KNOWN: Mapping[str, frozenset[str]] = {
     }.items()
 }
 
+
 def unknown_attributes(index: Index) -> Iterator[Problem]:
     """An attribute that xMML does not know is passed over when the model runs, so it is worth a warning."""
-    yield from unknown_attributes_below(index.root)
+    coupled = {id(end[1]) for _, *ends in index.coupled for end in ends if end is not None}
+    yield from unknown_attributes_below(index.root, coupled)
 
 
-def unknown_attributes_below(root: Element) -> Iterator[Problem]:
-    """Yield a warning for each unknown attribute of an element and all below it, in a model or a parameter file."""
+def unknown_attributes_below(root: Element, coupled: Set[int] = frozenset()) -> Iterator[Problem]:
+    """Yield a warning for each unknown attribute of an element and all below it, in a model or a parameter file.
+
+    Those that are misspelt ones which the element lacks are told there. `coupled` are the ports that need an operator.
+    """
     for element in _walk(root):
         known = KNOWN.get(element.name)
         if known is None:
             continue
-        told = _told_as_missing(element)
+        told = _told_as_missing(element, id(element) in coupled)
         for attribute in element.attributes:
             if not attribute.namespace and attribute.name in told:
                 continue
@@ -84,11 +89,13 @@ def misspelt(element: Element, wanted: str) -> str | None:
     return None
 
 
-def _told_as_missing(element: Element) -> set[str]:
+def _told_as_missing(element: Element, is_coupled: bool) -> set[str]:
     """Return the unknown attributes that are told together with what their element lacks."""
     lacking = [name for name in REQUIRED.get(element.name, ()) if element.get(name) is None]
     if element.name == "instance" and all(element.get(kind) is None for kind in KINDS):
         lacking += KINDS
+    if is_coupled and element.get("operator") is None:
+        lacking.append("operator")
     return {name for wanted in lacking if (name := misspelt(element, wanted)) is not None}
 
 

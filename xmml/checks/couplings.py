@@ -1,9 +1,10 @@
-"""Couplings: E06 direction, E08 operators, E12 several senders, E19 copies."""
+"""Couplings: E06 direction, E08 operators, E12 several senders, E19 and E25 copies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from xmml.checks.attributes import misspelt
 from xmml.checks.index import End, Index, InstanceEntry
 from xmml.definitions import positive_integer
 from xmml.problems import Problem
@@ -13,6 +14,8 @@ from xmml.tree import Element
 def direction(index: Index) -> Iterator[Problem]:
     """A coupling runs from an out port to an in port."""
     for coupling, sender, receiver in index.coupled:
+        sender = None if sender is not None and index.direction_is_told(sender) else sender
+        receiver = None if receiver is not None and index.direction_is_told(receiver) else receiver
         from_in = sender is not None and sender[1].name == "in"
         to_out = receiver is not None and receiver[1].name == "out"
         from_, to = coupling.get("from"), coupling.get("to")
@@ -48,7 +51,12 @@ def operators_of_coupled_ports(index: Index) -> Iterator[Problem]:
             operators = "finit, S or B" if port.name == "in" else "Oi or Of"
             line = coupling.position.line
             message = f'the port "{port.get("id")}" is coupled (line {line}) but belongs to no operator'
-            yield port.problem("E08", message, f'add operator="...": {operators}', "id")
+            similar = misspelt(port, "operator")
+            if similar is not None:
+                help = f'it has "{similar}": did you mean "operator"?'
+                yield port.problem("E08", message, help, similar)
+            else:
+                yield port.problem("E08", message, f'add operator="...": {operators}', "id")
 
 
 def one_sender_per_in_port(index: Index) -> Iterator[Problem]:
@@ -56,7 +64,7 @@ def one_sender_per_in_port(index: Index) -> Iterator[Problem]:
     first: dict[tuple[str, str], Element] = {}
     taken = {coupling.get("to") for coupling in index.couplings}
     for coupling, _, receiver in index.coupled:
-        if receiver is None or receiver[1].name != "in":
+        if receiver is None or receiver[1].name != "in" or index.direction_is_told(receiver):
             continue
         entry, port = receiver
         key = (entry.id or "", port.get("id") or "")
@@ -86,6 +94,34 @@ def copies_are_addressed(index: Index) -> Iterator[Problem]:
                 message = f'"{mine[0].id}" has {what}, but is coupled to "{other[0].id}", which is a {other[0].kind}'
                 yield coupling.problem("E19", message, help, attribute)
                 break
+
+
+def one_number_of_copies(index: Index) -> Iterator[Problem]:
+    """All couplings of a port lead to the same number of copies: else an index would not say which one is meant."""
+    first: dict[tuple[str | None, str | None], tuple[str, str, Element]] = {}
+    for coupling, sender, receiver in index.coupled:
+        if sender is None or receiver is None:
+            continue
+        for mine, other, attribute in ((sender, receiver, "to"), (receiver, sender, "from")):
+            copies = _copies(other[0])
+            key = (mine[0].id, mine[1].get("id"))
+            before, name, element = first.setdefault(key, (copies, other[0].id or "", coupling))
+            if before != copies and other[0].kind == mine[0].kind == "submodel":
+                continue  # E19 tells that copies need a mapper
+            if before != copies:
+                message = f"{key[0]}.{key[1]} leads to {_number(copies)} here, but to {_number(before)} of {name}"
+                note = f"that is in line {element.position.line}"
+                help = f'give "{key[0]}" one port for each of them'
+                yield coupling.problem("E25", message, help, attribute, note=note)
+
+
+def _copies(entry: InstanceEntry) -> str:
+    copies = (entry.element.get("multiplicity") or "1").strip()
+    return "dynamic" if copies == "dynamic" else str(positive_integer(copies) or 1)
+
+
+def _number(copies: str) -> str:
+    return {"1": "a single instance", "dynamic": "a dynamic number of copies"}.get(copies, f"{copies} copies")
 
 
 def _what_it_does(text: str | None, end: End) -> str:

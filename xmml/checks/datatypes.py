@@ -1,8 +1,8 @@
-"""Datatypes: E13 for extensions of nothing or of themselves."""
+"""Datatypes: E13 for extensions of nothing or of themselves, W01 for messages of a type that is not expected."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from xmml.checks.index import Index
 from xmml.problems import Problem, did_you_mean
@@ -17,6 +17,8 @@ def extension(index: Index) -> Iterator[Problem]:
         if base is None:
             continue
         if base not in extends:
+            if index.is_told("datatype", base, extends):
+                continue
             help = did_you_mean(base, set(extends) - {name}, "datatypes")
             yield element.problem(
                 "E13", f'the datatype "{name}" extends "{base}", which does not exist', help, "extends"
@@ -31,3 +33,49 @@ def extension(index: Index) -> Iterator[Problem]:
             yield element.problem(
                 "E13", f"datatypes extend each other in a circle: {circle}", "remove one extends", "extends"
             )
+
+
+def fitting_datatypes(index: Index) -> Iterator[Problem]:
+    """What a port sends, after the filters, is what the other takes, or extends it: it then contains all of it."""
+    bases = {name: element.get("extends") for name, element in index.datatypes.items()}
+    for coupling, sender, receiver in index.coupled:
+        if sender is None or receiver is None:
+            continue
+        sent: str | None = sender[1].get("datatype")
+        origin = f"{coupling.get('from')} sends"
+        for apply in coupling.named("apply"):
+            element = index.filters.get(apply.get("filter") or "")
+            if element is None:
+                sent = None
+                continue
+            taken = element.get("datatype_in")
+            if not _accepts(taken, sent, bases):
+                help = "give this filter another place or another datatype_in, or convert the messages before it"
+                message = f'{origin} "{sent}", but the filter "{element.get("id")}" takes "{taken}"'
+                yield apply.problem("W01", message, help, "filter")
+                sent = None
+            given = element.get("datatype_out")
+            if given is not None:
+                sent, origin = given, f'the filter "{element.get("id")}" gives'
+        expected = receiver[1].get("datatype")
+        if not _accepts(expected, sent, bases):
+            message = f'{origin} "{sent}", but {coupling.get("to")} takes "{expected}"'
+            help = (
+                f'give both the same datatype, let "{sent}" extend "{expected}" if it holds all that this has, or '
+                "convert it with a filter that has datatype_in and datatype_out"
+            )
+            yield coupling.problem("W01", message, help, "to")
+
+
+def _accepts(expected: str | None, given: str | None, bases: Mapping[str, str | None]) -> bool:
+    """Say whether `given` is or extends `expected`; what is not known is not held against anybody."""
+    if expected is None or given is None or expected not in bases:
+        return True
+    seen: set[str] = set()
+    each: str | None = given
+    while each is not None and each not in seen:
+        if each == expected or each not in bases:
+            return True
+        seen.add(each)
+        each = bases[each]
+    return each is not None

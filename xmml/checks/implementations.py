@@ -1,15 +1,26 @@
-"""Implementations: E02 for settings that contradict each other, and for code that belongs nowhere."""
+"""Implementations: E02 for settings that contradict each other, and for code that belongs nowhere; E26 for code that is
+no Python; W15 for unknown languages."""
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Iterator
 
 from xmml.checks.index import Index
-from xmml.definitions import positive_integer
+from xmml.definitions import content, content_position, positive_integer
 from xmml.model import OPERATORS
 from xmml.problems import Problem, did_you_mean
 from xmml.run_options import run_options
 from xmml.tree import Element
+
+#: Languages that programs are written in, as `language` names them.
+LANGUAGES = (
+    *("python", "c", "c++", "cpp", "fortran", "java", "bash", "sh", "shell", "perl", "ruby", "julia", "r", "matlab"),
+    *("octave", "rust", "go", "javascript", "lua", "cuda", "kotlin", "scala", "c#", "haskell", "ada", "d", "tcl"),
+)
+#: Longer code is not compiled when it is checked.
+_LONGEST_CODE = 100_000
 
 _PARTS = ("header", *OPERATORS)
 
@@ -38,6 +49,68 @@ def parts_of_code(index: Index) -> Iterator[Problem]:
                 else:
                     help = did_you_mean(part, _PARTS, "parts")
                     yield code.problem("E02", f'code cannot belong to "{part}"', help, "part")
+
+
+def code_compiles(index: Index) -> Iterator[Problem]:
+    """Inline Python is Python."""
+    for element in _implementations(index):
+        for code in element.named("code"):
+            if (code.get("language") or "").lower().startswith("python"):
+                yield from _syntax(code)
+
+
+def _syntax(code: Element) -> Iterator[Problem]:
+    text = content(code)
+    if len(text) > _LONGEST_CODE:
+        return
+    from xmml_native.inline import dedent
+
+    start = content_position(code)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile("\n" * (start.line - 1) + dedent(text), start.file, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        line = error.lineno or start.line
+        where = "" if line == code.position.line else f" in line {line}"
+        shown = (error.text or "").strip()
+        note = f"line {line}: {shown}" if shown else ""
+        message = f"this code is not Python: {error.msg}{where}"
+        help = "all lines of a <code> have the same margin; < and & are written &lt; and &amp;, or within <![CDATA[ ]]>"
+        yield code.problem("E26", message, help, note=note)
+    except (ValueError, RecursionError, MemoryError, OverflowError) as error:
+        yield code.problem("E26", f"this code cannot be read: {str(error) or type(error).__name__}")
+
+
+def known_languages(index: Index) -> Iterator[Problem]:
+    """The language of an implementation or of code is one that somebody knows; other programs are simply started."""
+    for element in _implementations(index):
+        language = element.get("language")
+        if language is not None and not _is_known(language) and element.first("interpreter") is None:
+            suggestion = did_you_mean(language.lower(), LANGUAGES)
+            help = (
+                suggestion
+                if suggestion.startswith("did you mean")
+                else "name what starts it with <interpreter>, or leave language out for a program that starts by itself"
+            )
+            yield element.problem("W15", f'the language "{language}" is not known', help, "language")
+        for code in element.named("code"):
+            written = code.get("language") or ""
+            if not written.lower().startswith("python"):
+                suggestion = did_you_mean(written.lower(), ("python",))
+                help = (
+                    suggestion
+                    if suggestion.startswith("did you mean")
+                    else "put the code into a file of its own, and name it with path"
+                )
+                yield code.problem("W15", f'code in "{written}" is not run: inline code is Python', help, "language")
+
+
+def _is_known(language: str) -> bool:
+    """Say whether a text is a known language, with a version or standard behind it or not: c++, C++17, python3.11."""
+    match = re.fullmatch(r"([a-z#+]+?)[\s-]?v?[0-9][0-9.]*|([a-z#+-]+)", language.strip().lower())
+    word = (match.group(1) or match.group(2)) if match else ""
+    return word in LANGUAGES
 
 
 def _implementations(index: Index) -> Iterator[Element]:

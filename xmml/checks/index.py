@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 
 from xmml.definitions import KINDS
 from xmml.document import Document
+from xmml.model import OPERATORS
+from xmml.structure import slot_of
 from xmml.tree import Element
 
 
@@ -64,8 +67,16 @@ class Index:
             self.entries.append(entry)
             if entry.id is not None:
                 self.instances.setdefault(entry.id, entry)
+        unknown = [*_unknown_below(definitions), *_unknown_below(topology)]
+        self.unknown_couplings = [
+            each for each in _unknown_below(topology) if each.get("from") is not None or each.get("to") is not None
+        ]
+        self._lost = {name for each in unknown if (name := each.get("id")) is not None}
+        self._doubtful = _doubtful_kinds(
+            [*self.datatype_elements, *self.filter_elements, *self.definition_elements], self.entries
+        )
 
-        self._ports: dict[Element, dict[str, Element]] = {}
+        self._ports: dict[Element, Mapping[str, Element]] = {}
 
     def ports(self, definition: Element) -> Mapping[str, Element]:
         """Return the `in` and `out` elements of a definition by id; of equal ids the first."""
@@ -87,6 +98,50 @@ class Index:
     def coupled(self) -> Sequence[tuple[Element, End | None, End | None]]:
         """Every coupling with its two ends."""
         return [(coupling, self.end(coupling, "from"), self.end(coupling, "to")) for coupling in self.couplings]
+
+    def is_told(self, kind: str, name: str, known: Iterable[str]) -> bool:
+        """Say whether it follows from another problem that there is no `name` of a kind.
+
+        Its element may be misspelt, have no id, or have that of another one; the last two only if `name` is not just
+        a misspelling of a known one.
+        """
+        return name in self._lost or (kind in self._doubtful and not get_close_matches(name, list(known), cutoff=0.6))
+
+    def is_port_told(self, definition: Element, port: str) -> bool:
+        """Say whether it follows from another problem that a definition has no such port."""
+        groups = definition.named("ports")
+        strays = [each for group in groups for each in group.children if slot_of("ports", each.name) is None]
+        strays += [each for each in definition.children if slot_of(definition.name, each.name) is None]
+        if any(each.get("id") == port for stray in strays for each in stray.walk()):
+            return True
+        ports = ports_of(definition)
+        known = [name for each in ports if (name := each.get("id")) is not None]
+        doubtful = not groups or len(set(known)) < len(ports)
+        return doubtful and not get_close_matches(port, known, cutoff=0.6)
+
+    def direction_is_told(self, end: End) -> bool:
+        """Say whether another check tells that a port should perhaps have the other direction."""
+        entry, port = end
+        if entry.kind == "terminal" and entry.definition is not None:
+            wanted = {"source": "out", "sink": "in"}.get(entry.definition.get("type") or "")
+            return wanted is not None and port.name != wanted
+        operator = port.get("operator") or ""
+        return entry.kind == "submodel" and OPERATORS.get(operator, port.name) != port.name
+
+
+def _unknown_below(parent: Element | None) -> list[Element]:
+    return [] if parent is None else [each for each in parent.children if slot_of(parent.name, each.name) is None]
+
+
+def _doubtful_kinds(definitions: list[Element], entries: list[InstanceEntry]) -> set[str]:
+    """Return the kinds of elements of which one has no id, or that of another one."""
+    doubtful = set()
+    seen: set[tuple[str, str | None]] = set()
+    for kind, name in [*((each.name, each.get("id")) for each in definitions), *(("instance", e.id) for e in entries)]:
+        if name is None or (kind, name) in seen:
+            doubtful.add(kind)
+        seen.add((kind, name))
+    return doubtful
 
 
 def ports_of(definition: Element) -> list[Element]:

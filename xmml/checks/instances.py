@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from xmml.checks.attributes import misspelt
 from xmml.checks.index import Index
-from xmml.definitions import KINDS
+from xmml.definitions import KINDS, positive_integer
 from xmml.problems import Problem
 
 
@@ -15,8 +16,13 @@ def one_kind_each(index: Index) -> Iterator[Problem]:
         named = [kind for kind in KINDS if element.get(kind) is not None]
         name = f' "{element.get("id")}"' if element.get("id") else ""
         if not named:
-            help = 'add submodel="...", mapper="..." or terminal="..."'
-            yield element.problem("E03", f"the instance{name} does not say what it is an instance of", help)
+            message = f"the instance{name} does not say what it is an instance of"
+            similar = next(((kind, found) for kind in KINDS if (found := misspelt(element, kind)) is not None), None)
+            if similar is not None:
+                help = f'it has "{similar[1]}": did you mean "{similar[0]}"?'
+                yield element.problem("E03", message, help, similar[1])
+            else:
+                yield element.problem("E03", message, 'add submodel="...", mapper="..." or terminal="..."')
         elif len(named) > 1:
             both = " and a ".join(named)
             yield element.problem("E03", f"the instance{name} names a {both}", "keep one of them", named[1])
@@ -27,9 +33,10 @@ def multiplicity_and_state(index: Index) -> Iterator[Problem]:
     for entry in index.entries:
         if entry.kind not in ("mapper", "terminal"):
             continue
-        if (entry.element.get("multiplicity") or "1").strip() != "1":
+        copies = (entry.element.get("multiplicity") or "1").strip()
+        if copies == "dynamic" or (positive_integer(copies) or 1) > 1:
             help = "only instances of submodels have copies; remove multiplicity"
             yield entry.element.problem("E18", f"a {entry.kind} cannot have a multiplicity", help, "multiplicity")
-        if entry.element.get("stateful", "") not in (None, "no"):
+        if entry.element.get("stateful") in ("yes", "optional"):
             help = "only submodels keep state between runs; remove stateful"
             yield entry.element.problem("E18", f"a {entry.kind} cannot be stateful", help, "stateful")

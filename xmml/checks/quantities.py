@@ -1,10 +1,11 @@
-"""Quantities: E15 for what cannot be read, or measures the wrong thing."""
+"""Quantities: E15 for what cannot be read, or measures the wrong thing; W07 for numbers without a unit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from xmml.checks.index import Index
+from xmml.definitions import positive_integer
 from xmml.problems import Problem, did_you_mean
 from xmml.tree import Element
 from xmml.units import UNITS, Dimension, Quantity, UnitError, parse
@@ -47,6 +48,49 @@ def units(index: Index) -> Iterator[Problem]:
                 yield from _check(child, "min", own)
                 yield from _check(child, "max", own)
             yield from _one_dimension(element)
+        else:
+            yield from _cores(element)
+
+
+def without_unit(index: Index) -> Iterator[Problem]:
+    """A time, length or size has a unit: a bare number is read in seconds, metres or bytes, which is easily wrong."""
+    for element in _elements(index):
+        if element.name == "otherscale":
+            continue
+        bare = [place for place in _places(element) if _is_bare(*place)]
+        if bare:
+            first, attribute, dimension = bare[0]
+            what = " and ".join(dict.fromkeys(name if at is element else at.name for at, name, _ in bare))
+            have, are = ("have", "they are") if " and " in what else ("has", "it is")
+            unit = {_TIME: "seconds", _SPACE: "metres", _DATA: "bytes"}[dimension]
+            help = f'add the unit, such as {attribute}="{(first.get(attribute) or "").strip()} {dimension.symbol}"'
+            yield first.problem("W07", f"{what} {have} no unit; {are} read in {unit}", help, attribute)
+
+
+def _places(element: Element) -> Iterator[tuple[Element, str, Dimension]]:
+    """Yield the attributes of an element, and of its ranges, that measure something known."""
+    for attribute, dimension in ATTRIBUTES[element.name].items():
+        if dimension is not None:
+            yield element, attribute, dimension
+    own = ATTRIBUTES[element.name].get("delta")
+    if own is not None:
+        for child in element.named("delta", "total"):
+            yield child, "min", own
+            yield child, "max", own
+
+
+def _is_bare(element: Element, attribute: str, _: Dimension) -> bool:
+    text = element.get(attribute)
+    try:
+        return text is not None and (found := parse(text)).dimension is Dimension.NONE and found.value != 0
+    except UnitError:
+        return False
+
+
+def _cores(element: Element) -> Iterator[Problem]:
+    text = element.get("cores")
+    if text is not None and positive_integer(text) is None:
+        yield element.problem("E15", f'cores="{text}" is not possible', "write a positive whole number", "cores")
 
 
 def _elements(index: Index) -> Iterator[Element]:

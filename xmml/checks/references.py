@@ -15,7 +15,7 @@ def definitions_of_instances(index: Index) -> Iterator[Problem]:
     for element in index.instance_elements:
         for kind in KINDS:
             name = element.get(kind)
-            if name is None or name in index.definitions[kind]:
+            if name is None or name in index.definitions[kind] or index.is_told(kind, name, index.definitions[kind]):
                 continue
             others = [other for other in KINDS if name in index.definitions[other]]
             if others and instance_kind(element) is not None:
@@ -29,21 +29,21 @@ def datatypes_of_ports(index: Index) -> Iterator[Problem]:
     """The datatype of a port is defined."""
     for definition in index.definition_elements:
         for port in ports_of(definition):
-            yield from _unknown(port, "datatype", index.datatypes, "datatype")
+            yield from _unknown(index, port, "datatype", index.datatypes, "datatype")
 
 
 def datatypes_of_filters(index: Index) -> Iterator[Problem]:
     """The datatypes that a filter takes and gives are defined."""
     for element in index.filter_elements:
-        yield from _unknown(element, "datatype_in", index.datatypes, "datatype")
-        yield from _unknown(element, "datatype_out", index.datatypes, "datatype")
+        yield from _unknown(index, element, "datatype_in", index.datatypes, "datatype")
+        yield from _unknown(index, element, "datatype_out", index.datatypes, "datatype")
 
 
 def applied_filters(index: Index) -> Iterator[Problem]:
     """The filters that couplings apply are defined."""
     for coupling in index.couplings:
         for apply in coupling.named("apply"):
-            yield from _unknown(apply, "filter", index.filters, "filter")
+            yield from _unknown(index, apply, "filter", index.filters, "filter")
 
 
 def ends_of_couplings(index: Index) -> Iterator[Problem]:
@@ -56,16 +56,19 @@ def ends_of_couplings(index: Index) -> Iterator[Problem]:
             name, _, port = text.partition(".")
             entry = index.instances.get(name)
             if entry is None:
+                if index.is_told("instance", name, index.instances):
+                    continue
                 help = _instance_help(index, name, attribute, port)
                 yield coupling.problem("E05", f'there is no instance "{name}"', help, attribute)
             elif entry.definition is not None and port not in index.ports(entry.definition):
                 ports = ports_of(entry.definition)
-                fitting = [id_ for each in ports if each.name == direction and (id_ := each.get("id"))]
-                every = [id_ for each in ports if (id_ := each.get("id"))]
-                help = did_you_mean(port, fitting, f"{direction} ports") or did_you_mean(port, every, "ports")
-                owner = entry.definition.get("id")
-                what = f'"{name}" ({entry.kind} {owner})' if owner != name else f'"{name}"'
-                yield coupling.problem("E05", f'{what} has no port "{port}"', help, attribute)
+                if not index.is_port_told(entry.definition, port):
+                    fitting = [id_ for each in ports if each.name == direction and (id_ := each.get("id"))]
+                    every = [id_ for each in ports if (id_ := each.get("id"))]
+                    help = did_you_mean(port, fitting, f"{direction} ports") or did_you_mean(port, every, "ports")
+                    owner = entry.definition.get("id")
+                    what = f'"{name}" ({entry.kind} {owner})' if owner != name else f'"{name}"'
+                    yield coupling.problem("E05", f'{what} has no port "{port}"', help, attribute)
 
 
 def _instance_help(index: Index, name: str, attribute: str, port: str) -> str:
@@ -76,7 +79,7 @@ def _instance_help(index: Index, name: str, attribute: str, port: str) -> str:
     return did_you_mean(name, index.instances, "instances")
 
 
-def _unknown(element: Element, attribute: str, known: Collection[str], what: str) -> Iterator[Problem]:
+def _unknown(index: Index, element: Element, attribute: str, known: Collection[str], what: str) -> Iterator[Problem]:
     name = element.get(attribute)
-    if name is not None and name not in known:
+    if name is not None and name not in known and not index.is_told(what, name, known):
         yield element.problem("E05", f'there is no {what} "{name}"', did_you_mean(name, known, f"{what}s"), attribute)

@@ -1,15 +1,20 @@
-"""Scales: E14 duplicates, E16 impossible values, E17 fixed ranges left open, W09 values given twice."""
+"""Scales: E14 duplicates, E16 impossible values, E17 fixed ranges left open, W09 values given twice, W16 rounded
+numbers of steps."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
 from xmml.checks.index import Index
 from xmml.definitions import SCALE_DIMENSIONS, read_range
 from xmml.model import Definition
 from xmml.problems import Problem
+from xmml.run_options import settings_of
 from xmml.scales import Range, Scale
 from xmml.tree import Element
+from xmml.units import Quantity
 
 _SCALES = ("timescale", "spacescale", "otherscale")
 
@@ -46,6 +51,46 @@ def possible_values(index: Index) -> Iterator[Problem]:
             yield scale.problem("E16", "total is less than delta", "total is the extent, delta the step or grain", at)
 
 
+def whole_steps(index: Index) -> Iterator[Problem]:
+    """The total of a time scale is a whole number of deltas: else the number of steps is rounded."""
+    for owner in [*index.definition_elements, *index.instance_elements]:
+        if settings_of(owner).get("steps") == "until":
+            continue  # the program decides; total is a bound
+        for element in owner.named("timescale"):
+            yield from _rounded(element, *_ranges(element))
+
+
+def _rounded(element: Element, delta: Range | None, total: Range | None) -> Iterator[Problem]:
+    steps = rounded_steps(delta, total)
+    if steps is not None and delta is not None and delta.mean is not None:
+        whole = _in_words(delta.mean * steps)
+        message = f"total is no whole number of deltas: there will be {steps} step{'' if steps == 1 else 's'}"
+        at = next((name for name in ("total", "delta") if element.get(name) is not None), None)
+        yield element.problem("W16", message, f'a total of "{whole}" would be exactly that many', at)
+
+
+def rounded_steps(delta: Range | None, total: Range | None) -> int | None:
+    """Return the number of steps if total is not a whole number of deltas; `None` if it is, or is not known."""
+    if delta is None or total is None or not (delta.is_regular and total.is_regular):
+        return None
+    step, length = delta.mean, total.mean
+    if step is None or length is None or step.value <= 0 or step.dimension is not length.dimension:
+        return None
+    ratio = length / step
+    steps = math.floor(ratio + Fraction(1, 2))
+    return None if ratio == steps or ratio < 1 else steps
+
+
+def _in_words(quantity: Quantity) -> str:
+    """Return a quantity as a person would write it."""
+    seconds = quantity.value
+    for factor, unit in ((86400, "days"), (3600, "hr"), (60, "min"), (1, "s")):
+        value = seconds / factor
+        if value >= 1 and value.denominator == 1:
+            return f"{value.numerator} {unit}"
+    return f"{float(seconds):.12g} s"
+
+
 def scale_problems(instance: Element, definition: Definition, effective: Sequence[Scale]) -> Iterator[Problem]:
     """Yield what is wrong with the scales of an instance after merging, beyond what shows in the text alone."""
     own = {scale.id: scale for scale in _definition_scales(definition)}
@@ -65,6 +110,9 @@ def scale_problems(instance: Element, definition: Definition, effective: Sequenc
             message = f'the scale "{scale.id}" of "{name}" has a total that is less than its delta'
             help = "what the instance does not give is that of its definition"
             yield instance.problem("E16", message, help)
+        elif changed and inherits and scale.kind == "time":
+            own_element = next(iter(instance.named("timescale")), instance)
+            yield from _rounded(own_element, scale.delta, scale.total)
 
 
 def _definition_scales(definition: Definition) -> tuple[Scale, ...]:

@@ -28,6 +28,7 @@ def check_text(tmp_path: Path) -> CheckText:
     def run(text: str, **options: object) -> CheckResult:
         path = tmp_path / "model.xml"
         path.write_text(text, encoding="utf-8")
+        (tmp_path / "diffusion.py").touch()  # the program of the reaction model
         return check(path, **options)  # type: ignore[arg-type]
 
     return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from xmml.serialise import to_json, to_xml
 def test_the_resolved_document_reads_as_the_same_model(documents: Path, tmp_path: Path, name: str) -> None:
     model = check(documents / name).model
     assert model is not None
+    shutil.copytree(documents, tmp_path, dirs_exist_ok=True)  # for the programs that the model names
     path = tmp_path / name
     path.write_text(to_xml(model))
     result = check(path)
-    assert result.problems == ()
+    assert {problem.code for problem in result.problems} <= {"W03"}  # what an included file defines too much
     assert result.model is not None
     assert replace(result.model, path=model.path) == model
     assert "XInclude" not in path.read_text()
@@ -31,6 +33,7 @@ def test_parameters_overrides_and_factors_are_written_out(documents: Path, tmp_p
     text = text.replace(
         'submodel="DRUG" domain="artery.tissue"/>', 'submodel="DRUG" run:order="free" xmlns:run="urn:xmml:run:1"/>'
     )
+    text = text.replace('total="1e-3 m"/>\n      <ports>', 'total="1e-3 m"/><param id="k" value="0"/>\n      <ports>')
     (tmp_path / "model.xml").write_text(text)
     files = [documents / "restenosis_parameters.xml"]
     model = check(tmp_path / "model.xml", files, {"smc[0].n": "8", "dd.k": "1 <&>"}).model

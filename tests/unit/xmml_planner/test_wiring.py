@@ -86,7 +86,7 @@ def test_a_python_filter_runs_between_two_conduits(model: MakeModel) -> None:
 
 def test_a_filter_that_does_not_exist_is_a_problem_of_the_model(model: MakeModel) -> None:
     coupling = '<coupling from="a.o" to="b.i"><apply filter="wrong"/></coupling>'
-    with pytest.raises(ModelError, match=r'model\.xmml:1:\d+: .*there is no filter "nothing"'):
+    with pytest.raises(ModelError, match=r'model\.xmml:1:\d+: .*there is no built-in filter "nothing"'):
         planned(model(f"{AB}{coupling}", FILTERS))
 
 

@@ -1,0 +1,48 @@
+"""What the runtime offers by name: the classes of filters, mappers and terminals that need no program.
+
+Tests hold these tables against the runtime itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+FILTERS = (
+    "blockafter",
+    "chunk",
+    "compress",
+    "console",
+    "convert",
+    "dechunk",
+    "decompress",
+    "deserialize",
+    "drop",
+    "extrapolate",
+    "last",
+    "lineartimeinterpolation",
+    "linearinterpolation",
+    "mean",
+    "multiply",
+    "null",
+    "pipe",
+    "repeat",
+    "serialize",
+    "sum",
+    "thread",
+    "timefactor",
+    "timeoffset",
+)
+
+#: The built-in mappers, and which of in and out ports they have one of.
+MAPPERS: Mapping[str, str] = {"concatenate": "out", "duplicate": "in", "gather": "out", "scatter": "in"}
+
+TERMINALS = ("csv", "npy", "text")
+
+#: The parameters of built-in terminals.
+TERMINAL_PARAMETERS: Mapping[str, frozenset[str]] = {
+    "source": frozenset({"file", "messages", "repeat", "start", "delta", "delimiter", "skip", "content"}),
+    "sink": frozenset({"file", "append", "delimiter"}),
+}
+
+#: The built-in classes of each kind of definition.
+CLASSES: Mapping[str, tuple[str, ...]] = {"filter": FILTERS, "mapper": tuple(MAPPERS), "terminal": TERMINALS}

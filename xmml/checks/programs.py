@@ -1,0 +1,203 @@
+"""W14: programs, scripts, modules and files that a model names and that are not there.
+
+They may be elsewhere when the model runs, or be made before: this is a warning. What a `run:build` makes is not looked
+for. Unlike the other checks, these look at the files beside the document.
+"""
+
+from __future__ import annotations
+
+import ast
+import glob
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+
+from xmml.builtins import TERMINALS
+from xmml.checks.classes import terminal_problems
+from xmml.checks.index import Index
+from xmml.model import Model
+from xmml.problems import Problem, did_you_mean
+from xmml.tree import RUN, Element
+
+#: Larger files are not read.
+_LARGEST_FILE = 1_000_000
+#: More names than this are not offered as suggestions.
+_MOST_NAMES = 1000
+
+
+def program_problems(index: Index, model: Model) -> list[Problem]:
+    """Return what is missing beside a document for its instances and filters to be started."""
+    folder = os.path.dirname(os.path.abspath(model.path))
+    return [*_programs(index, folder), *_terminals(index, model, folder)]
+
+
+def _programs(index: Index, folder: str) -> Iterator[Problem]:
+    used = {id(entry.definition): entry.definition for entry in index.entries if entry.definition is not None}
+    applied = {apply.get("filter") for coupling in index.couplings for apply in coupling.named("apply")}
+    filters = [element for name, element in index.filters.items() if name in applied]
+    for definition in [*used.values(), *filters]:
+        implementation = definition.first("implementation")
+        if implementation is not None and implementation.get("build", RUN) is not None:
+            continue
+        class_ = definition.get("class") or ""
+        if implementation is not None and implementation.first("code") is not None:
+            continue
+        if ":" in class_:
+            yield from _hosted(definition, class_, implementation, folder)
+        elif implementation is not None and implementation.get("path") is not None:
+            yield from _program(implementation, folder)
+
+
+def _program(implementation: Element, folder: str) -> Iterator[Problem]:
+    path = implementation.get("path") or ""
+    interpreter = implementation.first("interpreter")
+    language = (implementation.get("language") or "").lower()
+    if interpreter is not None:
+        yield from _interpreter(interpreter, folder)
+    file = os.path.normpath(os.path.join(folder, path))
+    starts_itself = interpreter is None and not language.startswith("python")
+    wrong = _wrong_with(file, path, starts_itself)
+    if wrong is not None:
+        yield implementation.problem("W14", *wrong, "path")
+
+
+def _wrong_with(file: str, path: str, starts_itself: bool) -> tuple[str, str] | None:
+    """Return what is wrong with the file of a program, and what to do about it."""
+    try:
+        if not os.path.exists(file):
+            return f'the program "{path}" does not exist', _similar_file(file, path)
+        if os.path.isdir(file):
+            return f'the program "{path}" is a folder', "name the program in it"
+        if starts_itself and not os.access(file, os.X_OK):
+            help = f"chmod +x {shlex.quote(path)}, or say what starts it with language or <interpreter>"
+            return f'the program "{path}" is not executable', help
+        if not starts_itself and not os.access(file, os.R_OK):
+            return f'the script "{path}" cannot be read', f"chmod +r {shlex.quote(path)}"
+    except ValueError:  # a path with a NUL
+        return f'the program "{path}" cannot exist', "correct its path"
+    return None
+
+
+def _similar_file(file: str, path: str) -> str:
+    folder, name = os.path.split(file)
+    try:
+        names = [each.name for _, each in zip(range(_MOST_NAMES), os.scandir(folder), strict=False)]
+    except OSError:
+        return f'there is no folder "{os.path.dirname(path)}" beside the document; paths are relative to the document'
+    suggestion = did_you_mean(name, names)
+    if suggestion.startswith("did you mean"):
+        return suggestion
+    return 'correct path, which is relative to the document, or add run:build="..." if a command makes it'
+
+
+def _interpreter(interpreter: Element, folder: str) -> Iterator[Problem]:
+    named = interpreter.get("path") or interpreter.get("name")
+    if named is None:
+        help = 'for example <interpreter path="python3"/>'
+        yield interpreter.problem("W14", "the interpreter has neither path nor name", help)
+    elif shutil.which(os.path.join(folder, named) if "/" in named else named) is None:
+        message = f'the interpreter "{named}" is not an executable program here'
+        attribute = "path" if interpreter.get("path") else "name"
+        yield interpreter.problem("W14", message, "install it, or correct its name", attribute)
+
+
+def _hosted(definition: Element, class_: str, implementation: Element | None, folder: str) -> Iterator[Problem]:
+    """Look for the module of a Python class or function, and for what it names there."""
+    module, _, name = class_.partition(":")
+    folders = [folder]
+    if implementation is not None and (path := implementation.get("path")) is not None:
+        file = os.path.normpath(os.path.join(folder, path))
+        folders.insert(0, file if os.path.isdir(file) else os.path.dirname(file))
+    steps = module.split(".")
+    if not all(step.isidentifier() for step in steps):
+        message = f'"{module}" is no name of a Python module'
+        yield definition.problem("W14", message, 'write class="module:Class"', "class")
+        return
+    found = [os.path.join(each, *steps) for each in folders]
+    file = next((path for base in found for path in (f"{base}.py", f"{base}/__init__.py") if os.path.isfile(path)), "")
+    if not file:
+        if not any(os.path.isdir(base) for base in found) and not _is_installed(steps[0]):
+            beside = [name.removesuffix(".py") for each in folders for name in _python_files(each)]
+            help = did_you_mean(module, beside)
+            if not help.startswith("did you mean"):
+                help = "it is looked for beside the document, and in the folder of the implementation's path"
+            yield definition.problem("W14", f'there is no Python module "{module}"', help, "class")
+        return
+    names = _names_in(file)
+    if names is not None and name not in names:
+        message = f'the module "{module}" has no "{name}"'
+        yield definition.problem("W14", message, did_you_mean(name, names, "names in it"), "class")
+
+
+def _python_files(folder: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(folder)[:_MOST_NAMES] if name.endswith(".py")]
+    except OSError:
+        return []
+
+
+def _is_installed(module: str) -> bool:
+    from importlib.util import find_spec
+
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _names_in(file: str) -> set[str] | None:
+    """Return the names that a Python file defines at its top level; `None` if that cannot be told from its text."""
+    try:
+        if os.path.getsize(file) > _LARGEST_FILE:
+            return None
+        with open(file, "rb") as stream:
+            tree = ast.parse(stream.read())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    names: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names.update(each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+        elif not isinstance(node, ast.Expr | ast.Pass):
+            return None  # what an if, a try or a loop defines shows when it runs
+    return None if "*" in names or "__getattr__" in names else names
+
+
+def _terminals(index: Index, model: Model, folder: str) -> Iterator[Problem]:
+    elements = {name: entry.element for name, entry in index.instances.items()}
+    for instance in model.instances.values():
+        definition = instance.definition
+        if definition.kind != "terminal":
+            continue
+        yield from terminal_problems(elements, instance)
+        implementation = definition.implementation
+        if (
+            definition.type != "source"
+            or definition.class_ not in TERMINALS
+            or (implementation is not None and implementation.path is not None)
+        ):
+            continue
+        file = instance.params.get("file", "")
+        path = os.path.join(folder, file)
+        is_pattern = any(mark in file for mark in "*?[")
+        if not file or "\0" in file or os.path.exists(path) or (is_pattern and glob.glob(path)):
+            continue
+        yield _param_element(index, instance.id).problem(
+            "W14", f'the file "{file}" that "{instance.id}" sends does not exist', _similar_file(path, file)
+        )
+
+
+def _param_element(index: Index, name: str) -> Element:
+    """Return the `file` parameter of an instance or its definition, else the instance: it was given elsewhere."""
+    entry = index.instances[name]
+    for owner in (entry.element, entry.definition):
+        for param in owner.named("param") if owner is not None else []:
+            if param.get("id") == "file":
+                return param
+    return entry.element

@@ -1,0 +1,165 @@
+"""W03: ports and instances that nothing is coupled to, and definitions that nothing uses.
+
+Where a name is misspelt, that is told, and what it was probably meant for is not told as unused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+
+from xmml.checks.attributes import misspelt
+from xmml.checks.index import Index, InstanceEntry, ports_of
+from xmml.definitions import KINDS
+from xmml.problems import Problem
+from xmml.tree import Element
+
+_END = re.compile(r"\s*([^.\[]*)(?:\[[^\]]*\])?\.?(.*?)\s*", re.DOTALL)
+
+
+class _Coupled:
+    """What the couplings of a document lead to, as far as they can be understood."""
+
+    def __init__(self, index: Index) -> None:
+        self.ports: set[tuple[str, str]] = set()
+        self.instances: set[str] = set()
+        self.definitions: set[str | None] = set()
+        self.is_unclear = False
+        for coupling in [*index.couplings, *index.unknown_couplings]:
+            for attribute, direction in (("from", "out"), ("to", "in")):
+                text = coupling.get(attribute) or coupling.get(misspelt(coupling, attribute) or attribute)
+                if text is None:
+                    self.is_unclear = True
+                else:
+                    self._end(index, text, direction)
+
+    def _end(self, index: Index, text: str, direction: str) -> None:
+        match = _END.fullmatch(text)
+        instance, port = match.groups() if match else ("", "")
+        entry = index.instances.get(instance)
+        if entry is None:
+            close = get_close_matches(instance, list(index.instances), cutoff=0.6)
+            self.instances.update(close or index.instances)
+            return
+        element = index.ports(entry.definition).get(port) if entry.definition is not None else None
+        if element is not None and element.name == direction:
+            self.ports.add((instance, port))
+        else:
+            self.instances.add(instance)
+            self.definitions.add(entry.definition.get("id") if entry.definition is not None else None)
+
+
+def unconnected(index: Index) -> Iterator[Problem]:
+    """Every instance is coupled to something, and so are its ports, apart from those for its own state.
+
+    A port that is coupled at another instance of its definition may stay open: instances at an edge have no neighbour.
+    """
+    coupled = _Coupled(index)
+    if coupled.is_unclear:
+        return
+    reached = {instance for instance, _ in coupled.ports}
+    elsewhere = {
+        (entry.definition.get("id"), port)
+        for instance, port in coupled.ports
+        if (entry := index.instances[instance]).definition is not None
+    }
+    for entry in index.instances.values():
+        if entry.id is None or entry.definition is None or entry.id in coupled.instances or "." in entry.id:
+            continue
+        ports = [each for each in index.ports(entry.definition).values() if each.get("type") != "state"]
+        if entry.id not in reached and len(index.instances) > 1:
+            yield _isolated(entry, ports)
+            continue
+        missing = [
+            port
+            for port in ports
+            if (entry.id, port.get("id")) not in coupled.ports
+            and "." not in (port.get("id") or "")
+            and (entry.definition.get("id"), port.get("id")) not in elsewhere
+            and entry.definition.get("id") not in coupled.definitions
+        ]
+        if missing:
+            yield _open_ports(entry, missing)
+
+
+def _isolated(entry: InstanceEntry, ports: list[Element]) -> Problem:
+    names = ", ".join(f"{entry.id}.{port.get('id')} ({port.name})" for port in ports)
+    help = f"couple its ports: {names}" if names else "remove it, or give it ports and couple them"
+    return _at(entry, f'the instance "{entry.id}" is not coupled to anything', help)
+
+
+def _open_ports(entry: InstanceEntry, missing: list[Element]) -> Problem:
+    names = [f"{port.get('id')} ({port.name})" for port in missing]
+    listing = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    what = f"the port {listing} is" if len(names) == 1 else f"the ports {listing} are"
+    first = missing[0]
+    example = (
+        f'<coupling from="..." to="{entry.id}.{first.get("id")}"/>'
+        if first.name == "in"
+        else f'<coupling from="{entry.id}.{first.get("id")}" to="..."/>'
+    )
+    does = "gets nothing there" if first.name == "in" else "sends to nobody there"
+    return _at(entry, f'"{entry.id}" {does}: {what} not coupled', f"add {example}, or remove the port")
+
+
+def _at(entry: InstanceEntry, message: str, help: str) -> Problem:
+    attribute = "id" if entry.element.get("id") is not None else entry.kind
+    return entry.element.problem("W03", message, help, attribute)
+
+
+def unused_definitions(index: Index) -> Iterator[Problem]:
+    """What the document defines is used; an included file may hold more than this model needs."""
+    if not index.instance_elements:
+        if not index.unknown_couplings and index.root.first("topology") is not None and index.definition_elements:
+            topology = index.root.named("topology")[0]
+            if not topology.children:
+                help = 'add <instance id="..." submodel="..."/> for every part that is to run'
+                yield topology.problem("W03", "the model has no instances: nothing would run", help)
+        return
+    for kind in KINDS:
+        used = _instantiated(index, kind)
+        elements = [each for each in index.definition_elements if each.name == kind]
+        yield from _unused(index, elements, used, f"no instance is made of the {kind}")
+    applied = [apply for coupling in index.couplings for apply in coupling.named("apply")]
+    filters = _meant([apply.get("filter") for apply in applied], index.filters)
+    yield from _unused(index, index.filter_elements, filters, "no coupling applies the filter")
+    datatypes = _used_datatypes(index)
+    yield from _unused(index, index.datatype_elements, datatypes, "no port or filter has the datatype")
+
+
+def _instantiated(index: Index, kind: str) -> Collection[str]:
+    names: list[str | None] = []
+    for element in index.instance_elements:
+        if all(element.get(each) is None for each in KINDS):
+            found = next((name for each in KINDS if (name := misspelt(element, each)) is not None), None)
+            names.append(element.get(found) if found is not None else None)
+        else:
+            names += [name for each in KINDS if (name := element.get(each)) is not None]
+    return _meant(names, index.definitions[kind])
+
+
+def _used_datatypes(index: Index) -> Collection[str]:
+    users = [port for definition in index.definition_elements for port in ports_of(definition)]
+    names = [name for port in users if (name := port.get("datatype")) is not None]
+    for element in index.filter_elements:
+        names += [name for end in ("datatype_in", "datatype_out") if (name := element.get(end)) is not None]
+    names += [name for element in index.datatype_elements if (name := element.get("extends")) is not None]
+    return _meant(names, index.datatypes)
+
+
+def _meant(names: Collection[str | None], known: Mapping[str, Element]) -> Collection[str]:
+    """Return which of the known names are meant: of a misspelt one those like it, of a missing one all."""
+    meant: set[str] = set()
+    for name in dict.fromkeys(names):
+        if name is None:
+            return set(known)
+        meant.update([name] if name in known else get_close_matches(name, list(known), cutoff=0.6))
+    return meant
+
+
+def _unused(index: Index, elements: Collection[Element], used: Collection[str], message: str) -> Iterator[Problem]:
+    for element in elements:
+        name = element.get("id")
+        if name is not None and name not in used and element.source is index.root.source:
+            yield element.problem("W03", f'{message} "{name}"', "use it, or remove it", "id")
