@@ -111,8 +111,8 @@ def _when(process: Process, place: Place) -> str:
     return f"in step {place.iteration + 1}" + (f" of run {place.run + 1}" if place.run else "")
 
 
-_WHEN_RECEIVED = {"finit": "before its run (f_init)", "S": "in its first step (S)", "B": "in its first step (B)"}
-_WHEN_SENT = {"Oi": "in its first step (O_i)", "Of": "at the end of its run (O_f)"}
+_WHEN_RECEIVED = {"finit": "before its run (finit)", "S": "in its first step (S)", "B": "in its first step (B)"}
+_WHEN_SENT = {"Oi": "in its first step (Oi)", "Of": "at the end of its run (Of)"}
 
 
 def _waits(network: Network, wait: Wait) -> str:

@@ -74,5 +74,23 @@ def _extent(instance: Instance) -> str:
 def _text(range_: Range | None) -> str:
     if range_ is None:
         return "an unknown time"
-    low, high = (None if end is None else f"{float(end):g} s" for end in (range_.min, range_.max))
+    low, high = (None if end is None else _duration(float(end)) for end in (range_.min, range_.max))
     return low or "?" if range_.is_regular else f"{low or '?'} to {high or '?'}"
+
+
+_UNITS = (
+    ("yr", 31536000.0),
+    ("days", 86400.0),
+    ("hr", 3600.0),
+    ("min", 60.0),
+    ("s", 1.0),
+    ("ms", 1e-3),
+    ("us", 1e-6),
+    ("ns", 1e-9),
+)
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration in the largest unit of which it is at least one."""
+    unit, factor = next((each for each in _UNITS if seconds >= each[1]), ("s", 1.0))
+    return f"{seconds / factor:.4g} {unit}"

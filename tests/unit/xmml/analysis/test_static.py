@@ -210,8 +210,8 @@ def test_a_rate_conflict_says_how_the_numbers_come_about() -> None:
 
 def test_a_deadlock_says_who_waits_for_whom_at_which_operator() -> None:
     (conflict,) = static("a 1 init\nb 1\na.Of -> b.finit\nb.Of -> a.S").conflicts
-    assert "b.finit waits before its run (f_init) for a.Of, sent at the end of its run (O_f)" in conflict.words
-    assert "a.S waits in its first step (S) for b.Of, sent at the end of its run (O_f)" in conflict.words
+    assert "b.finit waits before its run (finit) for a.Of, sent at the end of its run (Of)" in conflict.words
+    assert "a.S waits in its first step (S) for b.Of, sent at the end of its run (Of)" in conflict.words
 
 
 def test_a_program_that_keeps_no_order_is_not_judged() -> None:
