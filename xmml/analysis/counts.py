@@ -242,22 +242,18 @@ class _Counting:
     def without_idle(self, unsolved: Sequence[str]) -> list[str]:
         """Return those in cycles of calls that are not freed by an end.
 
-        Who is sent nothing at one port has no run, so it leaves, and whoever it calls has none either.
+        A mapper leaves when one of its senders has left, a submodel when all have that call it. Who leaves without a
+        run lets those go that it calls.
         """
         left = dict.fromkeys(unsolved)
-        idle = [name for name in unsolved if any(self.delivers_nothing(channel) for channel in self.callers[name])]
-        freed = []
-        while idle:
-            name = idle.pop()
-            if name not in left:
-                continue
-            del left[name]
-            freed.append(name)
-            self.runs[name] = Amount(0)
-            idle += [self.receiver(channel) for channel in self.leaving[name] if calls(channel)]
-        for name in freed:
-            if all(self.sender(channel) in self.runs for channel in self.callers[name]):
-                self.runs[name] = self.runs_of(name)
+        to_look_at = list(unsolved)
+        while to_look_at:
+            name = to_look_at.pop()
+            enough = all if self.processes[name].is_submodel else any
+            if name in left and enough(self.delivers_nothing(channel) for channel in self.callers[name]):
+                del left[name]
+                self.runs[name] = Amount(0)
+                to_look_at += [self.receiver(channel) for channel in self.leaving[name] if calls(channel)]
         return list(left)
 
     def delivers_nothing(self, channel: Channel) -> bool:

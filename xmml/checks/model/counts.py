@@ -26,10 +26,16 @@ def messages_are_taken(subject: Subject) -> Iterator[Problem]:
         sent, received = static.delivered[number].value, static.received[number].value
         message = f"{left} of {sent} messages from {coupling.sender} are never taken: {coupling.receiver} receives "
         message += "none" if received == 0 else f"only {received}"
-        help = (
-            "if that is meant, let go of them with a reduction filter (drop, last, mean, ...); else compare the steps"
+        yield subject.at_coupling(number, "W11", message, _what_to_do(sent, received))
+
+
+def _what_to_do(sent: int | None, received: int | None) -> str:
+    if not sent or not received or sent % received:
+        return (
+            "give both the same number of steps, or send what is needed only: a reduction filter such as last or drop"
         )
-        yield subject.at_coupling(number, "W11", message, help)
+    factor = sent // received
+    return f"if so meant, let a reduction filter with factor {factor} (sum, mean, drop) make one of {factor} messages"
 
 
 def one_receiver_per_out_port(subject: Subject) -> Iterator[Problem]:

@@ -145,7 +145,7 @@ WITHOUT_CONFLICT = [
     "a 3\nb 3\nm mapper\nn mapper\na.Oi -> m\nm -> b.S\nb.Oi -> n\nn -> a.S",
     "m 4\nu 1 stateful\nm.Oi -> u.finit\nu.Of.s -> u.finit.t state\nu.Of -> m.S",
     "m 2\nthere mapper\nback mapper\nw 1 x5\nm.Oi -> there\nthere -> w.finit\nw.Of -> back\nback -> m.S",
-    "a 2\nb 1\na.Of -> b.finit\nb.Of -> a.finit\nc 1\nc.Of -> a.finit | null",  # freed: nobody calls a
+    "b 1\nc 1\nm mapper\nm -> b.finit\nb.Of -> m.x\nc.Of -> m.y | null",  # c leaves, so m does, so b does
 ]
 
 
