@@ -66,3 +66,16 @@ def test_an_unknown_peer_is_refused_with_the_known_ones() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode != 0
     assert "there is no peer pigeon; there are xmml-python" in done.stderr
+
+
+def test_checks_and_task_graphs_are_measured(tmp_path: Path) -> None:
+    text, rows = run("analysis", tmp_path, "--quick")
+    assert [(row["what"], row["couplings"], row["nodes"]) for row in rows] == [
+        ("check", "10", "0"),
+        ("check", "3000", "0"),
+        ("check", "6000", "0"),
+        ("task graph", "10", "3002"),
+        ("task graph", "10", "6002"),
+    ]
+    assert all(float(row["seconds"]) > 0 and int(row["peak_kib"]) > 0 for row in rows)
+    assert "time per coupling" in text

@@ -1,0 +1,27 @@
+"""task_graph.py MODEL RESULT: unrolls a model into its task graph; writes the time that took, and its size, as JSON."""
+
+import json
+import resource
+import sys
+import time
+
+from xmml.analysis.network import network
+from xmml.analysis.unrolling import unroll
+from xmml.check import check
+
+net = network(check(sys.argv[1]).model_or_raise())
+begin = time.monotonic()
+unrolling = unroll(net)
+seconds = time.monotonic() - begin
+graph = unrolling.task_graph
+with open(sys.argv[2], "w") as file:
+    json.dump(
+        {
+            "seconds": seconds,
+            "peak_kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+            "nodes": len(graph),
+            "edges": graph.edge_count,
+        },
+        file,
+    )
+sys.exit(unrolling.truncated)
