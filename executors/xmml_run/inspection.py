@@ -12,14 +12,11 @@ from xmml_executors.instance_record import InstanceRecord
 from xmml_planner import PlanFormatError, plan_from_text
 
 from xmml_run.file_growth import wait_for_growth
+from xmml_run.not_a_run import NotARun
 
 #: How long to wait for logs to grow before looking whether the run goes on.
 LOOK_EVERY_S = 0.5
 READ_CHARACTERS = 64 * 1024
-
-
-class NotARun(Exception):
-    """A folder that holds no run, or an instance that is not in it; the text says what to do."""
 
 
 @dataclass(frozen=True)

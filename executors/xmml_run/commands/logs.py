@@ -8,7 +8,8 @@ from pathlib import Path
 
 from xmml_executors.outcome import ExitStatus
 
-from xmml_run.inspection import NotARun, follow, read_run
+from xmml_run.inspection import follow, read_run
+from xmml_run.not_a_run import NotARun
 
 DESCRIPTION = "Print what an instance of a run has written."
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from xmml_planner import Job, Plan, PlannedInstance
-from xmml_run.inspection import NotARun, follow, read_run
+from xmml_run.inspection import follow, read_run
+from xmml_run.not_a_run import NotARun
 
 A = PlannedInstance(
     "a", "a", "submodel", 0, 1, True, 1, False, 1.0, 1.0, {}, (), ("/bin/true",), {}, 1, "instances/a", "local"
