@@ -145,7 +145,6 @@ WITHOUT_CONFLICT = [
     "a 3\nb 3\nm mapper\nn mapper\na.Oi -> m\nm -> b.S\nb.Oi -> n\nn -> a.S",
     "m 4\nu 1 stateful\nm.Oi -> u.finit\nu.Of.s -> u.finit.t state\nu.Of -> m.S",
     "m 2\nthere mapper\nback mapper\nw 1 x5\nm.Oi -> there\nthere -> w.finit\nw.Of -> back\nback -> m.S",
-    "b 1\nc 1\nm mapper\nm -> b.finit\nb.Of -> m.x\nc.Of -> m.y | null",  # c leaves, so m does, so b does
 ]
 
 
@@ -193,6 +192,17 @@ def test_a_model_that_cannot_finish_is_told_with_who_and_where(
     assert set(conflict.instances) == instances
     assert sorted(conflict.couplings) == sorted(couplings)
     assert conflict.help
+
+
+def test_who_leaves_frees_those_that_wait_for_it() -> None:
+    found = static("b 1\nc 1\nm mapper\nm -> b.finit\nb.Of -> m.x\nc.Of -> m.y | null")
+    assert found.conflicts == ()
+    assert numbers(found.runs) == {"b": 0, "c": 1, "m": 0}
+
+
+def test_a_submodel_leaves_only_when_all_that_call_it_have_left() -> None:
+    (conflict,) = static("a 2\nb 1\na.Of -> b.finit\nb.Of -> a.finit\nc 1\nc.Of -> a.finit | null").conflicts
+    assert set(conflict.instances) == {"a", "b"}
 
 
 def test_one_cause_is_told_once() -> None:
