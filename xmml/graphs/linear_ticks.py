@@ -26,7 +26,20 @@ def linear_ticks(begin_ns: int, end_ns: int, most: int, plain: bool = False) -> 
     step = _plain_step(span / most) if plain or span < most * _NS else _human_step(span / most / _NS) * _NS
     first = -(-begin_ns // step) * step
     places = list(range(first, end_ns + 1, step)) or [begin_ns]
-    return [(place, f"{place:,}" if plain else _time_text(place, step)) for place in places]
+    if plain:
+        return [(place, f"{place:,}") for place in places]
+    texts = [_time_text(place, step) for place in places]
+    return [
+        (place, _without_day(text, before)) for place, text, before in zip(places, texts, ["", *texts], strict=False)
+    ]
+
+
+def _without_day(text: str, before: str) -> str:
+    """Return `04:30` of `208 day 04:30`, with the day in a second line where it is another than before."""
+    day, word, clock = text.rpartition(" day ")
+    if not word:
+        return text
+    return clock if before.startswith(day + word) else f"{clock}\n{day} day"
 
 
 def _plain_step(least: float) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from xmml.graphs.linear_ticks import linear_ticks
 from xmml.graphs.palette import ALARM, CRITICAL, FAINT_INK, INK, KINDS, PAPER, QUIET_INK
-from xmml.graphs.time_line import Bar, TimeLine
+from xmml.graphs.time_line import Bar, Halt, TimeLine
 from xmml.model import Kind
 
 if TYPE_CHECKING:
@@ -23,8 +23,10 @@ _BAND = 0.16
 _MARGIN = 0.02
 _LEAST_BAR = 0.0025
 _HALF_BAR = 0.3
-#: A character of the labels [in].
+#: A character of the labels, and of small text [in].
 _CHARACTER_IN = 0.075
+_SMALL_CHARACTER_IN = 0.068
+_LONGEST_TEXT = 64
 
 
 def time_line_figure(line: TimeLine, kinds: Sequence[Kind], title: str, note: str) -> Figure:
@@ -43,7 +45,7 @@ def time_line_figure(line: TimeLine, kinds: Sequence[Kind], title: str, note: st
     axes = figure.add_axes(
         (left / _WIDTH_IN, _BELOW_IN / height, width / _WIDTH_IN, (height - _ABOVE_IN - _BELOW_IN) / height)
     )
-    place = _Places(line)
+    place = _Places(line, width)
     axes.set_xlim(-_MARGIN * place.total, place.total + (place.room_at_end or _MARGIN * place.total))
     axes.set_ylim(len(line.rows) - 0.5, -0.5)
     _frame(axes, line, place)
@@ -64,7 +66,7 @@ def time_line_figure(line: TimeLine, kinds: Sequence[Kind], title: str, note: st
 class _Places:
     """Where times are on the axis: the stretches one after the other, with a band between them."""
 
-    def __init__(self, line: TimeLine) -> None:
+    def __init__(self, line: TimeLine, width_in: float) -> None:
         self.line = line
         lengths = [max(stretch.end - stretch.begin, 1) for stretch in line.stretches]
         self.drawn = float(sum(lengths))
@@ -74,7 +76,16 @@ class _Places:
             self.offsets.append(self.offsets[-1] + length + self.band)
         self.total = self.offsets[-1] + lengths[-1]
         self.has_band_at_end = bool(self.band) and len(lengths) == 1
-        self.room_at_end = self.band if self.has_band_at_end else 0.22 * self.drawn if line.halts else 0.0
+        self.room_at_end = self.band if self.has_band_at_end else self._room_for_halts(width_in)
+
+    def _room_for_halts(self, width_in: float) -> float:
+        """Return the room that the texts beside the marks need behind the end."""
+        width = width_in
+        for halt in self.line.halts:
+            text_in = 0.4 + _SMALL_CHARACTER_IN * max(map(len, _halt_texts(halt)))
+            part = self.at(halt.at, self.stretch_of(halt.at)) / self.total
+            width = min(width, (width_in - text_in) / part if part else width)
+        return self.total * (width_in / max(width, width_in / 3) - 1)
 
     def stretch_of(self, time: int) -> int:
         """The stretch that a time lies in, or the one before it."""
@@ -122,8 +133,10 @@ def _frame(axes: Axes, line: TimeLine, place: _Places) -> None:
     )
 
 
-def _shortened(name: str) -> str:
-    return name if len(name) <= 36 else f"{name[:20]}…{name[-14:]}"
+def _shortened(text: str, most: int = 36) -> str:
+    """Return a text with its middle left out if it is too long."""
+    half = most // 2
+    return text if len(text) <= most else f"{text[: half + 2]}…{text[-half + 4 :]}"
 
 
 def _bands(axes: Axes, line: TimeLine, place: _Places) -> None:
@@ -189,7 +202,7 @@ def _messages(axes: Axes, line: TimeLine, place: _Places) -> None:
             )
         if not lines:
             continue
-        colour = CRITICAL.line if is_critical else FAINT_INK
+        colour = CRITICAL.line if is_critical else QUIET_INK if is_state else FAINT_INK
         axes.add_collection(
             LineCollection(
                 lines,
@@ -213,9 +226,14 @@ def _halts(axes: Axes, line: TimeLine, place: _Places) -> None:
         at = place.at(halt.at, place.stretch_of(halt.at)) + 0.025 * place.drawn
         axes.scatter([at], [halt.row], marker="8", s=170, color=ALARM, zorder=4, clip_on=False)
         axes.scatter([at], [halt.row], marker="x", s=26, color=PAPER, linewidths=1.6, zorder=4.1, clip_on=False)
-        words = halt.label + (f"\nwaits for {halt.waits_for}" if halt.waits_for else "")
+        words = "\n".join(_halt_texts(halt))
         text = axes.text(at + 0.018 * place.drawn, halt.row, words, color=ALARM, fontsize=8, va="center", zorder=4)
         text.set_parse_math(False)
+
+
+def _halt_texts(halt: Halt) -> list[str]:
+    waits = f"waits for {halt.waits_for}".replace(" -> ", " → ") if halt.waits_for else ""
+    return [_shortened(text, _LONGEST_TEXT) for text in (halt.label, waits) if text]
 
 
 def _idle(axes: Axes, line: TimeLine) -> None:
@@ -243,7 +261,7 @@ def _legend(figure: Figure, line: TimeLine, kinds: Sequence[Kind], height: float
         ),
         (
             any(arrow.is_state for arrow in line.arrows),
-            lambda: Line2D([], [], color=FAINT_INK, linestyle="dashed", label="state"),
+            lambda: Line2D([], [], color=QUIET_INK, linestyle="dashed", label="state"),
         ),
         (bool(line.halts), lambda: Line2D([], [], color=ALARM, marker="8", linestyle="", label="waits for ever")),
     ]
