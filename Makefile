@@ -28,7 +28,7 @@ export PYO3_PYTHON := $(BIN)/python
 export PYO3_BUILD_EXTENSION_MODULE := 1
 export PATH := $(BIN):$(PATH)
 
-.PHONY: help run test test-rust test-python lint format soak bench build tools clean
+.PHONY: help run test test-rust test-python lint format soak bench pictures build tools clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -67,6 +67,9 @@ soak: build $(VENV)/.test ## the tests with their full numbers (long)
 bench: build $(VENV)/.test ## the benchmarks, as tables and plots
 	@python benchmarks/prepare.py
 	@for suite in benchmarks/*/run.py; do echo "== $$suite"; python "$$suite"; done
+
+pictures: build ## draw the pictures in docs/ again (needs Graphviz)
+	@docs/draw-pictures
 
 build: $(VENV)/.installed ## the virtual environment .venv with xmml in it
 
