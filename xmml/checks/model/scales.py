@@ -9,7 +9,7 @@ from xmml.analysis.templates import Template, Way
 from xmml.checks.model.subject import Subject
 from xmml.model import Instance
 from xmml.problems import Problem
-from xmml.scales import Range
+from xmml.scales import Range, Scale
 
 _DOES = {"interact": "interacts with", "call": "calls", "release": "releases", "dispatch": "dispatches"}
 
@@ -17,11 +17,13 @@ _DOES = {"interact": "interacts with", "call": "calls", "release": "releases", "
 def templates_fit_scales(subject: Subject) -> Iterator[Problem]:
     """Submodels of one time scale interact, the slow one of two calls the fast one, and the fast one releases it."""
     told: set[tuple[str, str, str]] = set()
-    known: dict[tuple[int, int], frozenset[Template] | None] = {}  # instances share the scales of their definition
+    kinds: dict[Scale | None, int] = {}  # many instances, few different scales
+    kind = {one.id: kinds.setdefault(one.timescale, len(kinds)) for one in subject.model.instances.values()}
+    known: dict[tuple[int, int], frozenset[Template] | None] = {}
     for way in subject.ways:
         sender = subject.model.instances[way.sender.instance]
         receiver = subject.model.instances[way.receiver.instance]
-        scales = (id(sender.timescale), id(receiver.timescale))
+        scales = (kind[sender.id], kind[receiver.id])
         if scales not in known:
             known[scales] = fitting_templates(sender.timescale, receiver.timescale)
         fitting = known[scales]
