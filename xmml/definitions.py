@@ -53,9 +53,8 @@ def _number(element: Element, attribute: str, dimension: Dimension) -> float | N
 
 def positive_integer(text: str | None) -> int | None:
     """Return the positive integer that a text stands for, or `None`."""
-    if text is None or not re.fullmatch(r"\s*\+?0*[0-9]{1,9}\s*", text) or int(text) < 1:
-        return None
-    return int(text)
+    found = re.fullmatch(r"\s*\+?0*([0-9]{1,9})\s*", text) if text is not None else None
+    return int(found[1]) or None if found is not None else None
 
 
 def choice(text: str | None, known: Collection[str], default: str) -> Any:

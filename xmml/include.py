@@ -160,6 +160,8 @@ class Expansion:
             refuse('parse must be "xml" or "text"', "", "parse")
         elif not href:
             refuse("this include names no file", 'write href="FILE", relative to this document')
+        elif "\0" in href:
+            refuse("the name of this file holds the character NUL", "remove %00", "href")
         elif _SCHEME.match(href) or href.startswith(("/", "\\")):
             refuse(
                 f'"{href}" is not a file relative to this document; nothing is fetched or read from elsewhere',

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from types import MappingProxyType
 
 from xmml.analysis.filter_counts import NO_FILTERS, FilterCounts, filter_counts
@@ -227,6 +228,7 @@ def _process(
 ) -> Process:
     implementation = instance.definition.implementation
     runtime_s = implementation.runtime_s if implementation and implementation.runtime_s else 0.0
+    runtime_ns = round(Fraction(runtime_s) * 1_000_000_000)  # exact also where a float would be infinite
     sends_once: int | None = None if instance.params.get("repeat", "").lower() in ("yes", "true", "1") else 1
     return Process(
         index=index,
@@ -244,7 +246,7 @@ def _process(
         b=tuple(operators.get("B", ())),
         of=tuple(operators.get("Of", ())),
         fires=fires.get(instance.id, sends_once) if instance.kind == "terminal" else 1,
-        runtime_ns=round(runtime_s * 1e9),
+        runtime_ns=runtime_ns,
         cores=_cores(instance),
     )
 
