@@ -28,7 +28,7 @@ export PYO3_PYTHON := $(BIN)/python
 export PYO3_BUILD_EXTENSION_MODULE := 1
 export PATH := $(BIN):$(PATH)
 
-.PHONY: help run test test-rust test-python lint format soak bench pictures build tools clean
+.PHONY: help run test test-rust test-python lint format soak fuzz bench pictures build tools clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -63,6 +63,9 @@ format: $(VENV)/.lint ## put Python and Rust files into the shape that lint want
 soak: build $(VENV)/.test ## the tests with their full numbers (long)
 	XMML_SOAK=1 cargo test --release --workspace --locked
 	XMML_SOAK=1 pytest -o timeout=7200 $(ARGS)
+
+fuzz: build $(VENV)/.test ## a million random inputs: make fuzz ARGS="--seed 2" (a quarter of an hour)
+	python tests/fuzz/campaign.py --inputs 1000000 --summary tests/fuzz/campaign.txt $(ARGS)
 
 bench: build $(VENV)/.test ## the benchmarks, as tables and plots
 	@python benchmarks/prepare.py
