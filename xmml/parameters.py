@@ -39,12 +39,16 @@ class Target:
 
 @dataclass(frozen=True)
 class Rule:
-    """One parameter of a parameter file and where it applies: all selectors must match."""
+    """One parameter of a parameter file and where it applies: all selectors must match.
+
+    `groups` are the elements that the selectors stand on, one for each.
+    """
 
     name: str
     value: str
     selectors: tuple[tuple[str, str], ...]
     element: Element
+    groups: tuple[Element, ...] = ()
 
     @property
     def specificity(self) -> tuple[bool, bool, int]:
@@ -94,13 +98,14 @@ class ParameterFiles:
                 if (name := group.get("id")) is not None and groups.setdefault(name, group) is not group:
                     message = f'there are two parameter groups "{name}"'
                     self._report(group.problem("E04", message, "give one of them another id", "id"))
-            rules.extend(self._rules(root, (), groups, ()))
+            rules.extend(self._rules(root, (), (), groups, ()))
         self._rules_in_order = sorted(rules, key=lambda rule: rule.specificity)
 
     def _rules(
         self,
         element: Element,
         selectors: tuple[tuple[str, str], ...],
+        places: tuple[Element, ...],
         groups: Mapping[str, Element],
         including: tuple[str, ...],
     ) -> Iterator[Rule]:
@@ -113,11 +118,11 @@ class ParameterFiles:
                     self._report(child.problem("E04", message, "remove one of them", "id"))
                 elif name is not None and value is not None:
                     seen.add(name)
-                    yield Rule(name, value, selectors, child)
+                    yield Rule(name, value, selectors, child, places)
             elif child.name == "parameterGroup":
                 own = tuple((name, value) for name in _SELECTORS if (value := child.get(name)) is not None)
                 if own or not child.get("id"):
-                    yield from self._rules(child, selectors + own, groups, including)
+                    yield from self._rules(child, selectors + own, places + (child,) * len(own), groups, including)
             elif child.name == "include" and (wanted := child.get("parameterGroup")) is not None:
                 if wanted not in groups:
                     help = did_you_mean(wanted, groups, "groups")
@@ -127,7 +132,7 @@ class ParameterFiles:
                     message = f'the group "{wanted}" includes itself'
                     self._report(child.problem("E22", message, "", "parameterGroup"))
                 else:
-                    yield from self._rules(groups[wanted], selectors, groups, (*including, wanted))
+                    yield from self._rules(groups[wanted], selectors, places, groups, (*including, wanted))
 
     def _report(self, problem: Problem) -> None:
         if problem not in self.problems:
@@ -153,13 +158,18 @@ class ParameterFiles:
             "filter": set(filters),
             "domain": {target.domain for target in targets if target.domain},
         }
+        told: set[tuple[Element, str]] = set()
         for rule in self._rules_in_order:
-            wrong = [pair for pair in rule.selectors if not _selects_something(*pair, targets, filters)]
-            for selector, value in wrong[:1]:
-                help = did_you_mean(value, known[selector], f"{selector}s")
-                yield rule.element.problem(
-                    "W13", f'the parameter "{rule.name}" is for the {selector} "{value}", which the model has not', help
-                )
+            wrong = [
+                (group, *pair)
+                for pair, group in zip(rule.selectors, rule.groups, strict=True)
+                if not _selects_something(*pair, targets, filters)
+            ]
+            for group, selector, value in wrong[:1]:
+                if (group, selector) not in told:
+                    told.add((group, selector))
+                    help = did_you_mean(value, known[selector], f"{selector}s")
+                    yield group.problem("W13", f'the model has no {selector} "{value}"', help, selector)
             if wrong:
                 continue
             declared = {name for target in targets if rule.applies_to(target) for name in target.declared}

@@ -6,10 +6,12 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 
 from xmml.checks.index import Index
 from xmml.definitions import content, content_position, positive_integer
 from xmml.model import OPERATORS
+from xmml.positions import Mark, Position
 from xmml.problems import Problem, did_you_mean
 from xmml.run_options import run_options
 from xmml.tree import Element
@@ -71,22 +73,30 @@ def _syntax(code: Element) -> Iterator[Problem]:
             warnings.simplefilter("ignore")
             compile("\n" * (start.line - 1) + dedent(text), start.file, "exec", dont_inherit=True)
     except SyntaxError as error:
-        line = error.lineno or start.line
-        where = "" if line == code.position.line else f" in line {line}"
-        shown = (error.text or "").strip()
-        note = f"line {line}: {shown}" if shown else ""
-        message = f"this code is not Python: {error.msg}{where}"
         help = "all lines of a <code> have the same margin; < and & are written &lt; and &amp;, or within <![CDATA[ ]]>"
-        yield code.problem("E26", message, help, note=note)
+        yield _at_error(code, error, code.problem("E26", f"this code is not Python: {error.msg}", help))
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
         yield code.problem("E26", f"this code cannot be read: {str(error) or type(error).__name__}")
+
+
+def _at_error(code: Element, error: SyntaxError, problem: Problem) -> Problem:
+    """Return the problem of inline code, placed where Python stumbled."""
+    file, line = code.source.file, error.lineno or 0
+    quote, first = code.source.quote(Mark(Position(file, line, 1)))
+    text = (error.text or "").rstrip("\n")
+    margin = quote.find(text.strip())
+    if not text.strip() or margin < 0:
+        return problem  # written with entities, or cut: not the text that stands there
+    indent = len(text) - len(text.lstrip())
+    place = Position(file, line, first + margin + max(0, (error.offset or 1) - 1 - indent))
+    return replace(problem, position=place, mark=Mark(place), quote=quote, quote_column=first)
 
 
 def known_languages(index: Index) -> Iterator[Problem]:
     """The language of an implementation or of code is one that somebody knows; other programs are simply started."""
     for element in _implementations(index):
         language = element.get("language")
-        if language is not None and not _is_known(language) and element.first("interpreter") is None:
+        if language is not None and not is_known_language(language) and element.first("interpreter") is None:
             suggestion = did_you_mean(language.lower(), LANGUAGES)
             help = (
                 suggestion
@@ -106,7 +116,7 @@ def known_languages(index: Index) -> Iterator[Problem]:
                 yield code.problem("W15", f'code in "{written}" is not run: inline code is Python', help, "language")
 
 
-def _is_known(language: str) -> bool:
+def is_known_language(language: str) -> bool:
     """Say whether a text is a known language, with a version or standard behind it or not: c++, C++17, python3.11."""
     match = re.fullmatch(r"([a-z#+]+?)[\s-]?v?[0-9][0-9.]*|([a-z#+-]+)", language.strip().lower())
     word = (match.group(1) or match.group(2)) if match else ""

@@ -103,9 +103,15 @@ class Index:
         """Say whether it follows from another problem that there is no `name` of a kind.
 
         Its element may be misspelt, have no id, or have that of another one; the last two only if `name` is not just
-        a misspelling of a known one.
+        a misspelling of one that is there once.
         """
-        return name in self._lost or (kind in self._doubtful and not get_close_matches(name, list(known), cutoff=0.6))
+        if name in self._lost:
+            return True
+        duplicates = self._doubtful.get(kind)
+        if duplicates is None:
+            return False
+        close = get_close_matches(name, list(known), cutoff=0.6)
+        return not close or not duplicates.isdisjoint(close)
 
     def is_port_told(self, definition: Element, port: str) -> bool:
         """Say whether it follows from another problem that a definition has no such port."""
@@ -129,17 +135,26 @@ class Index:
         return entry.kind == "submodel" and OPERATORS.get(operator, port.name) != port.name
 
 
+def parameter(entry: InstanceEntry, name: str) -> Element | None:
+    """Return the element of a parameter of an instance or else of its definition; `None` if neither has it."""
+    for owner in (entry.element, entry.definition):
+        for param in owner.named("param") if owner is not None else []:
+            if param.get("id") == name:
+                return param
+    return None
+
+
 def _unknown_below(parent: Element | None) -> list[Element]:
     return [] if parent is None else [each for each in parent.children if slot_of(parent.name, each.name) is None]
 
 
-def _doubtful_kinds(definitions: list[Element], entries: list[InstanceEntry]) -> set[str]:
-    """Return the kinds of elements of which one has no id, or that of another one."""
-    doubtful = set()
+def _doubtful_kinds(definitions: list[Element], entries: list[InstanceEntry]) -> dict[str, set[str]]:
+    """Return the kinds of which an element has no id, or that of another one, each with the ids that are there twice."""
+    doubtful: dict[str, set[str]] = {}
     seen: set[tuple[str, str | None]] = set()
     for kind, name in [*((each.name, each.get("id")) for each in definitions), *(("instance", e.id) for e in entries)]:
         if name is None or (kind, name) in seen:
-            doubtful.add(kind)
+            doubtful.setdefault(kind, set()).update([name] if name is not None else [])
         seen.add((kind, name))
     return doubtful
 

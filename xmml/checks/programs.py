@@ -15,7 +15,8 @@ from collections.abc import Iterator
 
 from xmml.builtins import TERMINALS
 from xmml.checks.classes import terminal_problems
-from xmml.checks.index import Index
+from xmml.checks.implementations import is_known_language
+from xmml.checks.index import Index, parameter
 from xmml.model import Model
 from xmml.problems import Problem, did_you_mean
 from xmml.tree import RUN, Element
@@ -56,7 +57,11 @@ def _program(implementation: Element, folder: str) -> Iterator[Problem]:
     if interpreter is not None:
         yield from _interpreter(interpreter, folder)
     file = os.path.normpath(os.path.join(folder, path))
-    starts_itself = interpreter is None and not language.startswith("python")
+    starts_itself = (
+        interpreter is None
+        and not language.startswith("python")
+        and (not language or is_known_language(language))  # else W15 tells
+    )
     wrong = _wrong_with(file, path, starts_itself)
     if wrong is not None:
         yield implementation.problem("W14", *wrong, "path")
@@ -170,12 +175,11 @@ def _names_in(file: str) -> set[str] | None:
 
 
 def _terminals(index: Index, model: Model, folder: str) -> Iterator[Problem]:
-    elements = {name: entry.element for name, entry in index.instances.items()}
     for instance in model.instances.values():
         definition = instance.definition
         if definition.kind != "terminal":
             continue
-        yield from terminal_problems(elements, instance)
+        yield from terminal_problems(index.instances[instance.id], instance)
         implementation = definition.implementation
         if (
             definition.type != "source"
@@ -188,16 +192,9 @@ def _terminals(index: Index, model: Model, folder: str) -> Iterator[Problem]:
         is_pattern = any(mark in file for mark in "*?[")
         if not file or "\0" in file or os.path.exists(path) or (is_pattern and glob.glob(path)):
             continue
-        yield _param_element(index, instance.id).problem(
-            "W14", f'the file "{file}" that "{instance.id}" sends does not exist', _similar_file(path, file)
+        message = f'the file "{file}" that "{instance.id}" sends does not exist'
+        param = parameter(index.instances[instance.id], "file")
+        attribute = None if param is None else "value"
+        yield (param or index.instances[instance.id].element).problem(
+            "W14", message, _similar_file(path, file), attribute
         )
-
-
-def _param_element(index: Index, name: str) -> Element:
-    """Return the `file` parameter of an instance or its definition, else the instance: it was given elsewhere."""
-    entry = index.instances[name]
-    for owner in (entry.element, entry.definition):
-        for param in owner.named("param") if owner is not None else []:
-            if param.get("id") == "file":
-                return param
-    return entry.element

@@ -115,7 +115,10 @@ def _check(element: Element, attribute: str, dimension: Dimension | None) -> Ite
     except UnitError:
         wanted = dimension or _TIME
         message = f'{attribute} must be a quantity of {wanted.value}, but "{text}" is one of {found.dimension.value}'
-        yield element.problem("E15", message, f"write for example {_EXAMPLES[wanted]}", attribute)
+        help = f"write for example {_EXAMPLES[wanted]}"
+        if wanted is _TIME and text.strip().endswith("m") and found.factor == 1:
+            help = f'did you mean "{text.strip()}in"? m is the metre'
+        yield element.problem("E15", message, help, attribute)
         return
     if found.value < 0 and element.name in ("implementation", "coupling"):
         yield element.problem("E15", f'{attribute} cannot be negative: "{text}"', "", attribute)

@@ -16,6 +16,7 @@ from xmml.scales import Range, Scale
 from xmml.tree import Element
 from xmml.units import Quantity
 
+_TOO_SHORT = "delta is one step, total the whole: swap them, or look at their units"
 _SCALES = ("timescale", "spacescale", "otherscale")
 
 
@@ -48,7 +49,7 @@ def possible_values(index: Index) -> Iterator[Problem]:
         delta, total = _ranges(scale)
         if _too_short(delta, total):
             at = "total" if scale.get("total") is not None else None
-            yield scale.problem("E16", "total is less than delta", "total is the extent, delta the step or grain", at)
+            yield scale.problem("E16", "total is less than delta", _TOO_SHORT, at)
 
 
 def whole_steps(index: Index) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 
 from xmml.checks.attributes import misspelt
-from xmml.checks.index import Index, InstanceEntry, ports_of
+from xmml.checks.index import End, Index, InstanceEntry, ports_of
 from xmml.definitions import KINDS
 from xmml.problems import Problem
 from xmml.tree import Element
@@ -44,6 +44,8 @@ class _Coupled:
             return
         element = index.ports(entry.definition).get(port) if entry.definition is not None else None
         if element is not None and element.name == direction:
+            if direction == "in" and (instance, port) in self.ports:
+                self.instances.add(instance)  # E12: one of the two is probably meant for another port
             self.ports.add((instance, port))
         else:
             self.instances.add(instance)
@@ -64,23 +66,55 @@ def unconnected(index: Index) -> Iterator[Problem]:
         for instance, port in coupled.ports
         if (entry := index.instances[instance]).definition is not None
     }
+    open_: list[End] = []
     for entry in index.instances.values():
-        if entry.id is None or entry.definition is None or entry.id in coupled.instances or "." in entry.id:
+        definition = entry.definition
+        if definition is None or entry.id is None or entry.id in coupled.instances or "." in entry.id:
             continue
-        ports = [each for each in index.ports(entry.definition).values() if each.get("type") != "state"]
+        ports = [each for each in index.ports(definition).values() if each.get("type") != "state"]
         if entry.id not in reached and len(index.instances) > 1:
             yield _isolated(entry, ports)
-            continue
-        missing = [
-            port
-            for port in ports
-            if (entry.id, port.get("id")) not in coupled.ports
-            and "." not in (port.get("id") or "")
-            and (entry.definition.get("id"), port.get("id")) not in elsewhere
-            and entry.definition.get("id") not in coupled.definitions
-        ]
-        if missing:
-            yield _open_ports(entry, missing)
+        elif definition.get("id") not in coupled.definitions:
+            open_ += [
+                (entry, port)
+                for port in ports
+                if (entry.id, port.get("id")) not in coupled.ports
+                and (definition.get("id"), port.get("id")) not in elsewhere
+                and "." not in (port.get("id") or "")
+            ]
+    yield from _open_ports(open_)
+
+
+def _open_ports(ends: list[End]) -> Iterator[Problem]:
+    """Tell ports that are not coupled: an in port together with an out port that may have been meant for it."""
+    free = [end for end in ends if end[1].name == "out"]
+    rest: dict[str, tuple[InstanceEntry, list[Element]]] = {}
+    for entry, port in ends:
+        partner = _partner((entry, port), free) if port.name == "in" else None
+        if partner is not None:
+            free.remove(partner)
+            sender, receiver = f"{partner[0].id}.{partner[1].get('id')}", f"{entry.id}.{port.get('id')}"
+            message = f"nothing is coupled to {receiver} (in), and nobody gets what {sender} (out) sends"
+            help = f'did you forget <coupling from="{sender}" to="{receiver}"/>? Else remove the ports'
+            yield _at(entry, message, help)
+        elif port.name == "in":
+            rest.setdefault(entry.id or "", (entry, []))[1].append(port)
+    for entry, port in free:
+        rest.setdefault(entry.id or "", (entry, []))[1].append(port)
+    for entry, ports in rest.values():
+        yield _left_open(entry, ports)
+
+
+def _partner(end: End, free: list[End]) -> End | None:
+    """Return the open out port that was most probably meant for an open in port."""
+    entry, port = end
+    others = [each for each in free if each[0].id != entry.id]
+    fitting = [
+        each
+        for each in others
+        if each[1].get("datatype") == port.get("datatype") or None in (each[1].get("datatype"), port.get("datatype"))
+    ]
+    return next((each for each in fitting if each[1].get("id") == port.get("id")), fitting[0] if fitting else None)
 
 
 def _isolated(entry: InstanceEntry, ports: list[Element]) -> Problem:
@@ -89,7 +123,7 @@ def _isolated(entry: InstanceEntry, ports: list[Element]) -> Problem:
     return _at(entry, f'the instance "{entry.id}" is not coupled to anything', help)
 
 
-def _open_ports(entry: InstanceEntry, missing: list[Element]) -> Problem:
+def _left_open(entry: InstanceEntry, missing: list[Element]) -> Problem:
     names = [f"{port.get('id')} ({port.name})" for port in missing]
     listing = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     what = f"the port {listing} is" if len(names) == 1 else f"the ports {listing} are"
