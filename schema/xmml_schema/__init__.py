@@ -14,3 +14,5 @@ PARAMETERS = _FOLDER / "xmml-param.xsd"
 RUN = _FOLDER / "run.xsd"
 #: What `xmml analyse --json` prints (JSON Schema).
 ANALYSIS = _FOLDER / "analysis.schema.json"
+#: What `xmml check --format json` prints (JSON Schema).
+CHECK_REPORT = _FOLDER / "check-report.schema.json"

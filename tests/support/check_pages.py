@@ -55,10 +55,10 @@ def index() -> str:
     lines = [
         "# What the checks tell",
         "",
-        "`xmml check MODEL...` tells every error (E) and warning (W) of a model at once, each with its place, the line with",
-        "carets under what is meant, and what to do. `xmml check --explain E06` prints the page about a code. With",
+        "`xmml check MODEL...` tells every error (E) and warning (W) of a model at once, each with its place, the line",
+        "with carets under what is meant, and what to do. `xmml check --explain E06` prints the page about one. With",
         "`--strict` warnings are errors; `--format json` (schema: `schema/xmml_schema/check-report.schema.json`) and",
-        "`--format sarif` are for other programs. The exit status is 1 if there are errors. Codes are never renumbered.",
+        "`--format sarif` are for other programs. The exit status is 1 if there are errors. Codes are not renumbered.",
         "",
         "| code | means |",
         "|---|---|",

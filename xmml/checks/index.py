@@ -149,7 +149,7 @@ def _unknown_below(parent: Element | None) -> list[Element]:
 
 
 def _doubtful_kinds(definitions: list[Element], entries: list[InstanceEntry]) -> dict[str, set[str]]:
-    """Return the kinds of which an element has no id, or that of another one, each with the ids that are there twice."""
+    """Return the kinds of which an element has no id, or that of another one; each with the ids there are twice."""
     doubtful: dict[str, set[str]] = {}
     seen: set[tuple[str, str | None]] = set()
     for kind, name in [*((each.name, each.get("id")) for each in definitions), *(("instance", e.id) for e in entries)]:

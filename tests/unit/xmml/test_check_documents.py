@@ -1,0 +1,154 @@
+"""Every code of the checks: a document with the mistake, where it is told and how, a correct twin, and a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import check_pages
+import pytest
+
+from xmml.explanations import has_page, page
+from xmml.problems import CODES, render
+
+DOCUMENTS = check_pages.DOCUMENTS
+
+#: Where the mistake of each document is told (line, column), and what says how to mend it, in the message or the help.
+TOLD: dict[str, list[tuple[int, int, str]]] = {
+    "E01/wrong-namespace": [(2, 1, "the root of an xMML 0.4 model is <model")],
+    "E01/wrong": [(9, 9, "<in> in line 8 is still open: close it with </in>")],
+    "E02/wrong-element": [(6, 7, 'did you mean "ports"?')],
+    "E02/wrong-missing": [(11, 5, 'add <timescale delta="1 s" total="1 min"/> (the length of a step, and')],
+    "E02/wrong-order": [(16, 7, "the order in <submodel> is: <description>, <timescale>, <spacescale>,")],
+    "E02/wrong-run": [(22, 51, "expected a whole number of at least 1")],
+    "E02/wrong": [(7, 25, 'did you mean "Oi"?')],
+    "E03/wrong": [(20, 5, 'add submodel="...", mapper="..." or terminal="..."')],
+    "E04/wrong": [(21, 15, "give it another id")],
+    "E05/wrong": [(22, 34, 'did you mean "start"?')],
+    "E06/wrong": [(22, 5, 'swap the two ends: from="macro.state" to="micro.start"')],
+    "E07/wrong": [(8, 26, "write <out ...>, or an operator for an in port: finit, S, B")],
+    "E08/wrong": [(8, 13, 'add operator="...": finit, S or B')],
+    "E09/wrong": [(6, 24, "remove it: only submodels have operators")],
+    "E10/wrong": [(4, 23, "change its ports, or its type: fan-in (n in, 1 out), fan-out (1 in, n")],
+    "E11/wrong": [(4, 27, "a source sends")],
+    "E12/wrong": [(26, 33, "put a fan-in mapper before it, or use a free in port of join: right")],
+    "E13/wrong": [(4, 26, "remove one extends")],
+    "E14/wrong": [(7, 19, "give one of them another id")],
+    "E15/wrong-unit": [(5, 30, 'did you mean "hr"?')],
+    "E15/wrong": [(5, 18, 'did you mean "1 min"? m is the metre')],
+    "E16/wrong": [(12, 30, "delta is one step, total the whole: swap them, or look at their units")],
+    "E17/wrong": [(22, 5, 'add <timescale id="t" total="..."/> to the instance')],
+    "E18/wrong": [(21, 43, "only instances of submodels have copies; remove multiplicity")],
+    "E19/wrong": [(16, 33, "put a mapper between them: it addresses the copies one by one")],
+    "E20/wrong-factor": [(5, 53, "a formula has numbers, names, + - * / ^, sizeof(type), log(...),")],
+    "E20/wrong": [(4, 25, "a formula has numbers, names, + - * / ^, sizeof(type), log(...),")],
+    "E21/wrong-cycle": [(16, 33, "one of them has to begin without the other: receive at S what is now")],
+    "E21/wrong-filter": [(20, 32, "use causal filters, which need no later message: repeat or extrapolate")],
+    "E21/wrong-rates": [(16, 33, "give both the same number of steps (delta, total), or apply an")],
+    "E22/wrong-option": [(0, 0, 'did you mean "D"?')],
+    "E22/wrong": [(2, 13, 'write id="reaction" if they are meant for this model')],
+    "E23/wrong-filter": [(5, 23, "built in are: blockafter, chunk, compress, console, convert, dechunk,")],
+    "E23/wrong": [(4, 40, 'did you mean "scatter" or "gather"?')],
+    "E24/wrong-source": [(5, 14, 'did you mean id="file"?')],
+    "E24/wrong": [(20, 57, 'write factor="..." here, or at the definition of the filter')],
+    "E25/wrong": [(26, 34, 'give "spread" one port for each of them')],
+    "E26/wrong": [(12, 11, "all lines of a <code> have the same margin; < and & are written &lt;")],
+    "W01/wrong": [(21, 33, 'give both the same datatype, let "grid" extend "field" if it holds all')],
+    "W02/wrong-call": [
+        (16, 15, "submodels of overlapping time scales interact: from Oi to S or B, both"),
+        (17, 15, "submodels of overlapping time scales interact: from Oi to S or B, both"),
+    ],
+    "W02/wrong-interact": [
+        (16, 15, 'let the slow one, "slow", call the fast one (from Oi to finit), and'),
+        (17, 15, 'let the slow one, "slow", call the fast one (from Oi to finit), and'),
+    ],
+    "W02/wrong-through-mapper": [
+        (20, 15, "submodels of overlapping time scales interact: from Oi to S or B, both"),
+        (22, 15, "submodels of overlapping time scales interact: from Oi to S or B, both"),
+    ],
+    "W03/wrong-unused": [(18, 15, "use it, or remove it")],
+    "W03/wrong": [(20, 15, 'did you forget <coupling from="micro.end" to="macro.reacted"/>? Else')],
+    "W04/wrong": [(18, 15, "each of them gets every message; a fan-out mapper (class duplicate)")],
+    "W05/wrong": [(20, 47, 'did you mean "stateful"?')],
+    "W06/wrong": [(15, 15, "all instances without coupled finit ports start at once; if that is")],
+    "W07/wrong": [(12, 18, 'add the unit, such as delta="0.001 s"')],
+    "W08/wrong": [(5, 53, 'known scales: "x"')],
+    "W09/wrong": [(6, 9, "remove one of them")],
+    "W10/wrong": [(22, 15, "use an id without dots")],
+    "W11/wrong": [(16, 32, "if so meant, let a reduction filter with factor 6 (sum, mean, drop)")],
+    "W12/wrong": [(15, 15, 'if its state goes on from call to call, add stateful="yes"; if it does')],
+    "W13/wrong-target": [(3, 19, 'did you mean "macro" or "micro"?')],
+    "W13/wrong": [(4, 14, 'did you mean "D"?')],
+    "W14/wrong-file": [(5, 24, 'did you mean "levels.csv"?')],
+    "W14/wrong": [(10, 41, 'did you mean "diffusion.py"?')],
+    "W15/wrong": [(10, 23, 'did you mean "python"?')],
+    "W16/wrong": [(5, 30, 'a total of "63 s" would be exactly that many')],
+    "W17/wrong": [(4, 25, 'add <param id="n" value="..."/> to the submodel "Flow", or size="..."')],
+}
+
+
+def name_of(path: Path) -> str:
+    """Return `E06/wrong-ends` of the file of that name."""
+    return f"{path.parent.name}/{path.stem}"
+
+
+@pytest.mark.parametrize("path", check_pages.wrong_documents(), ids=name_of)
+def test_a_mistake_is_told_with_its_code_its_place_and_a_way_out(path: Path) -> None:
+    problems = check_pages.problems_of(path)
+    assert {problem.code for problem in problems} == {path.parent.name}
+    expected = TOLD[name_of(path)]
+    for problem, (line, column, words) in zip(problems, expected, strict=True):
+        place = problem.position
+        assert (place.line, place.column) == (line, column) if place else (line, column) == (0, 0)
+        assert words in f"{problem.message} / {problem.help}"
+
+
+@pytest.mark.parametrize("path", check_pages.wrong_documents(), ids=name_of)
+def test_the_line_of_a_mistake_is_quoted_with_carets_under_what_is_meant(path: Path) -> None:
+    for problem in check_pages.problems_of(path):
+        if problem.position is None:
+            continue
+        mark = problem.mark
+        assert mark is not None
+        source = Path(mark.position.file).read_text(encoding="utf-8").splitlines()
+        line = source[mark.position.line - 1]
+        assert problem.quote == line
+        assert len(line) >= mark.position.column - 1 + mark.length
+        _, quoted, carets, *_ = render(problem).splitlines()
+        start = carets.index("^")
+        assert quoted[start : start + mark.length] == line[mark.position.column - 1 :][: mark.length]
+
+
+@pytest.mark.parametrize("path", check_pages.right_documents(), ids=name_of)
+def test_nothing_is_told_of_a_correct_document(path: Path) -> None:
+    assert [str(problem) for problem in check_pages.problems_of(path)] == []
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_code_has_documents_and_a_page(code: str) -> None:
+    assert list((DOCUMENTS / code).glob("wrong*.xmml"))
+    assert list((DOCUMENTS / code).glob("right*.xmml"))
+    assert has_page(code)
+    assert page(code).startswith(f"# {code}: {CODES[code]}\n")
+
+
+def test_every_document_is_of_a_code_and_every_page_too() -> None:
+    assert {path.name for path in DOCUMENTS.iterdir()} == set(CODES)
+    assert {path.stem for path in check_pages.PAGES.glob("*.md")} == set(CODES)
+    assert {path.stem for path in check_pages.DOCS.glob("*.md")} == {*CODES, "README"}
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_examples_of_a_page_are_the_documents_as_they_are_told_now(code: str) -> None:
+    made = check_pages.page_of(code)
+    assert page(code) == made, "run: python tests/support/check_pages.py"
+    assert (check_pages.DOCS / f"{code}.md").read_text(encoding="utf-8") == made
+
+
+def test_the_index_names_every_code() -> None:
+    assert (check_pages.DOCS / "README.md").read_text(encoding="utf-8") == check_pages.index()
+
+
+def test_a_page_is_only_of_a_code() -> None:
+    assert not has_page("../pages/E06")
+    with pytest.raises(KeyError):
+        page("E99")
