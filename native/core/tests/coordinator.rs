@@ -1,16 +1,16 @@
 //! The coordinator seen from outside: who may join, what joiners are told, and what strangers can do to it.
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use xmml_core::buffer::BufferPool;
-use xmml_core::control::{self, ToCoordinator, ToInstance};
-use xmml_core::coordinator::{ConduitTotals, Coordinator, CoordinatorAddress, CoordinatorOptions, Event};
-use xmml_core::frame::{encode_control, Decoder, Frame, Limits};
-use xmml_core::handshake::{fresh_nonce, Dialler, Party, Role, Step, VERSIONS};
+use support::by_hand::{connect, control_address, Client};
+use xmml_core::control::{ToCoordinator, ToInstance};
+use xmml_core::coordinator::{ConduitTotals, Coordinator, CoordinatorOptions, Event};
+use xmml_core::frame::encode_control;
 use xmml_core::methods::{Place, Table};
 use xmml_core::spec::{ConduitSpec, InstanceSpec, Kind};
 
@@ -58,78 +58,13 @@ fn table() -> Table {
 }
 
 fn dial(coordinator: &Coordinator) -> UnixStream {
-    let address: CoordinatorAddress = coordinator.addresses()[0].parse().unwrap();
-    let address = address.address.trim_start_matches('@').to_owned();
-    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(address).unwrap()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    stream
+    connect(&control_address(coordinator).address)
 }
 
-/// An instance reduced to its control connection.
-struct Client {
-    stream: UnixStream,
-    decoder: Decoder,
-    frames: Vec<Frame>,
-}
-
-impl Client {
-    fn connect(coordinator: &Coordinator, name: &str, secret: &[u8]) -> Result<Client, String> {
-        let mut stream = dial(coordinator);
-        let me = Party {
-            secret: secret.to_vec(),
-            run: "run".into(),
-            name: name.into(),
-            versions: VERSIONS,
-            nonce: fresh_nonce().unwrap(),
-        };
-        let (mut dialler, hello) = Dialler::new(me, Role::Control, "coordinator").unwrap();
-        stream.write_all(&hello).unwrap();
-        let mut bytes = [0; 1024];
-        loop {
-            let count = stream.read(&mut bytes).map_err(|error| error.to_string())?;
-            if count == 0 {
-                return Err("closed".into());
-            }
-            match dialler.feed(&bytes[..count]) {
-                Step::More => {}
-                Step::Send(send) => stream.write_all(&send).unwrap(),
-                Step::Done { send, rest, .. } => {
-                    stream.write_all(&send).unwrap();
-                    let mut decoder = Decoder::new(BufferPool::new(), Limits::default());
-                    let frames = decoder.push(&rest).unwrap();
-                    return Ok(Client { stream, decoder, frames });
-                }
-                Step::Refused { reason, .. } => return Err(reason.to_string()),
-            }
-        }
-    }
-
-    fn join(coordinator: &Coordinator, name: &str) -> Client {
-        let mut client = Client::connect(coordinator, name, SECRET).unwrap();
-        client.ask_to_join(std::process::id());
-        client
-    }
-
-    fn ask_to_join(&mut self, pid: u32) {
-        self.say(&ToCoordinator::Join { pid, host: "here".into(), language: "test".into(), version: "1".into() });
-    }
-
-    fn say(&mut self, message: &ToCoordinator) {
-        self.stream.write_all(&encode_control(&control::encode(message))).unwrap();
-    }
-
-    fn hear(&mut self) -> ToInstance {
-        while self.frames.is_empty() {
-            let mut bytes = [0; 4096];
-            let count = self.stream.read(&mut bytes).expect("the coordinator answers in time");
-            assert!(count > 0, "the coordinator closed the connection");
-            self.frames = self.decoder.push(&bytes[..count]).unwrap();
-        }
-        match self.frames.remove(0) {
-            Frame::Control(body) => control::decode(&body, "coordinator").unwrap(),
-            other => panic!("not a control frame: {other:?}"),
-        }
-    }
+fn join(coordinator: &Coordinator, name: &str) -> Client {
+    let mut client = Client::to_coordinator(coordinator, SECRET, name).unwrap();
+    client.ask_to_join(std::process::id());
+    client
 }
 
 /// Collects events until one fits.
@@ -147,7 +82,7 @@ fn wait_for(coordinator: &Coordinator, fits: impl Fn(&Event) -> bool) -> Event {
 fn an_instance_that_joins_is_welcomed_with_its_spec() {
     let coordinator = coordinator();
     coordinator.define(spec("a"));
-    let mut client = Client::join(&coordinator, "a");
+    let mut client = join(&coordinator, "a");
     assert!(matches!(client.hear(), ToInstance::Welcome { spec } if spec.name == "a"));
     wait_for(&coordinator, |event| matches!(event, Event::Joined { instance, .. } if instance == "a"));
 }
@@ -155,7 +90,7 @@ fn an_instance_that_joins_is_welcomed_with_its_spec() {
 #[test]
 fn an_instance_that_asks_before_it_is_defined_is_kept_waiting() {
     let coordinator = coordinator();
-    let mut client = Client::join(&coordinator, "a");
+    let mut client = join(&coordinator, "a");
     coordinator.define(spec("a"));
     assert!(matches!(client.hear(), ToInstance::Welcome { .. }));
 }
@@ -166,17 +101,17 @@ fn a_sender_hears_how_its_receiver_can_be_reached_whoever_comes_first() {
         let coordinator = coordinator();
         coordinator.define(spec("a"));
         coordinator.define(spec("b"));
-        let mut early = sender_first.then(|| Client::join(&coordinator, "a"));
+        let mut early = sender_first.then(|| join(&coordinator, "a"));
         if let Some(sender) = &mut early {
             assert!(matches!(sender.hear(), ToInstance::Welcome { .. }));
         }
-        let mut receiver = Client::join(&coordinator, "b");
+        let mut receiver = join(&coordinator, "b");
         assert!(matches!(receiver.hear(), ToInstance::Welcome { .. }));
         receiver.say(&ToCoordinator::Reachable { table: table() });
         receiver.say(&ToCoordinator::Warning { text: "said".into() });
         wait_for(&coordinator, |event| matches!(event, Event::Warning { .. }));
         let mut sender = early.unwrap_or_else(|| {
-            let mut sender = Client::join(&coordinator, "a");
+            let mut sender = join(&coordinator, "a");
             assert!(matches!(sender.hear(), ToInstance::Welcome { .. }));
             sender
         });
@@ -189,9 +124,9 @@ fn neighbours_hear_what_an_instance_sent_before_it_left() {
     let coordinator = coordinator();
     coordinator.define(spec("a"));
     coordinator.define(spec("b"));
-    let mut receiver = Client::join(&coordinator, "b");
+    let mut receiver = join(&coordinator, "b");
     assert!(matches!(receiver.hear(), ToInstance::Welcome { .. }));
-    let mut sender = Client::join(&coordinator, "a");
+    let mut sender = join(&coordinator, "a");
     assert!(matches!(sender.hear(), ToInstance::Welcome { .. }));
     let totals = ConduitTotals { conduit: 7, sent: 3, received: 0, bytes: 24, dropped: 0 };
     sender.say(&ToCoordinator::Leaving { runs: 1, conduits: vec![totals] });
@@ -205,7 +140,7 @@ fn neighbours_hear_what_an_instance_sent_before_it_left() {
 fn a_connection_that_closes_without_leaving_is_reported_lost() {
     let coordinator = coordinator();
     coordinator.define(spec("a"));
-    let mut client = Client::join(&coordinator, "a");
+    let mut client = join(&coordinator, "a");
     client.hear();
     drop(client);
     wait_for(&coordinator, |event| matches!(event, Event::Lost { instance } if instance == "a"));
@@ -216,11 +151,11 @@ fn everyone_hears_an_abort_also_who_comes_later() {
     let coordinator = coordinator();
     coordinator.define(spec("a"));
     coordinator.define(spec("b"));
-    let mut early = Client::join(&coordinator, "a");
+    let mut early = join(&coordinator, "a");
     early.hear();
     coordinator.abort("b failed");
     assert!(matches!(early.hear(), ToInstance::Abort { reason } if reason == "b failed"));
-    let mut late = Client::join(&coordinator, "b");
+    let mut late = join(&coordinator, "b");
     late.hear();
     assert!(matches!(late.hear(), ToInstance::Abort { .. }));
 }
@@ -230,11 +165,11 @@ fn both_ends_hear_that_a_conduit_grows() {
     let coordinator = coordinator();
     coordinator.define(spec("a"));
     coordinator.define(spec("b"));
-    let mut sender = Client::join(&coordinator, "a");
+    let mut sender = join(&coordinator, "a");
     sender.hear();
     coordinator.grow(7, 5);
     assert!(matches!(sender.hear(), ToInstance::Grow { conduit: 7, capacity: 5 }));
-    let mut receiver = Client::join(&coordinator, "b");
+    let mut receiver = join(&coordinator, "b");
     assert!(matches!(receiver.hear(), ToInstance::Welcome { spec } if spec.conduits[0].capacity == 5));
 }
 
@@ -242,9 +177,9 @@ fn both_ends_hear_that_a_conduit_grows() {
 fn a_second_process_cannot_join_under_the_same_name() {
     let coordinator = coordinator();
     coordinator.define(spec("a"));
-    let mut first = Client::join(&coordinator, "a");
+    let mut first = join(&coordinator, "a");
     first.hear();
-    let mut second = Client::connect(&coordinator, "a", SECRET).unwrap();
+    let mut second = Client::to_coordinator(&coordinator, SECRET, "a").unwrap();
     second.ask_to_join(std::process::id() + 1);
     assert!(matches!(second.hear(), ToInstance::Abort { reason } if reason.contains("has joined already")));
 }
@@ -252,7 +187,7 @@ fn a_second_process_cannot_join_under_the_same_name() {
 #[test]
 fn a_wrong_secret_is_refused_and_reported() {
     let coordinator = coordinator();
-    assert!(Client::connect(&coordinator, "a", b"another secret").is_err());
+    assert!(Client::to_coordinator(&coordinator, b"another secret", "a").is_err());
     wait_for(&coordinator, |event| matches!(event, Event::Refused { .. }));
 }
 
@@ -274,7 +209,7 @@ fn garbage_and_half_open_connections_do_not_disturb_a_run() {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
     }
-    let mut client = Client::join(&coordinator, "a");
+    let mut client = join(&coordinator, "a");
     assert!(matches!(client.hear(), ToInstance::Welcome { .. }));
     drop(silent);
 }
@@ -283,7 +218,7 @@ fn garbage_and_half_open_connections_do_not_disturb_a_run() {
 fn an_instance_that_sends_something_else_than_control_messages_is_cut_off() {
     let coordinator = coordinator();
     coordinator.define(spec("a"));
-    let mut client = Client::join(&coordinator, "a");
+    let mut client = join(&coordinator, "a");
     client.hear();
     client.stream.write_all(&encode_control(&[0xc1; 3])).unwrap();
     wait_for(&coordinator, |event| matches!(event, Event::Warning { .. } | Event::Lost { .. }));

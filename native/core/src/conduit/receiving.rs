@@ -26,8 +26,8 @@ pub struct ReceivingEnd {
     pub bytes: u64,
     /// Method by which messages come, once the sender has connected.
     pub method: Option<&'static str>,
-    /// When the connection was lost; cleared by the next one.
-    pub lost: Option<std::time::Instant>,
+    /// When and why the connection was lost; cleared by the next one.
+    pub lost: Option<(std::time::Instant, String)>,
     queue: VecDeque<(Message, u64)>,
     arrived: u64,
     receipted: u64,

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::buffer::BufferPool;
-use crate::frame::{Decoder, Frame, Limits};
+use crate::frame::{Decoder, Frame, FrameError, Limits};
 use crate::methods::Stream;
 use crate::wakeup::{poll_writable, Polled};
 
@@ -33,6 +33,8 @@ pub enum Looked {
     Frames,
     /// The connection has ended or is broken, for this reason; frames may have come before.
     Closed(String),
+    /// What came is no frame, or none that can be taken in, for this reason; frames may have come before, nothing can come after.
+    Fault(String),
 }
 
 /// An authenticated connection. The reader and the writer have a lock each; when both are needed, or the state of an instance
@@ -125,7 +127,8 @@ impl Connection {
                 match decoder.next_frame() {
                     Ok(Some(frame)) => frames.push(frame),
                     Ok(None) => break,
-                    Err(error) => return Looked::Closed(error.to_string()),
+                    Err(error @ FrameError::Refused { .. }) => return Looked::Closed(error.to_string()),
+                    Err(error) => return Looked::Fault(error.to_string()),
                 }
             }
             if !frames.is_empty() {

@@ -318,7 +318,7 @@ impl Server {
             match looked {
                 Looked::Nothing | Looked::Part => return,
                 Looked::Frames => {}
-                Looked::Closed(_) => return self.lose(ready.token),
+                Looked::Closed(_) | Looked::Fault(_) => return self.lose(ready.token),
             }
         }
     }

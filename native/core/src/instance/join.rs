@@ -198,7 +198,7 @@ fn await_welcome(control: &Connection, until: Instant) -> Result<(InstanceSpec, 
             Some(_) => return Err(not_a_coordinator()),
             None => {}
         }
-        if let Looked::Closed(reason) = looked {
+        if let Looked::Closed(reason) | Looked::Fault(reason) = looked {
             return Err(Error::Protocol { peer: "the coordinator".into(), problem: reason });
         }
         let polled = poll_readable(&[control.fd()], Some(until))

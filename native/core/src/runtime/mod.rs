@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use crate::buffer::BufferPool;
 use crate::connection::{Connection, Looked};
-use crate::error::Result;
+use crate::control::ToCoordinator;
+use crate::error::{Error, Result};
 use crate::frame::Limits;
 use crate::handshake::{self, Party};
 use crate::methods::Place;
@@ -29,6 +30,9 @@ use self::state::{Position, State};
 
 /// How long an instance goes on without its coordinator. A wait that has not ended by then is an error.
 pub const COORDINATOR_GRACE: Duration = Duration::from_secs(30);
+
+/// So many connections with a peer in a row may end with something that cannot be taken in, without a message between.
+const FAULTS_IN_A_ROW: u32 = 8;
 
 /// Asked in the middle of long waits; true ends them.
 pub type InterruptCheck = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -185,25 +189,42 @@ impl Runtime {
         let mut frames = Vec::new();
         let looked = connection.look(&mut reader, &mut frames);
         let mut found = if matches!(looked, Looked::Part) { Read::Part } else { Read::Nothing };
-        let mut problem = None;
+        let mut fault = None;
         let mut to_flush = Vec::new();
         if !frames.is_empty() {
             found = Read::Something;
             let mut state = self.state();
-            problem = state.deliver(connection, frames).err();
+            fault = state.deliver(connection, frames).err();
             state.wake_all();
             to_flush = state.release();
         }
         drop(reader); // a failing write reads what the peer said last
         to_flush.iter().for_each(|connection| self.flush(connection));
-        if let Looked::Closed(reason) = looked {
-            problem = problem.or(Some(reason));
+        match (fault, looked) {
+            (Some(problem), _) | (None, Looked::Fault(problem)) => self.connection_at_fault(connection, &problem),
+            (None, Looked::Closed(reason)) => self.connection_lost(connection, &reason),
+            _ => return found,
         }
-        if let Some(problem) = problem {
-            self.connection_lost(connection, &problem);
-            found = Read::Closed;
+        Read::Closed
+    }
+
+    /// What a peer sent cannot be, so nothing that follows can be understood. On a connection that cannot break by itself it would be
+    /// the same a second time: the run is told at once, and every wait ends with the reason. One that can break is made again, but
+    /// not for ever.
+    pub fn connection_at_fault(&self, connection: &Arc<Connection>, problem: &str) {
+        let mut state = self.state();
+        let faults = state.faults.entry(connection.peer.clone()).or_default();
+        *faults += 1;
+        if !connection.breaks || *faults >= FAULTS_IN_A_ROW {
+            let problem = format!("what it sent cannot be taken in: {problem}");
+            let error = Error::Protocol { peer: connection.peer.clone(), problem };
+            if state.over.is_none() {
+                state.queue_control(&self.control, &ToCoordinator::Failed { text: error.to_string() });
+                state.over = Some(error);
+            }
         }
-        found
+        drop(state);
+        self.connection_lost(connection, problem);
     }
 
     /// A connection has ended or is broken. What that means is for its peer to say (it ended the conduits before), or for the
@@ -229,7 +250,7 @@ impl Runtime {
         list.retain(|other| !Arc::ptr_eq(other, connection));
         if list.is_empty() && before > 0 {
             for end in state.receiving.iter_mut().filter(|end| end.spec.sender == connection.peer) {
-                end.lost.get_or_insert_with(Instant::now);
+                end.lost.get_or_insert_with(|| (Instant::now(), reason.to_owned()));
             }
         }
         self.attract_attention(&state);

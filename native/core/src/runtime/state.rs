@@ -72,6 +72,8 @@ pub struct State {
     pub to_flush: Vec<Arc<Connection>>,
     /// Why the run is over, if it is.
     pub over: Option<Error>,
+    /// By peer, connections in a row that ended with something that cannot be taken in.
+    pub faults: HashMap<String, u32>,
     /// When the connection to the coordinator was lost.
     pub coordinator_lost: Option<Instant>,
     /// The coordinator has written down that this instance left.
@@ -95,6 +97,7 @@ impl State {
             inbound: HashMap::new(),
             to_flush: Vec::new(),
             over: None,
+            faults: HashMap::new(),
             coordinator_lost: None,
             farewell: false,
             epoch: 0,
@@ -215,6 +218,9 @@ impl State {
                 Frame::Message(message) => {
                     let end = self.receiving_from(connection, message.conduit)?;
                     self.receiving[end].message(message)?;
+                    if !self.faults.is_empty() {
+                        self.faults.remove(&connection.peer);
+                    }
                     self.receiving[end].method = Some(connection.method);
                 }
                 Frame::End { conduit, sequence } => {

@@ -87,12 +87,12 @@ impl WaitFor {
             }
         }
         for end in self.receiving.iter().map(|end| &state.receiving[*end]) {
-            let Some(lost) = end.lost.filter(|_| !end.has_everything()) else { continue };
+            let Some((lost, reason)) = end.lost.as_ref().filter(|_| !end.has_everything()) else { continue };
             let limit = if end.method == Some("unix") { VERDICT_LIMIT } else { CONNECT_LIMIT + VERDICT_LIMIT };
-            if now >= lost + limit {
-                return Err(broken(&end.spec.sender, "it closed the connection"));
+            if now >= *lost + limit {
+                return Err(broken(&end.spec.sender, reason));
             }
-            sooner(lost + limit);
+            sooner(*lost + limit);
         }
         Ok(decided)
     }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // every test program uses another part
 
+pub mod by_hand;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;

@@ -40,7 +40,7 @@ impl IoThread {
             match looked {
                 Looked::Frames => {}
                 Looked::Nothing | Looked::Part => return,
-                Looked::Closed(_) => return self.coordinator_lost(),
+                Looked::Closed(_) | Looked::Fault(_) => return self.coordinator_lost(),
             }
         }
     }

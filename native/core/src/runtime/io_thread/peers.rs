@@ -143,7 +143,7 @@ impl IoThread {
         drop(reader);
         drop(state);
         if let Some(problem) = problem {
-            self.runtime.connection_lost(connection, &problem);
+            self.runtime.connection_at_fault(connection, &problem);
         }
     }
 }

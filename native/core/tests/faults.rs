@@ -1,0 +1,86 @@
+//! A partner that lives, but sends what cannot be taken in.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use support::by_hand::{connect, Client};
+use support::{Model, Run, SECRET};
+use xmml_core::coordinator::Event;
+use xmml_core::frame;
+use xmml_core::handshake::Role;
+use xmml_core::instance::Instance;
+
+/// `b` is a real instance; its partner `a` is spoken by hand, with a connection of data between the two.
+fn pair(run: &Run) -> (Client, Client, Instance) {
+    let mut control = Client::to_coordinator(&run.coordinator, &SECRET, "a").unwrap();
+    control.ask_to_join(std::process::id());
+    let b = run.join("b");
+    let table = control.table_of("b");
+    let address = &table.entries.iter().find(|entry| entry.method == "unix").unwrap().addresses[0];
+    let mut data = Client::dial(connect(address), "test run", &SECRET, "a", Role::Data, "b").unwrap();
+    data.frame(); // b says where to begin
+    (control, data, b)
+}
+
+fn model() -> Model {
+    Model::by("unix").submodel("a", "out:Oi", 9).submodel("b", "in:S", 9).couple("a.out", "b.in")
+}
+
+/// A head that announces a frame of a kind that there is not.
+fn nonsense() -> Vec<u8> {
+    [vec![0; 8], vec![99, 1, 0, 0, 1, 0, 0, 0], vec![0; 8]].concat()
+}
+
+#[test]
+fn a_wait_for_one_who_sends_nonsense_ends_at_once_with_the_reason() {
+    for (sent, reason) in [
+        (nonsense(), "unknown kind 99"),
+        (frame::encode_end(99, 1).to_vec(), "conduit 99, which does not lead from it to here"),
+        (frame::encode_end(1, 77).to_vec(), "messages were lost"),
+    ] {
+        let run = Run::of(model());
+        let (_control, mut data, b) = pair(&run);
+        b.reuse().unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| b.receive("in", None, None).unwrap_err().to_string());
+            run.event("b waits", |event| matches!(event, Event::Waiting { instance, .. } if instance == "b"));
+            let begin = Instant::now();
+            data.stream.write_all(&sent).unwrap();
+            let error = waiting.join().unwrap();
+            assert!(begin.elapsed() < Duration::from_secs(1), "{reason}: {:?}", begin.elapsed());
+            assert!(error.starts_with("a: what it sent cannot be taken in: ") && error.contains(reason), "{error}");
+        });
+        run.event(
+            "the run is told",
+            |event| matches!(event, Event::Failed { instance, text } if instance == "b" && text.contains(reason)),
+        );
+    }
+}
+
+#[test]
+fn a_connection_that_can_break_is_made_again_after_nonsense_but_not_for_ever() {
+    let run = Run::of(Model::by("tcp").submodel("a", "out:Oi", 9).submodel("b", "in:S", 9).couple("a.out", "b.in"));
+    let mut control = Client::to_coordinator(&run.coordinator, &SECRET, "a").unwrap();
+    control.ask_to_join(std::process::id());
+    let b = run.join("b");
+    let address = control.table_of("b").entries[0].addresses[0].clone();
+    b.reuse().unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| b.receive("in", None, None).unwrap_err().to_string());
+        let mut connections = 0;
+        while !waiting.is_finished() {
+            let stream = TcpStream::connect(&address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap(); // after the last one nobody reads
+            let Ok(mut data) = Client::dial(stream, "test run", &SECRET, "a", Role::Data, "b") else { continue };
+            data.frame();
+            data.stream.write_all(&nonsense()).unwrap();
+            let _ = data.stream.read(&mut [0; 64]); // until b has noticed
+            connections += 1;
+        }
+        assert!((4..=9).contains(&connections), "{connections}");
+        assert!(waiting.join().unwrap().contains("unknown kind 99"));
+    });
+}
