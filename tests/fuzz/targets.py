@@ -25,7 +25,7 @@ from xmml.analysis.static import static_analysis
 from xmml.analysis.unrolling import Unrolling, unroll
 from xmml.check import check
 from xmml.document import Document, read
-from xmml.graphs.views import VIEWS, picture
+from xmml.graphs.views import VIEWS, ViewOptions, picture
 from xmml.include import Expansion, FileUnreadable
 from xmml.model import Model
 from xmml.problems import CODES, ModelError, Problem, render, render_all
@@ -293,9 +293,10 @@ def _usable(model: Model, folder: Path) -> None:
     if result.model is not None:
         promise(replace(result.model, path=model.path) == model, "what was written reads as another model")
     _analysed(model)
+    options = ViewOptions(node_limit=NODE_LIMIT // 10)
     for view in VIEWS:
         for form in ("dot", "graphml", "json"):
-            promise(picture(model, view, form).decode(), f"an empty {form} of the {view} view")
+            promise(picture(model, view, form, options).decode(), f"an empty {form} of the {view} view")
 
 
 @cache
@@ -362,17 +363,17 @@ def _unrolled(found: Network, unrolling: Unrolling) -> None:
 
 #: By name, in the order of a campaign.
 TARGETS: Mapping[str, Target] = {
-    "units": Target(300, lambda choose: _text(choose, inputs.quantity(choose)), _try_quantity),
+    "units": Target(310, lambda choose: _text(choose, inputs.quantity(choose)), _try_quantity),
     "formulas": Target(220, lambda choose: _text(choose, inputs.formula(choose)), _try_formula),
     "settings": Target(150, _make_setting, _try_setting),
-    "xml": Target(120, _make_xml, _try_xml),
+    "xml": Target(140, _make_xml, _try_xml),
     "includes": Target(40, _make_included, _try_included),
     "overrides": Target(40, _make_overrides, _try_overrides),
-    "parameters": Target(20, _make_parameters, _try_document),
-    "bytes": Target(30, _make_flipped, _try_document),
-    "tokens": Target(25, _make_mutated, _try_document),
-    "elements": Target(20, _make_restructured, _try_document),
-    "trees": Target(15, _make_tree, _try_document),
-    "models": Target(10, _make_small, _try_document),
-    "networks": Target(10, _make_network, _try_network),
+    "parameters": Target(10, _make_parameters, _try_document),
+    "bytes": Target(20, _make_flipped, _try_document),
+    "tokens": Target(15, _make_mutated, _try_document),
+    "elements": Target(12, _make_restructured, _try_document),
+    "trees": Target(10, _make_tree, _try_document),
+    "models": Target(8, _make_small, _try_document),
+    "networks": Target(8, _make_network, _try_network),
 }
