@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from xmml.graphs.attributes import flat
 from xmml.graphs.dot import Cluster, Drawing, Edge, Html, Node, escaped, literal
-from xmml.graphs.palette import CLUSTER_FILL, CLUSTER_LINE, FAINT_INK, FONT, INK, KINDS, QUIET_INK
+from xmml.graphs.palette import CLUSTER_FILL, CLUSTER_LINE, FAINT_INK, FONT, INK, KINDS, PAPER, QUIET_INK
 from xmml.model import Instance, Model
 
 if TYPE_CHECKING:
     import networkx
 
-#: The root: what belongs to no domain. In drawings, where names are not empty, another that no domain can have.
-ROOT = ""
+#: The root: what belongs to no domain. No path holds a colon.
+ROOT = ":root"
 #: Domains are not taken apart further than this.
 DEEPEST = 64
 #: Couplings between domains are drawn if so many pairs of domains have some.
@@ -22,12 +22,11 @@ MOST_LINES = 8
 #: So many instances are written into a domain.
 MOST_NAMES = 12
 
-_ROOT_NODE = ":none"
 _GLYPHS = {"submodel": "■", "mapper": "⬢", "terminal": "▶"}
 
 
 def domain_graph(model: Model) -> networkx.DiGraph:
-    """Return the tree of domains: a node for every path and the root (named `""`), edges from the whole to its parts.
+    """Return the tree of domains: a node for every path and the root (`:root`), edges from the whole to its parts.
 
     Node attributes: `label` (last part of the path), `depth`, `instances` (their ids, separated by blanks) and
     `couplings` (between instances of this domain alone). Linear in instances, couplings and the length of the paths.
@@ -45,12 +44,12 @@ def domain_graph(model: Model) -> networkx.DiGraph:
     for path, instances in members.items():
         graph.add_node(
             path,
-            label=_last(path) if path else "None",
-            depth=len(_ancestry(path)),
+            label=_last(path) if path != ROOT else "None",
+            depth=len(_ancestry(path)) if path != ROOT else 0,
             instances=" ".join(instance.id for instance in instances),
             couplings=inside[path],
         )
-        if path:
+        if path != ROOT:
             graph.add_edge(whole(path), path)
     return graph
 
@@ -80,8 +79,8 @@ def _ancestry(domain: str | None) -> list[str]:
 def domain_view(model: Model, direction: str = "TB") -> Drawing:
     """Return the drawing of the tree of domains; thin lines count the couplings between domains."""
     members = instances_by_domain(model)
-    nodes = [Node(path or _ROOT_NODE, _attributes(path, instances, model)) for path, instances in members.items()]
-    tree = [Edge(whole(path) or _ROOT_NODE, path) for path in members if path]
+    nodes = [Node(path, _attributes(path, instances, model)) for path, instances in members.items()]
+    tree = [Edge(whole(path), path) for path in members if path != ROOT]
     return Drawing(
         attributes={
             "rankdir": direction,
@@ -106,10 +105,11 @@ def domain_view(model: Model, direction: str = "TB") -> Drawing:
 
 
 def _attributes(path: str, instances: list[Instance], model: Model) -> dict[str, str]:
-    shape = {"shape": "box", "style": "rounded,filled" if path else "filled"}
-    paint = {"fillcolor": CLUSTER_FILL if path else "#ffffff", "color": CLUSTER_LINE if path else FAINT_INK}
-    title = _last(path) if path else (model.name or model.id)
-    return {"label": _label(title, instances), **shape, **paint, "tooltip": literal(path or "no domain")}
+    is_root = path == ROOT
+    shape = {"shape": "box", "style": "filled" if is_root else "rounded,filled"}
+    paint = {"fillcolor": PAPER if is_root else CLUSTER_FILL, "color": FAINT_INK if is_root else CLUSTER_LINE}
+    title = (model.name or model.id) if is_root else _last(path)
+    return {"label": _label(title, instances), **shape, **paint, "tooltip": literal("no domain" if is_root else path)}
 
 
 def _last(path: str) -> str:
@@ -137,8 +137,8 @@ def _between(model: Model) -> list[Edge]:
     """Return one thin line for each pair of domains with couplings between them, with their number; none of many."""
     counts: Counter[tuple[str, str]] = Counter()
     for coupling in model.couplings:
-        one = model.instances[coupling.sender.instance].domain or _ROOT_NODE
-        other = model.instances[coupling.receiver.instance].domain or _ROOT_NODE
+        one = model.instances[coupling.sender.instance].domain or ROOT
+        other = model.instances[coupling.receiver.instance].domain or ROOT
         if one != other:
             counts[min(one, other), max(one, other)] += 1
     if len(counts) > MOST_LINES:

@@ -69,8 +69,8 @@ def dot_text(drawing: Drawing) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text for the inside of an HTML-like label."""
-    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
+    """Return text for the inside of an HTML-like label; a backslash would begin an escape there."""
+    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("\\", "&#92;")):
         text = text.replace(character, entity)
     return "".join(character if character.isprintable() else " " for character in text)
 

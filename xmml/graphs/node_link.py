@@ -13,6 +13,7 @@ Only a multigraph has keys. `networkx.node_link_graph(json.load(file), edges="ed
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,19 +21,24 @@ if TYPE_CHECKING:
 
 
 def node_link(graph: networkx.Graph) -> str:
-    """Return a graph as a JSON document. Linear in nodes, edges and attributes."""
+    """Return a graph as a JSON document, a line for each node and edge. Linear in nodes, edges and attributes."""
     if graph.is_multigraph():
-        edges = [
-            {**attributes, "source": tail, "target": head, "key": key}
+        edges: Iterable[object] = (
+            {"source": tail, "target": head, "key": key, **attributes}
             for tail, head, key, attributes in graph.edges(keys=True, data=True)
-        ]
+        )
     else:
-        edges = [{**attributes, "source": tail, "target": head} for tail, head, attributes in graph.edges(data=True)]
-    value = {
-        "directed": graph.is_directed(),
-        "multigraph": graph.is_multigraph(),
-        "graph": dict(graph.graph),
-        "nodes": [{**attributes, "id": name} for name, attributes in graph.nodes(data=True)],
-        "edges": edges,
-    }
-    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+        edges = ({"source": tail, "target": head, **attributes} for tail, head, attributes in graph.edges(data=True))
+    nodes = ({"id": name, **attributes} for name, attributes in graph.nodes(data=True))
+    return (
+        f'{{"directed": {_json(graph.is_directed())},\n "multigraph": {_json(graph.is_multigraph())},\n'
+        f' "graph": {_json(graph.graph)},\n "nodes": {_list(nodes)},\n "edges": {_list(edges)}}}\n'
+    )
+
+
+def _list(rows: Iterable[object]) -> str:
+    return "[" + ",".join(f"\n  {_json(row)}" for row in rows) + "]"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -115,7 +115,7 @@ def test_text_of_the_model_cannot_break_the_drawing() -> None:
     import dataclasses
 
     named = dataclasses.replace(model, name='<b> & "x" \\N')
-    assert "&lt;b&gt; &amp; &quot;x&quot; \\N" in dot_text(coupling_view(named))
+    assert "&lt;b&gt; &amp; &quot;x&quot; &#92;N" in dot_text(coupling_view(named))
 
 
 def test_many_couplings_between_two_operators_become_one_line() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import small_models
 
-from xmml.graphs.domain_graph import DEEPEST, domain_graph, domain_view
+from xmml.graphs.domain_graph import DEEPEST, ROOT, domain_graph, domain_view
 from xmml.graphs.dot import dot_text
 
 ARTERY = "a 1 domain=artery.tissue\nb 1 domain=artery.blood\nc 1\na.Of -> b.finit\nb.Of -> c.finit"
@@ -12,16 +12,16 @@ ARTERY = "a 1 domain=artery.tissue\nb 1 domain=artery.blood\nc 1\na.Of -> b.fini
 
 def test_every_path_and_all_that_it_is_part_of_are_nodes() -> None:
     graph = domain_graph(small_models.model(ARTERY))
-    assert set(graph) == {"", "artery", "artery.tissue", "artery.blood"}
-    assert set(graph.edges) == {("", "artery"), ("artery", "artery.tissue"), ("artery", "artery.blood")}
+    assert set(graph) == {ROOT, "artery", "artery.tissue", "artery.blood"}
+    assert set(graph.edges) == {(ROOT, "artery"), ("artery", "artery.tissue"), ("artery", "artery.blood")}
 
 
 def test_nodes_are_labelled_with_the_last_part_and_hold_their_instances() -> None:
     graph = domain_graph(small_models.model(ARTERY))
     assert graph.nodes["artery.tissue"]["label"] == "tissue"
     assert graph.nodes["artery.tissue"]["instances"] == "a"
-    assert graph.nodes[""]["label"] == "None"
-    assert graph.nodes[""]["instances"] == "c"
+    assert graph.nodes[ROOT]["label"] == "None"
+    assert graph.nodes[ROOT]["instances"] == "c"
 
 
 def test_domains_with_the_same_last_part_are_told_apart() -> None:
