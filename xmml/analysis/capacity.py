@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from xmml.analysis.network import Network
 from xmml.analysis.self_timed import SelfTimed, simulate
@@ -99,7 +100,7 @@ def _burst(wire: Wire | None) -> int:
         counts = [wire.put(number * each, number) for number in span]
     else:
         counts = [wire.put(number, 0) for number in span]
-    return max(1, *(after - before for before, after in zip(counts, counts[1:], strict=False)))
+    return max(1, *(after - before for before, after in pairwise(counts)))
 
 
 def _circle(network: Network, result: SelfTimed) -> list[int]:
@@ -128,8 +129,3 @@ def _reaches(waits: dict[int, set[int]], begin: int, end: int) -> bool:
                 seen.add(other)
                 todo.append(other)
     return False
-
-
-def least_of_coupling(values: Sequence[int], channels: Sequence[int]) -> int:
-    """Return the largest value among the channels of a coupling: what every conduit of it can be given."""
-    return max(values[channel] for channel in channels)

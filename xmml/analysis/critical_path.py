@@ -36,8 +36,8 @@ class Part:
 def critical_path(network: Network, history: History, end_ns: Sequence[int]) -> tuple[Part, ...]:
     """Return the path to the end of the process that ends last, from its beginning.
 
-    The times of its parts add up to the makespan, but for the start of the first. Parts that take no time are left out.
-    Linear in the operations that were carried out.
+    The times of its parts add up to the makespan; parts that take no time are left out. Empty if the path cannot be
+    followed through what was repeated, which is rare. Linear in the operations that were carried out.
     """
     if not len(history):
         return ()
@@ -45,7 +45,9 @@ def critical_path(network: Network, history: History, end_ns: Sequence[int]) -> 
     if history.end_ns[end] < max(end_ns, default=0):
         return ()
     parts, _ = _Way(history).back(end, 0, len(history.repetitions))
-    return tuple(_merged(reversed(parts)))
+    if sum(part.time_ns for part in parts) != history.end_ns[end]:
+        return ()  # it cannot be followed through a repetition
+    return tuple(_merged(parts[::-1]))
 
 
 class _Way:
@@ -129,7 +131,7 @@ def _repeated(parts: Sequence[Part], times: int) -> list[Part]:
     return list(total.values()) if times else []
 
 
-def _merged(parts: Sequence[Part] | reversed[Part]) -> list[Part]:
+def _merged(parts: Sequence[Part]) -> list[Part]:
     merged: list[Part] = []
     for part in parts:
         if merged and (merged[-1].process, merged[-1].what) == (part.process, part.what):

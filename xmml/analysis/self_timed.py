@@ -348,7 +348,7 @@ class _Simulation:
         return (when, by, True) if when > time else (time, cause, True)
 
     def deliver(self, channel: int, time: int, operation: int, ends_run: bool, woken: set[int]) -> None:
-        """Put what comes out of the sender's filters on the wire, and what comes out of the receiver's into its queue."""
+        """Put what the sender's filters give on the wire, and what the receiver's give into its queue."""
         one = self.network.channels[channel]
         wire = self.wires[channel]
         runs = self.run[one.sender] + ends_run
@@ -406,7 +406,7 @@ class _Simulation:
 
     def supply_on_demand(self) -> None:
         """Count what those sent who send what is asked for: as much as was taken."""
-        order = [index for index in self.asked]
+        order = sorted(self.asked)
         settled: set[int] = set()
         while len(settled) < len(order):
             for index in order:
