@@ -9,7 +9,6 @@ way is enough for every speed of the programs and every order in which they serv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
