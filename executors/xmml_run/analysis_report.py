@@ -27,6 +27,37 @@ def report(analysis: Analysis, *, most_rows: int | None = MOST_ROWS) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def changes(before: Analysis, after: Analysis, settings: Sequence[str]) -> str:
+    """Return what other settings change: the numbers that differ, before and after."""
+    rows = [
+        (f"  {name}", old, "->", new)
+        for name, old, new in (
+            ("verdict", before.verdict, after.verdict),
+            ("run time", _makespan(before), _makespan(after)),
+            ("core hours", _core_hours(before), _core_hours(after)),
+            *(
+                (f"runs of {name}", _count(before.runs.get(name), False), _count(runs, False))
+                for name, runs in after.runs.items()
+            ),
+            *(
+                (f"messages {name}", _count(before.messages[name].sent, False), _count(traffic.sent, False))
+                for name, traffic in after.messages.items()
+            ),
+        )
+        if old != new
+    ]
+    head = f"with {', '.join(settings)}:"
+    return f"{head} nothing changes" if not rows else f"{head}\n{_aligned(rows)}"
+
+
+def _makespan(analysis: Analysis) -> str:
+    return "-" if analysis.times is None else duration(analysis.times.makespan_s)
+
+
+def _core_hours(analysis: Analysis) -> str:
+    return "-" if analysis.times is None else number(analysis.times.core_hours)
+
+
 def _head(analysis: Analysis) -> str:
     verdict = {
         "finished": "every instance finishes",
@@ -97,7 +128,8 @@ def _times(times: Times) -> str:
         )
     makespan = duration(times.makespan_s)
     if not times.is_exact:
-        makespan = f"between {makespan} and {duration(times.makespan_at_most_s)}"
+        at_most = "not known how long" if times.makespan_at_most_s is None else f"{duration(times.makespan_at_most_s)}"
+        makespan = f"at least {makespan}, at most {at_most}"
     lines = [
         f"run time: {makespan}; {number(times.core_hours)} core hours; "
         f"on average {number(times.parallelism)} of the instances compute at a time"

@@ -80,7 +80,7 @@ class Times:
 
     Attributes:
         makespan_s: from the start to the end of the last instance; the lower bound if it is not exact.
-        makespan_at_most_s: the upper bound; equal to `makespan_s` if that is exact.
+        makespan_at_most_s: the upper bound, `None` if there is none; equal to `makespan_s` if that is exact.
         is_exact: whether the makespan is a value and not a bound.
         critical_path: the chain that nothing can be sooner than.
         cycle_time_s: one turn of the slowest cycle, once the model moves periodically; `None` without one.
@@ -91,7 +91,7 @@ class Times:
     """
 
     makespan_s: float
-    makespan_at_most_s: float
+    makespan_at_most_s: float | None
     is_exact: bool
     critical_path: tuple[PathSegment, ...]
     cycle_time_s: float | None

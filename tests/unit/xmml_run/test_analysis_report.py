@@ -81,7 +81,7 @@ def test_the_run_time_names_what_nobody_knows() -> None:
 
 def test_a_bound_is_not_printed_as_a_value() -> None:
     text = report(replace(FINE, times=replace(TIMES, is_exact=False, makespan_at_most_s=7200.0)))
-    assert "run time: between 1 h 23 min and 2 h" in text
+    assert "run time: at least 1 h 23 min, at most 2 h" in text
 
 
 def test_a_large_model_is_cut_and_says_so() -> None:
