@@ -107,25 +107,24 @@ def _couplings(analysis: Analysis, most_rows: int | None) -> str:
 def _instances(analysis: Analysis, most_rows: int | None) -> str:
     bounds = set(analysis.at_most)
     times = analysis.times
+    is_timed = times is not None and not _is_unknown(times)
     rows = []
     for name, runs in _first(analysis.runs.items(), most_rows):
         instance = name.partition("[")[0]
         row = [name, analysis.domains.get(instance) or "-", _count(runs, name in bounds or instance in bounds)]
         row.append(_count(analysis.steps.get(instance), instance in bounds))
-        if times is not None:
+        if times is not None and is_timed:
             busy, idle = times.busy_s.get(name, 0.0), times.idle_s.get(name, 0.0)
             share = f"{100 * busy / (busy + idle):.0f} %" if busy + idle else "-"
             row += ["?" if instance in times.unknown else duration(busy), duration(idle), share]
         rows.append(tuple(row))
-    head = ("instance", "domain", "runs", "steps") + (("busy", "idle", "busy") if times is not None else ())
+    head = ("instance", "domain", "runs", "steps") + (("busy", "idle", "busy") if is_timed else ())
     return _table(head, rows, len(analysis.runs) - len(rows))
 
 
 def _times(times: Times) -> str:
-    if len(times.unknown) == len({name.partition("[")[0] for name in times.busy_s}):
-        return (
-            'run time: not known: no implementation has a runtime="..." (try --set INST.runtime=..., or --profile RUN)'
-        )
+    if _is_unknown(times):
+        return 'run time: not known, since no implementation has a runtime="..."; try --set INST.runtime="1 s", or --profile RUN'
     makespan = duration(times.makespan_s)
     if not times.is_exact:
         at_most = "not known how long" if times.makespan_at_most_s is None else f"{duration(times.makespan_at_most_s)}"
@@ -148,6 +147,11 @@ def _times(times: Times) -> str:
     if times.unknown:
         lines.append(f"counted as 0, because nobody gives their run time: {', '.join(_first(times.unknown, 8))}")
     return "\n".join(lines)
+
+
+def _is_unknown(times: Times) -> bool:
+    """Whether nobody gives a run time."""
+    return not any(times.busy_s.values())
 
 
 def _jobs(analysis: Analysis) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xmml_executors.measured import NotMeasured, runtimes_of_run
 from xmml_executors.outcome import ExitStatus
 
 from xmml.problems import ModelError
@@ -81,8 +82,6 @@ def run(options: Namespace) -> int:
         model = _model(options)
         link = _link(options)
         if options.profile is not None:
-            from xmml_run.inspection import runtimes_of_run
-
             model = with_runtimes(model, runtimes_of_run(options.profile))
         plain = analyse(model, start=options.start, link=link, task_graph=options.task_graph)
         changed = None
@@ -93,7 +92,7 @@ def run(options: Namespace) -> int:
         show_problems(error.problems)
         print(refusal(error, "xmml analyse", options.model), file=sys.stderr)
         return ExitStatus.MODEL_ERROR
-    except (SettingError, AnalysisRefused) as error:
+    except (SettingError, AnalysisRefused, NotMeasured) as error:
         print(f"xmml analyse: {error}", file=sys.stderr)
         return ExitStatus.USAGE
     analysis = plain if changed is None else changed
