@@ -298,7 +298,7 @@ class _Counting:
             need = self.need(channel)
             if not isinstance(need.value, int):
                 return Amount(None, max(certainty, need.certainty))
-            inputs = _inputs_for(channel.filters, need.value)
+            inputs = inputs_for(channel.filters, need.value)
             if inputs is None:
                 return Amount(None, max(certainty, need.certainty))
             most, certainty = max(most, inputs), max(certainty, need.certainty)
@@ -372,7 +372,7 @@ def countable_outputs(filters: FilterCounts, sent: int, runs: int) -> int | None
     return number
 
 
-def _inputs_for(filters: FilterCounts, needed: int) -> int | None:
+def inputs_for(filters: FilterCounts, needed: int) -> int | None:
     """Return the smallest number of messages of which `needed` come out, or `None` if there is none."""
     if filters.is_identity:
         return needed

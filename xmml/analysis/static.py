@@ -12,6 +12,7 @@ from types import MappingProxyType
 from xmml.analysis.conflicts import Conflict, deadlock, late_deadlock, rate_conflicts
 from xmml.analysis.counts import Amount, Count, Counts, count, total
 from xmml.analysis.demand import first_deadlock
+from xmml.analysis.linear_schedule import has_linear_schedule
 from xmml.analysis.network import Network
 from xmml.analysis.start import initial_instances
 from xmml.analysis.timelines import feedback_groups, is_surely_live
@@ -63,7 +64,11 @@ def static_analysis(network: Network, uncertain: Collection[str] = ()) -> Static
     conflicts = [deadlock(network, cycle) for cycle in cycles]
     in_cycles = {coupling for conflict in conflicts for coupling in conflict.couplings}
     conflicts += [each for each in rate_conflicts(network, counts) if in_cycles.isdisjoint(each.couplings)]
-    undecided = [group for group in feedback_groups(network) if not is_surely_live(network, group)]
+    undecided = [
+        group
+        for group in feedback_groups(network)
+        if not is_surely_live(network, group) and not has_linear_schedule(network, group, counts.runs)
+    ]
     told = idle | {name for conflict in conflicts for name in conflict.instances}
     for group in undecided:
         if told.isdisjoint(group.instances) and (demands := first_deadlock(network, group)):

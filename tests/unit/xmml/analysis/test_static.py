@@ -145,6 +145,12 @@ WITHOUT_CONFLICT = [
     "a 3\nb 3\nm mapper\nn mapper\na.Oi -> m\nm -> b.S\nb.Oi -> n\nn -> a.S",
     "m 4\nu 1 stateful\nm.Oi -> u.finit\nu.Of.s -> u.finit.t state\nu.Of -> m.S",
     "m 2\nthere mapper\nback mapper\nw 1 x5\nm.Oi -> there\nthere -> w.finit\nw.Of -> back\nback -> m.S",
+    # filters between loops of different lengths, for which there is a timetable
+    "c 10\nf 30\nc.Oi -> f.S | repeat 3\nf.Oi -> c.S | sum 3",
+    "c 10\nf 28\nc.Oi -> f.S | lineartimeinterpolation 3\nf.Oi -> c.S | drop 3",
+    "c 1000000000\nf 4000000000\nc.Oi -> f.S | extrapolate 4\nf.Oi -> c.S | mean 4",
+    "c 6\nf 24\nj 1\nc.Oi -> j.finit | repeat 4\nf.Oi -> j.finit\nj.Of -> f.S\nj.Of -> c.S | sum 4",
+    "m 3\nu 4\nm.Oi -> u.finit\nu.Oi -> m.S | last",
 ]
 
 
