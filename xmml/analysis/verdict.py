@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from xmml.analysis.conflicts import Conflict, deadlock_in_run
+from xmml.analysis.final_state import FinalState
 from xmml.analysis.network import Network
 from xmml.analysis.outcome import outcome
+from xmml.analysis.self_timed import simulate
 from xmml.analysis.static import StaticAnalysis
 from xmml.analysis.unrolling import unroll
 
-#: The largest task graph that is followed to decide: some hundred thousand nodes take less than a second.
-NODE_LIMIT = 300_000
+#: The largest task graph that is followed to decide: a hundred thousand nodes take some tenths of a second.
+NODE_LIMIT = 100_000
+#: Room in every channel, where a model is followed in leaps: enough not to be what stops it.
+_CAPACITY = 1_000
 
 
 def certain_conflicts(network: Network, static: StaticAnalysis, node_limit: int = NODE_LIMIT) -> tuple[Conflict, ...]:
     """Return why a model surely does not finish; nothing if it does, or if that cannot be known.
 
     It cannot be known where a program decides when to stop, in which order to call, or which messages pass; and it is
-    not known of a model that is neither clear statically nor small enough to be followed.
+    not known of a model that is neither clear statically, nor short, nor soon periodic.
     """
     if static.conflicts or static.is_conclusive:
         return static.conflicts
@@ -24,20 +28,17 @@ def certain_conflicts(network: Network, static: StaticAnalysis, node_limit: int 
         return ()
     if not all(instance.check_order for instance in network.model.instances.values()):
         return ()
-    if _size(network, static) > node_limit:
+    final = _final_state(network, node_limit)
+    if final is None:
         return ()
-    unrolling = unroll(network, node_limit=node_limit)
-    if unrolling.truncated or not unrolling.is_exact:
-        return ()
-    found = outcome(network, unrolling.final)
+    found = outcome(network, final)
     return tuple(deadlock_in_run(network, [found.blocked[place] for place in cycle]) for cycle in found.cycles)
 
 
-def _size(network: Network, static: StaticAnalysis) -> int:
-    """Return how many nodes the task graph has at most."""
-    size = 0
-    for name, own in network.by_instance.items():
-        runs, steps = static.runs[name].value or 0, static.steps[name].value or 0
-        walks = any(network.processes[process].oi for process in own)
-        size += runs * (steps + 1 if walks else 1)
-    return size
+def _final_state(network: Network, limit: int) -> FinalState | None:
+    """Return where everything stands in the end, or `None` if that is too far away."""
+    unrolling = unroll(network, node_limit=limit)
+    if not unrolling.truncated:
+        return unrolling.final if unrolling.is_exact else None
+    leaping = simulate(network, [_CAPACITY] * len(network.channels), timed=False, event_limit=limit)
+    return leaping.final if leaping.is_complete and not leaping.full else None
