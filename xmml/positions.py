@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -65,12 +66,5 @@ class Source:
 
     def position(self, offset: int) -> Position:
         """Return the position of an index in the text."""
-        starts = self._line_starts
-        low, high = 0, len(starts)
-        while high - low > 1:
-            middle = (low + high) // 2
-            if starts[middle] <= offset:
-                low = middle
-            else:
-                high = middle
-        return Position(self.file, low + 1, offset - starts[low] + 1)
+        line = max(1, bisect_right(self._line_starts, offset))
+        return Position(self.file, line, offset - self._line_starts[line - 1] + 1)

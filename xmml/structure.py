@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from xmml.definitions import positive_integer
 from xmml.tree import XMML, XMML_PARAM
@@ -147,8 +148,14 @@ _DOMAIN = Values(
 )
 
 
+#: Nearly every end of a coupling.
+_PLAIN_END = re.compile(r"[\w-]+\.[\w-]+")
+
+
 def _end(example: str) -> Values:
     def fits(text: str) -> bool:
+        if _PLAIN_END.fullmatch(text):
+            return True
         words = text.split(".")
         return len(words) == 2 and all(map(_is_word, words))
 
@@ -207,6 +214,7 @@ def namespace_of(name: str) -> str:
     return XMML_PARAM if name in _OF_PARAMETER_FILES else XMML
 
 
+@lru_cache(maxsize=4096)
 def slot_of(parent: str, name: str) -> int | None:
     """Return the place of an element among the slots of its parent; `None` if it has none there."""
     for number, slot in enumerate(CHILDREN.get(parent, ())):

@@ -60,13 +60,17 @@ class Element:
     attributes: tuple[Attribute, ...]
     content: list[Element | str] = field(default_factory=list)
     namespaces: dict[str, str] = field(default_factory=dict)
+    _plain: dict[str, str] | None = field(default=None, init=False, repr=False)
 
     def get(self, name: str, namespace: str = "") -> str | None:
         """Return the value of an attribute, or `None`."""
-        for its_namespace, its_name, _, value in self.attributes:
-            if its_name == name and its_namespace == namespace:
-                return value
-        return None
+        if namespace:
+            attribute = self.attribute(name, namespace)
+            return None if attribute is None else attribute.value
+        plain = self._plain
+        if plain is None:
+            plain = self._plain = {each.name: each.value for each in self.attributes if not each.namespace}
+        return plain.get(name)
 
     def attribute(self, name: str, namespace: str = "") -> Attribute | None:
         """Return an attribute, or `None`."""
@@ -259,7 +263,7 @@ class _Builder:
         offset = min(self.source.offset(line, column), len(self.source.text))
         self.count(sum(len(value) for value in pairs[1::2]))
         attributes = tuple(
-            Attribute(*_split_name(key), value) for key, value in zip(pairs[::2], pairs[1::2], strict=True)
+            [Attribute(*_split_name(key), value) for key, value in zip(pairs[::2], pairs[1::2], strict=True)]
         )
         namespace, local, prefix = _split_name(name)
         self.count(len(local) + 1)

@@ -22,6 +22,10 @@ _TO_ADD = {
 }
 
 
+#: Elements that lack something if they are empty.
+_WITH_CHILDREN = frozenset(name for name, slots in CHILDREN.items() if any(slot.least for slot in slots))
+
+
 def validate(root: Element) -> list[Problem]:
     """Return what is wrong with the structure of a document."""
     return list(_problems_of(root))
@@ -36,7 +40,10 @@ def _problems_of(element: Element) -> Iterator[Problem]:
     yield from _attributes(element)
     if element.name in OPEN:
         return
-    yield from _text(element)
+    if element.content:
+        yield from _text(element)
+    elif element.name not in _WITH_CHILDREN:
+        return
     yield from _children(element)
     for child in element.children:
         if is_known(element, child):

@@ -92,6 +92,8 @@ def misspelt(element: Element, wanted: str) -> str | None:
 def _told_as_missing(element: Element, is_coupled: bool) -> set[str]:
     """Return the unknown attributes that are told together with what their element lacks."""
     lacking = [name for name in REQUIRED.get(element.name, ()) if element.get(name) is None]
+    if not lacking and not is_coupled and element.name != "instance":
+        return set()
     if element.name == "instance" and all(element.get(kind) is None for kind in KINDS):
         lacking += KINDS
     if is_coupled and element.get("operator") is None:

@@ -98,6 +98,8 @@ def copies_are_addressed(index: Index) -> Iterator[Problem]:
 
 def one_number_of_copies(index: Index) -> Iterator[Problem]:
     """All couplings of a port lead to the same number of copies: else an index would not say which one is meant."""
+    if all(element.get("multiplicity") is None for element in index.instance_elements):
+        return
     first: dict[tuple[str | None, str | None], tuple[str, str, Element]] = {}
     for coupling, sender, receiver in index.coupled:
         if sender is None or receiver is None:

@@ -67,22 +67,30 @@ def unconnected(index: Index) -> Iterator[Problem]:
         if (entry := index.instances[instance]).definition is not None
     }
     open_: list[End] = []
+    nowhere: dict[Element, list[tuple[str, Element]]] = {}
     for entry in index.instances.values():
         definition = entry.definition
         if definition is None or entry.id is None or entry.id in coupled.instances or "." in entry.id:
             continue
-        ports = [each for each in index.ports(definition).values() if each.get("type") != "state"]
         if entry.id not in reached and len(index.instances) > 1:
+            ports = [each for each in index.ports(definition).values() if each.get("type") != "state"]
             yield _isolated(entry, ports)
         elif definition.get("id") not in coupled.definitions:
-            open_ += [
-                (entry, port)
-                for port in ports
-                if (entry.id, port.get("id")) not in coupled.ports
-                and (definition.get("id"), port.get("id")) not in elsewhere
-                and "." not in (port.get("id") or "")
-            ]
+            if definition not in nowhere:
+                nowhere[definition] = _coupled_nowhere(index, definition, elsewhere)
+            open_ += [(entry, port) for name, port in nowhere[definition] if (entry.id, name) not in coupled.ports]
     yield from _open_ports(open_)
+
+
+def _coupled_nowhere(
+    index: Index, definition: Element, elsewhere: Collection[tuple[str | None, str]]
+) -> list[tuple[str, Element]]:
+    """Return the ports of a definition, but for those of its own state, that no instance of it has coupled."""
+    return [
+        (name, port)
+        for name, port in index.ports(definition).items()
+        if port.get("type") != "state" and "." not in name and (definition.get("id"), name) not in elsewhere
+    ]
 
 
 def _open_ports(ends: list[End]) -> Iterator[Problem]:
