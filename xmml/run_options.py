@@ -185,6 +185,7 @@ def _misplaced(name: str, element: Element) -> Problem:
         )
     here = [setting for setting, row in SETTINGS.items() if element.name in row.elements]
     help = did_you_mean(name, here or SETTINGS, f"settings of <{element.name}>" if here else "settings")
+    help = re.sub(r'"([a-z-]+)"', r'"run:\1"', help)
     return element.problem("E02", f"there is no setting run:{name}", help, name, RUN)
 
 

@@ -321,11 +321,21 @@ _MENDING = {
 }
 
 
-def _how_to_mend(what: str, open_elements: list[Element], source: Source) -> str:
+_UNQUOTED = re.compile(r"([^\s<=\"']+)\s*=\s*$")
+_UNQUOTED_VALUE = re.compile(r"[^\s<>\"'=&]*[^\s<>\"'=&/]")
+
+
+def _how_to_mend(what: str, open_elements: list[Element], source: Source, offset: int) -> str:
     if what in ("mismatched tag", "no element found", "unclosed token") and open_elements:
         last = open_elements[-1]
         name = f"{last.prefix}:{last.name}" if last.prefix else last.name
-        return f"<{name}> in line {source.position(last.offset).line} is still open: close it with </{name}>"
+        empty = "" if last.children else ", or end its tag with />"
+        return f"<{name}> in line {source.position(last.offset).line} is still open: close it with </{name}>{empty}"
+    unquoted = _UNQUOTED.search(source.text[max(0, offset - 200) : offset])
+    if what == "not well-formed (invalid token)" and unquoted:
+        value = _UNQUOTED_VALUE.match(source.text, offset)
+        shown = f'{unquoted.group(1)}="{value.group(0) if value else "..."}"'
+        return f"values of attributes stand in quotes: {shown}"
     return _MENDING.get(what, "")
 
 
@@ -343,8 +353,10 @@ def parse(text: str, file: str) -> Element:
     except expat.ExpatError as error:
         place = Position(file, error.lineno, error.offset + 1)
         what = expat.errors.messages[error.code] if error.code in expat.errors.messages else str(error)
-        help = _how_to_mend(what, builder.open, source)
-        raise ModelError([unreadable(file, f"not well-formed XML: {what}", help, source, place)]) from None
+        offset = min(source.offset(place.line, place.column), len(text))
+        help = _how_to_mend(what, builder.open, source, offset)
+        told = what.removeprefix("not well-formed (").removesuffix(")") if what.startswith("not well-formed") else what
+        raise ModelError([unreadable(file, f"not well-formed XML: {told}", help, source, place)]) from None
     except _Refused as refusal:
         place = Position(file, parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)
         raise ModelError([unreadable(file, str(refusal), refusal.help, source, place)]) from None

@@ -98,8 +98,12 @@ def _children(element: Element) -> Iterator[Problem]:
             unknown.append(child)
         else:
             known.append((place, child))
+    strays: set[str] = set()
     for child in unknown:
-        yield _unknown(element, child)
+        home = _home(child)
+        if home is None or home not in strays:
+            yield _unknown(element, child)
+        strays.update([home] if home is not None else [])
     first: dict[str, Element] = {}
     told: set[str] = set()
     before: tuple[int, Element] | None = None
@@ -139,6 +143,8 @@ def _unknown(parent: Element, child: Element) -> Problem:
             return child.problem("E02", f"<{name}> is in a wrong namespace here", f'it has "{namespace_of(name)}"')
         places = " or ".join(f"<{each}>" for each in elsewhere)
         help = f"it belongs into {places}" if places else "it is the root of a document"
+        if slot_of(parent.name, elsewhere[0] if elsewhere else "") is not None and parent.first(elsewhere[0]) is None:
+            help = f"put {places} ... </{elsewhere[0]}> around it and its like"
         return child.problem("E02", f"<{name}> cannot stand in <{parent.name}>", help)
     suggestion = did_you_mean(name, here)
     help = (
@@ -155,8 +161,16 @@ def _missing(parent: Element, name: str, next_: Element | None) -> Problem:
     return parent.problem("E02", f"{what} has no <{name}>", f"add {_TO_ADD.get(name, f'<{name}>')} {where}")
 
 
+def _home(stray: Element) -> str | None:
+    """Return the one element that a known element belongs into; `None` if there are several, or it is not known."""
+    parents = parents_of(stray.name) if stray.namespace in (XMML, XMML_PARAM) else []
+    return parents[0] if len(parents) == 1 else None
+
+
 def _stands_for(name: str, unknown: list[Element]) -> bool:
-    """Say whether one of some unknown elements is probably a misspelt one of that name."""
+    """Say whether one of some unknown elements is probably a misspelt one of that name, or should stand in one."""
+    if any(_home(child) == name for child in unknown):
+        return True
     return any(difflib.get_close_matches(child.name.lower(), [name], cutoff=0.6) for child in unknown)
 
 

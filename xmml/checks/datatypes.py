@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from xmml.checks.index import Index
-from xmml.problems import Problem, did_you_mean
+from xmml.problems import Problem
 
 
 def extension(index: Index) -> Iterator[Problem]:
@@ -19,7 +19,7 @@ def extension(index: Index) -> Iterator[Problem]:
         if base not in extends:
             if index.is_told("datatype", base, extends):
                 continue
-            help = did_you_mean(base, set(extends) - {name}, "datatypes")
+            help = index.spelling.hint(base, set(extends) - {name}, "datatypes")
             yield element.problem(
                 "E13", f'the datatype "{name}" extends "{base}", which does not exist', help, "extends"
             )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 
 from xmml.definitions import KINDS
 from xmml.document import Document
 from xmml.model import OPERATORS
+from xmml.spelling import Spelling
 from xmml.structure import slot_of
 from xmml.tree import Element
 
@@ -46,6 +46,7 @@ class Index:
 
     def __init__(self, document: Document) -> None:
         self.root = document.root
+        self.spelling = Spelling()
         definitions = document.root.first("definitions")
         topology = document.root.first("topology")
         self.definition_elements: list[Element] = definitions.named(*KINDS) if definitions else []
@@ -99,7 +100,7 @@ class Index:
         """Every coupling with its two ends."""
         return [(coupling, self.end(coupling, "from"), self.end(coupling, "to")) for coupling in self.couplings]
 
-    def is_told(self, kind: str, name: str, known: Iterable[str]) -> bool:
+    def is_told(self, kind: str, name: str, known: Collection[str]) -> bool:
         """Say whether it follows from another problem that there is no `name` of a kind.
 
         Its element may be misspelt, have no id, or have that of another one; the last two only if `name` is not just
@@ -110,8 +111,29 @@ class Index:
         duplicates = self._doubtful.get(kind)
         if duplicates is None:
             return False
-        close = get_close_matches(name, list(known), cutoff=0.6)
-        return not close or not duplicates.isdisjoint(close)
+        close = self.spelling.close(name, known)
+        return not self.spelling.is_tired and (not close or not duplicates.isdisjoint(close))
+
+    @cached_property
+    def uninstantiated(self) -> Sequence[Element]:
+        """The definitions that no instance is made of."""
+        used = {id(entry.definition) for entry in self.entries}
+        return [element for element in self.definition_elements if id(element) not in used]
+
+    def definition_without_instance(self, name: str, port: str, direction: str) -> Element | None:
+        """Return the definition of which a coupling probably means an instance `name` that was forgotten.
+
+        It is one that nothing instantiates, has the port, and no instance with a similar name has it.
+        """
+        for similar in self.spelling.close(name, self.instances):
+            definition = self.instances[similar].definition
+            if definition is None or port in self.ports(definition):
+                return None
+        for definition in self.uninstantiated:
+            found = self.ports(definition).get(port)
+            if definition.get("id") != name and found is not None:
+                return definition if found.name == direction else None
+        return None
 
     def is_port_told(self, definition: Element, port: str) -> bool:
         """Say whether it follows from another problem that a definition has no such port."""
@@ -123,7 +145,7 @@ class Index:
         ports = ports_of(definition)
         known = [name for each in ports if (name := each.get("id")) is not None]
         doubtful = not groups or len(set(known)) < len(ports)
-        return doubtful and not get_close_matches(port, known, cutoff=0.6)
+        return doubtful and not self.spelling.close(port, known)
 
     def direction_is_told(self, end: End) -> bool:
         """Say whether another check tells that a port should perhaps have the other direction."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from xmml.checks.index import Index
@@ -125,6 +126,9 @@ def _check(element: Element, attribute: str, dimension: Dimension | None) -> Ite
 
 
 def _help(text: str, dimension: Dimension | None) -> str:
+    comma = re.search(r"[0-9],[0-9]", text)
+    if comma:
+        return f'write the number with a point: "{text.strip().replace(",", ".")}"'
     word = text.strip().split(" ")[-1].lstrip("0123456789.-+")
     if word in _MEANT:
         return f"did you mean {_MEANT[word]}?"

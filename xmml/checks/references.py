@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from xmml.checks.index import Index, instance_kind, ports_of
 from xmml.definitions import KINDS
-from xmml.problems import Problem, did_you_mean
+from xmml.problems import Problem
 from xmml.tree import Element
 
 
@@ -21,7 +21,7 @@ def definitions_of_instances(index: Index) -> Iterator[Problem]:
             if others and instance_kind(element) is not None:
                 help = f'"{name}" is a {others[0]}: write {others[0]}="{name}"'
             else:
-                help = did_you_mean(name, index.definitions[kind], f"{kind}s")
+                help = index.spelling.hint(name, index.definitions[kind], f"{kind}s")
             yield element.problem("E05", f'there is no {kind} "{name}"', help, kind)
 
 
@@ -48,6 +48,7 @@ def applied_filters(index: Index) -> Iterator[Problem]:
 
 def ends_of_couplings(index: Index) -> Iterator[Problem]:
     """Both ends of a coupling name an instance and a port of it."""
+    told: set[str] = set()
     for coupling in index.couplings:
         for attribute, direction in (("from", "out"), ("to", "in")):
             text = coupling.get(attribute)
@@ -58,14 +59,24 @@ def ends_of_couplings(index: Index) -> Iterator[Problem]:
             if entry is None:
                 if index.is_told("instance", name, index.instances):
                     continue
-                help = _instance_help(index, name, attribute, port)
+                missing = index.definition_without_instance(name, port, direction)
+                if missing is None:
+                    help = _instance_help(index, name, attribute, port)
+                elif name in told:
+                    continue
+                else:
+                    told.add(name)
+                    made = f'<instance id="{name}" {missing.name}="{missing.get("id")}"/>'
+                    help = f'the {missing.name} "{missing.get("id")}" has a port "{port}": did you forget {made}?'
                 yield coupling.problem("E05", f'there is no instance "{name}"', help, attribute)
             elif entry.definition is not None and port not in index.ports(entry.definition):
                 ports = ports_of(entry.definition)
                 if not index.is_port_told(entry.definition, port):
                     fitting = [id_ for each in ports if each.name == direction and (id_ := each.get("id"))]
                     every = [id_ for each in ports if (id_ := each.get("id"))]
-                    help = did_you_mean(port, fitting, f"{direction} ports") or did_you_mean(port, every, "ports")
+                    help = index.spelling.hint(port, fitting, f"{direction} ports") or index.spelling.hint(
+                        port, every, "ports"
+                    )
                     owner = entry.definition.get("id")
                     what = f'"{name}" ({entry.kind} {owner})' if owner != name else f'"{name}"'
                     yield coupling.problem("E05", f'{what} has no port "{port}"', help, attribute)
@@ -76,10 +87,12 @@ def _instance_help(index: Index, name: str, attribute: str, port: str) -> str:
     if instances:
         listing = ", ".join(instances)
         return f'"{name}" is a definition; its instances are {listing}: write {attribute}="{instances[0]}.{port}"'
-    return did_you_mean(name, index.instances, "instances")
+    return index.spelling.hint(name, index.instances, "instances")
 
 
 def _unknown(index: Index, element: Element, attribute: str, known: Collection[str], what: str) -> Iterator[Problem]:
     name = element.get(attribute)
     if name is not None and name not in known and not index.is_told(what, name, known):
-        yield element.problem("E05", f'there is no {what} "{name}"', did_you_mean(name, known, f"{what}s"), attribute)
+        yield element.problem(
+            "E05", f'there is no {what} "{name}"', index.spelling.hint(name, known, f"{what}s"), attribute
+        )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
 
 from xmml.checks.attributes import misspelt
 from xmml.checks.index import End, Index, InstanceEntry, ports_of
@@ -39,7 +38,7 @@ class _Coupled:
         instance, port = match.groups() if match else ("", "")
         entry = index.instances.get(instance)
         if entry is None:
-            close = get_close_matches(instance, list(index.instances), cutoff=0.6)
+            close = index.spelling.close(instance, index.instances)
             self.instances.update(close or index.instances)
             return
         element = index.ports(entry.definition).get(port) if entry.definition is not None else None
@@ -159,15 +158,28 @@ def unused_definitions(index: Index) -> Iterator[Problem]:
                 help = 'add <instance id="..." submodel="..."/> for every part that is to run'
                 yield topology.problem("W03", "the model has no instances: nothing would run", help)
         return
+    forgotten = _forgotten(index)
     for kind in KINDS:
-        used = _instantiated(index, kind)
+        used = {*_instantiated(index, kind), *forgotten}
         elements = [each for each in index.definition_elements if each.name == kind]
         yield from _unused(index, elements, used, f"no instance is made of the {kind}")
     applied = [apply for coupling in index.couplings for apply in coupling.named("apply")]
-    filters = _meant([apply.get("filter") for apply in applied], index.filters)
+    filters = _meant(index, [apply.get("filter") for apply in applied], index.filters)
     yield from _unused(index, index.filter_elements, filters, "no coupling applies the filter")
     datatypes = _used_datatypes(index)
     yield from _unused(index, index.datatype_elements, datatypes, "no port or filter has the datatype")
+
+
+def _forgotten(index: Index) -> set[str]:
+    """Return the definitions of which couplings name an instance that is not there."""
+    found = set()
+    for coupling in index.couplings:
+        for attribute, direction in (("from", "out"), ("to", "in")):
+            name, _, port = (coupling.get(attribute) or "").partition(".")
+            if name and name not in index.instances:
+                definition = index.definition_without_instance(name, port, direction)
+                found.update([definition.get("id") or ""] if definition is not None else [])
+    return found
 
 
 def _instantiated(index: Index, kind: str) -> Collection[str]:
@@ -178,7 +190,7 @@ def _instantiated(index: Index, kind: str) -> Collection[str]:
             names.append(element.get(found) if found is not None else None)
         else:
             names += [name for each in KINDS if (name := element.get(each)) is not None]
-    return _meant(names, index.definitions[kind])
+    return _meant(index, names, index.definitions[kind])
 
 
 def _used_datatypes(index: Index) -> Collection[str]:
@@ -187,16 +199,16 @@ def _used_datatypes(index: Index) -> Collection[str]:
     for element in index.filter_elements:
         names += [name for end in ("datatype_in", "datatype_out") if (name := element.get(end)) is not None]
     names += [name for element in index.datatype_elements if (name := element.get("extends")) is not None]
-    return _meant(names, index.datatypes)
+    return _meant(index, names, index.datatypes)
 
 
-def _meant(names: Collection[str | None], known: Mapping[str, Element]) -> Collection[str]:
+def _meant(index: Index, names: Collection[str | None], known: Mapping[str, Element]) -> Collection[str]:
     """Return which of the known names are meant: of a misspelt one those like it, of a missing one all."""
     meant: set[str] = set()
     for name in dict.fromkeys(names):
         if name is None:
             return set(known)
-        meant.update([name] if name in known else get_close_matches(name, list(known), cutoff=0.6))
+        meant.update([name] if name in known else index.spelling.close(name, known))
     return meant
 
 

@@ -62,7 +62,7 @@ def test_an_impossible_value_is_refused(name: str, text: str) -> None:
 
 def test_an_unknown_setting_is_an_error_with_a_suggestion() -> None:
     (problem,) = problems_of(element("implementation", 'run:arg="x"'))
-    assert (problem.code, problem.help) == ("E02", 'did you mean "args"?')
+    assert (problem.code, problem.help) == ("E02", 'did you mean "run:args"?')
 
 
 def test_a_setting_on_the_wrong_element_is_an_error() -> None:
