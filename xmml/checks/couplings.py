@@ -10,6 +10,11 @@ from xmml.definitions import positive_integer
 from xmml.problems import Problem
 from xmml.tree import Element
 
+_OPERATORS = {
+    "in": 'operator="finit" (once, before the first step), or "S" or "B" (in every step)',
+    "out": 'operator="Oi" (in every step), or "Of" (once, after the last step)',
+}
+
 
 def direction(index: Index) -> Iterator[Problem]:
     """A coupling runs from an out port to an in port."""
@@ -48,7 +53,6 @@ def operators_of_coupled_ports(index: Index) -> Iterator[Problem]:
                 continue
             told.add(id(end[1]))
             port = end[1]
-            operators = "finit, S or B" if port.name == "in" else "Oi or Of"
             line = coupling.position.line
             message = f'the port "{port.get("id")}" is coupled (line {line}) but belongs to no operator'
             similar = misspelt(port, "operator")
@@ -56,7 +60,7 @@ def operators_of_coupled_ports(index: Index) -> Iterator[Problem]:
                 help = f'it has "{similar}": did you mean "operator"?'
                 yield port.problem("E08", message, help, similar)
             else:
-                yield port.problem("E08", message, f'add operator="...": {operators}', "id")
+                yield port.problem("E08", message, f"add {_OPERATORS[port.name]}", "id")
 
 
 def one_sender_per_in_port(index: Index) -> Iterator[Problem]:
@@ -72,8 +76,9 @@ def one_sender_per_in_port(index: Index) -> Iterator[Problem]:
             first[key] = coupling
             continue
         free = [each.get("id") for each in _ports(entry, "in") if f"{entry.id}.{each.get('id')}" not in taken]
-        listing = ", ".join(map(str, free)) or "there is none"
-        help = f"put a fan-in mapper before it, or use a free in port of {entry.id}: {listing}"
+        help = "join them with a fan-in mapper before it"
+        if free:
+            help += f", or use a free in port of {entry.id}: {', '.join(map(str, free))}"
         note = f"{first[key].get('from')} already sends to it (line {first[key].position.line})"
         yield coupling.problem("E12", f"a second coupling leads into {coupling.get('to')}", help, "to", note=note)
 
@@ -90,7 +95,10 @@ def copies_are_addressed(index: Index) -> Iterator[Problem]:
             multiplied = copies == "dynamic" or (positive_integer(copies) or 1) > 1
             if mine[0].kind == "submodel" and multiplied and other[0].kind != "mapper":
                 what = f"{copies} copies" if copies != "dynamic" else "a dynamic number of copies"
-                help = "put a mapper between them: it addresses the copies one by one"
+                classes = "gather, concatenate" if attribute == "from" else "scatter, duplicate"
+                help = (
+                    f"put a mapper between them, built in ({classes}) or your own: it addresses the copies one by one"
+                )
                 message = f'"{mine[0].id}" has {what}, but is coupled to "{other[0].id}", which is a {other[0].kind}'
                 yield coupling.problem("E19", message, help, attribute)
                 break

@@ -73,7 +73,8 @@ def ports_of_terminals(index: Index) -> Iterator[Problem]:
         if [port.name for port in ports] != [wanted]:
             has = ", ".join(f'{port.name} "{port.get("id")}"' for port in ports) or "none"
             message = f'the {type_} "{terminal.get("id")}" must have exactly one port, an {wanted} port; it has: {has}'
-            help = f"a {type_} {'sends' if wanted == 'out' else 'receives'}"
+            does = "sends" if wanted == "out" else "receives"
+            help = f'a {type_} {does}: give it <{wanted} id="..."/> and nothing else'
             yield terminal.problem("E11", message, help, "type")
 
 

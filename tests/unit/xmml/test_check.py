@@ -82,7 +82,7 @@ CHANGES = [
     ("E06", 26, 5, [('from="macro.state"', 'from="macro.reacted"')], "the out ports of macro are: state"),
     ("E07", 10, 26, [('operator="S"', 'operator="Of"')], "finit, S, B"),
     ("E07", 9, 25, [('operator="Oi"', 'operator="B"')], "Oi, Of"),
-    ("E08", 10, 13, [(' operator="S"', "")], "finit, S or B"),
+    ("E08", 10, 13, [(' operator="S"', "")], 'or "S" or "B" (in every step)'),
     ("E12", 28, 5, [("</topology>", '<coupling from="micro.end" to="micro.start"/></topology>')], None),
     (
         "E14",

@@ -15,7 +15,59 @@ from xmml.problems import render
 DOCUMENTS = Path(__file__).parents[2] / "data" / "documents" / "newcomer"
 
 #: What is told of each mistake: the code, the line, and the phrase by which one can mend it.
-MISTAKES: dict[str, list[tuple[str, int, str]]] = {TABLE}
+MISTAKES: dict[str, list[tuple[str, int, str]]] = {
+    "attribute_without_quotes": [("E01", 24, 'values of attributes stand in quotes: id="macro"')],
+    "both_wait_for_each_other": [
+        ("E21", 26, "one of them has to begin without the other: receive at S what is now received")
+    ],
+    "copies_without_a_mapper": [
+        ("E19", 26, "put a mapper between them, built in (scatter, duplicate)"),
+        ("E19", 27, "put a mapper between them, built in (gather, concatenate)"),
+    ],
+    "decimal_comma": [("E15", 15, 'write the number with a point: "0.001 s"')],
+    "definition_instead_of_instance": [
+        ("E05", 26, '"Diffusion" is a definition; its instances are macro: write from="macro.state"')
+    ],
+    "element_left_open": [("E01", 19, "<out> in line 18 is still open: close it with </out>, or end its tag with />")],
+    "forgotten_coupling": [
+        ("W03", 24, 'did you forget <coupling from="micro.end" to="macro.reacted"/>? Else remove the')
+    ],
+    "forgotten_instance": [
+        ("E05", 25, 'the submodel "Reaction" has a port "start": did you forget <instance id="micro"')
+    ],
+    "forgotten_namespace": [("E01", 2, "the root of an xMML 0.4 model is <model")],
+    "forgotten_namespace_of_run": [
+        ("E01", 20, 'declare the prefix on the root element, such as xmlns:run="urn:xmml:run:1"')
+    ],
+    "forgotten_operator": [
+        ("E08", 17, 'operator="finit" (once, before the first step), or "S" or "B" (in every step)')
+    ],
+    "forgotten_time_scale": [("E02", 14, 'add <timescale delta="1 s" total="1 min"/> (the length of a step, and of a')],
+    "forgotten_unit": [("W07", 15, 'add the unit, such as delta="0.001 s"')],
+    "metre_in_a_time_scale": [("E15", 5, 'did you mean "1 min"? m is the metre')],
+    "misspelt_language": [("W15", 20, 'did you mean "python"?')],
+    "misspelt_run_setting": [("E02", 20, 'did you mean "run:args"?')],
+    "operator_as_in_the_papers": [("E02", 17, 'did you mean "finit"?')],
+    "port_forgotten_in_a_coupling": [
+        ("E02", 26, 'write INSTANCE.PORT with exactly one dot, such as from="macro.state"')
+    ],
+    "port_outside_of_ports": [("E02", 16, "put <ports> ... </ports> around it and its like")],
+    "sending_operator_on_an_in_port": [("E07", 10, "write <out ...>, or an operator for an in port: finit, S, B")],
+    "steps_that_do_not_agree": [
+        ("E21", 26, "give both the same number of steps (delta, total), or apply an interpolation")
+    ],
+    "swapped_delta_and_total": [("E16", 15, "delta is one step, total the whole: swap them, or look at their units")],
+    "swapped_ends": [("E06", 26, 'swap the two ends: from="macro.state" to="micro.start"')],
+    "two_couplings_into_one_port": [("E12", 28, "join them with a fan-in mapper before it")],
+    "typo_in_a_port": [("E05", 26, 'did you mean "start"?')],
+    "typo_in_a_submodel": [("E05", 25, 'did you mean "Reaction"?')],
+    "typo_in_an_attribute": [("E08", 9, 'it has "operater": did you mean "operator"?')],
+    "typo_in_an_element": [("E02", 7, 'did you mean "param"?')],
+    "typo_in_an_instance": [("E05", 26, 'did you mean "macro" or "micro"?')],
+    "unit_that_xmml_does_not_know": [("E15", 5, 'did you mean "hr"?')],
+    "wrong_file_name": [("W14", 20, 'did you mean "reaction.py"?')],
+    "wrong_order_of_elements": [("E02", 19, "the order in <submodel> is: <description>, <timescale>, <spacescale>,")],
+}
 
 
 @pytest.mark.parametrize("name", MISTAKES)
