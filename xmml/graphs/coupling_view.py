@@ -16,7 +16,7 @@ from xmml.graphs.folding import Box, Line, in_order, rank_distances, topology
 from xmml.graphs.legend import legend
 from xmml.graphs.marks import marks
 from xmml.graphs.palette import FONT, INK, KINDS, QUIET_INK, TEMPLATES
-from xmml.graphs.quantity_text import number_text, scale_text
+from xmml.graphs.quantity_text import number_text, scale_text, shortened
 from xmml.model import AppliedFilter, Instance, Model
 
 Direction = Literal["LR", "TB"]
@@ -24,6 +24,9 @@ Direction = Literal["LR", "TB"]
 #: Up to so many drawn lines, ports are written on them; up to so many, names and filters; beyond, nothing.
 LINES_WITH_PORTS = 60
 LINES_WITH_NAMES = 200
+
+#: Longer names lose their middle; all of them are in the tooltips.
+LONGEST_TEXT = 40
 
 _SHAPES = {"submodel": "box", "mapper": "hexagon", "terminal": "cds"}
 _TAILS = {"Oi": "dot", "Of": "diamond"}
@@ -120,16 +123,16 @@ def _node_label(box: Box) -> Html:
     instance = box.instance
     if len(box.instances) > 1:
         names = ", ".join(one.id for one in box.instances[:2])
-        head = f"<B>{len(box.instances)} × {escaped(instance.definition.id)}</B>"
+        head = f"<B>{len(box.instances)} × {_short(instance.definition.id)}</B>"
         return Html(f"{head}<BR/>{_small(f'{names}, …')}")
     copies = (
         ""
         if not instance.is_multiplied
         else f"  <B>×{'n' if instance.multiplicity == 'dynamic' else instance.multiplicity}</B>"
     )
-    rows = [f"<B>{escaped(instance.id)}</B>{copies}"]
+    rows = [f"<B>{_short(instance.id)}</B>{copies}"]
     if instance.definition.id != instance.id:
-        rows.append(f'<FONT POINT-SIZE="10.5"><I>{escaped(instance.definition.id)}</I></FONT>')
+        rows.append(f'<FONT POINT-SIZE="10.5"><I>{_short(instance.definition.id)}</I></FONT>')
     rows += [_small(text) for text in _scale_rows(instance)]
     return Html("<BR/>".join(rows))
 
@@ -184,11 +187,11 @@ def _edge_label(line: Line, drawn: int) -> Html | None:
     [coupling] = line.couplings
     rows = []
     if coupling.name:
-        rows.append(f'<FONT COLOR="{INK}" POINT-SIZE="10.5">{escaped(coupling.name)}</FONT>')
+        rows.append(f'<FONT COLOR="{INK}" POINT-SIZE="10.5">{_short(coupling.name)}</FONT>')
     if drawn <= LINES_WITH_PORTS:
         ports = (coupling.sender.port, coupling.receiver.port)
-        rows.append(escaped(ports[0] if ports[0] == ports[1] else " → ".join(ports)))
-    rows += [f'<FONT COLOR="{INK}"><I>{escaped(_filter_text(one))}</I></FONT>' for one in coupling.filters]
+        rows.append(_short(ports[0] if ports[0] == ports[1] else " → ".join(ports)))
+    rows += [f'<FONT COLOR="{INK}"><I>{_short(_filter_text(one))}</I></FONT>' for one in coupling.filters]
     return Html("<BR/>".join(rows)) if rows else None
 
 
@@ -203,6 +206,10 @@ def _edge_tooltip(line: Line) -> str:
     if line.template:
         rows.append(line.template)
     return "\n".join(rows)
+
+
+def _short(text: str) -> str:
+    return escaped(shortened(text, LONGEST_TEXT))
 
 
 def _small(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from xmml.graphs.attributes import flat
 from xmml.graphs.dot import Cluster, Drawing, Edge, Html, Node, escaped, literal
 from xmml.graphs.palette import CLUSTER_FILL, CLUSTER_LINE, FAINT_INK, FONT, INK, KINDS, PAPER, QUIET_INK
+from xmml.graphs.quantity_text import shortened
 from xmml.model import Instance, Model
 
 if TYPE_CHECKING:
@@ -117,12 +118,14 @@ def _last(path: str) -> str:
 
 
 def _label(title: str, instances: list[Instance]) -> Html:
-    rows = [f'<TR><TD ALIGN="LEFT"><B>{escaped(title)}</B></TD></TR>']
+    rows = [f'<TR><TD ALIGN="LEFT"><B>{escaped(shortened(title))}</B></TD></TR>']
     for instance in instances[:MOST_NAMES]:
         glyph = f'<FONT COLOR="{KINDS[instance.kind].line}">{_GLYPHS[instance.kind]}</FONT>'
-        of = f' <FONT COLOR="{QUIET_INK}"><I>{escaped(instance.definition.id)}</I></FONT>'
+        of = f' <FONT COLOR="{QUIET_INK}"><I>{escaped(shortened(instance.definition.id))}</I></FONT>'
         copies = f" ×{instance.multiplicity}" if instance.is_multiplied else ""
-        text = f"{glyph} {escaped(instance.id + copies)}{of if instance.definition.id != instance.id else ''}"
+        text = (
+            f"{glyph} {escaped(shortened(instance.id) + copies)}{of if instance.definition.id != instance.id else ''}"
+        )
         rows.append(_row(text))
     if len(instances) > MOST_NAMES:
         rows.append(_row(f'<FONT COLOR="{QUIET_INK}">and {len(instances) - MOST_NAMES} more</FONT>'))

@@ -1,4 +1,4 @@
-"""Quantities as short text for labels and axes: `1 hr`, `30 µm`, `5 MB`."""
+"""Short texts for labels and axes: quantities as `1 hr`, `30 µm`, `5 MB`, and names that are not too long."""
 
 from __future__ import annotations
 
@@ -56,6 +56,12 @@ def range_text(range_: Range | None) -> str:
 def scale_text(scale: Scale) -> str:
     """Return a scale as `1 s … 1 hr`: grain, then extent."""
     return f"{range_text(scale.delta)} … {range_text(scale.total)}"
+
+
+def shortened(text: str, most: int = 36) -> str:
+    """Return a text with its middle left out if it is longer than `most` characters."""
+    half = most // 2
+    return text if len(text) <= most else f"{text[: half + 2]}…{text[-half + 4 :]}"
 
 
 def _unit(factor: float, dimension: Dimension) -> str | None:

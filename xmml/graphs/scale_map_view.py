@@ -14,6 +14,7 @@ from xmml.analysis.scale_map import Box, Interval, Link, ScaleMap, scale_map
 from xmml.graphs.chips import Chip, Frame, placed
 from xmml.graphs.dot import Cluster, Drawing, Edge, Node
 from xmml.graphs.palette import CYCLE, FAINT_INK, FONT, INK, PAPER, QUIET_INK, TEMPLATES
+from xmml.graphs.quantity_text import shortened
 from xmml.graphs.ticks import ticks
 from xmml.model import Model
 from xmml.units import Dimension
@@ -213,7 +214,7 @@ def _names(figure: Figure, axes: Axes, piles: Sequence[Sequence[Box]]) -> list[C
     for number, pile in enumerate(piles):
         count = f" ×{len(pile[0].instances)}" if len(pile[0].instances) > 1 else ""
         rest = f" and {len(pile) - 1} more" if len(pile) > 1 else ""
-        texts.append(_name(axes, pile[0].submodel + count + rest, CYCLE[number % len(CYCLE)]))
+        texts.append(_name(axes, shortened(pile[0].submodel, 28) + count + rest, CYCLE[number % len(CYCLE)]))
     points = 72 / figure.dpi
     sizes = []
     for text in texts:

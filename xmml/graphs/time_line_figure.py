@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from xmml.graphs.linear_ticks import linear_ticks
 from xmml.graphs.palette import ALARM, CRITICAL, FAINT_INK, INK, KINDS, PAPER, QUIET_INK
+from xmml.graphs.quantity_text import shortened
 from xmml.graphs.time_line import Bar, Halt, TimeLine
 from xmml.model import Kind
 
@@ -39,7 +40,7 @@ def time_line_figure(line: TimeLine, kinds: Sequence[Kind], title: str, note: st
     from matplotlib.figure import Figure
 
     height = _ABOVE_IN + _BELOW_IN + _ROW_IN * max(len(line.rows), 1)
-    left = min(3.2, 0.45 + _CHARACTER_IN * max((len(_shortened(row.name)) for row in line.rows), default=0))
+    left = min(3.2, 0.45 + _CHARACTER_IN * max((len(shortened(row.name)) for row in line.rows), default=0))
     figure = Figure(figsize=(_WIDTH_IN, height), facecolor=PAPER)
     width = _WIDTH_IN - left - _RIGHT_IN
     axes = figure.add_axes(
@@ -109,7 +110,7 @@ class _Places:
 
 
 def _frame(axes: Axes, line: TimeLine, place: _Places) -> None:
-    axes.set_yticks(range(len(line.rows)), [_shortened(row.name) for row in line.rows])
+    axes.set_yticks(range(len(line.rows)), [shortened(row.name) for row in line.rows])
     for text, row in zip(axes.get_yticklabels(), line.rows, strict=True):
         text.set(color=INK if row.process is not None else QUIET_INK, fontsize=10, parse_math=False)
         text.set_fontstyle("normal" if row.process is not None else "italic")
@@ -131,12 +132,6 @@ def _frame(axes: Axes, line: TimeLine, place: _Places) -> None:
     axes.set_xlabel(
         "tasks one after the other (no run times are known)" if line.is_depth else "time", color=INK, labelpad=5
     )
-
-
-def _shortened(text: str, most: int = 36) -> str:
-    """Return a text with its middle left out if it is too long."""
-    half = most // 2
-    return text if len(text) <= most else f"{text[: half + 2]}…{text[-half + 4 :]}"
 
 
 def _bands(axes: Axes, line: TimeLine, place: _Places) -> None:
@@ -233,7 +228,7 @@ def _halts(axes: Axes, line: TimeLine, place: _Places) -> None:
 
 def _halt_texts(halt: Halt) -> list[str]:
     waits = f"waits for {halt.waits_for}".replace(" -> ", " → ") if halt.waits_for else ""
-    return [_shortened(text, _LONGEST_TEXT) for text in (halt.label, waits) if text]
+    return [shortened(text, _LONGEST_TEXT) for text in (halt.label, waits) if text]
 
 
 def _idle(axes: Axes, line: TimeLine) -> None:

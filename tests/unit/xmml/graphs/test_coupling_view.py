@@ -146,3 +146,11 @@ def test_a_thousand_instances_with_fifty_thousand_couplings_are_drawn_in_seconds
     start = perf_counter()
     coupling_view(model)
     assert perf_counter() - start < 10
+
+
+def test_long_names_lose_their_middle_but_not_in_tooltips() -> None:
+    name = "a" * 100 + "b" * 100
+    text = text_of(f"{name} 1")
+    assert f"<B>{name}</B>" not in text
+    assert "aaa…bbb" in text
+    assert f'tooltip="submodel {name} of' in text

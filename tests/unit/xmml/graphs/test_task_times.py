@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import random
+
 import small_models
+from random_models import random_model
 
 from xmml.analysis.network import network
+from xmml.analysis.self_timed import simulate
 from xmml.analysis.task_graph import TaskGraph
 from xmml.analysis.unrolling import unroll
-from xmml.graphs.task_times import duration_ns, task_times
+from xmml.graphs.task_times import task_times
 
 S = 1_000_000_000
 
@@ -46,14 +52,39 @@ def test_a_stateful_instance_runs_one_run_after_the_other() -> None:
     assert times_by_label(sketch)["u[1]"] == (10, 20)
 
 
+def test_an_instance_makes_one_run_after_the_other() -> None:
+    sketch = "a 2\nu 1 runtime=10\na.Oi -> u.finit"
+    assert times_by_label(sketch)["u[1]"] == (10, 20)
+
+
+def test_nothing_ends_earlier_or_later_than_in_a_simulation_with_large_conduits() -> None:
+    for seed in range(200 if os.environ.get("XMML_SOAK") else 40):
+        rng = random.Random(seed)
+        runtimes = {}
+        plain = network(random_model(seed).model)
+        for process in plain.processes:
+            runtimes.setdefault(process.instance, rng.choice([0, 1, 2, 7]) * process.steps * S)
+        processes = (dataclasses.replace(each, runtime_ns=runtimes[each.instance]) for each in plain.processes)
+        timed = dataclasses.replace(plain, processes=tuple(processes))
+        unrolling = unroll(timed, node_limit=20_000)
+        times = task_times(unrolling.task_graph)
+        if not unrolling.truncated and not times.is_depth:
+            assert simulate(timed, [10**9] * len(timed.channels)).makespan_ns == times.makespan, f"seed {seed}"
+
+
 def test_collapsed_and_uncollapsed_graphs_take_equally_long() -> None:
     sketch = "a 3 runtime=3\nb 3 runtime=6\na.Oi -> b.S\nb.Oi -> a.S"
     assert task_times(graph_of(sketch)).makespan == task_times(graph_of(sketch, collapse=False)).makespan == 6 * S
 
 
-def test_the_tasks_of_a_run_take_its_run_time_together() -> None:
-    graph = graph_of("a 5 runtime=10\nb 5\na.Oi -> b.S")
-    assert sum(duration_ns(graph, node) for node in range(len(graph)) if graph.process[node] == 0) == 10 * S
+def test_iterations_that_send_nothing_wait_for_their_own_messages_only() -> None:
+    found = times_by_label("a 3 runtime=30\nb 3 runtime=3\na.Oi -> b.S")
+    assert found["b"] == (0, 21)
+
+
+def test_a_source_without_end_costs_nothing() -> None:
+    found = times_by_label("s source repeat=yes\nb 2 runtime=4\ns -> b.S")
+    assert found["b"] == (0, 4)
 
 
 def test_without_run_times_times_are_depths() -> None:
