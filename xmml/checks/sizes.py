@@ -17,6 +17,8 @@ def size_problems(
     datatypes: Mapping[str, Element],
 ) -> Iterator[Problem]:
     """Yield the datatypes whose estimate names something that a sender has not, each with one such sender."""
+    if not datatypes:
+        return
     told: set[str] = set()
     for coupling in couplings:
         sender = instances[coupling.sender.instance]

@@ -25,30 +25,38 @@ class _Coupled:
         self.instances: set[str] = set()
         self.definitions: set[str | None] = set()
         self.is_unclear = False
-        for coupling in [*index.couplings, *index.unknown_couplings]:
-            for attribute, direction in (("from", "out"), ("to", "in")):
-                text = coupling.get(attribute) or coupling.get(misspelt(coupling, attribute) or attribute)
-                if text is None:
-                    self.is_unclear = True
+        for coupling, sender, receiver in index.coupled:
+            for attribute, direction, end in (("from", "out", sender), ("to", "in", receiver)):
+                if end is not None and end[1].name == direction:
+                    self._port(end[0].id or "", end[1].get("id") or "", direction)
                 else:
-                    self._end(index, text, direction)
+                    self._of(index, coupling, attribute, direction)
+        for coupling in index.unknown_couplings:
+            self._of(index, coupling, "from", "out")
+            self._of(index, coupling, "to", "in")
 
-    def _end(self, index: Index, text: str, direction: str) -> None:
+    def _of(self, index: Index, coupling: Element, attribute: str, direction: str) -> None:
+        text = coupling.get(attribute) or coupling.get(misspelt(coupling, attribute) or attribute)
+        if text is None:
+            self.is_unclear = True
+            return
         match = _END.fullmatch(text)
         instance, port = match.groups() if match else ("", "")
         entry = index.instances.get(instance)
         if entry is None:
-            close = index.spelling.close(instance, index.instances)
-            self.instances.update(close or index.instances)
+            self.instances.update(index.spelling.close(instance, index.instances) or index.instances)
             return
         element = index.ports(entry.definition).get(port) if entry.definition is not None else None
         if element is not None and element.name == direction:
-            if direction == "in" and (instance, port) in self.ports:
-                self.instances.add(instance)  # E12: one of the two is probably meant for another port
-            self.ports.add((instance, port))
+            self._port(instance, port, direction)
         else:
             self.instances.add(instance)
             self.definitions.add(entry.definition.get("id") if entry.definition is not None else None)
+
+    def _port(self, instance: str, port: str, direction: str) -> None:
+        if direction == "in" and (instance, port) in self.ports:
+            self.instances.add(instance)  # E12: one of the two is probably meant for another port
+        self.ports.add((instance, port))
 
 
 def unconnected(index: Index) -> Iterator[Problem]:
