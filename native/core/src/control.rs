@@ -41,8 +41,13 @@ pub enum ToCoordinator {
     Warning { text: String },
     /// It failed, and says why; the process may live on.
     Failed { text: String },
-    /// It ended normally; answered by `Goodbye`.
-    Leaving { runs: u64, conduits: Vec<ConduitTotals> },
+    /// It ended normally; answered by `Goodbye`. `waited_s` is how long its calls waited for others, all together.
+    Leaving {
+        runs: u64,
+        conduits: Vec<ConduitTotals>,
+        #[serde(default)]
+        waited_s: f64,
+    },
     /// It chose the method of a conduit that it sends on.
     Conduit { conduit: u32, method: String },
     /// It turned somebody away from its door.

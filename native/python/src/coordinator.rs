@@ -133,9 +133,9 @@ fn to_dict(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyDict>> {
         Event::Failed { instance, text } => {
             dict!(py, "event": "failed", "instance": instance, "text": text)
         }
-        Event::Left { instance, runs, conduits } => {
+        Event::Left { instance, runs, conduits, waited_s } => {
             let conduits = conduits.into_iter().map(|c| totals(py, c)).collect::<PyResult<Vec<_>>>()?;
-            dict!(py, "event": "left", "instance": instance, "runs": runs, "conduits": conduits)
+            dict!(py, "event": "left", "instance": instance, "runs": runs, "conduits": conduits, "waited_s": waited_s)
         }
         Event::Lost { instance } => dict!(py, "event": "lost", "instance": instance),
         Event::Refused { peer, reason } => {

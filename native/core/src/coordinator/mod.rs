@@ -92,7 +92,7 @@ pub enum Event {
     /// An instance says that it failed.
     Failed { instance: String, text: String },
     /// An instance ended normally.
-    Left { instance: String, runs: u64, conduits: Vec<ConduitTotals> },
+    Left { instance: String, runs: u64, conduits: Vec<ConduitTotals>, waited_s: f64 },
     /// The connection of an instance closed without its leaving.
     Lost { instance: String },
     /// A peer was turned away (reported once per source).

@@ -348,7 +348,9 @@ impl Server {
         let event = match message {
             ToCoordinator::Join { .. } => return,
             ToCoordinator::Reachable { table } => return self.reachable(&instance, table),
-            ToCoordinator::Leaving { runs, conduits } => return self.leave(token, instance, runs, conduits),
+            ToCoordinator::Leaving { runs, conduits, waited_s } => {
+                return self.leave(token, instance, runs, conduits, waited_s)
+            }
             ToCoordinator::Progress {
                 run,
                 iteration,
@@ -475,7 +477,7 @@ impl Server {
         }
     }
 
-    fn leave(&mut self, token: u64, instance: String, runs: u64, conduits: Vec<ConduitTotals>) {
+    fn leave(&mut self, token: u64, instance: String, runs: u64, conduits: Vec<ConduitTotals>, waited_s: f64) {
         if let Some(member) = self.members.get_mut(&instance) {
             member.left = Some(conduits.clone());
         }
@@ -486,7 +488,7 @@ impl Server {
             }
         }
         self.send(token, &ToInstance::Goodbye);
-        self.shared.event(Event::Left { instance, runs, conduits });
+        self.shared.event(Event::Left { instance, runs, conduits, waited_s });
     }
 
     // ---- sending ----

@@ -117,7 +117,7 @@ impl Instance {
             let runs = self.program_even_after_leaving().sequence.runs();
             (runs, runtime.state().totals())
         };
-        runtime.tell(&ToCoordinator::Leaving { runs, conduits });
+        runtime.tell(&ToCoordinator::Leaving { runs, conduits, waited_s: runtime.waited().as_secs_f64() });
         let until = Instant::now() + FAREWELL_LIMIT;
         let nothing = WaitFor::default();
         // Without an answer the messages are delivered all the same; the executor sees the exit.

@@ -53,6 +53,8 @@ pub struct Runtime {
     pub commands: Commands,
     /// Whether callers should look again and again before they sleep.
     pub spin: Spin,
+    /// How long calls have waited for others so far [ns].
+    waited_ns: AtomicU64,
     /// Changes whenever something happens that a spinning caller must look at.
     pub attention: AtomicU64,
     secret: Vec<u8>,
@@ -111,6 +113,7 @@ impl Runtime {
             control,
             commands: Commands::new()?,
             spin: Spin::new(),
+            waited_ns: AtomicU64::new(0),
             attention: AtomicU64::new(0),
             secret,
             state: Mutex::new(state),

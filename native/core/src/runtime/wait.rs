@@ -135,10 +135,17 @@ impl Runtime {
         }
         drop(state);
         let began = Instant::now();
-        if let Some(found) = self.spin_for(what, began, until, &mut ready)? {
-            return Ok(Some(found));
-        }
-        self.sleep_for(what, began, until, &mut ready)
+        let found = match self.spin_for(what, began, until, &mut ready) {
+            Ok(None) => self.sleep_for(what, began, until, &mut ready),
+            ended => ended,
+        };
+        self.waited_ns.fetch_add(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        found
+    }
+
+    /// How long the calls of this instance have waited for others so far, all together.
+    pub fn waited(&self) -> Duration {
+        Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed))
     }
 
     /// Looks again and again, as long as that is likely to pay.
