@@ -83,7 +83,10 @@ def ends_of_couplings(index: Index) -> Iterator[Problem]:
 
 
 def _instance_help(index: Index, name: str, attribute: str, port: str) -> str:
-    instances = [entry.id for entry in index.entries if entry.element.get(entry.kind or "") == name and entry.id]
+    is_definition = any(name in index.definitions[kind] for kind in KINDS)
+    instances = is_definition and [
+        entry.id for entry in index.entries if entry.element.get(entry.kind or "") == name and entry.id
+    ]
     if instances:
         listing = ", ".join(instances)
         return f'"{name}" is a definition; its instances are {listing}: write {attribute}="{instances[0]}.{port}"'

@@ -14,6 +14,9 @@ from xmml.definitions import KINDS
 from xmml.problems import Problem
 from xmml.tree import Element
 
+#: If more ports than these are open, somebody is still writing, and no pairs are looked for among them.
+MOST_PARTNERED = 200
+
 _END = re.compile(r"\s*([^.\[]*)(?:\[[^\]]*\])?\.?(.*?)\s*", re.DOTALL)
 
 
@@ -105,7 +108,7 @@ def _open_ports(ends: list[End]) -> Iterator[Problem]:
     free = [end for end in ends if end[1].name == "out"]
     rest: dict[str, tuple[InstanceEntry, list[Element]]] = {}
     for entry, port in ends:
-        partner = _partner((entry, port), free) if port.name == "in" else None
+        partner = _partner((entry, port), free) if port.name == "in" and len(ends) <= MOST_PARTNERED else None
         if partner is not None:
             free.remove(partner)
             sender, receiver = f"{partner[0].id}.{partner[1].get('id')}", f"{entry.id}.{port.get('id')}"
