@@ -24,7 +24,8 @@ def coupling_graph(model: Model) -> networkx.MultiDiGraph:
     (`timescale.delta`), parameters as text (`params.D`), and what follows from them:
 
     * nodes: `label`, `starts` (it waits for no f_init message), `ends` (nothing waits for what it sends at its end);
-    * edges: `label`, `sender.operator`, `receiver.operator`, `template` (looking through mappers), `single_domain`.
+    * edges: `label`, `sender.operator`, `receiver.operator`, `template` (looking through mappers),
+      `single_domain`, `carries_state` (from a run to the next one).
     """
     import networkx
 
@@ -103,6 +104,7 @@ def _coupling_attributes(model: Model, coupling: Coupling, found: frozenset[Temp
         "sender.operator": sender,
         "receiver.operator": receiver,
         "template": " ".join(sorted(found)) or None,
+        "carries_state": model.carries_state(coupling),
         "single_domain": kind_of_coupling(*ends) == "single-domain",
     }
     return {name: value for name, value in given.items() if value is not None}

@@ -57,6 +57,7 @@ def coupling_view(model: Model, direction: Direction = "LR", fold: bool = True) 
                 model,
                 {line.template for line in lines},
                 {operator for line in lines for operator in line.operators},
+                any(line.carries_state for line in lines),
                 shown.note,
             ),
             "labelloc": "b",
@@ -171,6 +172,8 @@ def _edge(line: Line, drawn: int, distance: int) -> dict[str, str]:
         "color": colour,
         "tooltip": literal(_edge_tooltip(line)),
     }
+    if line.carries_state:
+        attributes["style"] = "dashed"
     if distance > 1:
         attributes["minlen"] = str(distance)
     label = _edge_label(line, drawn)
@@ -203,8 +206,8 @@ def _edge_tooltip(line: Line) -> str:
     rows = [f"{coupling}" for coupling in line.couplings[:10]]
     if len(line.couplings) > 10:
         rows.append(f"and {len(line.couplings) - 10} more")
-    if line.template:
-        rows.append(line.template)
+    if line.template or line.carries_state:
+        rows.append(line.template or "state for the next run")
     return "\n".join(rows)
 
 

@@ -45,13 +45,19 @@ class Box:
 
 @dataclass(frozen=True)
 class Line:
-    """What is drawn as one edge: couplings between the same operators of the same boxes."""
+    """What is drawn as one edge: couplings between the same operators of the same boxes.
+
+    Attributes:
+        template: `None` if there are several, or one end is no submodel.
+        carries_state: they bring instances the state of their own previous runs.
+    """
 
     tail: str
     head: str
     operators: tuple[str | None, str | None]
     template: Template | None
     couplings: tuple[Coupling, ...]
+    carries_state: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,14 +143,15 @@ def rank_distances(lines: Sequence[Line]) -> Mapping[tuple[str, str], int]:
 
 def _lines(model: Model, boxes: Iterable[Box]) -> tuple[Line, ...]:
     box_of = {instance.id: box.name for box in boxes for instance in box.instances}
-    found: dict[tuple[str, str, tuple[str | None, str | None], Template | None], list[Coupling]] = {}
+    found: dict[tuple[str, str, tuple[str | None, str | None], Template | None, bool], list[Coupling]] = {}
     for coupling, possible in zip(model.couplings, templates(model), strict=True):
         between = (box_of[coupling.sender.instance], box_of[coupling.receiver.instance])
-        template = next(iter(possible)) if len(possible) == 1 else None
-        found.setdefault((*between, operators(model, coupling), template), []).append(coupling)
+        carries_state = model.carries_state(coupling)
+        template = next(iter(possible)) if len(possible) == 1 and not carries_state else None
+        found.setdefault((*between, operators(model, coupling), template, carries_state), []).append(coupling)
     return tuple(
-        Line(tail, head, at_ends, template, tuple(couplings))
-        for (tail, head, at_ends, template), couplings in found.items()
+        Line(tail, head, at_ends, template, tuple(couplings), carries_state)
+        for (tail, head, at_ends, template, carries_state), couplings in found.items()
     )
 
 

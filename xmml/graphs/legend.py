@@ -19,16 +19,25 @@ _SYMBOLS = (
 _TEMPLATES = ("interact", "call", "release", "dispatch")
 
 
-def legend(model: Model, templates: Collection[str | None], operators: Collection[str | None], note: str = "") -> Html:
+def legend(
+    model: Model,
+    templates: Collection[str | None],
+    operators: Collection[str | None],
+    has_state: bool = False,
+    note: str = "",
+) -> Html:
     """Return the caption: the title, the symbols and colours that occur, and a note.
 
     Args:
         templates, operators: those of the couplings that are drawn.
+        has_state: some of them carry the state of an instance to its next run.
     """
     symbols = [f"{glyph} {word}" for operator, glyph, word in _SYMBOLS if operator in operators]
     if symbols and None in operators:
         symbols.append("➤ mapper or terminal" if "finit" in operators or "S" in operators else "➤")
     colours = [_coloured(TEMPLATES[template], f"━ {template}") for template in _TEMPLATES if template in templates]
+    if has_state:
+        colours.append(_coloured(TEMPLATES[None], "┅ state"))
     rows = [f'<FONT POINT-SIZE="13" COLOR="{INK}"><B>{escaped(model.name or model.id)}</B></FONT>']
     gap = "&#160;&#160;&#160;&#160;"
     if symbols or colours:

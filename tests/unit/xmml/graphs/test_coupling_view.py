@@ -154,3 +154,10 @@ def test_long_names_lose_their_middle_but_not_in_tooltips() -> None:
     assert f"<B>{name}</B>" not in text
     assert "aaa…bbb" in text
     assert f'tooltip="submodel {name} of' in text
+
+
+def test_state_for_the_next_run_is_a_dashed_line() -> None:
+    text = text_of("a 1\nu 1\na.Oi -> u.finit\nu.Of.saved -> u.finit.kept state")
+    assert 'style="dashed"' in line_with(text, '"u"->"u"')
+    assert 'style="dashed"' not in line_with(text, '"a"->"u"')
+    assert "┅ state" in text
