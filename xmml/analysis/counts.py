@@ -52,10 +52,11 @@ class Certainty(IntEnum):
     """How far a number can be relied on; of several the largest holds."""
 
     EXACT = 0
-    DECLARED = 1  # by a filter of the user's own
-    UNCHECKED = 2  # by a program that keeps no order
-    OPEN = 3  # a program decides while it runs
-    SPOILT = 4  # follows from a conflict that is told elsewhere
+    DECLARED = 1  # a filter of the user's own changes contents, not numbers
+    GUESSED = 2  # a filter of the user's own changes numbers as its factor says
+    UNCHECKED = 3  # by a program that keeps no order
+    OPEN = 4  # a program decides while it runs
+    SPOILT = 5  # follows from a conflict that is told elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Amount:
 
     @property
     def is_sure(self) -> bool:
-        """Whether it is a finite number that holds unless a filter of the user's own breaks its word."""
+        """Whether it is a finite number, which a filter of the user's own may make smaller but not larger."""
         return isinstance(self.value, int) and self.certainty <= Certainty.DECLARED
 
     @property
@@ -87,7 +88,7 @@ class Amount:
 
     def count(self, copies: int = 1) -> Count:
         """Return it as a number for all copies together."""
-        at_most = self.certainty in (Certainty.DECLARED, Certainty.OPEN)
+        at_most = self.certainty in (Certainty.DECLARED, Certainty.GUESSED, Certainty.OPEN)
         if not isinstance(self.value, int) or self.certainty is Certainty.SPOILT:
             return Count(None)
         return Count(self.value * copies, at_most)
@@ -249,19 +250,21 @@ class _Counting:
         to_look_at = list(unsolved)
         while to_look_at:
             name = to_look_at.pop()
-            enough = all if self.processes[name].is_submodel else any
-            if name in left and enough(self.delivers_nothing(channel) for channel in self.callers[name]):
+            if name not in left:
+                continue
+            nothing = [self.delivers_nothing(channel) for channel in self.callers[name]]
+            if all(nothing) if self.processes[name].is_submodel else any(nothing):
                 del left[name]
-                self.runs[name] = Amount(0)
+                self.runs[name] = Amount(0, max(each.certainty for each in nothing if each))
                 to_look_at += [self.receiver(channel) for channel in self.leaving[name] if calls(channel)]
         return list(left)
 
-    def delivers_nothing(self, channel: Channel) -> bool:
-        """Whether the channel surely carries no message."""
+    def delivers_nothing(self, channel: Channel) -> Amount | None:
+        """Return the number 0 if the channel carries no message, or perhaps none."""
         if self.sender(channel) not in self.runs:
-            return False
+            return None
         delivered = self.delivery(channel, self.sent(channel))
-        return delivered.is_sure and delivered.value == 0
+        return delivered if delivered.value == 0 else None
 
     def runs_of(self, name: str) -> Amount:
         process, callers = self.processes[name], self.callers[name]
@@ -344,14 +347,25 @@ def _steps(process: Process, keeps_order: bool) -> Amount:
 
 def _through(filters: FilterCounts, sent: Amount, runs: Amount) -> Amount:
     if filters.is_identity:
-        return sent if filters.is_exact else Amount(sent.value, max(sent.certainty, Certainty.DECLARED))
-    certainty = max(sent.certainty, runs.certainty, Certainty.EXACT if filters.is_exact else Certainty.DECLARED)
+        return sent
+    trust = Certainty.EXACT
+    if not filters.is_exact:
+        trust = Certainty.DECLARED if is_one_for_one(filters) else Certainty.GUESSED
+    certainty = max(sent.certainty, runs.certainty, trust)
     if sent.value is None or (filters.waits_for_end_of_run and runs.value is None):
         return Amount(None, certainty)
     if math.inf in (sent.value, runs.value):
         return Amount(math.inf if countable_outputs(filters, 2**20, 2**20) else 0, certainty)
     number = countable_outputs(filters, int(sent.value), int(runs.value or 0))
     return Amount(number, certainty if number is not None else max(certainty, Certainty.OPEN))
+
+
+def is_one_for_one(filters: FilterCounts) -> bool:
+    """Whether every message that is sent comes out as one message, at once."""
+    if filters.is_identity:
+        return True
+    # No filter treats its first messages as they are and later ones otherwise.
+    return not filters.waits_for_end_of_run and all(filters.outputs(number) == number for number in range(9))
 
 
 def countable_outputs(filters: FilterCounts, sent: int, runs: int) -> int | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from xmml.analysis.counts import countable_outputs
+from xmml.analysis.counts import countable_outputs, is_one_for_one
 from xmml.analysis.filter_counts import FilterCounts
 from xmml.analysis.network import Channel, Network, Process
 from xmml.analysis.timelines import FeedbackGroup
@@ -60,6 +60,8 @@ def first_deadlock(network: Network, group: FeedbackGroup) -> tuple[Demand, ...]
     if any(process.until for process in processes.values()):
         return ()
     if any(not network.model.instances[name].check_order for name in group.instances):
+        return ()
+    if any(not channel.filters.is_exact and not is_one_for_one(channel.filters) for channel in group.channels):
         return ()
     entering: dict[str, list[Channel]] = {name: [] for name in processes}
     for channel in group.channels:

@@ -15,10 +15,10 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from xmml.analysis.counts import Amount, inputs_for
+from xmml.analysis.counts import Amount, inputs_for, is_one_for_one
 from xmml.analysis.network import Channel, Network, Process
 from xmml.analysis.precedence import FINIT, OF, OI, SB, receiving_vertex, sending_vertex
-from xmml.analysis.timelines import FeedbackGroup, passes_all
+from xmml.analysis.timelines import FeedbackGroup
 
 #: So many messages are looked at for each channel with filters.
 _MOST_MESSAGES = 2_000
@@ -90,7 +90,7 @@ def _worst_delay(network: Network, channel: Channel, sends: Fraction, receives: 
     """
     received = int(1 / receives)
     last = received - 1
-    if passes_all(channel) or channel.filters.stages == ((), ()):  # one for one, or the filter `last` alone
+    if is_one_for_one(channel.filters) or channel.filters.stages == ((), ()):  # one for one, or the filter `last` alone
         return max(Fraction(0), last * (sends - receives))
     if channel.filters.waits_for_end_of_run:
         return None

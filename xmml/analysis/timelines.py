@@ -12,6 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from xmml.analysis.components import components
+from xmml.analysis.counts import is_one_for_one
 from xmml.analysis.network import Channel, Network, Process
 from xmml.analysis.precedence import FINIT, OF, OI, SB, order_in_run, receiving_vertex, sending_vertex
 
@@ -75,19 +76,10 @@ def is_surely_live(network: Network, group: FeedbackGroup) -> bool:
     processes = {name: network.processes[network.by_instance[name][0]] for name in group.instances}
     if any(not network.model.instances[name].check_order for name in group.instances):
         return False
-    if any(not passes_all(channel) for channel in group.channels):
+    if any(not is_one_for_one(channel.filters) for channel in group.channels):
         return False
     timelines = _fit_timelines(processes, group, network)
     return timelines is not None and not _may_cycle(processes, group, network, timelines)
-
-
-def passes_all(channel: Channel) -> bool:
-    """Whether every message of a channel arrives as one message, as soon as it was sent."""
-    filters = channel.filters
-    if filters.is_identity:
-        return True
-    # No filter treats its first messages as they are and later ones otherwise.
-    return not filters.waits_for_end_of_run and all(filters.outputs(number) == number for number in range(9))
 
 
 class _Classes:

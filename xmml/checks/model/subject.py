@@ -51,7 +51,7 @@ class Subject:
         """Why the model surely does not finish."""
         if self.network is None or self.static is None:
             return ()
-        return certain_conflicts(self.network, self.static)
+        return certain_conflicts(self.network, self.static, self.uncertain)
 
     @cached_property
     def ways(self) -> tuple[Way, ...]:
