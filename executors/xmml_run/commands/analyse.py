@@ -83,11 +83,9 @@ def run(options: Namespace) -> int:
         link = _link(options)
         if options.profile is not None:
             model = with_runtimes(model, runtimes_of_run(options.profile))
-        plain = analyse(model, start=options.start, link=link, task_graph=options.task_graph)
-        changed = None
-        if options.settings:
-            with_changes = with_settings(model, dict(options.settings))
-            changed = analyse(with_changes, start=options.start, link=link, task_graph=options.task_graph)
+        changed = with_settings(model, dict(options.settings))
+        analysis = analyse(changed, start=options.start, link=link, task_graph=options.task_graph)
+        plain = analyse(model, start=options.start, link=link) if options.settings and not options.json else None
     except ModelError as error:
         show_problems(error.problems)
         print(refusal(error, "xmml analyse", options.model), file=sys.stderr)
@@ -95,13 +93,12 @@ def run(options: Namespace) -> int:
     except (SettingError, AnalysisRefused, NotMeasured) as error:
         print(f"xmml analyse: {error}", file=sys.stderr)
         return ExitStatus.USAGE
-    analysis = plain if changed is None else changed
     if options.json:
         print(json.dumps(analysis.as_json(), indent=1, ensure_ascii=False))
     else:
         print(report(analysis, most_rows=None if options.all else MOST_ROWS))
-        if changed is not None:
-            print("\n" + changes(plain, changed, [f"{target}={value}" for target, value in options.settings]))
+        if plain is not None:
+            print("\n" + changes(plain, analysis, [f"{target}={value}" for target, value in options.settings]))
     return ExitStatus.DONE if analysis.finishes else ExitStatus.MODEL_ERROR
 
 
