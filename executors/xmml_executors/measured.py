@@ -13,7 +13,7 @@ class NotMeasured(Exception):
 
 
 def runtimes_of_run(folder: Path) -> dict[str, float]:
-    """Return by instance how long one of its runs computed [s]: the time from joining to leaving without what it waited.
+    """Return by instance how long one of its runs computed [s]: from joining to leaving, without what it waited.
 
     Of a multiplied instance the mean of its copies. What an instance prepares before its first run counts as well.
 

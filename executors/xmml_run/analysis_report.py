@@ -124,7 +124,7 @@ def _instances(analysis: Analysis, most_rows: int | None) -> str:
 
 def _times(times: Times) -> str:
     if _is_unknown(times):
-        return 'run time: not known (no implementation has a runtime="..."); try --set INST.runtime="1 s", or --profile RUN'
+        return 'run time: not known (no runtime="..." is given); try --set INST.runtime="1 s", or --profile RUN'
     makespan = duration(times.makespan_s)
     if not times.is_exact:
         at_most = "not known how long" if times.makespan_at_most_s is None else f"{duration(times.makespan_at_most_s)}"

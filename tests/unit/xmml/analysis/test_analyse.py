@@ -17,15 +17,18 @@ def test_a_model_of_a_billion_steps_is_analysed_at_once() -> None:
     assert analysis.messages["m.Oi -> u.finit"] == Traffic("call", 10**9, 10**9, 16, 1, 80 * 10**9)
     times = analysis.times
     assert times is not None
-    assert times.is_exact and times.makespan_s == 3e9
+    assert times.is_exact
+    assert times.makespan_s == 3e9
     assert times.core_hours == pytest.approx((1e9 * 2 + 2e9) / 3600)
-    assert times.busy_s == {"m": 1e9, "u": 2e9} and times.idle_s == {"m": 2e9, "u": 1e9 - 1}
+    assert times.busy_s == {"m": 1e9, "u": 2e9}
+    assert times.idle_s == {"m": 2e9, "u": 1e9 - 1}
     assert sum(part.time_s for part in times.critical_path) == pytest.approx(3e9)
 
 
 def test_two_that_wait_for_each_other_are_a_deadlock_with_a_witness() -> None:
     analysis = analyse(model("a\nb\na.Of -> b.finit\nb.Of -> a.finit"))
-    assert analysis.verdict == "deadlock" and not analysis.finishes
+    assert analysis.verdict == "deadlock"
+    assert not analysis.finishes
     assert [set(cycle) for cycle in analysis.deadlock] == [{"a", "b"}]
     assert {(each.instance, each.operator) for each in analysis.blocked} == {("a", "finit"), ("b", "finit")}
     assert "a, run 0, waits at finit" in analysis.witness
@@ -46,7 +49,8 @@ def test_a_program_that_decides_itself_gets_bounds_and_no_errors() -> None:
     assert analysis.finishes
     assert analysis.steps == {"a": None, "b": None}
     assert "a.Oi -> b.S" in analysis.at_most
-    assert analysis.times is not None and not analysis.times.is_exact
+    assert analysis.times is not None
+    assert not analysis.times.is_exact
 
 
 def test_a_bound_of_the_steps_is_a_bound_of_the_messages() -> None:
@@ -63,7 +67,8 @@ def test_the_sizes_of_the_task_graph_are_given_when_asked_for() -> None:
 def test_an_external_start_follows_the_first_messages() -> None:
     analysis = analyse(model("a 3 init\nb 3\na.Oi -> b.S\nb.Oi -> a.S"), start="external", task_graph=True)
     assert analysis.task_graph["collapsed"] == GraphSize(8, 6, 6, 0)
-    assert analysis.times is None and analysis.finishes
+    assert analysis.times is None
+    assert analysis.finishes
 
 
 def test_copies_are_counted_one_by_one() -> None:
