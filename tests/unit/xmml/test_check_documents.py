@@ -75,7 +75,7 @@ TOLD: dict[str, list[tuple[int, int, str]]] = {
     "W09/wrong": [(6, 9, "remove one of them")],
     "W10/wrong": [(22, 15, "use an id without dots")],
     "W11/wrong": [(16, 32, "if so meant, let a reduction filter with factor 6 (sum, mean, drop)")],
-    "W12/wrong": [(15, 15, 'if its state goes on from call to call, add stateful="yes"; if it does')],
+    "W12/wrong-stateful": [(15, 15, 'if its state goes on from call to call, add stateful="yes"; if it does')],
     "W13/wrong-target": [(3, 19, 'did you mean "macro" or "micro"?')],
     "W13/wrong": [(4, 14, 'did you mean "D"?')],
     "W14/wrong-file": [(5, 24, 'did you mean "levels.csv"?')],
