@@ -115,6 +115,16 @@ class Index:
         return not self.spelling.is_tired and (not close or not duplicates.isdisjoint(close))
 
     @cached_property
+    def named_ports(self) -> Mapping[str, set[str]]:
+        """The ports that couplings name, by instance, whether they exist or not."""
+        named: dict[str, set[str]] = {}
+        for coupling in self.couplings:
+            for end in ("from", "to"):
+                instance, _, port = (coupling.get(end) or "").partition(".")
+                named.setdefault(instance, set()).add(port)
+        return named
+
+    @cached_property
     def uninstantiated(self) -> Sequence[Element]:
         """The definitions that no instance is made of."""
         used = {id(entry.definition) for entry in self.entries}

@@ -195,13 +195,23 @@ def _forgotten(index: Index) -> set[str]:
 
 def _instantiated(index: Index, kind: str) -> Collection[str]:
     names: list[str | None] = []
+    possible: set[str] = set()
     for element in index.instance_elements:
         if all(element.get(each) is None for each in KINDS):
             found = next((name for each in KINDS if (name := misspelt(element, each)) is not None), None)
-            names.append(element.get(found) if found is not None else None)
+            if found is not None:
+                names.append(element.get(found))
+            else:
+                possible |= _with_ports_of(index, element.get("id") or "", kind)
         else:
             names += [name for each in KINDS if (name := element.get(each)) is not None]
-    return _meant(index, names, index.definitions[kind])
+    return {*possible, *_meant(index, names, index.definitions[kind])}
+
+
+def _with_ports_of(index: Index, instance: str, kind: str) -> set[str]:
+    """Return the definitions that an instance which names none may be of: they have the ports that are coupled."""
+    ports = index.named_ports.get(instance, set())
+    return {name for name, element in index.definitions[kind].items() if ports <= set(index.ports(element))}
 
 
 def _used_datatypes(index: Index) -> Collection[str]:
