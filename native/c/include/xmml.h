@@ -73,7 +73,8 @@ const char *xmml_version(void);
 /* A program's membership of a run. */
 typedef struct xmml_instance xmml_instance;
 
-/* Joins the run that this process was started for. */
+/* Joins the run that this process was started for. Unless it is a terminal or has no buffer, stdout is line-buffered from now on, so that
+   the run shows each line when it is printed. */
 xmml_status xmml_join(xmml_instance **me);
 
 /* For language APIs over this one: the language of the program ("c++", "fortran", "java"), for reports. */

@@ -46,9 +46,34 @@ pub unsafe extern "C" fn xmml_join_as(me: *mut *mut Member, language: *const c_c
 
 unsafe fn join(me: *mut *mut Member, language: &'static str) -> Result<()> {
     let me = unsafe { place_for_object(me, "me")? };
+    show_lines_at_once();
     let options = JoinOptions { coordinator: None, instance: None, secret_file: None, language };
     me.set(Box::into_raw(Box::new(Member::new(Instance::join(options)?))));
     Ok(())
+}
+
+extern "C" {
+    static stdout: *mut libc::FILE;
+    fn __fbufsize(stream: *mut libc::FILE) -> usize;
+}
+
+/// Longer lines are shown in pieces.
+const LINE_BUFFER: usize = 16 << 10;
+
+/// A run reads what its programs print through pipes, where C would hold back 4 KiB before anybody sees a line of it. A program that
+/// has chosen to have no buffer at all keeps its choice.
+fn show_lines_at_once() {
+    // SAFETY: stdout is the C library's own stream. The buffer is never freed, since the stream is written to until the very end. (Without
+    // a new buffer, glibc goes on with the old one as before if something was printed already.)
+    unsafe {
+        let is_unbuffered = __fbufsize(stdout) == 1;
+        if !is_unbuffered && libc::isatty(libc::STDOUT_FILENO) == 0 && libc::fflush(stdout) == 0 {
+            let buffer = libc::malloc(LINE_BUFFER);
+            if !buffer.is_null() {
+                libc::setvbuf(stdout, buffer.cast(), libc::_IOLBF, LINE_BUFFER);
+            }
+        }
+    }
 }
 
 #[no_mangle]

@@ -22,6 +22,8 @@ class Instance(_native.Instance):
         NotInARunError: the program was not started by ``xmml-run``; ``Instance.alone`` works without a run.
     """
 
+    _is_alone = False
+
     def __init__(self) -> None:
         super().__init__()
 
@@ -64,7 +66,9 @@ class Instance(_native.Instance):
         else:
             spec = alone.spec_from_ports(name or "alone", ports or {}, delta=delta, steps=steps, params=params or {})
         alone.adjust(spec, copies=copies or {}, until=until, check_order=check_order)
-        return cls.__new__(cls, spec, alone.queues(spec, inputs or {}))
+        me = cls.__new__(cls, spec, alone.queues(spec, inputs or {}))
+        me._is_alone = True
+        return me
 
     def __enter__(self) -> Self:
         return self
@@ -78,13 +82,18 @@ class Instance(_native.Instance):
             except RunAborted as aborted:
                 self._stop(aborted)
             except BaseException as failure:
-                self.fail(describe(failure))
+                self._tell(failure)
                 raise
         elif isinstance(error, RunAborted):
             self._stop(error)
         else:
-            self.fail(describe(error))
+            self._tell(error)
         return False
+
+    def _tell(self, failure: BaseException) -> None:
+        """Tells the run why this program fails; without a run the traceback says it."""
+        if not self._is_alone:
+            self.fail(describe(failure))
 
     def _stop(self, reason: RunAborted) -> None:
         """Ends the program quietly: the run already knows why, and one line is enough here."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import secrets
 import subprocess
 from pathlib import Path
 
 import pytest
 from compiled import STRICT, behaviours, compiled, run
 from xmml_native import config
+from xmml_native._native import Coordinator
+from xmml_native.alone import spec_from_ports
 
 HERE = Path(__file__).parent
 VALUES, ALONE = HERE / "values.c", HERE / "alone.c"
@@ -74,3 +78,32 @@ def test_the_heater_of_the_tutorial_compiles_without_warnings(tmp_path: Path) ->
     source = tmp_path / "heater.c"
     source.write_text(program)
     compiled(source)
+
+
+def test_a_line_that_is_printed_reaches_a_pipe_at_once(tmp_path: Path) -> None:
+    secret = secrets.token_bytes(32)
+    secret_file = tmp_path / "secret"
+    secret_file.touch(mode=0o600)
+    secret_file.write_text(secret.hex())
+    coordinator = Coordinator("run", secret)
+    try:
+        coordinator.define(spec_from_ports("a", {}, delta=1.0, steps=1, params={}))
+        environment = {
+            "XMML_INSTANCE": "a",
+            "XMML_COORDINATOR": ",".join(coordinator.addresses),
+            "XMML_SECRET_FILE": str(secret_file),
+        }
+        with subprocess.Popen(
+            [compiled(HERE / "lines.c")],
+            env={**os.environ, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as program:
+            assert program.stdin is not None
+            assert program.stdout is not None
+            assert [program.stdout.readline(), program.stdout.readline()] == ["before\n", "after\n"]
+            program.stdin.close()
+            assert program.wait(10) == 0
+    finally:
+        coordinator.close()

@@ -251,3 +251,9 @@ def test_an_instance_that_the_model_does_not_have_is_named_with_the_others(model
         Instance.alone(model, "rom")
     with pytest.raises(Error, match="give the name of one: room, spread, worker"):
         Instance.alone(model)
+
+
+def test_alone_an_exception_is_told_by_its_traceback_only(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ZeroDivisionError), Instance.alone(ports={}):
+        raise ZeroDivisionError("in the model")
+    assert capfd.readouterr().err == ""
