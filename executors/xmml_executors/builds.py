@@ -18,12 +18,20 @@ def build_name(number: int) -> str:
 
 
 class Builds:
-    """The builds of a plan, one at a time. `current` is the number of the one to run now; `None` when all are made
-    or one failed."""
+    """The builds of a plan, one at a time.
+
+    A build that is over in a moment and has nothing to complain of (usually there was nothing to do) is not shown.
+
+    Attributes:
+        current: the number of the one to run now; `None` when all are made or one failed.
+        is_shown: whether people see what the present one writes.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._last_words: deque[str] = deque(maxlen=200)
+        self._unshown: list[tuple[str, str]] = []
+        self.is_shown = False
         self.current: int | None = 1 if plan.builds else None
         self.failure: Outcome | None = None
 
@@ -37,9 +45,16 @@ class Builds:
         """The command to run now."""
         return ["/bin/sh", "-c", self.build.command]
 
-    def on_output(self, line: str) -> None:
+    def on_output(self, line: str, stream: str) -> None:
         """The build has written a line."""
         self._last_words.append(line)
+        self._unshown.append((stream, line))
+
+    def show(self) -> list[tuple[str, str]]:
+        """Return the streams and lines that nobody has seen yet; from now on every line is to be shown."""
+        self.is_shown = True
+        lines, self._unshown = self._unshown, []
+        return lines
 
     def on_ended(self, status: int | None, log: Path) -> None:
         """The build has ended: go on to the next, or note the failure."""
@@ -55,6 +70,8 @@ class Builds:
             self.current = None
             return
         self._last_words.clear()
+        self._unshown.clear()
+        self.is_shown = False
         self.current = self.current + 1 if self.current < len(self._plan.builds) else None
 
 

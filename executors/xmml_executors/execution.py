@@ -27,6 +27,8 @@ from xmml_executors.run_folder import RunFolder
 
 #: How often a watcher is shown what has changed.
 REFRESH_S = 0.125
+#: What a build writes is shown once it takes so long; one that is over sooner usually had nothing to do.
+BUILD_SHOWN_AFTER_S = 1.0
 #: How often an instance's progress is noted in the events; less often if there are so many that this would be too much.
 PROGRESS_NOTED_EVERY_S = 1.0
 PROGRESS_NOTES_PER_S = 20
@@ -126,9 +128,18 @@ class _Execution:
             self.executor.start(
                 build_name(number), self.builds.command(), env, Path(self.builds.build.folder), log, log
             )
+            begin_to_show_at = time.monotonic() + BUILD_SHOWN_AFTER_S
             while self.builds.current == number and self.early is None:
-                self.wait(None)
+                self.wait(None if self.builds.is_shown else begin_to_show_at)
+                if self.builds.current == number and time.monotonic() >= begin_to_show_at:
+                    self.show_build(number)
+            if self.builds.failure is not None:
+                self.show_build(number)
         return self.early or self.builds.failure or (missing_after_builds(self.plan) if self.plan.builds else None)
+
+    def show_build(self, number: int) -> None:
+        for stream, line in self.builds.show():
+            self.watcher.output(build_name(number), stream, line)
 
     def couple(self) -> Outcome:
         """Start the instances and see the run to its end."""
@@ -226,14 +237,15 @@ class _Execution:
 
     def on_report(self, report: Mapping[str, Any], now: float) -> None:
         name, what = report["name"], report["is"]
-        if what == "output" and not self.coordination.repeats_reason(name, report["text"]):
+        is_build = name not in self.coordination.records
+        if what == "output" and not is_build and not self.coordination.repeats_reason(name, report["text"]):
             self.watcher.output(name, report["stream"], report["text"])
         if what == "unwritable":
             self.early = Outcome(
                 ExitStatus.SITE_FAILED, f"the run folder cannot be written: {report['file']}: {report['error']}"
             )
             self.carry_out(self.coordination.on_site_failure(self.early.reason, now))
-        elif name not in self.coordination.records:
+        elif is_build:
             self.on_build_report(report)
         elif what == "output":
             self.coordination.on_output(name, report["stream"], report["text"])
@@ -256,9 +268,11 @@ class _Execution:
 
     def on_build_report(self, report: Mapping[str, Any]) -> None:
         if report["is"] == "output":
-            self.builds.on_output(report["text"])
+            self.builds.on_output(report["text"], report["stream"])
+            if self.builds.is_shown or report["stream"] == "stderr":
+                self.show_build(self.builds.current or 1)
         elif report["is"] == "refused":
-            self.builds.on_output(report["error"])
+            self.builds.on_output(report["error"], "stderr")
             self.builds.on_ended(127, self.folder.build_log(self.builds.current or 1))
         elif report["is"] == "ended":
             self.builds.on_ended(report["status"], self.folder.build_log(self.builds.current or 1))

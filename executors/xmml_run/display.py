@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from xmml_executors.instance_record import InstanceRecord, State
@@ -137,9 +137,11 @@ def table(plan: Plan, records: Mapping[str, InstanceRecord]) -> RenderableType:
         ("bytes", "right"),
     ):
         grid.add_column(head, justify=justify)  # type: ignore[arg-type]
+    called = called_instances(plan)
+    end_s = end_of_run(plan, called)
     for instance in plan.instances[:MOST_ROWS]:
         record = records[instance.name]
-        done = fraction(instance, record)
+        done = fraction(instance, record, end_s if instance.name in called else None)
         bar: Any = ProgressBar(total=1.0, completed=done, width=24) if done is not None else ""
         grid.add_row(
             instance.name,
@@ -158,13 +160,42 @@ def table(plan: Plan, records: Mapping[str, InstanceRecord]) -> RenderableType:
     return grid
 
 
-def fraction(instance: PlannedInstance, record: InstanceRecord) -> float | None:
-    """Return how much of its present run an instance has done; `None` if there is no telling."""
+def called_instances(plan: Plan) -> set[str]:
+    """Return the submodels that run whenever others send to them: no telling how often."""
+    initial = {
+        (instance.name, port.name) for instance in plan.instances for port in instance.ports if port.operator == "finit"
+    }
+    return {
+        conduit.receiver
+        for conduit in plan.conduits
+        if (conduit.receiver, conduit.receiver_port) in initial and not conduit.is_state
+    }
+
+
+def end_of_run(plan: Plan, called: Collection[str]) -> float | None:
+    """Return the model time at which the last of the submodels ends that start by themselves, if that is known."""
+    own = [one for one in plan.instances if one.kind == "submodel" and one.name not in called]
+    if any(one.until for one in own):
+        return None
+    return max((one.total_s or one.steps * one.delta_s for one in own), default=0.0) or None
+
+
+def fraction(instance: PlannedInstance, record: InstanceRecord, end_s: float | None = None) -> float | None:
+    """Return how much of its work an instance has done; `None` if there is no telling.
+
+    Args:
+        end_s: for an instance that others call, the model time at which they end; without it, and for all others, it
+            is the steps of its present run that count.
+    """
     if instance.kind != "submodel" or instance.steps == 0:
         return None
     if record.state in (State.LEFT, State.DONE):
         return 1.0
-    if record.state is not State.RUNNING or instance.until:
+    if record.state is not State.RUNNING:
+        return 0.0
+    if end_s is not None:
+        return min(1.0, max(0.0, record.time / end_s))
+    if instance.until:
         return 0.0
     return min(1.0, record.iteration / instance.steps)
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import pytest
 from rich.console import Console
 from xmml_executors.instance_record import InstanceRecord, State
-from xmml_planner import ConduitSpec, Job, Plan, PlannedInstance
-from xmml_run.display import PlainLines, Silent, fraction, model_time, state_in_words, summary_line, table
+from xmml_planner import ConduitSpec, Job, Plan, PlannedInstance, PortSpec
+from xmml_run.display import (
+    PlainLines,
+    Silent,
+    called_instances,
+    end_of_run,
+    fraction,
+    model_time,
+    state_in_words,
+    summary_line,
+    table,
+)
 
 
 def instance(name: str = "a", **values: object) -> PlannedInstance:
@@ -78,6 +89,24 @@ def test_progress_is_the_share_of_the_steps(record: InstanceRecord, expected: fl
 
 def test_a_mapper_has_no_progress_bar() -> None:
     assert fraction(instance(kind="mapper"), InstanceRecord("a", State.RUNNING)) is None
+
+
+def test_an_instance_that_is_called_is_as_far_as_its_model_time() -> None:
+    caller, micro = instance("caller"), instance("micro", ports=(PortSpec("i", "in", "finit"),), total_s=1.0, steps=1)
+    conduit = ConduitSpec(0, "caller.o -> micro.i", "caller", "o", "micro", "i", None, None, 4, 1)
+    made = dataclasses.replace(plan("caller", "micro"), instances=(caller, micro), conduits=(conduit,))
+    assert called_instances(made) == {"micro"}
+    assert end_of_run(made, {"micro"}) == 600.0
+    record = InstanceRecord("micro", State.RUNNING)
+    record.run, record.time = 6, 300.0
+    assert fraction(micro, record, 600.0) == 0.5
+
+
+def test_the_state_of_its_own_previous_run_does_not_make_an_instance_a_called_one() -> None:
+    lonely = instance("lonely", ports=(PortSpec("before", "in", "finit"), PortSpec("after", "out", "Of")))
+    conduit = ConduitSpec(0, "state", "lonely", "after", "lonely", "before", None, None, 4, 1, is_state=True)
+    made = dataclasses.replace(plan("lonely"), instances=(lonely,), conduits=(conduit,))
+    assert called_instances(made) == set()
 
 
 def test_model_time_is_shown_against_its_total() -> None:
