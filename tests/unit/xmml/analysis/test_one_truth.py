@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 from random_models import random_model
 from sequential_walk import Expected, expect
 
+from xmml.analysis.capacity import capacities
 from xmml.analysis.network import Network, network
 from xmml.analysis.outcome import outcome
+from xmml.analysis.self_timed import simulate
 from xmml.analysis.static import Count, static_analysis
 from xmml.analysis.unrolling import unroll
 
@@ -90,6 +93,41 @@ def test_the_static_analysis_agrees_with_walking(group: int) -> None:
                 assert agrees(counts[number], together), (words, str(net.model.couplings[number]), counts[number])
             left = sum(expected.delivered[channel] - expected.received[channel] for channel in own)
             assert said.unconsumed[number] <= left, words
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_the_simulation_with_room_for_everything_ends_as_unrolling_does(group: int) -> None:
+    for words, net, expected in networks(group):
+        final = simulate(net, [10**9] * len(net.channels)).final
+        for stop, runs in zip(final.stops, expected.runs, strict=True):
+            endless = net.processes[stop.process].fires is None  # somebody stuck may have asked it before or not
+            assert stop.runs == runs or (endless and expected.outcome != "done"), words
+        came, unrolled = outcome(net, final), outcome(net, unroll(net).final)
+        assert came.finished == (expected.outcome == "done"), words
+        assert [(each.name, each.run, each.iteration, each.reason, each.leaves) for each in came.blocked] == [
+            (each.name, each.run, each.iteration, each.reason, each.leaves) for each in unrolled.blocked
+        ], words
+        assert came.starved == unrolled.starved, words
+        if came.finished:
+            assert (final.sent, final.delivered, final.received) == (
+                expected.sent,
+                expected.delivered,
+                expected.received,
+            ), words
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_the_capacities_that_are_chosen_let_every_model_finish_that_can(group: int) -> None:
+    for words, net, expected in networks(group):
+        if expected.outcome != "done":
+            continue
+        free = replace(net, channels=tuple(replace(channel, capacity=None) for channel in net.channels))
+        found = capacities(free)
+        for each in (found.least, found.chosen):
+            final = simulate(net, each).final
+            assert outcome(net, final).finished, words
+            assert tuple(stop.runs for stop in final.stops) == expected.runs, words
+            assert final.received == expected.received, words
 
 
 def agrees(count: Count, value: int) -> bool:
