@@ -11,14 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from xmml.builtins import CLASSES, MAPPERS, TERMINALS
 from xmml.model import AppliedFilter, Definition, Implementation, Instance, Interpreter
 from xmml.positions import Position
 from xmml.problems import Problem, did_you_mean
 from xmml_planner.problems import problem_at
-
-#: Mappers and terminals that the runtime itself offers.
-BUILTIN_MAPPERS = ("concatenate", "duplicate", "gather", "scatter")
-BUILTIN_TERMINALS = ("csv", "npy", "text")
 
 #: The MPI launcher of this machine.
 MPI_LAUNCHER = "mpirun"
@@ -66,9 +63,9 @@ def _own_program(definition: Definition, implementation: Implementation, folder:
         return _inline(definition, implementation)
     if class_ is not None and ":" in class_:
         return hosted({"class": class_, "path": _import_path(implementation, folder)})
-    if definition.kind == "mapper" and class_ in BUILTIN_MAPPERS:
+    if definition.kind == "mapper" and class_ in MAPPERS:
         return hosted({"mapper": class_})
-    if definition.kind == "terminal" and class_ in BUILTIN_TERMINALS:
+    if definition.kind == "terminal" and class_ in TERMINALS:
         return hosted({"terminal": class_})
     if implementation.path is not None:
         return _file_program(implementation, folder)
@@ -138,7 +135,7 @@ def _interpreter(interpreter: Interpreter, folder: str, position: Position | Non
 
 def _nothing_to_run(definition: Definition) -> Problem:
     message = f'{definition.kind} "{definition.id}" does not say what to run'
-    builtins = {"mapper": BUILTIN_MAPPERS, "terminal": BUILTIN_TERMINALS}.get(definition.kind, ())
+    builtins = CLASSES.get(definition.kind, ())
     help = 'add <implementation path="..."/>, or inline <code>, or class="module:Class"'
     if definition.class_ is not None:
         message = f'{definition.kind} "{definition.id}": class "{definition.class_}" is nothing that can be run'
@@ -175,7 +172,9 @@ def filter_program(applied: AppliedFilter, folder: str) -> Program | Problem:
     if definition.class_ is None or ":" not in definition.class_:
         return problem_at(
             definition.position,
-            f'filter "{definition.id}": "{definition.class_}" is neither built in nor "module:function"',
+            f'filter "{definition.id}" has no class'
+            if definition.class_ is None
+            else f'filter "{definition.id}": "{definition.class_}" is neither built in nor "module:function"',
             'name a built-in filter, or write class="module:function" and say where the module is: '
             '<implementation language="python" path="..."/>',
         )

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from xmml.builtins import TERMINALS
 from xmml.model import Instance, Model
 
 #: The built-in formats of terminals.
-FORMATS = frozenset({"npy", "csv", "text"})
+FORMATS = frozenset(TERMINALS)
 #: Larger text files are not read for their number of lines.
 MOST_BYTES = 64 * 1024 * 1024
 _YES = frozenset({"yes", "true", "1"})

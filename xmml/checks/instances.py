@@ -1,13 +1,15 @@
-"""Instances: E03 for their kind, E18 for what mappers and terminals cannot have."""
+"""Instances: E03 for their kind, E18 for what mappers and terminals cannot have, E22 for copies there are not."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from xmml.checks.attributes import misspelt
 from xmml.checks.index import Index
 from xmml.definitions import KINDS, positive_integer
 from xmml.problems import Problem
+from xmml.tree import RUN, Element
 
 
 def one_kind_each(index: Index) -> Iterator[Problem]:
@@ -26,6 +28,36 @@ def one_kind_each(index: Index) -> Iterator[Problem]:
         elif len(named) > 1:
             both = " and a ".join(named)
             yield element.problem("E03", f"the instance{name} names a {both}", "keep one of them", named[1])
+
+
+def single_copies(index: Index) -> Iterator[Problem]:
+    """Parameters of single copies, `<run:copy index="3" param="x" value="2"/>` in `extra`, are for copies there are."""
+    for entry in index.entries:
+        for extra in entry.element.named("extra"):
+            for element in extra.children:
+                if element.namespace == RUN:
+                    yield from _copy(entry.element, element)
+
+
+def _copy(instance: Element, element: Element) -> Iterator[Problem]:
+    if element.name != "copy":
+        help = 'for example <run:copy index="3" param="x" value="2"/>'
+        yield element.problem("E02", f"there is no element run:{element.name}", help)
+        return
+    for name in ("index", "param", "value"):
+        if element.get(name) is None:
+            yield element.problem("E02", f'<run:copy> lacks the attribute {name}="..."')
+    number = element.get("index")
+    if number is None:
+        return
+    if not re.fullmatch(r"[0-9]{1,9}", number):
+        yield element.problem("E02", f'index="{number}" is not possible on <run:copy>', "copies count from 0", "index")
+        return
+    copies = (instance.get("multiplicity") or "1").strip()
+    count = positive_integer(copies)
+    if count is not None and int(number) >= count:
+        has = f"copies 0 to {count - 1}" if count > 1 else "one copy, 0"
+        yield element.problem("E22", f"there is no copy {number}", f"the instance has {has}", "index")
 
 
 def multiplicity_and_state(index: Index) -> Iterator[Problem]:

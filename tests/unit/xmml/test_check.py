@@ -152,6 +152,25 @@ def test_code_that_belongs_nowhere_is_an_error(check_parts) -> None:  # type: ig
     assert result.problems[0].help == 'did you mean "Oi"?'
 
 
+@pytest.mark.parametrize(
+    ("copy", "code", "text"),
+    [
+        ('<run:copy index="1" param="p" value="2"/>', None, ""),
+        ('<run:copy index="2" param="p" value="2"/>', "E22", "copies 0 to 1"),
+        ('<run:copy index="one" param="p" value="2"/>', "E02", "copies count from 0"),
+        ('<run:copy index="0" param="p"/>', "E02", "lacks the attribute value"),
+        ('<run:cpy index="0" param="p" value="2"/>', "E02", "there is no element run:cpy"),
+    ],
+)
+def test_parameters_of_single_copies_are_checked(check_parts, copy: str, code: str | None, text: str) -> None:  # type: ignore[no-untyped-def]
+    submodel = '<submodel id="A"><timescale/><param id="p" value="1"/><ports/></submodel>'
+    problems = check_parts(
+        submodel, f'<instance submodel="A" multiplicity="2"><extra>{copy}</extra></instance>'
+    ).problems
+    assert [problem.code for problem in problems] == ([code] if code else [])
+    assert all(text in f"{problem.message} {problem.help}" for problem in problems)
+
+
 def test_all_problems_come_in_one_pass_in_the_order_of_the_text(check_changed) -> None:  # type: ignore[no-untyped-def]
     result = check_changed(
         ('delta="1 s"', 'delta="1 h"'),
