@@ -6,13 +6,13 @@ determinate (Kahn, 1974): the order in which processes are looked at changes not
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from xmml.analysis.final_state import FinalState, Stop
+from xmml.analysis.graph_columns import GraphColumns, LimitReached
 from xmml.analysis.leaving import calling, leaving, on_demand
 from xmml.analysis.network import Channel, Network
 from xmml.analysis.outcome import Blocked, outcome
@@ -22,8 +22,6 @@ Start = Literal["spontaneous", "external"]
 
 #: The largest task graph that is made unless somebody asks for a larger one.
 NODE_LIMIT = 1_000_000
-#: A task graph may have so many times more messages than nodes.
-MESSAGES_PER_NODE = 10
 #: So often an endless source is asked until a message comes through the filters behind it.
 MOST_DEMANDS = 10_000
 
@@ -71,21 +69,17 @@ def unroll(
     until = any(process.until for process in network.processes)
     cut = max_iterations is not None and any(process.steps > max_iterations for process in network.processes)
     guessed = not all(channel.filters.is_exact for channel in network.channels)
-    return Unrolling(walk.graph(final, truncated), final, truncated, not (truncated or until or cut or guessed))
-
-
-class _LimitReached(Exception):
-    """The graph has as many nodes or messages as it may have."""
+    return Unrolling(walk.task_graph(final, truncated), final, truncated, not (truncated or until or cut or guessed))
 
 
 class _Walk:
-    """All processes and channels as they go on, and the columns of the graph as they grow."""
+    """All processes and channels as they go on, and the graph as it grows."""
 
     def __init__(
         self, network: Network, external: bool, node_limit: int, max_iterations: int | None, collapse: bool
     ) -> None:
         self.network, self.is_external, self.collapse = network, external, collapse
-        self.node_limit, self.messages_left = node_limit, node_limit * MESSAGES_PER_NODE
+        self.graph = GraphColumns(node_limit, collapse)
         processes, channels = network.processes, network.channels
         self.asked = on_demand(network)
         self.steps = [p.steps if max_iterations is None else min(p.steps, max(1, max_iterations)) for p in processes]
@@ -117,17 +111,6 @@ class _Walk:
         self.queue: list[list[int]] = [[] for _ in channels]
         self.taken = [0] * len(channels)
         self.sent = [0] * len(channels)
-        # the graph
-        self.process, self.run = array("q"), array("q")
-        self.first_iteration: list[int] = []
-        self.last_iteration: list[int] = []
-        self.first_operator, self.last_operator = array("b"), array("b")
-        self.message_from, self.message_to, self.message_channel = array("q"), array("q"), array("q")
-        self.step_from, self.step_to = array("q"), array("q")
-        self.state_from, self.state_to = array("q"), array("q")
-        self.order = array("q")
-        self.starts: list[int] = []
-        self.ends: list[int] = []
 
     def _filters_of(self, channel: Channel) -> Callable[[int, int], int] | None:
         """Return what counts the messages out of the filters of a channel; `None` if all pass at once."""
@@ -150,7 +133,7 @@ class _Walk:
                     self.done[index] = True
                 else:
                     self.waits_on[index] = channel
-        except _LimitReached:
+        except LimitReached:
             return True
         return False
 
@@ -168,7 +151,7 @@ class _Walk:
     def _submodel(self, index: int) -> Iterator[int]:
         """Go through all runs of a submodel; yields the channel it waits on whenever it has to."""
         process = self.network.processes[index]
-        steps, collapse, node_of = self.steps[index], self.collapse, self.node
+        steps, collapse, graph = self.steps[index], self.collapse, self.graph
         oi, s, b, of = process.oi, process.s, process.b, process.of
         s_and_b = s + b
         begin = process.inputs if self.waits_for_all[index] else process.finit
@@ -182,37 +165,36 @@ class _Walk:
             while (missing := self._missing(index, needed)) >= 0:
                 self._stand(index, run, 0, FINIT, needed)
                 yield missing
-            before = node_of[index]
-            node = self._open(index, run, 0, FINIT)
+            before = self.node[index]
+            node = self._begin_run(index, run, FINIT)
             self._take(node, needed)
             if run and (process.stateful or len(first) < len(begin)):
-                self.state_from.append(before)
-                self.state_to.append(node)
+                graph.state(before, node)
             for iteration in in_loop:
                 if not collapse:
-                    node = self._step(index, node, run, iteration, OI)
+                    node = self.node[index] = graph.step(node, iteration, OI)
                 if oi or not collapse:
-                    self._close(node, iteration, OI)
+                    graph.close(node, iteration, OI)
                     self._send(index, node, oi)
                 if s:
                     while (missing := self._missing(index, s)) >= 0:
                         self._stand(index, run, iteration, S, s_and_b)
                         yield missing
                 if oi or not collapse:
-                    node = self._step(index, node, run, iteration, S)
+                    node = self.node[index] = graph.step(node, iteration, S)
                 self._take(node, s)
                 if b:
                     while (missing := self._missing(index, b)) >= 0:
                         self._stand(index, run, iteration, B, b)
                         yield missing
                 if not collapse:
-                    node = self._step(index, node, run, iteration, B)
+                    node = self.node[index] = graph.step(node, iteration, B)
                 self._take(node, b)
             if not collapse:
-                node = self._step(index, node, run, steps - 1, OF)
-            self._close(node, steps - 1, OF)
+                node = self.node[index] = graph.step(node, steps - 1, OF)
+            graph.close(node, steps - 1, OF)
             if ends:
-                self.ends.append(node)
+                graph.ends.append(node)
             run += 1
             self._end_run(index, node, run, of)
             if not is_called:
@@ -235,12 +217,20 @@ class _Walk:
     def _fire(self, index: int) -> None:
         process = self.network.processes[index]
         run = self.runs[index]
-        node = self._open(index, run, 0, NO_OPERATOR)
+        node = self._begin_run(index, run, NO_OPERATOR)
         self._take(node, process.finit)
-        self._close(node, 0, NO_OPERATOR)
+        self.graph.close(node, 0, NO_OPERATOR)
         if not process.of:
-            self.ends.append(node)
+            self.graph.ends.append(node)
         self._end_run(index, node, run + 1, process.of)
+
+    def _begin_run(self, index: int, run: int, operator: int) -> int:
+        node = self.node[index] = self.graph.open(index, run, 0, operator)
+        if run == 0:
+            process = self.network.processes[index]
+            if process.init or not (process.inputs if self.is_external else calling(self.network, index)):
+                self.graph.starts.append(node)
+        return node
 
     def _end_run(self, index: int, node: int, runs: int, channels: Sequence[int]) -> None:
         self.runs[index] = runs
@@ -296,14 +286,10 @@ class _Walk:
                 continue  # released without it
             self.taken[channel] = taken + 1
             if not self.is_state[channel]:
-                self.message_from.append(queue[taken])
-                self.message_to.append(node)
-                self.message_channel.append(channel)
+                self.graph.message(queue[taken], node, channel)
 
     def _send(self, index: int, node: int, channels: Sequence[int]) -> None:
-        self.messages_left -= len(channels)
-        if self.messages_left < 0:
-            raise _LimitReached
+        self.graph.count_messages(len(channels))
         for channel in channels:
             self.sent[channel] += 1
             if self.outputs[channel] is not None:
@@ -322,50 +308,12 @@ class _Walk:
         new = outputs(self.sent[channel], self.runs[index]) - len(queue)
         if new <= 0:
             return
-        self.messages_left -= new
-        if self.messages_left < 0:
-            raise _LimitReached
+        self.graph.count_messages(new)
         queue.extend([node] * new)
         receiver = self.receiver[channel]
         if self.waits_on[receiver] == channel:
             self.waits_on[receiver] = -1
             self.ready.append(receiver)
-
-    # nodes
-
-    def _open(self, index: int, run: int, iteration: int, operator: int) -> int:
-        """Begin the first node of a run."""
-        node = len(self.process)
-        if node >= self.node_limit:
-            raise _LimitReached
-        self.process.append(index)
-        self.run.append(run)
-        self.first_iteration.append(iteration)
-        self.last_iteration.append(iteration)
-        self.first_operator.append(operator)
-        self.last_operator.append(operator)
-        if run == 0 and operator in (FINIT, NO_OPERATOR) and self._is_start(index):
-            self.starts.append(node)
-        self.node[index] = node
-        return node
-
-    def _is_start(self, index: int) -> bool:
-        process = self.network.processes[index]
-        return process.init or not (process.inputs if self.is_external else calling(self.network, index))
-
-    def _step(self, index: int, before: int, run: int, iteration: int, operator: int) -> int:
-        """Begin the next node of a run."""
-        if not self.collapse and self.first_operator[before] != OI:
-            self.order.append(before)
-        node = self._open(index, run, iteration, operator)
-        self.step_from.append(before)
-        self.step_to.append(node)
-        return node
-
-    def _close(self, node: int, iteration: int, operator: int) -> None:
-        self.last_iteration[node] = iteration
-        self.last_operator[node] = operator
-        self.order.append(node)
 
     def _stand(self, index: int, run: int, iteration: int, operator: int, needed: Sequence[int]) -> None:
         """Note where a process waits."""
@@ -373,9 +321,7 @@ class _Walk:
         self.needed[index] = needed
         node_goes_on = operator == B or (operator == S and not self.network.processes[index].oi)
         if self.collapse and node_goes_on:
-            node = self.node[index]
-            self.last_iteration[node] = iteration
-            self.last_operator[node] = operator - 1
+            self.graph.extend(self.node[index], iteration, operator - 1)
 
     # what came of it
 
@@ -413,34 +359,10 @@ class _Walk:
         missing = tuple(channel for channel in self.needed[index] if not waiting[channel])
         return tuple(channel for channel in missing if not self.is_asked_for[channel]) or missing
 
-    def graph(self, final: FinalState, truncated: bool) -> TaskGraph:
+    def task_graph(self, final: FinalState, truncated: bool) -> TaskGraph:
         """Return the task graph, with what is blocked unless a limit ended the walk."""
-        is_closed = bytearray(len(self.process))
-        for node in self.order:
-            is_closed[node] = 1
-        self.order.extend(node for node, closed in enumerate(is_closed) if not closed)
         blocked = () if truncated else tuple(self._blocked(each) for each in outcome(self.network, final).blocked)
-        return TaskGraph(
-            network=self.network,
-            process=self.process,
-            run=self.run,
-            first_iteration=self.first_iteration,
-            first_operator=self.first_operator,
-            last_iteration=self.last_iteration,
-            last_operator=self.last_operator,
-            message_from=self.message_from,
-            message_to=self.message_to,
-            message_channel=self.message_channel,
-            step_from=self.step_from,
-            step_to=self.step_to,
-            state_from=self.state_from,
-            state_to=self.state_to,
-            order=self.order,
-            starts=tuple(self.starts),
-            ends=tuple(self.ends),
-            blocked=blocked,
-            is_collapsed=self.collapse,
-        )
+        return self.graph.finish(self.network, blocked)
 
     def _blocked(self, blocked: Blocked) -> BlockedTask:
         index = blocked.process
