@@ -1,4 +1,6 @@
-"""Instances: E02 for too many copies, E03 for their kind, E18 for what mappers and terminals cannot have, E22 for copies there are not."""
+"""Instances: E02 for too many copies, E03 for their kind, E18 for what mappers and terminals cannot have, E22 for
+copies there are not.
+"""
 
 from __future__ import annotations
 
