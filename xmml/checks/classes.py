@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
-from xmml.builtins import CLASSES, FILTERS, MAPPERS, TERMINAL_PARAMETERS, TERMINALS
+from xmml.builtins import CLASSES, FILTERS, MAPPERS, TERMINALS
 from xmml.checks.index import Index, InstanceEntry, parameter, ports_of
-from xmml.definitions import KINDS
 from xmml.model import AppliedFilter, Instance
 from xmml.problems import Problem, did_you_mean
 from xmml.tree import Element
@@ -98,29 +96,19 @@ def _sentence(text: str) -> str:
 
 
 def terminal_problems(entry: InstanceEntry, instance: Instance) -> Iterator[Problem]:
-    """Yield what a built-in terminal lacks, or cannot have."""
-    definition = instance.definition
-    has_program = definition.implementation is not None and definition.implementation.path is not None
-    if definition.kind != "terminal" or definition.class_ not in TERMINALS or has_program:
-        return
-    known = TERMINAL_PARAMETERS.get(definition.type or "", frozenset())
-    if definition.type == "source" and not instance.params.get("file"):
-        message = f'the source "{instance.id}" ({definition.class_}) names no file'
-        unknown = [name for name in instance.params if name not in known]
-        similar = get_close_matches("file", unknown, n=1, cutoff=0.6)
-        param = parameter(entry, similar[0]) if similar else None
-        if param is not None:
-            yield param.problem("E24", message, 'did you mean id="file"?', "id")
-        else:
-            help = 'add <param id="file" value="..."/>: the file whose contents it sends'
-            yield entry.element.problem("E24", message, help, _naming(entry.element))
+    """Yield what a built-in terminal cannot have."""
     messages = instance.params.get("messages", "one")
-    if definition.type == "source" and messages not in ("one", "rows"):
+    if is_built_in_source(instance) and messages not in ("one", "rows"):
         param = parameter(entry, "messages")
         message = f'the source "{instance.id}" cannot have messages="{messages}"'
         help = did_you_mean(messages, ("one", "rows"), "values")
         yield (param or entry.element).problem("E24", message, help, "value" if param is not None else None)
 
 
-def _naming(element: Element) -> str | None:
-    return next((name for name in ("id", *KINDS) if element.get(name) is not None), None)
+def is_built_in_source(instance: Instance) -> bool:
+    """Say whether an instance is a source that the runtime itself offers."""
+    definition = instance.definition
+    has_program = definition.implementation is not None and definition.implementation.path is not None
+    return (definition.kind, definition.type) == ("terminal", "source") and (
+        definition.class_ in TERMINALS and not has_program
+    )

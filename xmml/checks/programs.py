@@ -12,12 +12,13 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterator
+from difflib import get_close_matches
 
-from xmml.builtins import TERMINALS
-from xmml.checks.classes import terminal_problems
+from xmml.builtins import TERMINAL_PARAMETERS
+from xmml.checks.classes import is_built_in_source, terminal_problems
 from xmml.checks.implementations import is_known_language
-from xmml.checks.index import Index, parameter
-from xmml.model import Model
+from xmml.checks.index import Index, InstanceEntry, parameter
+from xmml.model import Instance, Model
 from xmml.problems import Problem, did_you_mean
 from xmml.tree import RUN, Element
 
@@ -176,25 +177,34 @@ def _names_in(file: str) -> set[str] | None:
 
 def _terminals(index: Index, model: Model, folder: str) -> Iterator[Problem]:
     for instance in model.instances.values():
-        definition = instance.definition
-        if definition.kind != "terminal":
-            continue
-        yield from terminal_problems(index.instances[instance.id], instance)
-        implementation = definition.implementation
-        if (
-            definition.type != "source"
-            or definition.class_ not in TERMINALS
-            or (implementation is not None and implementation.path is not None)
-        ):
-            continue
-        file = instance.params.get("file", "")
-        path = os.path.join(folder, file)
-        is_pattern = any(mark in file for mark in "*?[")
-        if not file or "\0" in file or os.path.exists(path) or (is_pattern and glob.glob(path)):
-            continue
-        message = f'the file "{file}" that "{instance.id}" sends does not exist'
-        param = parameter(index.instances[instance.id], "file")
-        attribute = None if param is None else "value"
-        yield (param or index.instances[instance.id].element).problem(
-            "W14", message, _similar_file(path, file), attribute
-        )
+        entry = index.instances[instance.id]
+        yield from terminal_problems(entry, instance)
+        if is_built_in_source(instance):
+            yield from _source_file(entry, instance, folder)
+
+
+def _source_file(entry: InstanceEntry, instance: Instance, folder: str) -> Iterator[Problem]:
+    file = instance.params.get("file", "")
+    if not file:
+        yield _no_file(entry, instance)
+        return
+    path = os.path.join(folder, file)
+    is_pattern = any(mark in file for mark in "*?[")
+    if "\0" in file or os.path.exists(path) or (is_pattern and glob.glob(path)):
+        return
+    message = f'the file "{file}" that "{instance.id}" sends does not exist'
+    param = parameter(entry, "file")
+    attribute = None if param is None else "value"
+    yield (param or entry.element).problem("W14", message, _similar_file(path, file), attribute)
+
+
+def _no_file(entry: InstanceEntry, instance: Instance) -> Problem:
+    message = f'the source "{instance.id}" ({instance.definition.class_}) names no file'
+    unknown = [name for name in instance.params if name not in TERMINAL_PARAMETERS["source"]]
+    similar = get_close_matches("file", unknown, n=1, cutoff=0.6)
+    param = parameter(entry, similar[0]) if similar else None
+    if param is not None:
+        return param.problem("W14", message, 'did you mean id="file"?', "id")
+    attribute = "id" if entry.element.get("id") is not None else entry.kind
+    help = 'add <param id="file" value="..."/>: the file whose contents it sends'
+    return entry.element.problem("W14", message, help, attribute)

@@ -87,7 +87,7 @@ ENDS = '<instance id="t" terminal="T"/><instance id="a" submodel="A"/><coupling 
     [
         ('<param id="file" value="wave.*.csv"/>', []),
         ('<param id="file" value="other.*.csv"/>', ["W14"]),
-        ("", ["E24"]),
+        ("", ["W14"]),
         ('<param id="file" value="wave.1.csv"/><param id="messages" value="row"/>', ["E24"]),
     ],
 )
