@@ -75,6 +75,8 @@ def _attributes(element: Element) -> Iterator[Problem]:
             continue
         message = f'{attribute.name}="{attribute.value}" is not possible on <{element.name}>'
         help = did_you_mean(attribute.value, values.words, "values") if values.words else values.expected
+        if element.name == "coupling" and attribute.value.count(".") > 1:
+            help += "; an instance or port that is to be coupled needs an id without dots"
         yield element.problem("E02", message, help, attribute.name)
 
 

@@ -54,9 +54,11 @@ def duplicate_params(index: Index) -> Iterator[Problem]:
 
 
 def dotted_ids(index: Index) -> Iterator[Problem]:
-    """An id with a dot is legal but cannot stand in `INSTANCE.PORT`."""
+    """An id with a dot is legal but cannot stand in `INSTANCE.PORT`; where a coupling tries to, that is told (E02)."""
+    ends = [coupling.get(end) or "" for coupling in index.couplings for end in ("from", "to")]
+    named = {text.rpartition(".")[0] for text in ends}
     for entry in index.entries:
-        if entry.id is not None and "." in entry.id:
+        if entry.id is not None and "." in entry.id and entry.id not in named:
             attribute = "id" if entry.element.get("id") is not None else entry.kind
             yield entry.element.problem(
                 "W10", f'no coupling can name the instance "{entry.id}"', "use an id without dots", attribute

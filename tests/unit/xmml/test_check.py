@@ -171,6 +171,12 @@ def test_parameters_of_single_copies_are_checked(check_parts, copy: str, code: s
     assert all(text in f"{problem.message} {problem.help}" for problem in problems)
 
 
+def test_a_coupling_that_names_an_id_with_a_dot_is_an_error_and_the_id_is_not_told_again(check_changed) -> None:  # type: ignore[no-untyped-def]
+    result = check_changed(('id="macro"', 'id="macro.1"'), ("macro.state", "macro.1.state"), ("macro.re", "macro.1.re"))
+    assert [problem.code for problem in result.problems] == ["E02", "E02"]
+    assert "needs an id without dots" in result.problems[0].help
+
+
 def test_all_problems_come_in_one_pass_in_the_order_of_the_text(check_changed) -> None:  # type: ignore[no-untyped-def]
     result = check_changed(
         ('delta="1 s"', 'delta="1 h"'),
