@@ -44,13 +44,14 @@ class Capacities:
     is_least: bool
 
 
-def capacities(network: Network, byte_budget: int = BYTE_BUDGET) -> Capacities:
+def capacities(network: Network, byte_budget: int = BYTE_BUDGET, *, event_limit: int = _EVENTS) -> Capacities:
     """Return the capacities of a network; the cost does not depend on the number of steps.
 
     Args:
         byte_budget: bytes that a conduit may hold; one message, and what freedom from deadlock needs, always fit.
+        event_limit: operations of all simulations together, after which the search ends.
     """
-    least, is_least = _least(network)
+    least, is_least = _least(network, event_limit)
     chosen, budgets = [], []
     for channel, needed in zip(network.channels, least, strict=True):
         size = channel.size_bytes or 0
@@ -61,12 +62,12 @@ def capacities(network: Network, byte_budget: int = BYTE_BUDGET) -> Capacities:
     return Capacities(tuple(least), tuple(chosen), tuple(budgets), is_least)
 
 
-def _least(network: Network) -> tuple[list[int], bool]:
+def _least(network: Network, event_limit: int) -> tuple[list[int], bool]:
     smallest = [_burst(wire) for wire in wires(network)]
     sizes = list(smallest)
     events = 0
     while True:
-        result = simulate(network, sizes, timed=False)
+        result = simulate(network, sizes, timed=False, event_limit=max(1, event_limit - events))
         events += len(result.history)
         circle = _circle(network, result)
         if not circle or not result.is_complete:
@@ -77,16 +78,16 @@ def _least(network: Network) -> tuple[list[int], bool]:
         return sizes, False
     for channel, size in enumerate(sizes):
         enough, too_little = size, smallest[channel] - 1
-        while enough - too_little > 1 and events < _EVENTS:
+        while enough - too_little > 1 and events < event_limit:
             sizes[channel] = (enough + too_little) // 2
-            tried = simulate(network, sizes, timed=False)
+            tried = simulate(network, sizes, timed=False, event_limit=max(1, event_limit - events))
             events += len(tried.history)
             if tried.final == result.final and not _circle(network, tried):
                 enough = sizes[channel]
             else:
                 too_little = sizes[channel]
         sizes[channel] = enough
-    return sizes, events < _EVENTS
+    return sizes, events < event_limit
 
 
 def _burst(wire: Wire | None) -> int:

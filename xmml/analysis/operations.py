@@ -6,6 +6,9 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+#: The latest time [ns] that columns of machine integers can hold.
+_LARGEST = 2**63 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -50,8 +53,8 @@ class History:
 
     process: array[int] = field(default_factory=lambda: array("q"))
     at: array[int] = field(default_factory=lambda: array("b"))
-    begin_ns: array[int] = field(default_factory=lambda: array("q"))
-    end_ns: array[int] = field(default_factory=lambda: array("q"))
+    begin_ns: array[int] | list[int] = field(default_factory=lambda: array("q"))
+    end_ns: array[int] | list[int] = field(default_factory=lambda: array("q"))
     cause: array[int] = field(default_factory=lambda: array("q"))
     repetitions: list[Repetition] = field(default_factory=list)
 
@@ -62,6 +65,8 @@ class History:
         """Add an operation and return its number."""
         self.process.append(operation.process)
         self.at.append(operation.at)
+        if operation.end_ns > _LARGEST and not isinstance(self.end_ns, list):  # more than 292 years
+            self.begin_ns, self.end_ns = list(self.begin_ns), list(self.end_ns)
         self.begin_ns.append(operation.begin_ns)
         self.end_ns.append(operation.end_ns)
         self.cause.append(operation.cause)

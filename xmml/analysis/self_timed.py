@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from xmml.analysis.final_state import FinalState, Stop
 from xmml.analysis.leaving import calling, leaving, on_demand
@@ -30,6 +31,8 @@ EVENT_LIMIT = 2_000_000
 _ALIKE = 16
 #: Numbers in all states that are remembered; beyond, they are forgotten.
 _STATE_ENTRIES = 2_000_000
+#: Comparing a larger state costs as much as so many operations: many instances, or messages that pile up.
+_SMALL_STATE, _STATE_ENTRIES_PER_EVENT = 500, 32
 
 #: What a process does next.
 FINIT, OI, SB, OF = range(4)
@@ -107,7 +110,7 @@ class _Simulation:
         if timed:
             for process in processes:
                 if process.is_submodel and (process.oi or process.s or process.b):
-                    self.cost[process.index] = round(process.runtime_ns / process.steps)
+                    self.cost[process.index] = round(Fraction(process.runtime_ns, process.steps))
                 else:
                     self.once[process.index] = process.runtime_ns
         self.has_loop = [process.is_submodel and bool(process.oi or process.s or process.b) for process in processes]
@@ -472,6 +475,7 @@ class _Simulation:
     def jump_if_periodic(self, ready: Sequence[int]) -> None:
         """If the network was in this state before, go on as many periods later as no loop ends before."""
         now = _Snapshot.of(self, ready)
+        self.events += max(0, now.size - _SMALL_STATE) // _STATE_ENTRIES_PER_EVENT
         alike = self.seen.setdefault(now.key, deque(maxlen=_ALIKE))
         for before in reversed(alike):
             if self.jump(before, now):
