@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from xmml.positions import Source
 from xmml.problems import ModelError, Problem
-from xmml.tree import MAX_DOCUMENT_BYTES, XINCLUDE, Element, decode, parse, unreadable
+from xmml.tree import MAX_DEPTH, MAX_DOCUMENT_BYTES, XINCLUDE, Element, decode, parse, unreadable
 
 #: How many inclusions a document may make in all, so that includes of includes cannot multiply without end.
 MAX_INCLUDES = 1000
@@ -61,6 +61,7 @@ class Expansion:
         self._open: list[Path] = []
         self._includes = 0
         self._bytes = 0
+        self._depth = 0
 
     def read(self, path: str) -> Element:
         """Read a document and everything it includes.
@@ -88,6 +89,11 @@ class Expansion:
     def _expand_content(self, element: Element) -> None:
         if not any(isinstance(part, Element) for part in element.content):
             return
+        if self._depth >= MAX_DEPTH:
+            message = f"with what is included, elements are nested more than {MAX_DEPTH} deep"
+            self.problems.append(element.problem("E01", message))
+            return
+        self._depth += 1
         expanded: list[Element | str] = []
         for part in element.content:
             if isinstance(part, str):
@@ -102,6 +108,7 @@ class Expansion:
                 self._expand_content(part)
                 expanded.append(part)
         element.content = expanded
+        self._depth -= 1
 
     def _included(self, include: Element) -> list[Element | str]:
         """Return what takes the place of one xi:include."""

@@ -15,6 +15,8 @@ from xmml.document import Document
 from xmml.problems import Problem, Severity, did_you_mean
 from xmml.tree import Element
 
+#: How many inclusions of groups parameter files may make in all, so that they cannot multiply without end.
+MAX_INCLUSIONS = 10_000
 _SELECTORS = ("submodel", "mapper", "filter", "instance", "domain")
 
 
@@ -80,6 +82,7 @@ class ParameterFiles:
 
     def __init__(self, documents: Iterable[Document], model_id: str) -> None:
         self.problems: list[Problem] = []
+        self._inclusions = 0
         rules: list[Rule] = []
         for document in documents:
             root = document.root
@@ -131,7 +134,13 @@ class ParameterFiles:
                 elif wanted in including or _inside(child, groups[wanted]):
                     message = f'the group "{wanted}" includes itself'
                     self._report(child.problem("E22", message, "", "parameterGroup"))
+                elif self._inclusions >= MAX_INCLUSIONS:
+                    if self._inclusions == MAX_INCLUSIONS:
+                        message = f"these parameters make more than {MAX_INCLUSIONS} inclusions"
+                        self._report(child.problem("E22", message, "", "parameterGroup"))
+                    self._inclusions += 1
                 else:
+                    self._inclusions += 1
                     yield from self._rules(groups[wanted], selectors, places, groups, (*including, wanted))
 
     def _report(self, problem: Problem) -> None:

@@ -10,6 +10,9 @@ from typing import Any
 
 from xmml.positions import Mark, Position
 
+#: So many problems each check tells at most; who has mended these sees the rest.
+MOST_PROBLEMS = 2000
+
 
 class Severity(Enum):
     """How bad a problem is: a model with an error does not run."""
@@ -46,6 +49,7 @@ CODES: Mapping[str, str] = {
     "E24": "a built-in filter or terminal without what it needs",
     "E25": "a port that leads to different numbers of copies",
     "E26": "inline code that is not Python",
+    "E27": "more copies, iterations or run time than can be handled",
     "W01": "messages of another datatype than the receiver expects",
     "W02": "a coupling that does not fit the time scales of its ends",
     "W03": "something that nothing is coupled to, or nothing uses",

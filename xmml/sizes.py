@@ -25,8 +25,13 @@ def numeric(params: Mapping[str, str]) -> dict[str, float]:
 
 def variables_of(instance: Instance) -> dict[str, float]:
     """Return what names in formulas mean for an instance: the steps of its scales, then its numeric parameters."""
-    steps = {scale.id: float(scale.steps) for scale in instance.scales if scale.steps is not None}
+    steps = {scale.id: _as_float(scale.steps) for scale in instance.scales if scale.steps is not None}
     return {**numeric(instance.params), **steps}
+
+
+def _as_float(number: int) -> float:
+    """Return a number as IEEE 754 has it: infinite if it is too large."""
+    return float(number) if number.bit_length() < 1024 else math.inf
 
 
 class SizeEstimates:

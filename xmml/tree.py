@@ -21,6 +21,8 @@ from xmml.problems import ModelError, Problem, Severity
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 #: Deepest nesting of elements; xMML itself needs seven.
 MAX_DEPTH = 64
+#: Most elements of a document.
+MAX_ELEMENTS = 1_000_000
 #: Most attributes of one element; xMML itself needs nine.
 MAX_ATTRIBUTES = 1000
 #: How many characters entities may add to a document.
@@ -225,6 +227,13 @@ def _attribute_place(text: str, offset: int, qualified: str) -> int | None:
     return None
 
 
+_PLAIN = r"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})"
+_HOST = rf"(?:(?:{_PLAIN}|:)*@)?(?:{_PLAIN}*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{{1,5}})?(?=[/?#]|$)"
+_REST = rf"(?:{_PLAIN}|[:@/])*(?:\?(?:{_PLAIN}|[:@/?])*)?(?:#(?:{_PLAIN}|[:@/?\[\]])*)?"
+#: What a namespace can be (RFC 3986); others could not be written again.
+_URI = re.compile(rf"(?:[A-Za-z][A-Za-z0-9+.-]*:|(?![^/?#]*:))(?://{_HOST}|(?!//)){_REST}")
+_NAMESPACES = 'write xmlns="http://www.mapper-project.eu/xmml" and xmlns:run="urn:xmml:run:1" on the root element'
+
 #: Stands between namespace, name and prefix in the names that expat gives; no XML document can hold it.
 _SEPARATOR = "\x01"
 
@@ -236,6 +245,7 @@ class _Builder:
         self.open: list[Element] = []
         self.text: list[str] = []
         self.characters = 0
+        self.elements = 0
         self.new_namespaces: dict[str, str] = {}
         self.parser = parser = expat.ParserCreate(namespace_separator=_SEPARATOR)
         parser.namespace_prefixes = True
@@ -250,11 +260,17 @@ class _Builder:
         parser.SkippedEntityHandler = self.skipped_entity
 
     def start_namespace(self, prefix: str | None, uri: str | None) -> None:
+        if uri and not _URI.fullmatch(uri):
+            what = f"prefix {prefix}" if prefix else "default namespace"
+            raise _Refused(f'the {what} stands for "{_shortened(uri)}", which is no URI', _NAMESPACES)
         self.new_namespaces[prefix or ""] = uri or ""
 
     def start(self, name: str, pairs: list[str]) -> None:
         if len(self.open) >= MAX_DEPTH:
             raise _Refused(f"elements are nested more than {MAX_DEPTH} deep")
+        self.elements += 1
+        if self.elements > MAX_ELEMENTS:
+            raise _Refused(f"the document has more than {MAX_ELEMENTS} elements")
         if len(pairs) > 2 * MAX_ATTRIBUTES:
             raise _Refused(f"an element has more than {MAX_ATTRIBUTES} attributes")
         if self.text:

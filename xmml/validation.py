@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from itertools import islice
 
 from xmml.checks.attributes import KNOWN, misspelt
-from xmml.problems import Problem, did_you_mean
+from xmml.problems import MOST_PROBLEMS, Problem, did_you_mean
 from xmml.structure import CHILDREN, OPEN, REQUIRED, Slot, namespace_of, parents_of, slot_of, values_of
 from xmml.tree import XMML, XMML_PARAM, Element
 
@@ -28,7 +29,7 @@ _WITH_CHILDREN = frozenset(name for name, slots in CHILDREN.items() if any(slot.
 
 def validate(root: Element) -> list[Problem]:
     """Return what is wrong with the structure of a document."""
-    return list(_problems_of(root))
+    return list(islice(_problems_of(root), MOST_PROBLEMS))
 
 
 def is_known(parent: Element, child: Element) -> bool:

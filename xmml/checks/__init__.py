@@ -8,12 +8,14 @@ over.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from xmml.checks import (
     attributes,
     classes,
     couplings,
     datatypes,
+    extent,
     filters,
     formula_syntax,
     identity,
@@ -27,7 +29,7 @@ from xmml.checks import (
 )
 from xmml.checks.index import Index
 from xmml.document import Document
-from xmml.problems import Problem
+from xmml.problems import MOST_PROBLEMS, Problem
 
 #: The checks that need nothing but the document.
 DOCUMENT_CHECKS: tuple[Callable[[Index], Iterable[Problem]], ...] = (
@@ -71,6 +73,8 @@ DOCUMENT_CHECKS: tuple[Callable[[Index], Iterable[Problem]], ...] = (
     scales.given_twice,
     scales.possible_values,
     scales.whole_steps,
+    extent.copies,
+    extent.run_times,
     unused.unconnected,
     unused.unused_definitions,
 )
@@ -79,4 +83,4 @@ DOCUMENT_CHECKS: tuple[Callable[[Index], Iterable[Problem]], ...] = (
 def document_problems(document: Document) -> list[Problem]:
     """Return what all document checks find."""
     index = Index(document)
-    return [problem for check in DOCUMENT_CHECKS for problem in check(index)]
+    return [problem for check in DOCUMENT_CHECKS for problem in islice(check(index), MOST_PROBLEMS)]

@@ -7,32 +7,42 @@ from collections.abc import Iterator, Mapping
 from xmml.checks.index import Index
 from xmml.problems import Problem
 
+#: So far it is followed what a datatype extends.
+_LONGEST_CHAIN = 1000
+
 
 def extension(index: Index) -> Iterator[Problem]:
     """A datatype extends a datatype that is defined, and never itself in the end."""
     extends = {name: element.get("extends") for name, element in index.datatypes.items()}
-    told: set[str] = set()
     for name, element in index.datatypes.items():
         base = extends[name]
-        if base is None:
-            continue
-        if base not in extends:
-            if index.is_told("datatype", base, extends):
-                continue
+        if base is not None and base not in extends and not index.is_told("datatype", base, extends):
             help = index.spelling.hint(base, set(extends) - {name}, "datatypes")
             yield element.problem(
                 "E13", f'the datatype "{name}" extends "{base}", which does not exist', help, "extends"
             )
-            continue
-        chain = [name]
-        while (next_ := extends.get(chain[-1])) is not None and next_ not in chain:
-            chain.append(next_)
-        if next_ == name and name not in told:
-            told.update(chain)
-            circle = " extends ".join(f'"{each}"' for each in [*chain, name])
-            yield element.problem(
-                "E13", f"datatypes extend each other in a circle: {circle}", "remove one extends", "extends"
-            )
+    for chain in _circles(extends):
+        circle = " extends ".join(f'"{each}"' for each in [*chain, chain[0]])
+        yield index.datatypes[chain[0]].problem(
+            "E13", f"datatypes extend each other in a circle: {circle}", "remove one extends", "extends"
+        )
+
+
+def _circles(extends: Mapping[str, str | None]) -> Iterator[list[str]]:
+    """Yield every circle, beginning with the name that comes first. Linear: each name is looked at once."""
+    rank = {name: number for number, name in enumerate(extends)}
+    walk_of: dict[str, int] = {}
+    for number, name in enumerate(extends):
+        walk: list[str] = []
+        each: str | None = name
+        while each is not None and each in extends and each not in walk_of:
+            walk_of[each] = number
+            walk.append(each)
+            each = extends[each]
+        if each is not None and walk_of.get(each) == number:
+            circle = walk[walk.index(each) :]
+            first = circle.index(min(circle, key=rank.__getitem__))
+            yield circle[first:] + circle[:first]
 
 
 def fitting_datatypes(index: Index) -> Iterator[Problem]:
@@ -73,7 +83,7 @@ def _accepts(expected: str | None, given: str | None, bases: Mapping[str, str | 
         return True
     seen: set[str] = set()
     each: str | None = given
-    while each is not None and each not in seen:
+    while each is not None and each not in seen and len(seen) < _LONGEST_CHAIN:
         if each == expected or each not in bases:
             return True
         seen.add(each)

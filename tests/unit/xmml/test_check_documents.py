@@ -51,6 +51,9 @@ TOLD: dict[str, list[tuple[int, int, str]]] = {
     "E24/wrong": [(20, 57, 'write factor="..." here, or at the definition of the filter')],
     "E25/wrong": [(26, 34, 'give "spread" one port for each of them')],
     "E26/wrong": [(12, 11, "all lines of a <code> have the same margin; < and & are written &lt;")],
+    "E27/wrong-iterations": [(14, 15, "look at the units of delta and total")],
+    "E27/wrong-runtime": [(10, 23, "look at its unit; a bare number is in seconds")],
+    "E27/wrong": [(22, 45, "make multiplicity smaller")],
     "W01/wrong": [(21, 33, 'give both the same datatype, let "grid" extend "field" if it holds all')],
     "W02/wrong-call": [
         (16, 15, "submodels of overlapping time scales interact: from Oi to S or B, both"),

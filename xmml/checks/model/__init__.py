@@ -6,14 +6,16 @@ Like the checks of documents, each yields problems and says nothing about what a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from xmml.checks.model import counts, domains, scales, start
 from xmml.checks.model.subject import Subject
 from xmml.model import Model
-from xmml.problems import Problem
+from xmml.problems import MOST_PROBLEMS, Problem
 
 #: The checks that need a model without errors.
 MODEL_CHECKS: tuple[Callable[[Subject], Iterable[Problem]], ...] = (
+    counts.iterations_can_be_made,
     counts.nobody_waits_for_ever,
     counts.messages_are_taken,
     counts.one_receiver_per_out_port,
@@ -26,4 +28,4 @@ MODEL_CHECKS: tuple[Callable[[Subject], Iterable[Problem]], ...] = (
 def model_problems(model: Model) -> list[Problem]:
     """Return what all checks of a model find."""
     subject = Subject(model)
-    return [problem for check in MODEL_CHECKS for problem in check(subject)]
+    return [problem for check in MODEL_CHECKS for problem in islice(check(subject), MOST_PROBLEMS)]

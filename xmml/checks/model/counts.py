@@ -1,11 +1,32 @@
-"""Numbers of messages: E21 somebody waits for ever, W11 messages that nobody takes, W04 several receivers."""
+"""Numbers: E27 iterations, E21 somebody waits for ever, W11 messages that nobody takes, W04 several receivers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
+from xmml.checks.extent import MOST_ITERATIONS
 from xmml.checks.model.subject import Subject
 from xmml.problems import Problem
+
+
+def iterations_can_be_made(subject: Subject) -> Iterator[Problem]:
+    """No instance makes more iterations, over all its runs, than anybody can wait for."""
+    if subject.static is None:
+        return
+    for name, runs in subject.static.runs.items():
+        steps = subject.static.steps[name]
+        if runs.value is not None and steps.value is not None and runs.value * steps.value > MOST_ITERATIONS:
+            message = (
+                f'"{name}" would make more than 10^18 iterations: {_large(runs.value)} runs of {_large(steps.value)}'
+            )
+            yield subject.at_instance(name, "E27", message, "look at the units of delta and total")
+            return
+
+
+def _large(number: int) -> str:
+    """Return a number; one with many digits by its size only, exactly enough and without writing the digits."""
+    return str(number) if number < 10**9 else f"about 10^{round(math.log10(number))}"
 
 
 def nobody_waits_for_ever(subject: Subject) -> Iterator[Problem]:
