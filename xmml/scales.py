@@ -68,6 +68,24 @@ class Scale:
         ratio = self._ratio()
         return None if ratio is None else math.floor(ratio + Fraction(1, 2))
 
+    def in_base_units(self) -> dict[str, str | float | int]:
+        """Return what a program is told: name, kind, delta and total in base units (of a range the middle), and steps.
+
+        0 stands for what is not given.
+        """
+
+        def value(end: Range | None) -> float:
+            mean = end.mean if end is not None else None
+            return 0.0 if mean is None else float(mean)
+
+        return {
+            "name": self.id,
+            "kind": self.kind,
+            "delta": value(self.delta),
+            "total": value(self.total),
+            "steps": self.steps or 0,
+        }
+
     def _ratio(self) -> Fraction | None:
         if self.delta is None or self.total is None or not (self.delta.is_definite and self.total.is_definite):
             return None

@@ -40,6 +40,20 @@ class PortSpec:
 
 
 @dataclass(frozen=True)
+class ScaleSpec:
+    """How finely an instance resolves one dimension and how much of it it covers, in base units; 0: not given.
+
+    `kind`: `time`, `space` or `other`.
+    """
+
+    name: str
+    kind: str
+    delta: float
+    total: float
+    steps: int
+
+
+@dataclass(frozen=True)
 class ConduitSpec:
     """A coupling at run time: one sender, one receiver, one queue.
 
@@ -111,6 +125,7 @@ class PlannedInstance:
     position: str = ""
     stage_in: tuple[str, ...] = ()
     stage_out: tuple[str, ...] = ()
+    scales: tuple[ScaleSpec, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -166,6 +181,7 @@ class Plan:
         instance = self.by_name[name]
         spec = {key: getattr(instance, key) for key in _SPEC_FIELDS}
         spec["params"] = dict(instance.params)
+        spec["scales"] = [_plain(scale) for scale in instance.scales]
         spec["ports"] = [_plain(port) for port in instance.ports]
         spec["conduits"] = [_plain(conduit) for conduit in self._conduits_of[name]]
         return spec

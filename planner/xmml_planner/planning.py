@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from xmml.model import Instance, Model
 from xmml.problems import ModelError, Problem
 from xmml_planner.copies import check_copies, copies_by_port, copy_names
-from xmml_planner.execution_plan import Build, Job, Plan, PlannedInstance, PortSpec
+from xmml_planner.execution_plan import Build, Job, Plan, PlannedInstance, PortSpec, ScaleSpec
 from xmml_planner.problems import position_from_text, problem_at
 from xmml_planner.programs import MPI_LAUNCHER, Program, check_file, filter_program, program_of
 from xmml_planner.wiring import FILTER_PORTS, FilterTable, OwnFilter, check_filters, wire, with_copies
@@ -102,6 +102,7 @@ def _copies_of(instance: Instance, program: Program, ports: tuple[PortSpec, ...]
             position=str(program.position or instance.position or ""),
             stage_in=run.stage_in if run else (),
             stage_out=run.stage_out if run else (),
+            scales=tuple(ScaleSpec(**scale.in_base_units()) for scale in instance.scales),  # type: ignore[arg-type]
         )
         for index, name in enumerate(names)
     ]

@@ -112,6 +112,17 @@ double xmml_delta(const xmml_instance *me);
 double xmml_total(const xmml_instance *me);
 uint64_t xmml_steps(const xmml_instance *me);
 
+/* How finely the instance resolves a dimension and how much of it it covers, in base units (m, s, ...), and how many steps make the
+   whole; 0 for what the model does not give. */
+typedef struct xmml_scale {
+    double delta;
+    double total;
+    uint64_t steps;
+} xmml_scale;
+
+/* A scale of the model by its id: of time ("t" unless it has another id), space ("x", "y", ...), or another dimension. */
+xmml_status xmml_scale_of(const xmml_instance *me, const char *name, xmml_scale *scale);
+
 /* ------------------------------------------------------------------------------------------------------- parameters */
 
 /* The value of a parameter as the model, a parameter file or the command line says. Numbers may be written with a unit: it is
@@ -368,6 +379,9 @@ xmml_status xmml_alone_port(xmml_alone *alone, const char *port, const char *ope
 xmml_status xmml_alone_param(xmml_alone *alone, const char *name, const char *text);
 xmml_status xmml_alone_steps(xmml_alone *alone, uint64_t steps, double delta_s);
 
+/* A scale in space or another dimension, in base units. */
+xmml_status xmml_alone_scale(xmml_alone *alone, const char *name, double delta, double total);
+
 /* The next message that the port will deliver; after the last one it has ended. An in port without any is not coupled. Does not
    consume the value. */
 xmml_status xmml_alone_input(xmml_alone *alone, const char *port, double timestamp, const xmml_value *value);
@@ -401,6 +415,7 @@ void xmml_at(const char *file, int line);
 #define xmml_param_int(...) (xmml_at(__FILE__, __LINE__), xmml_param_int(__VA_ARGS__))
 #define xmml_param_bool(...) (xmml_at(__FILE__, __LINE__), xmml_param_bool(__VA_ARGS__))
 #define xmml_param_text(...) (xmml_at(__FILE__, __LINE__), xmml_param_text(__VA_ARGS__))
+#define xmml_scale_of(...) (xmml_at(__FILE__, __LINE__), xmml_scale_of(__VA_ARGS__))
 #define xmml_connected(...) (xmml_at(__FILE__, __LINE__), xmml_connected(__VA_ARGS__))
 #define xmml_copies(...) (xmml_at(__FILE__, __LINE__), xmml_copies(__VA_ARGS__))
 #define xmml_methods(...) (xmml_at(__FILE__, __LINE__), xmml_methods(__VA_ARGS__))
@@ -457,6 +472,7 @@ void xmml_at(const char *file, int line);
 #define xmml_alone_port(...) (xmml_at(__FILE__, __LINE__), xmml_alone_port(__VA_ARGS__))
 #define xmml_alone_param(...) (xmml_at(__FILE__, __LINE__), xmml_alone_param(__VA_ARGS__))
 #define xmml_alone_steps(...) (xmml_at(__FILE__, __LINE__), xmml_alone_steps(__VA_ARGS__))
+#define xmml_alone_scale(...) (xmml_at(__FILE__, __LINE__), xmml_alone_scale(__VA_ARGS__))
 #define xmml_alone_input(...) (xmml_at(__FILE__, __LINE__), xmml_alone_input(__VA_ARGS__))
 #define xmml_alone_join(...) (xmml_at(__FILE__, __LINE__), xmml_alone_join(__VA_ARGS__))
 #define xmml_output(...) (xmml_at(__FILE__, __LINE__), xmml_output(__VA_ARGS__))

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 
 use xmml_core::instance::Instance;
 use xmml_core::message::Message;
-use xmml_core::spec::{Direction, InstanceSpec, Kind, Operator, PortSpec};
+use xmml_core::spec::{Direction, InstanceSpec, Kind, Operator, PortSpec, ScaleKind, ScaleSpec};
 
 use crate::argument::{object, object_mut, place_for_object, text};
 use crate::instance::Member;
@@ -32,6 +32,7 @@ pub unsafe extern "C" fn xmml_alone_new(name: *const c_char) -> *mut Alone {
             until: false,
             delta_s: 1.0,
             total_s: 1.0,
+            scales: Vec::new(),
             params: BTreeMap::new(),
             ports: Vec::new(),
             conduits: Vec::new(),
@@ -87,6 +88,20 @@ pub unsafe extern "C" fn xmml_alone_steps(alone: *mut Alone, steps: u64, delta_s
         spec.delta_s = delta_s;
         spec.total_s = steps as f64 * delta_s;
         spec.until = steps == 0;
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_alone_scale(alone: *mut Alone, name: *const c_char, delta: f64, total: f64) -> c_int {
+    guard(|| {
+        let (alone, name) = unsafe { (object_mut(alone, "alone")?, text(name, "name")?) };
+        if [delta, total].iter().any(|value| !value.is_finite() || *value < 0.0) {
+            let problem = format!("scale \"{name}\": delta {delta} and total {total} must be numbers from 0");
+            return Err(Failure::usage(problem));
+        }
+        let steps = if delta > 0.0 { (total / delta).round() as u64 } else { 0 };
+        alone.spec.scales.push(ScaleSpec { name: name.into(), kind: ScaleKind::Other, delta, total, steps });
         Ok(())
     })
 }

@@ -178,6 +178,24 @@ pub unsafe extern "C" fn xmml_steps(me: *const Member) -> u64 {
     guard_or(0, || Ok(unsafe { object(me, "me") }?.core.spec().steps))
 }
 
+/// `xmml_scale`.
+#[repr(C)]
+pub struct CScale {
+    delta: f64,
+    total: f64,
+    steps: u64,
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_scale_of(me: *const Member, name: *const c_char, scale: *mut CScale) -> c_int {
+    guard(|| unsafe {
+        let scale = place(scale, "scale")?;
+        let found = object(me, "me")?.core.scale(text(name, "name")?)?;
+        scale.set(CScale { delta: found.delta, total: found.total, steps: found.steps });
+        Ok(())
+    })
+}
+
 #[no_mangle]
 pub unsafe extern "C" fn xmml_connected(me: *const Member, port: *const c_char, yes: *mut c_int) -> c_int {
     guard(|| unsafe {

@@ -62,6 +62,7 @@ fn conduct(method: &str) {
             until: false,
             delta_s: 1.0,
             total_s: 1.0,
+            scales: Vec::new(),
             params: BTreeMap::new(),
             ports: vec![port("out", Direction::Out, Operator::Oi), port("in", Direction::In, Operator::S)],
             conduits: vec![conduit(1, "a", "b"), conduit(2, "b", "a")],

@@ -63,12 +63,42 @@ pub struct InstanceSpec {
     pub delta_s: f64,
     /// Total time of one run in seconds (0 if the model gives none).
     pub total_s: f64,
+    /// The scales of the model: time, space, others.
+    #[serde(default)]
+    pub scales: Vec<ScaleSpec>,
     /// Parameters: name to text as written in the model (`"1e-9"`, `"5 km"`, `"fast"`).
     pub params: BTreeMap<String, String>,
     /// Every declared port, coupled or not.
     pub ports: Vec<PortSpec>,
     /// Every conduit that begins or ends here.
     pub conduits: Vec<ConduitSpec>,
+}
+
+/// What dimension a scale is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ScaleKind {
+    /// Time.
+    Time,
+    /// A dimension in space.
+    Space,
+    /// Anything else.
+    Other,
+}
+
+/// How finely an instance resolves one dimension, and how much of it it covers, in base units (s, m, ...).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScaleSpec {
+    /// Id in the model.
+    pub name: String,
+    /// What dimension it is of.
+    pub kind: ScaleKind,
+    /// Step; 0 if the model gives none.
+    pub delta: f64,
+    /// Extent; 0 if the model gives none.
+    pub total: f64,
+    /// Steps that make the extent; 0 if the model gives not both.
+    pub steps: u64,
 }
 
 /// One declared port.

@@ -47,6 +47,7 @@ fn spec(name: &str) -> InstanceSpec {
         until: false,
         delta_s: 1.0,
         total_s: 1.0,
+        scales: Vec::new(),
         params: BTreeMap::new(),
         ports: vec![],
         conduits: vec![conduit],

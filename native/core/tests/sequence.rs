@@ -49,6 +49,7 @@ fn spec(kind: Kind, steps: u64, until: bool, ports: &[PortOf]) -> InstanceSpec {
         until,
         delta_s: 1.0,
         total_s: steps as f64,
+        scales: Vec::new(),
         params: BTreeMap::new(),
         ports: ports
             .iter()

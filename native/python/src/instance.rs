@@ -16,6 +16,7 @@ use xmml_core::param;
 use xmml_core::spec::InstanceSpec;
 
 use crate::data::lend_data;
+use crate::declared::{Port, Scale};
 use crate::errors;
 use crate::message::Message;
 
@@ -229,6 +230,21 @@ impl Instance {
     #[getter]
     fn total(&self) -> f64 {
         self.core.spec().total_s
+    }
+
+    /// The scale `name` of the model: `.delta`, `.total` and `.steps`, in base units; 0 for what the model does not give.
+    fn scale(&self, py: Python<'_>, name: &str) -> PyResult<Scale> {
+        self.core.scale(name).map(Scale::from).map_err(|e| self.raise(py, e))
+    }
+
+    /// The declared ports by name, in the order of the model: `.direction`, `.operator`, `.connected`.
+    #[getter]
+    fn ports<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let ports = PyDict::new(py);
+        for port in &self.core.spec().ports {
+            ports.set_item(&port.name, Port::new(port, self.connected(py, &port.name)?).into_pyobject(py)?)?;
+        }
+        Ok(ports)
     }
 
     /// Model time in seconds.

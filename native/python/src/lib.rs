@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 mod array;
 mod coordinator;
 mod data;
+mod declared;
 mod errors;
 mod filters;
 mod instance;
@@ -18,6 +19,8 @@ mod _native {
 
     #[pymodule_export]
     use crate::coordinator::Coordinator;
+    #[pymodule_export]
+    use crate::declared::{Port, Scale};
     #[pymodule_export]
     use crate::filters::{filter_outputs, filter_size_ratio};
     #[pymodule_export]

@@ -30,6 +30,38 @@ class Payload:
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+class Port:
+    """A declared port.
+
+    `direction`: "in" or "out"; `operator`: "finit", "Oi", "S", "B" or "Of", None on mappers and terminals.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def direction(self) -> str: ...
+    @property
+    def operator(self) -> str | None: ...
+    @property
+    def connected(self) -> bool: ...
+
+class Scale:
+    """How finely an instance resolves one dimension and how much of it it covers, in base units (s, m, ...).
+
+    `kind`: "time", "space" or "other"; 0 for what the model does not give.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def delta(self) -> float: ...
+    @property
+    def total(self) -> float: ...
+    @property
+    def steps(self) -> int: ...
+
 class Instance:
     """An instance of the model, joined to its run (or alone)."""
 
@@ -74,6 +106,11 @@ class Instance:
     @property
     def total(self) -> float:
         """Total time of one run in seconds; 0 if the model gives none."""
+    def scale(self, name: str) -> Scale:
+        """The scale `name` of the model, in base units; 0 for what the model does not give."""
+    @property
+    def ports(self) -> dict[str, Port]:
+        """The declared ports by name, in the order of the model."""
     @property
     def time(self) -> float:
         """Model time in seconds."""

@@ -62,6 +62,7 @@ def spec_from_model(
     spec = _spec(name or base, instance.kind, ports, delta, instance.steps if steps is None else steps, values)
     count = instance.multiplicity if isinstance(instance.multiplicity, int) else 1
     spec.update(index=index, count=count, until=instance.until, check_order=instance.check_order)
+    spec["scales"] = [scale.in_base_units() for scale in instance.scales]
     if steps is None and instance.total_s is not None:
         spec["total_s"] = instance.total_s
     if count == 1:

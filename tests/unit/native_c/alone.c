@@ -322,6 +322,20 @@ static void an_array_outlives_the_message_only_as_a_copy(void)
     xmml_instance_free(&me);
 }
 
+static void scales_are_in_base_units(void)
+{
+    xmml_alone *alone = described();
+    xmml_instance *me = NULL;
+    xmml_scale x = {0, 0, 0};
+    CHECK(xmml_alone_scale(alone, "x", 0.25, 10.0) == XMML_OK);
+    CHECK(xmml_alone_scale(alone, "y", -1.0, 10.0) == XMML_ERROR_USAGE);
+    CHECK(xmml_alone_join(&alone, &me) == XMML_OK);
+    CHECK(xmml_scale_of(me, "x", &x) == XMML_OK && x.delta == 0.25 && x.total == 10.0 && x.steps == 40);
+    CHECK(xmml_scale_of(me, "y", &x) == XMML_ERROR_USAGE && x.steps == 40);
+    CHECK_SAYS("no scale \"y\" in the model; it gives x");
+    xmml_instance_free(&me);
+}
+
 static void an_unknown_operator_is_refused(void)
 {
     xmml_alone *alone = xmml_alone_new("cell");
@@ -349,6 +363,7 @@ int main(int argc, char **argv)
         {"a_waiting_message_is_seen_before_it_is_taken", a_waiting_message_is_seen_before_it_is_taken},
         {"a_negative_time_out_is_refused", a_negative_time_out_is_refused},
         {"an_array_outlives_the_message_only_as_a_copy", an_array_outlives_the_message_only_as_a_copy},
+        {"scales_are_in_base_units", scales_are_in_base_units},
         {"an_unknown_operator_is_refused", an_unknown_operator_is_refused},
         {NULL, NULL},
     };

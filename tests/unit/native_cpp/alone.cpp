@@ -113,6 +113,31 @@ static void received_data_can_be_passed_on() {
     CHECK(me.outputs("out").at(0).array<double>()[1] == 2.0);
 }
 
+static void memory_is_sent_in_the_shape_of_what_was_received() {
+    const std::vector<double> memory{1, 2, 3, 4, 5, 6};
+    auto me = xmml::Alone("cell")
+                  .port("in", "finit")
+                  .port("out", "Of")
+                  .input("in", xmml::array(memory.data(), {2, 3}))
+                  .join();
+    CHECK(me.reuse());
+    const auto view = me.receive("in").array<double>();
+    const std::vector<double> twice{2, 4, 6, 8, 10, 12};
+    me.send("out", xmml::array(twice.data(), view.shape()));
+    CHECK(me.outputs("out").at(0).array<double>(2)(1, 0) == 8.0);
+}
+
+static void scales_are_in_base_units() {
+    auto me = xmml::Alone("cell").scale("x", 0.5, 20.0).join();
+    CHECK(me.scale("x").delta == 0.5 && me.scale("x").total == 20.0 && me.scale("x").steps == 40);
+    try {
+        me.scale("z");
+        CHECK(false);
+    } catch (const xmml::UsageError& error) {
+        CHECK(std::string(error.what()).find("it gives x") != std::string::npos);
+    }
+}
+
 static void an_instance_can_be_moved() {
     auto me = cell();
     xmml::Instance moved(std::move(me));
@@ -128,6 +153,8 @@ int main(int argc, char** argv) {
         {"a_receive_that_does_not_insist_tells_the_end", a_receive_that_does_not_insist_tells_the_end},
         {"a_call_out_of_order_says_where", a_call_out_of_order_says_where},
         {"received_data_can_be_passed_on", received_data_can_be_passed_on},
+        {"memory_is_sent_in_the_shape_of_what_was_received", memory_is_sent_in_the_shape_of_what_was_received},
+        {"scales_are_in_base_units", scales_are_in_base_units},
         {"an_instance_can_be_moved", an_instance_can_be_moved},
         {nullptr, nullptr},
     };

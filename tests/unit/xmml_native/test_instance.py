@@ -257,3 +257,26 @@ def test_alone_an_exception_is_told_by_its_traceback_only(capfd: pytest.CaptureF
     with pytest.raises(ZeroDivisionError), Instance.alone(ports={}):
         raise ZeroDivisionError("in the model")
     assert capfd.readouterr().err == ""
+
+
+SCALED = """<model id="m" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml"><definitions>
+<submodel id="A"><timescale delta="1 min" total="1 hr"/><spacescale id="x" delta="5 mm" total="20 cm"/>
+<spacescale id="y" total="1 km"/><ports><out id="o" operator="Oi"/><in id="i" operator="S"/></ports></submodel>
+</definitions><topology><instance id="a" submodel="A"/></topology></model>"""
+
+
+def test_ports_and_scales_are_as_the_model_declares_them(tmp_path: Path) -> None:
+    path = tmp_path / "model.xmml"
+    path.write_text(SCALED)
+    me = Instance.alone(path)
+    assert list(me.ports) == ["o", "i"]
+    out, into = me.ports["o"], me.ports["i"]
+    assert (out.name, out.direction, out.operator, out.connected) == ("o", "out", "Oi", True)
+    assert (into.direction, into.operator, into.connected) == ("in", "S", False)
+    x, y, t = (me.scale(name) for name in "xyt")
+    assert (x.kind, x.delta, x.total, x.steps) == ("space", 0.005, 0.2, 40)
+    assert (y.delta, y.total, y.steps) == (0.0, 1000.0, 0)
+    assert (t.kind, t.delta, t.steps) == ("time", 60.0, 60)
+    assert repr(x) == "Scale(name='x', kind='space', delta=0.005, total=0.2, steps=40)"
+    with pytest.raises(Error, match='no scale "z" in the model; it gives t, x, y'):
+        me.scale("z")

@@ -121,3 +121,15 @@ def test_a_plan_is_a_value(model: MakeModel) -> None:
     made = plan(model(AB))
     assert isinstance(made, Plan)
     assert made == plan(model(AB))
+
+
+def test_a_program_is_told_its_scales_in_base_units(model: MakeModel) -> None:
+    definition = (
+        '<submodel id="C"><timescale delta="1 s" total="3 s"/><spacescale id="x" delta="1 mm" total="1 m"/>'
+        '<ports><out id="o" operator="Oi"/></ports>'
+        '<implementation><code language="python" part="Oi">o = t</code></implementation></submodel>'
+    )
+    made = plan(model('<instance id="c" submodel="C"/>', definition))
+    scales = made.spec("c")["scales"]
+    assert scales[1] == {"name": "x", "kind": "space", "delta": 0.001, "total": 1.0, "steps": 1000}
+    assert plan_from_text(made.to_text()) == made

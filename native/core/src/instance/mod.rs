@@ -23,7 +23,7 @@ use crate::runtime::state::{Position, State};
 use crate::runtime::wait::WaitFor;
 use crate::runtime::Runtime;
 use crate::sequence::Sequence;
-use crate::spec::{Direction, InstanceSpec, Kind};
+use crate::spec::{Direction, InstanceSpec, Kind, ScaleSpec};
 
 use self::alone::Alone;
 use self::clock::Clock;
@@ -313,6 +313,15 @@ impl Instance {
     pub fn skip(&self, port: &str) -> Result<()> {
         self.ports.out(port)?;
         self.program()?.sequence.skip(port)
+    }
+
+    /// A scale of the model, by its id.
+    pub fn scale(&self, name: &str) -> Result<&ScaleSpec> {
+        self.spec.scales.iter().find(|scale| scale.name == name).ok_or_else(|| {
+            let known: Vec<&str> = self.spec.scales.iter().map(|scale| scale.name.as_str()).collect();
+            let known = if known.is_empty() { "it gives none".into() } else { format!("it gives {}", known.join(", ")) };
+            Error::Usage { problem: format!("{} has no scale \"{name}\" in the model; {known}", self.spec.name) }
+        })
     }
 
     /// Whether the port is coupled to anything. During the first run, one for the state of the previous run is not.

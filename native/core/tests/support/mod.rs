@@ -146,6 +146,7 @@ impl Model {
             until: steps == 0,
             delta_s: 1.0,
             total_s: steps as f64,
+            scales: Vec::new(),
             params: BTreeMap::new(),
             ports,
             conduits: vec![],

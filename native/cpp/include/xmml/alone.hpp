@@ -33,6 +33,11 @@ public:
         detail::call(site, xmml_alone_steps, alone_.get(), steps, delta_s);
         return *this;
     }
+    // A scale in space or another dimension, in base units.
+    Alone& scale(Name name, double delta, double total, Site site = Site::here()) {
+        detail::call(site, xmml_alone_scale, alone_.get(), name.c_str(), delta, total);
+        return *this;
+    }
     // The next message that the port will deliver; after the last one it has ended. An in port without any is not coupled.
     Alone& input(Name port, const Value& data, double timestamp = 0.0, Site site = Site::here()) {
         detail::call(site, xmml_alone_input, alone_.get(), port.c_str(), timestamp, data.get());

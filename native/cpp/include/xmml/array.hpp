@@ -103,6 +103,12 @@ private:
     std::size_t rank_;
 };
 
+// With the shape of another array: xmml::array(pointer, view.shape()).
+template <class T>
+ArrayRef<std::remove_cv_t<T>> array(T* data, const Shape& shape, Order order = Order::row_major) {
+    return {data, std::vector<std::size_t>(shape.begin(), shape.end()), order};
+}
+
 // An array that was received, where it lies. A view keeps the memory alive; copying one is cheap.
 template <class T>
 class View {

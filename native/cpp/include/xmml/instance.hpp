@@ -176,6 +176,13 @@ public:
     double delta() const noexcept { return xmml_delta(me_); }
     double total() const noexcept { return xmml_total(me_); }
 
+    // A scale of the model by its id ("x", ...): .delta, .total and .steps, in base units; 0 for what the model does not give.
+    xmml_scale scale(Name name, Site site = Site::here()) {
+        xmml_scale scale{};
+        call(site, xmml_scale_of, me_, name.c_str(), &scale);
+        return scale;
+    }
+
     // A parameter: double, float, an integer type, bool or std::string; numbers are converted to `unit` if one is given.
     template <class T>
     T param(Name name, const char* unit = nullptr, Site site = Site::here()) {
