@@ -18,14 +18,19 @@ from random_networks import random_text
 from small_models import model as small_model
 
 from xmml import formulas, units
+from xmml.analysis.analyse import analyse
 from xmml.analysis.capacity import capacities
 from xmml.analysis.critical_path import critical_path
 from xmml.analysis.deadlock import witness
+from xmml.analysis.grouping import jobs
 from xmml.analysis.network import Network, network
 from xmml.analysis.outcome import outcome
+from xmml.analysis.run_time import estimate
 from xmml.analysis.self_timed import simulate
 from xmml.analysis.static import static_analysis
 from xmml.analysis.unrolling import Unrolling, unroll
+from xmml.analysis.what_if import FIELDS, with_settings
+from xmml.analysis.what_if import SettingError as WhatIfError
 from xmml.check import check
 from xmml.document import Document, read
 from xmml.graphs.views import VIEWS, ViewOptions, picture
@@ -297,6 +302,7 @@ def _usable(model: Model, folder: Path) -> None:
     if result.model is not None:
         promise(replace(result.model, path=model.path) == model, "what was written reads as another model")
     _analysed(model)
+    json.dumps(analyse(model).as_json(), allow_nan=False)
     options = ViewOptions(node_limit=NODE_LIMIT // 10)
     for view in VIEWS:
         for form in ("dot", "graphml", "json"):
@@ -335,7 +341,7 @@ def _with_large_numbers(choose: random.Random, line: str) -> str:
     words = line.split()
     if len(words) > 1 and words[1].isdigit() and choose.random() < 0.2:
         words[1] = choose.choice(["1000", "100000", "1000000000", "1000000000000000"])
-    more = ["runtime=1", "runtime=1e-12", "runtime=1e300", "cores=999999999", "x3", "until", "stateful", "delta=1e-9s"]
+    more = ["runtime=1", "runtime=1e-12", "runtime=1e10", "cores=999999999", "x3", "until", "stateful", "delta=1e-9s"]
     return " ".join(words + choose.sample(more, choose.choice([0, 0, 0, 1, 2])))
 
 
@@ -356,7 +362,32 @@ def _analysed(model: Model) -> None:
     chosen = capacities(found, event_limit=EVENT_LIMIT)
     run = simulate(found, chosen.chosen, event_limit=EVENT_LIMIT)
     promise(run.makespan_ns >= 0, "a run that ends before it begins")
+    times = estimate(found, static, chosen, event_limit=EVENT_LIMIT)
+    promise(times.makespan_at_most_ns is None or times.makespan_ns <= times.makespan_at_most_ns, "bounds that cross")
+    promise({name for job in jobs(found, run.begin_ns) for name in job.instances} == set(model.instances), "no job")
     promise(all(part.process >= 0 for part in critical_path(found, run.history, run.end_ns)), "a part of nobody")
+
+
+def _make_what_if(choose: random.Random) -> Case:
+    names = ["i0", "i1", "i2", "m0", *inputs.NAMES]
+    settings = {
+        f"{choose.choice(names)}.{choose.choice([*FIELDS, *FIELDS, 'x', ''])}": choose.choice(
+            [inputs.quantity(choose), inputs.noise(choose), choose.choice(inputs.NUMBERS)]
+        )
+        for _ in range(choose.randint(1, 3))
+    }
+    return {**_make_network(choose), "settings.json": json.dumps(settings).encode()}
+
+
+def _try_what_if(case: Case, folder: Path) -> Iterable[str]:
+    model = small_model(case["model.txt"].decode())
+    try:
+        changed = with_settings(model, json.loads(case["settings.json"]))
+    except WhatIfError as error:
+        promise(str(error), "no word of what is wrong")
+        return ()
+    static_analysis(network(changed))
+    return ()
 
 
 def _unrolled(found: Network, unrolling: Unrolling) -> None:
@@ -383,5 +414,6 @@ TARGETS: Mapping[str, Target] = {
     "elements": Target(4, _make_restructured, _try_document),
     "trees": Target(4, _make_tree, _try_document),
     "models": Target(3, _make_small, _try_document),
+    "what-if": Target(5, _make_what_if, _try_what_if),
     "networks": Target(1, _make_network, _try_network),
 }

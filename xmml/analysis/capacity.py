@@ -68,7 +68,7 @@ def _least(network: Network, event_limit: int) -> tuple[list[int], bool]:
     events = 0
     while True:
         result = simulate(network, sizes, timed=False, event_limit=max(1, event_limit - events))
-        events += len(result.history)
+        events += result.events
         circle = _circle(network, result)
         if not circle or not result.is_complete:
             break
@@ -81,7 +81,7 @@ def _least(network: Network, event_limit: int) -> tuple[list[int], bool]:
         while enough - too_little > 1 and events < event_limit:
             sizes[channel] = (enough + too_little) // 2
             tried = simulate(network, sizes, timed=False, event_limit=max(1, event_limit - events))
-            events += len(tried.history)
+            events += tried.events
             if tried.final == result.final and not _circle(network, tried):
                 enough = sizes[channel]
             else:

@@ -53,6 +53,7 @@ class SelfTimed:
         full: channels that had no room for somebody who waits, when nothing moved any more.
         period_ns: one turn of the last periodic regime that was found; `None` if none was.
         history: what was carried out, for the critical path.
+        events: the work it took: operations carried out, and as many more as looking for periods cost.
     """
 
     final: FinalState
@@ -64,6 +65,7 @@ class SelfTimed:
     full: tuple[int, ...]
     period_ns: int | None
     history: History
+    events: int
 
     @property
     def makespan_ns(self) -> int:
@@ -179,6 +181,7 @@ class _Simulation:
             full=full,
             period_ns=self.period_ns,
             history=self.history,
+            events=self.events,
         )
 
     def round(self, ready: list[int]) -> list[int]:
