@@ -42,7 +42,6 @@ DOCUMENT_CHECKS: tuple[Callable[[Index], Iterable[Problem]], ...] = (
     identity.dotted_ids,
     instances.one_kind_each,
     instances.multiplicity_and_state,
-    instances.not_too_many_copies,
     instances.single_copies,
     references.definitions_of_instances,
     references.datatypes_of_ports,

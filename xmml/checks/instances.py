@@ -1,6 +1,4 @@
-"""Instances: E02 for too many copies, E03 for their kind, E18 for what mappers and terminals cannot have, E22 for
-copies there are not.
-"""
+"""Instances: E03 for their kind, E18 for what mappers and terminals cannot have, E22 for copies there are not."""
 
 from __future__ import annotations
 
@@ -12,9 +10,6 @@ from xmml.checks.index import Index
 from xmml.definitions import KINDS, positive_integer
 from xmml.problems import Problem
 from xmml.tree import RUN, Element
-
-#: So many copies of all instances together, and conduits between them, are dealt with.
-MOST_COPIES = 200_000
 
 
 def one_kind_each(index: Index) -> Iterator[Problem]:
@@ -63,30 +58,6 @@ def _copy(instance: Element, element: Element) -> Iterator[Problem]:
     if count is not None and int(number) >= count:
         has = f"copies 0 to {count - 1}" if count > 1 else "one copy, 0"
         yield element.problem("E22", f"there is no copy {number}", f"the instance has {has}", "index")
-
-
-def not_too_many_copies(index: Index) -> Iterator[Problem]:
-    """The copies of all instances, and the conduits between them, are as many as can be dealt with."""
-    multiplied = [entry for entry in index.instances.values() if entry.element.get("multiplicity") is not None]
-    if not multiplied:
-        return
-    copies = {name: _copies(entry.element) for name, entry in index.instances.items()}
-    conduits = sum(
-        copies[sender[0].id or ""] * copies[receiver[0].id or ""]
-        for _, sender, receiver in index.coupled
-        if sender is not None and receiver is not None
-    )
-    if max(sum(copies.values()), conduits) > MOST_COPIES:
-        entry = max(multiplied, key=lambda each: copies[each.id or ""])
-        message = (
-            f'"{entry.id}" has {copies[entry.id or ""]:,} copies: the model has {sum(copies.values()):,} instances'
-        )
-        help = f"together there may be {MOST_COPIES:,} instances, and as many conduits between them"
-        yield entry.element.problem("E02", f"{message} and {conduits:,} conduits", help, "multiplicity")
-
-
-def _copies(element: Element) -> int:
-    return positive_integer(element.get("multiplicity")) or 1
 
 
 def multiplicity_and_state(index: Index) -> Iterator[Problem]:

@@ -218,19 +218,3 @@ def test_long_lines_are_cut_around_the_mark(check_parts) -> None:  # type: ignor
     lines = str(result.problems[0]).splitlines()
     assert len(lines[1]) < 200
     assert lines[1][lines[2].index("^") :].startswith('id="d1"')
-
-
-def test_copies_beyond_what_can_be_dealt_with_are_an_error(check_parts: CheckText) -> None:
-    definitions = (
-        '<mapper id="M" type="fan-out"><ports><in id="i"/><out id="o"/></ports></mapper>'
-        '<submodel id="A"><timescale/><ports><out id="o" operator="Of"/></ports></submodel>'
-        '<submodel id="B"><timescale/><ports><in id="i" operator="finit"/></ports></submodel>'
-    )
-    topology = (
-        '<instance id="a" submodel="A"/><instance id="m" mapper="M"/>'
-        '<instance id="b" submodel="B" multiplicity="300000000"/>'
-        '<coupling from="a.o" to="m.i"/><coupling from="m.o" to="b.i"/>'
-    )
-    (problem,) = check_parts(definitions, topology).errors
-    assert problem.code == "E02"
-    assert "300,000,000 copies" in problem.message
