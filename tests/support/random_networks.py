@@ -32,6 +32,8 @@ class _Writer:
             words += ["init"] * (choose.random() < 0.3) + ["stateful"] * (choose.random() < 0.2)
             self.lines.append(" ".join(words))
             self.submodels.append(name)
+        if choose.random() < 0.2:
+            self.ring()
         for _ in range(choose.randint(1, 4)):
             self.relation()
         if choose.random() < 0.15:
@@ -57,6 +59,14 @@ class _Writer:
         else:
             receiver = choose.choice(self.submodels)
             self.couple(one, choose.choice(["Oi", "Of"]), receiver, choose.choice(["finit", "S", "B"]))
+
+    def ring(self) -> None:
+        """A circle of couplings of any templates."""
+        choose = self.choose
+        ring = choose.sample(self.submodels, len(self.submodels))
+        for one, other in zip(ring, ring[1:] + ring[:1], strict=True):
+            ends = choose.choice([("Oi", "S"), ("Oi", "S"), ("Of", "finit"), ("Oi", "finit"), ("Of", "B")])
+            self.couplings.append(f"{one}.{ends[0]} -> {other}.{ends[1]}")
 
     def couple(self, sender: str, sends: str, receiver: str, receives: str) -> None:
         choose = self.choose

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xmml.analysis.counts import calls
 from xmml.analysis.network import Network
+from xmml.analysis.precedence import precedences
 from xmml.analysis.timelines import feedback_groups
 
 
@@ -26,7 +27,7 @@ def ambiguous_starts(network: Network) -> tuple[tuple[str, str], ...]:
     """
     initial = set(initial_instances(network))
     found = []
-    for group in feedback_groups(network):
+    for group in feedback_groups(precedences(network)):
         receiving = {
             network.processes[channel.receiver].instance
             for channel in group.channels

@@ -14,6 +14,7 @@ from xmml.analysis.counts import Amount, Count, Counts, count, total
 from xmml.analysis.demand import first_deadlock
 from xmml.analysis.linear_schedule import has_linear_schedule
 from xmml.analysis.network import Network
+from xmml.analysis.precedence import precedences
 from xmml.analysis.start import initial_instances
 from xmml.analysis.timelines import feedback_groups, is_surely_live
 from xmml.analysis.zero_delay import zero_delay_cycles
@@ -60,13 +61,14 @@ def static_analysis(network: Network, uncertain: Collection[str] = ()) -> Static
     """
     counts = count(network, uncertain)
     idle = {name for name, runs in counts.runs.items() if runs.value == 0}
-    cycles = zero_delay_cycles(network, idle)
+    couplings = precedences(network)
+    cycles = zero_delay_cycles(network, couplings, idle)
     conflicts = [deadlock(network, cycle) for cycle in cycles]
     in_cycles = {coupling for conflict in conflicts for coupling in conflict.couplings}
     conflicts += [each for each in rate_conflicts(network, counts) if in_cycles.isdisjoint(each.couplings)]
     undecided = [
         group
-        for group in feedback_groups(network)
+        for group in feedback_groups(couplings)
         if not is_surely_live(network, group) and not has_linear_schedule(network, group, counts.runs)
     ]
     told = idle | {name for conflict in conflicts for name in conflict.instances}

@@ -9,12 +9,14 @@ deadlock can only be a cycle inside one pass of some loop, and those are few eno
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xmml.analysis.components import components
 from xmml.analysis.counts import is_one_for_one
+from xmml.analysis.filter_counts import NO_FILTERS
 from xmml.analysis.network import Channel, Network, Process
-from xmml.analysis.precedence import FINIT, OF, OI, SB, order_in_run, receiving_vertex, sending_vertex
+from xmml.analysis.precedence import FINIT, OF, OI, SB, Precedences, order_in_run
 
 #: Most edges that are looked at over all nested loops of one group; beyond, a group is not decided here.
 _EDGE_LIMIT = 500_000
@@ -26,42 +28,42 @@ class FeedbackGroup:
 
     Attributes:
         instances: their ids.
-        channels: one for each coupling between two of them.
+        edges: for each coupling between two of them, the vertex of the send, that of the receive (see
+            `xmml.analysis.precedence`, but the n-th instance is the n-th of this group), and a channel.
     """
 
     instances: tuple[str, ...]
-    channels: tuple[Channel, ...]
+    edges: tuple[tuple[int, int, Channel], ...]
+
+    @property
+    def channels(self) -> Iterator[Channel]:
+        """One channel for each coupling between two of the instances."""
+        return (channel for _, _, channel in self.edges)
 
 
-def feedback_groups(network: Network) -> list[FeedbackGroup]:
+def feedback_groups(couplings: Precedences) -> list[FeedbackGroup]:
     """Return the groups of instances that depend on each other. Linear in instances and couplings.
 
     Only inside such a group can somebody wait for itself; the couplings between groups just wait for their numbers.
     """
-    names = list(network.by_instance)
-    place = {name: number for number, name in enumerate(names)}
-    ends = []
-    successors: list[set[int]] = [set() for _ in names]
-    for own in network.by_coupling:
-        channel = network.channels[own[0]]
-        if channel.is_state:
-            continue
-        sender = place[network.processes[channel.sender].instance]
-        receiver = place[network.processes[channel.receiver].instance]
-        ends.append((sender, receiver, channel))
-        successors[sender].add(receiver)
-    group_of = [0] * len(names)
-    groups = components([tuple(sorted(each)) for each in successors])
+    names = couplings.instances
+    successors: list[dict[int, None]] = [{} for _ in names]
+    for sends, receives, _ in couplings.edges:
+        successors[sends // 4][receives // 4] = None
+    groups = [sorted(group) for group in components([tuple(each) for each in successors])]
+    group_of, place = [0] * len(names), [0] * len(names)
     for number, group in enumerate(groups):
-        for member in group:
-            group_of[member] = number
-    inside: dict[int, list[Channel]] = defaultdict(list)
-    for sender, receiver, channel in ends:
+        for position, member in enumerate(group):
+            group_of[member], place[member] = number, position
+    inside: dict[int, list[tuple[int, int, Channel]]] = defaultdict(list)
+    for sends, receives, channel in couplings.edges:
+        sender, receiver = sends // 4, receives // 4
         if group_of[sender] == group_of[receiver]:
-            inside[group_of[sender]].append(channel)
+            edge = (4 * place[sender] + sends % 4, 4 * place[receiver] + receives % 4, channel)
+            inside[group_of[sender]].append(edge)
     return [
-        FeedbackGroup(tuple(names[member] for member in sorted(groups[number])), tuple(channels))
-        for number, channels in sorted(inside.items())
+        FeedbackGroup(tuple(names[member] for member in groups[number]), tuple(edges))
+        for number, edges in sorted(inside.items())
     ]
 
 
@@ -73,12 +75,12 @@ def is_surely_live(network: Network, group: FeedbackGroup) -> bool:
     raises a number. So a cycle of waits stays inside one pass of the outermost loop it touches; in that pass, loops
     further inside may go round. `_may_cycle` looks for such cycles.
     """
-    processes = {name: network.processes[network.by_instance[name][0]] for name in group.instances}
     if any(not network.model.instances[name].check_order for name in group.instances):
         return False
-    if any(not is_one_for_one(channel.filters) for channel in group.channels):
+    if any(channel.filters is not NO_FILTERS and not is_one_for_one(channel.filters) for channel in group.channels):
         return False
-    timelines = _fit_timelines(processes, group, network)
+    processes = [network.processes[network.by_instance[name][0]] for name in group.instances]
+    timelines = _fit_timelines(processes, group)
     return timelines is not None and not _may_cycle(processes, group, network, timelines)
 
 
@@ -109,106 +111,86 @@ def _loops(process: Process) -> bool:
 
 @dataclass(frozen=True)
 class _Timelines:
-    """The timelines of a group: the class of both timelines of each instance, and the class around each class."""
+    """The timelines of a group: that of both kinds of operators of each instance, and the one around each."""
 
-    outer: dict[str, int]
-    inner: dict[str, int]
+    outer: list[int]
+    inner: list[int]
     around: dict[int, int]
-    depth: dict[int, int]
 
 
-def _fit_timelines(processes: dict[str, Process], group: FeedbackGroup, network: Network) -> _Timelines | None:
+def _fit_timelines(processes: Sequence[Process], group: FeedbackGroup) -> _Timelines | None:
     """Return the timelines of a group, or `None` if they do not fit together like nested loops."""
-    place = {name: number for number, name in enumerate(group.instances)}
-    classes = _Classes(2 * len(place))
-    looping = set()
-    for channel in group.channels:
-        ends = []
-        for process, operator in (
-            (network.processes[channel.sender], channel.sender_operator),
-            (network.processes[channel.receiver], channel.receiver_operator),
-        ):
-            is_inner = operator in ("Oi", "S", "B")
-            if is_inner:
-                looping.add(process.instance)
-            ends.append(2 * place[process.instance] + is_inner)
-        classes.union(*ends)
-    for name, process in processes.items():
+    classes = _Classes(2 * len(processes))  # the outer timeline of the n-th instance is 2n, the inner one 2n + 1
+    for sends, receives, _ in group.edges:
+        one = sends // 4 * 2 + (sends % 4 in (OI, SB))
+        classes.union(one, receives // 4 * 2 + (receives % 4 in (OI, SB)))
+    looping = [number for number, process in enumerate(processes) if _loops(process)]
+    for number, process in enumerate(processes):
         if not _loops(process):
-            classes.union(2 * place[name], 2 * place[name] + 1)
-    looping = {name for name in looping if _loops(processes[name])}
+            classes.union(2 * number, 2 * number + 1)
     changed = True
     while changed:  # whose iterations go in step, their runs do too
         changed = False
         first: dict[int, int] = {}
-        for name in sorted(looping):
-            number = place[name]
+        for number in looping:
             other = first.setdefault(classes.find(2 * number + 1), number)
             changed |= classes.union(2 * other, 2 * number)
     steps: dict[int, int] = {}
     around: dict[int, int] = {}
-    for name in sorted(looping):
-        process, number = processes[name], place[name]
+    for number in looping:
+        process = processes[number]
         outer, inner = classes.find(2 * number), classes.find(2 * number + 1)
         if inner == outer or (inner in steps and (process.until or steps[inner] != process.steps)):
             return None
         steps[inner] = 0 if process.until else process.steps  # 0: equal to no other
         around[inner] = outer
-    depth = _depths(around)
-    if depth is None:
+    if not _is_nested(around):
         return None
-    return _Timelines(
-        outer={name: classes.find(2 * number) for name, number in place.items()},
-        inner={name: classes.find(2 * number + 1) for name, number in place.items()},
-        around=around,
-        depth=depth,
-    )
+    find = classes.find
+    numbers = range(len(processes))
+    return _Timelines([find(2 * each) for each in numbers], [find(2 * each + 1) for each in numbers], around)
 
 
-def _depths(around: dict[int, int]) -> dict[int, int] | None:
-    """Return how many loops are around each timeline, or `None` if one is, in the end, around itself."""
-    depth: dict[int, int] = {}
-    for start in around:
-        path = [start]
-        while path[-1] in around and path[-1] not in depth:
+def _is_nested(around: dict[int, int]) -> bool:
+    """Whether no timeline is, in the end, around itself."""
+    outermost: set[int] = set()
+    for timeline in around:
+        path = [timeline]
+        while path[-1] in around and path[-1] not in outermost:
             path.append(around[path[-1]])
             if len(path) > len(around) + 1:
-                return None
-        for timeline in reversed(path):
-            depth[timeline] = depth[around[timeline]] + 1 if timeline in around else 0
-    return depth
+                return False
+        outermost.update(path)
+    return True
 
 
-def _may_cycle(processes: dict[str, Process], group: FeedbackGroup, network: Network, timelines: _Timelines) -> bool:
+def _may_cycle(processes: Sequence[Process], group: FeedbackGroup, network: Network, timelines: _Timelines) -> bool:
     """Whether waits may form a cycle inside one pass of some loop.
 
     For each loop, look at the precedences in one of its passes, with the loops inside it going round: a cycle that
     stays in the loops inside was looked at there; one that touches the loop itself may be a deadlock.
     """
-    place = {name: number for number, name in enumerate(group.instances)}
-    timeline_of = [0] * (4 * len(place))
-    edges: list[tuple[int, int, int]] = []  # from, to, the innermost timeline whose pass it belongs to
+    timeline_of: list[int] = []
+    edges: dict[tuple[int, int], int] = {}  # by from and to, the innermost timeline whose pass it belongs to
 
     def around(timeline: int) -> int:
         return timelines.around.get(timeline, -1)
 
-    for name, number in place.items():
-        outer, inner = timelines.outer[name], timelines.inner[name]
-        for vertex, timeline in ((FINIT, outer), (OI, inner), (SB, inner), (OF, outer)):
-            timeline_of[4 * number + vertex] = timeline
-        if processes[name].is_submodel:
-            for before, after in order_in_run(network, name):
-                edges.append((4 * number + before, 4 * number + after, inner if (before, after) == (OI, SB) else outer))
-            if _loops(processes[name]):
-                edges.append((4 * number + SB, 4 * number + OI, around(inner)))
-            edges.append((4 * number + OF, 4 * number + FINIT, around(outer)))
-    for channel in group.channels:
-        sender = 4 * place[network.processes[channel.sender].instance] + sending_vertex(channel)
-        receiver = 4 * place[network.processes[channel.receiver].instance] + receiving_vertex(channel)
-        edges.append((sender, receiver, timeline_of[sender]))
+    for number, (process, outer, inner) in enumerate(zip(processes, timelines.outer, timelines.inner, strict=True)):
+        timeline_of += [outer, inner, inner, outer]
+        if not process.is_submodel:
+            continue
+        first = 4 * number
+        for before, after in order_in_run(network, group.instances[number]):
+            edges[first + before, first + after] = inner if (before, after) == (OI, SB) else outer
+        if _loops(process):
+            edges[first + SB, first + OI] = around(inner)
+        edges[first + OF, first + FINIT] = around(outer)
+    for sends, receives, _ in group.edges:
+        edges[sends, receives] = timeline_of[sends]
     passes: dict[int, list[tuple[int, int]]] = defaultdict(list)
     looked_at = 0
-    for before, after, timeline in edges:
+    for (before, after), timeline in edges.items():
         while timeline != -1:
             passes[timeline].append((before, after))
             looked_at += 1

@@ -1,8 +1,7 @@
 """Deadlocks that no number of steps can avoid: cycles in which everybody waits for somebody else's first message.
 
-If the precedences of one run and one iteration alone form a cycle, none of its operators is ever
-carried out. The graph has four vertices for each submodel and one for each mapper or terminal, whatever the number of
-steps, so this takes time linear in instances and couplings.
+If the precedences of one run and one iteration alone form a cycle, none of its operators is ever carried out. The graph
+has four vertices for each submodel and one for each mapper or terminal, whatever the number of steps.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 
 from xmml.analysis.components import components
 from xmml.analysis.network import Channel, Network
-from xmml.analysis.precedence import order_in_run, receiving_vertex, sending_vertex
+from xmml.analysis.precedence import Precedences, order_in_run
 from xmml.model import Operator
 
 
@@ -43,29 +42,26 @@ class Cycle:
     waits: tuple[Wait, ...]
 
 
-def zero_delay_cycles(network: Network, idle: Collection[str] = ()) -> list[Cycle]:
+def zero_delay_cycles(network: Network, couplings: Precedences, idle: Collection[str] = ()) -> list[Cycle]:
     """Return one shortest cycle of each group of operators that wait for each other.
 
-    Those in `idle` never run: they leave, so nobody waits for them for ever.
-
     Tarjan's algorithm finds the groups, a breadth-first search the cycle in each. Linear in instances and couplings.
+
+    Args:
+        network: the network of a model.
+        couplings: its couplings as `precedences` gives them.
+        idle: instances that never run: they leave, so nobody waits for them for ever.
     """
-    place = {name: number for number, name in enumerate(network.by_instance)}
-    successors: list[list[int]] = [[] for _ in range(4 * len(place))]
-    by_edge: dict[tuple[int, int], Channel] = {}
-    for name, number in place.items():
+    successors: list[list[int]] = [[] for _ in range(4 * len(couplings.instances))]
+    for number, name in enumerate(couplings.instances):
         for before, after in order_in_run(network, name):
             successors[4 * number + before].append(4 * number + after)
-    for own in network.by_coupling:
-        channel = network.channels[own[0]]
-        if channel.is_state or network.processes[channel.receiver].instance in idle:
-            continue
-        sender = place[network.processes[channel.sender].instance]
-        receiver = place[network.processes[channel.receiver].instance]
-        edge = (4 * sender + sending_vertex(channel), 4 * receiver + receiving_vertex(channel))
-        if edge not in by_edge:
-            by_edge[edge] = channel
-            successors[edge[0]].append(edge[1])
+    waiting_not = {number for number, name in enumerate(couplings.instances) if name in idle}
+    by_edge: dict[tuple[int, int], Channel] = {}
+    for sends, receives, channel in couplings.edges:
+        if receives // 4 not in waiting_not and (sends, receives) not in by_edge:
+            by_edge[sends, receives] = channel
+            successors[sends].append(receives)
     cycles = []
     for component in components(successors):
         if len(component) > 1 or component[0] in successors[component[0]]:

@@ -177,6 +177,12 @@ def test_a_model_that_finishes_is_known_to(text: str) -> None:
         # loops of different lengths, and filters that hold back the message that is needed
         ("i 2\np 2\nj 2\ni.Oi -> p.S\np.Oi -> j.S\nj.Of -> i.finit", "deadlock", {"i", "p", "j"}, (2, 1, 0)),
         (
+            "i 2\np 2\nj 2\nu 2\ni.Oi -> p.S\np.Oi -> j.S\nj.Of -> u.finit\nu.Of -> i.finit",
+            "deadlock",
+            {"i", "p", "j", "u"},
+            (0, 1, 2, 3),
+        ),
+        (
             "c 10\nf 28\nc.Oi -> f.S | lineartimeinterpolation 3\nf.Oi -> c.S | mean 3 | repeat 2",
             "deadlock",
             {"c", "f"},
