@@ -192,6 +192,7 @@ class _Counting:
         }
         self.runs: dict[str, Amount] = {}
         self.in_steps: dict[str, Amount] = {}
+        self.shared: dict[Amount, Amount] = {}
         self.unequal: list[Shortage] = []
 
     def sender(self, channel: Channel) -> str:
@@ -310,7 +311,9 @@ class _Counting:
     def iterations(self, name: str) -> Amount:
         """Return the iterations of all runs of an instance."""
         if name not in self.in_steps:
-            self.in_steps[name] = self.runs[name].times(self.steps[name])
+            amount = self.runs[name].times(self.steps[name])
+            # Equal amounts are one object, so that what fits together is seen at a glance.
+            self.in_steps[name] = self.shared.setdefault(amount, amount)
         return self.in_steps[name]
 
     def sent(self, channel: Channel) -> Amount:

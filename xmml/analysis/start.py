@@ -26,6 +26,13 @@ def ambiguous_starts(network: Network) -> tuple[tuple[str, str], ...]:
     order of calls is not checked begins as its program says.
     """
     initial = set(initial_instances(network))
+
+    def is_unmarked(name: str) -> bool:
+        init = network.processes[network.by_instance[name][0]].init
+        return name in initial and not init and network.model.instances[name].check_order
+
+    if not any(map(is_unmarked, network.by_instance)):
+        return ()
     found = []
     for group in feedback_groups(precedences(network)):
         receiving = {
@@ -35,10 +42,8 @@ def ambiguous_starts(network: Network) -> tuple[tuple[str, str], ...]:
         }
         starting = [name for name in group.instances if name in initial]
         for name in starting:
-            if not network.model.instances[name].check_order:
-                continue
             others = [other for other in starting if other != name]
-            if others and name in receiving and not network.processes[network.by_instance[name][0]].init:
-                marked = [other for other in others if network.processes[network.by_instance[other][0]].init]
-                found.append((name, (marked or others)[0]))
+            if others and name in receiving and is_unmarked(name):
+                marked = (other for other in others if network.processes[network.by_instance[other][0]].init)
+                found.append((name, next(marked, others[0])))
     return tuple(found)
