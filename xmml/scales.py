@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -116,6 +117,20 @@ def name_unnamed(kind: ScaleKind, given: list[str | None], taken: set[str]) -> l
                 name = f"s{number}"
             number += 1
         names.append(name)
+    return names
+
+
+def dimension_names(scales: Iterable[Scale]) -> dict[str, Scale]:
+    """Return scales by what formulas and filters may call them.
+
+    That is the id; a scale of several dimensions stands also for the free ids after its own: x with two of them for y.
+    """
+    names = {scale.id: scale for scale in scales}
+    for scale in list(names.values()):
+        order = _FREE_IDS[scale.kind]
+        start = order.index(scale.id) + 1 if len(scale.id) == 1 and scale.id in order else 0
+        free = [name for name in order[start:] if name not in names]
+        names.update(dict.fromkeys(free[: max(0, (scale.dimensions or 1) - 1)], scale))
     return names
 
 

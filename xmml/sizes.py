@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from xmml import formulas
 from xmml.model import Coupling, Datatype, Instance
+from xmml.scales import dimension_names
 from xmml.units import UnitError, parse
 
 
@@ -25,7 +26,8 @@ def numeric(params: Mapping[str, str]) -> dict[str, float]:
 
 def variables_of(instance: Instance) -> dict[str, float]:
     """Return what names in formulas mean for an instance: the steps of its scales, then its numeric parameters."""
-    steps = {scale.id: _as_float(scale.steps) for scale in instance.scales if scale.steps is not None}
+    scales = dimension_names(instance.scales)
+    steps = {name: _as_float(scale.steps) for name, scale in scales.items() if scale.steps is not None}
     return {**numeric(instance.params), **steps}
 
 

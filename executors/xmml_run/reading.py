@@ -10,7 +10,7 @@ from pathlib import Path
 from xmml_planner import Plan, PlanFormatError, plan, plan_from_text
 
 from xmml.model import Model
-from xmml.problems import ModelError, Problem, render_all
+from xmml.problems import ModelError, Problem, in_order, render_all
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,14 @@ def read_and_plan(path: str, parameter_files: Sequence[str], overrides: Mapping[
 
     result = check(path, parameter_files, overrides)
     model = result.model_or_raise()
-    return Planned(plan(model), model, tuple(problem for problem in result.problems if not problem.is_error))
+    warnings = [problem for problem in result.problems if not problem.is_error]
+    try:
+        return Planned(plan(model), model, tuple(warnings))
+    except ModelError as error:
+        others = [
+            problem for problem in warnings if problem.code != "W14"
+        ]  # what is not there, planning tells as errors
+        raise ModelError(in_order([*error.problems, *others])) from None
 
 
 def _text(path: str) -> str:

@@ -9,7 +9,7 @@ from xmml.analysis.filter_counts import TIME_NAMES
 from xmml.checks.index import End, Index
 from xmml.definitions import SCALE_DIMENSIONS, read_scales
 from xmml.problems import Problem, did_you_mean
-from xmml.scales import ScaleKind
+from xmml.scales import ScaleKind, dimension_names
 from xmml.tree import Element
 
 
@@ -51,4 +51,5 @@ def _of_ends(*ends: End | None) -> set[str] | None:
 
 def scale_ids(owner: Element) -> set[str]:
     """Return the ids of the scales of a submodel or instance, with those that unnamed ones get."""
-    return {scale.id for kind in SCALE_DIMENSIONS for scale in read_scales(owner, cast(ScaleKind, kind))}
+    scales = [scale for kind in SCALE_DIMENSIONS for scale in read_scales(owner, cast(ScaleKind, kind))]
+    return set(dimension_names(scales))

@@ -258,3 +258,16 @@ def test_a_model_cannot_be_changed(restenosis: Model) -> None:
         restenosis.id = "other"  # type: ignore[misc]
     with pytest.raises(TypeError):
         restenosis.instances["smc"].params["n"] = "1"  # type: ignore[index]
+
+
+def test_a_scale_of_two_dimensions_stands_for_x_and_y(check_parts) -> None:  # type: ignore[no-untyped-def]
+    definitions = (
+        '<datatype id="grid" size_estimate="x*y*sizeof(double)"/>'
+        '<submodel id="A"><timescale/><spacescale dimensions="2" delta="1 mm" total="10 mm"/>'
+        '<ports><out id="o" operator="Of" datatype="grid"/></ports></submodel>'
+        '<submodel id="B"><timescale/><ports><in id="i" operator="finit"/></ports></submodel>'
+    )
+    topology = '<instance id="a" submodel="A"/><instance id="b" submodel="B"/><coupling from="a.o" to="b.i"/>'
+    result = check_parts(definitions, topology)
+    assert result.problems == ()
+    assert result.model.couplings[0].size_bytes == 10 * 10 * 8
