@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from xmml.analysis.counts import countable_outputs, is_one_for_one
 from xmml.analysis.filter_counts import FilterCounts
+from xmml.analysis.filter_numbers import countable_outputs, is_one_for_one
 from xmml.analysis.network import Channel, Network, Process
 from xmml.analysis.timelines import FeedbackGroup
 

@@ -15,7 +15,8 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from xmml.analysis.counts import Amount, inputs_for, is_one_for_one
+from xmml.analysis.counts import Amount
+from xmml.analysis.filter_numbers import inputs_for, is_one_for_one
 from xmml.analysis.network import Channel, Network, Process
 from xmml.analysis.precedence import FINIT, OF, OI, SB, receiving_vertex, sending_vertex
 from xmml.analysis.timelines import FeedbackGroup

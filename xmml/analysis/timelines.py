@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xmml.analysis.components import components
-from xmml.analysis.counts import is_one_for_one
 from xmml.analysis.filter_counts import NO_FILTERS
+from xmml.analysis.filter_numbers import is_one_for_one
 from xmml.analysis.network import Channel, Network, Process
 from xmml.analysis.precedence import FINIT, OF, OI, SB, Precedences, order_in_run
 
