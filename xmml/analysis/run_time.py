@@ -17,6 +17,8 @@ from xmml.analysis.self_timed import SelfTimed, simulate
 from xmml.analysis.static import StaticAnalysis
 
 _SECOND = 1_000_000_000
+#: No message is taken to be on its way for longer [s].
+_LONGEST_S = 1e12
 #: Below so many operations the critical path is taken from a simulation that leaves nothing out.
 EVENT_LIMIT = 2_000_000
 
@@ -112,10 +114,9 @@ def estimate(
 def _delays_ns(network: Network, link: Link | None) -> list[int]:
     if link is None:
         return [0] * len(network.channels)
-    return [
-        round((link.latency_s + (channel.size_bytes or 0) / (link.bandwidth or float("inf"))) * _SECOND)
-        for channel in network.channels
-    ]
+    bandwidth = link.bandwidth or float("inf")
+    delays_s = (link.latency_s + (channel.size_bytes or 0) / bandwidth for channel in network.channels)
+    return [round(min(delay_s, _LONGEST_S) * _SECOND) for delay_s in delays_s]
 
 
 def _bounds(
