@@ -57,10 +57,10 @@ def show_problems(problems: Sequence[Problem]) -> None:
     print(render_all(problems, colour=sys.stderr.isatty()), file=sys.stderr)
 
 
-def refusal(error: ModelError, command: str, path: str) -> str:
-    """Return the last line for a model with errors: how many, and the first one."""
+def refusal(error: ModelError, command: str, path: str, what: str = "run") -> str:
+    """Return the last line for a model with errors: what cannot be done with it, and the first one of how many."""
     errors = [problem for problem in error.problems if problem.is_error]
     first = errors[0]
     place = f"{first.position}: " if first.position else ""
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{command}: {path} cannot be run: {place}{first.message}{more}"
+    return f"{command}: {path} cannot be {what}: {place}{first.message}{more}"

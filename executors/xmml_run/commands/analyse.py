@@ -88,7 +88,7 @@ def run(options: Namespace) -> int:
         plain = analyse(model, start=options.start, link=link) if options.settings and not options.json else None
     except ModelError as error:
         show_problems(error.problems)
-        print(refusal(error, "xmml analyse", options.model), file=sys.stderr)
+        print(refusal(error, "xmml analyse", options.model, "analysed"), file=sys.stderr)
         return ExitStatus.MODEL_ERROR
     except (SettingError, AnalysisRefused, NotMeasured) as error:
         print(f"xmml analyse: {error}", file=sys.stderr)
@@ -135,7 +135,8 @@ def _quantity(dimension: str) -> Callable[[str], float]:
         except UnitError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
         if quantity.dimension not in (Dimension[dimension], Dimension.NONE) or float(quantity) <= 0:
-            raise argparse.ArgumentTypeError(f'"{text}" is no positive {dimension.lower()}')
+            what = {"TIME": 'time, such as "20 us"', "DATA": 'number of bytes per second, such as "1 GB"'}[dimension]
+            raise argparse.ArgumentTypeError(f'"{text}" is no positive {what}')
         return float(quantity)
 
     return read

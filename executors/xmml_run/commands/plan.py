@@ -31,7 +31,7 @@ def run(options: Namespace) -> int:
         planned = read_and_plan(options.model, options.parameter_files, overrides_of(options.overrides))
     except ModelError as error:
         show_problems(error.problems)
-        print(refusal(error, "xmml plan", options.model), file=sys.stderr)
+        print(refusal(error, "xmml plan", options.model, "planned"), file=sys.stderr)
         return ExitStatus.MODEL_ERROR
     except PlanFormatError as error:
         print(f"xmml plan: {error}", file=sys.stderr)
