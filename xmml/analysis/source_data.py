@@ -75,6 +75,8 @@ def _messages(instance: Instance, folder: str) -> int | None:
 
 
 def _rows(path: str, instance: Instance) -> int | None:
+    if not os.path.isfile(path):  # reading a pipe would wait, reading a device might never end
+        return None
     try:
         if instance.definition.class_ == "npy":
             return _rows_of_array(path)

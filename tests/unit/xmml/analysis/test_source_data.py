@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy
@@ -71,3 +72,10 @@ def test_a_source_that_repeats_sends_as_many_as_are_asked_for(tmp_path: Path) ->
 
 def test_a_file_that_is_not_there_leaves_the_number_open(tmp_path: Path) -> None:
     assert data_of(tmp_path, "csv", file="later.csv").uncertain == {"source"}
+
+
+@pytest.mark.parametrize("form", ["npy", "csv", "text"])
+def test_pipes_and_devices_are_not_read(tmp_path: Path, form: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert data_of(tmp_path, form, file="pipe", messages="rows").uncertain == {"source"}
+    assert data_of(tmp_path, form, file="/dev/zero", messages="rows").uncertain == {"source"}
