@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from xmml.analysis.capacity import capacities
+from xmml.analysis.network import network
+from xmml.analysis.source_data import source_data
 from xmml.model import Instance, Model
 from xmml.problems import ModelError, Problem
 from xmml_planner.copies import check_copies, copies_by_port, copy_names
@@ -39,7 +42,8 @@ def plan(model: Model, *, site: str = THIS_MACHINE, filter_cost: FilterTable | N
     copies, problems = copies_by_port(model)
     problems = [*check_copies(model), *problems, *check_filters(model, filter_cost)]
     _refuse(problems)
-    conduits, own_filters = wire(model, filter_cost)
+    room = capacities(network(model, source_data(model).fires))
+    conduits, own_filters = wire(model, filter_cost, room)
     instances: list[PlannedInstance] = []
     for instance in model.instances.values():
         program = program_of(instance, folder)

@@ -7,17 +7,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from xmml.analysis.capacity import Capacities
 from xmml.model import AppliedFilter, Coupling, Model
 from xmml.problems import Problem
 from xmml_planner.copies import copy_names
 from xmml_planner.execution_plan import ConduitSpec, FilterSpec, PortSpec
 from xmml_planner.filter_placement import cut
 from xmml_planner.problems import problem_at
-
-#: Messages a conduit holds unless the model says otherwise.
-DEFAULT_CAPACITY = 16
-#: Bytes a conduit holds; one message always fits.
-BYTE_BUDGET = 64 * 1024 * 1024
 
 #: What `run:compress` puts around the wire: any data, smaller while it travels.
 COMPRESSION = (FilterSpec("serialize"), FilterSpec("compress"))
@@ -67,13 +63,21 @@ class _End:
         return f"{self.instance}.{self.port}"
 
 
-def wire(model: Model, filter_cost: FilterTable) -> tuple[tuple[ConduitSpec, ...], tuple[OwnFilter, ...]]:
-    """Return the conduits of a model, and the filters between them that run by themselves."""
+def wire(
+    model: Model, filter_cost: FilterTable, room: Capacities
+) -> tuple[tuple[ConduitSpec, ...], tuple[OwnFilter, ...]]:
+    """Return the conduits of a model, and the filters between them that run by themselves.
+
+    Args:
+        room: what every channel of the model's network may hold; there is one for each pair of copies.
+    """
     conduits: list[ConduitSpec] = []
     own_filters: list[OwnFilter] = []
     taken = {name for instance in model.instances.values() for name in copy_names(instance)}
+    rooms = (_Room(*each) for each in zip(room.chosen, room.byte_budget, strict=True))
     for coupling in model.couplings:
         for sender, receiver in _pairs(model, coupling):
+            holds = next(rooms)
             segments, between = _segments(coupling.filters)
             ends = [sender]
             for number, applied in enumerate(between):
@@ -87,9 +91,8 @@ def wire(model: Model, filter_cost: FilterTable) -> tuple[tuple[ConduitSpec, ...
             ends.append(receiver)
             carries_state = model.carries_state(coupling)
             for number, filters in enumerate(segments):
-                conduit = _conduit(
-                    len(conduits), ends[2 * number], ends[2 * number + 1], coupling, filters, filter_cost
-                )
+                sends, receives = ends[2 * number], ends[2 * number + 1]
+                conduit = _conduit(len(conduits), sends, receives, coupling, filters, filter_cost, holds)
                 reaches_receiver = number == len(between)
                 conduits.append(dataclasses.replace(conduit, is_state=carries_state and reaches_receiver))
     return tuple(conduits), tuple(own_filters)
@@ -155,6 +158,14 @@ def _segments(filters: Sequence[AppliedFilter]) -> tuple[list[list[FilterSpec]],
     return segments, between
 
 
+@dataclass(frozen=True)
+class _Room:
+    """Messages and bytes that a conduit may hold."""
+
+    messages: int
+    bytes: int
+
+
 def _conduit(
     number: int,
     sender: _End,
@@ -162,6 +173,7 @@ def _conduit(
     coupling: Coupling,
     filters: Sequence[FilterSpec],
     filter_cost: FilterTable,
+    room: _Room,
 ) -> ConduitSpec:
     costs = [filter_cost(each) for each in filters]
     # Only the sender knows when its run ends.
@@ -177,8 +189,8 @@ def _conduit(
         receiver_port=receiver.port,
         sender_copy=sender.copy,
         receiver_copy=receiver.copy,
-        capacity=coupling.capacity or max(DEFAULT_CAPACITY, burst),
-        byte_budget=BYTE_BUDGET,
+        capacity=coupling.capacity or max(room.messages, burst),
+        byte_budget=room.bytes,
         methods=coupling.methods,
         sender_filters=(*filters[:at_sender], *(COMPRESSION if coupling.compress else ())),
         receiver_filters=(*(DECOMPRESSION if coupling.compress else ()), *filters[at_sender:]),
