@@ -14,7 +14,7 @@ import datetime
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -41,12 +41,7 @@ def main() -> int:
         for number in range(rounds):
             for sample in measure(Path(name), number, arguments.quick):
                 samples.append(sample)
-                print(
-                    f"  round {number + 1}/{rounds} {sample.what:<10} {sample.instances:>5} instances "
-                    f"{sample.couplings:>7} couplings {sample.nodes:>8} nodes {sample.seconds:8.3f} s "
-                    f"{sample.peak_kib / 1024:6.0f} MiB",
-                    flush=True,
-                )
+                print(f"  round {number + 1}/{rounds} {sample}", flush=True)
     stem = arguments.output / f"analysis-{datetime.datetime.now():%Y%m%d-%H%M%S}"
     figures.write_csv(stem.with_suffix(".csv"), [asdict(sample) for sample in samples])
     text = report.report(samples, figures.machine())
@@ -69,24 +64,28 @@ def measure(folder: Path, number: int, quick: bool) -> Iterator[Sample]:
     model, result = folder / "model.xmml", folder / "result.json"
     model.write_text(documents.restenosis(10))
     told = start(folder, [PROGRAMS / "measured.py", result, *check_command(model)], result)
-    yield Sample(number, "check", 7, 10, 0, 0, told["seconds"], told["peak_kib"])
+    yield Sample(number, "check", 7, 10, 0, 0, *figures_of(told))
     for instances in QUICK_INSTANCES if quick else INSTANCES:
         couplings = instances * COUPLINGS_EACH
         model.write_text(documents.network(instances, couplings))
         told = start(folder, [PROGRAMS / "measured.py", result, *check_command(model)], result)
-        yield Sample(number, "check", instances, couplings, 0, 0, told["seconds"], told["peak_kib"])
+        yield Sample(number, "check", instances, couplings, 0, 0, *figures_of(told))
     for steps in QUICK_STEPS if quick else STEPS:
         model.write_text(documents.restenosis(steps))
         told = start(folder, [PROGRAMS / "task_graph.py", model, result], result)
-        size = told["nodes"], told["edges"]
-        yield Sample(number, "task graph", 7, 10, *size, told["seconds"], told["peak_kib"])
+        size = int(told["nodes"]), int(told["edges"])
+        yield Sample(number, "task graph", 7, 10, *size, *figures_of(told))
+
+
+def figures_of(told: Mapping[str, float]) -> tuple[float, float, int]:
+    return told["seconds"], told["processor_s"], int(told["peak_kib"])
 
 
 def check_command(model: Path) -> list[str | Path]:
     return [places.tool("xmml") or "xmml", "check", model]
 
 
-def start(folder: Path, arguments: list[str | Path], result: Path) -> dict[str, int]:
+def start(folder: Path, arguments: list[str | Path], result: Path) -> dict[str, float]:
     """Runs a program of ours and returns what it wrote to `result`.
 
     Raises:
@@ -95,7 +94,7 @@ def start(folder: Path, arguments: list[str | Path], result: Path) -> dict[str, 
     log = folder / "output.txt"
     environment = places.environment()
     processes.run([sys.executable, *arguments], log=log, environment=environment, timeout_s=TIMEOUT_S, cwd=folder)
-    told: dict[str, int] = json.loads(result.read_text())
+    told: dict[str, float] = json.loads(result.read_text())
     return told
 
 

@@ -9,7 +9,8 @@ import time
 begin = time.monotonic()
 status = subprocess.run(sys.argv[2:], check=False).returncode
 seconds = time.monotonic() - begin
-peak_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+told = {"seconds": seconds, "processor_s": usage.ru_utime + usage.ru_stime, "peak_kib": usage.ru_maxrss}
 with open(sys.argv[1], "w") as file:
-    json.dump({"seconds": seconds, "peak_kib": peak_kib}, file)
+    json.dump(told, file)
 sys.exit(status)

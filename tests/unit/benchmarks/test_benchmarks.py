@@ -78,4 +78,4 @@ def test_checks_and_task_graphs_are_measured(tmp_path: Path) -> None:
         ("task graph", "10", "6002"),
     ]
     assert all(float(row["seconds"]) > 0 and int(row["peak_kib"]) > 0 for row in rows)
-    assert "time per coupling" in text
+    assert "per coupling [us]" in text
