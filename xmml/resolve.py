@@ -196,10 +196,10 @@ class _Resolution:
     def couplings(self, instances: Mapping[str, Instance], targets: Mapping[str, Target]) -> tuple[Coupling, ...]:
         found = []
         for element in self.topology.named("coupling") if self.topology else []:
-            sender, receiver = (endpoint(element.get(end), instances) for end in ("from", "to"))
+            sender, receiver = endpoint(element.get("from"), instances), endpoint(element.get("to"), instances)
             if sender is None or receiver is None:
                 continue
-            settings = settings_of(element)
+            settings = {} if element.is_plain else settings_of(element)
             size = quantity(element, "size", Dimension.DATA)
             ends = [targets[sender.instance], targets[receiver.instance]]
             found.append(
@@ -209,7 +209,9 @@ class _Resolution:
                     receiver=receiver,
                     size_bytes=None if size is None else float(size),
                     interactive=choice(element.get("interactive"), ("yes", "no", "optional"), "no"),
-                    filters=tuple(self.applied_filters(element, instances[sender.instance], ends)),
+                    filters=tuple(self.applied_filters(element, instances[sender.instance], ends))
+                    if element.content
+                    else (),
                     capacity=settings.get("capacity"),
                     methods=settings.get("methods", ()),
                     compress=settings.get("compress") == "yes",

@@ -200,6 +200,7 @@ _TYPES: Mapping[str, Values] = {
 }
 
 
+@lru_cache(maxsize=4096)
 def values_of(element: str, attribute: str) -> Values | None:
     """Return what an attribute of an element may be; `None` if anything, or if a check reads it (quantities)."""
     if attribute == "type":

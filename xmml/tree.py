@@ -70,9 +70,19 @@ class Element:
             attribute = self.attribute(name, namespace)
             return None if attribute is None else attribute.value
         plain = self._plain
-        if plain is None:
-            plain = self._plain = {each.name: each.value for each in self.attributes if not each.namespace}
-        return plain.get(name)
+        return (self.plain if plain is None else plain).get(name)
+
+    @property
+    def plain(self) -> dict[str, str]:
+        """The attributes in no namespace."""
+        if self._plain is None:
+            self._plain = {each.name: each.value for each in self.attributes if not each.namespace}
+        return self._plain
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all attributes are in no namespace."""
+        return len(self.plain) == len(self.attributes)
 
     def attribute(self, name: str, namespace: str = "") -> Attribute | None:
         """Return an attribute, or `None`."""
@@ -90,7 +100,12 @@ class Element:
         """Return the child elements of this element's own namespace that have one of the names."""
         if not self.content:
             return []
-        return [child for child in self.children if child.name in names and child.namespace == self.namespace]
+        own = self.namespace
+        return [
+            child
+            for child in self.content
+            if isinstance(child, Element) and child.name in names and child.namespace == own
+        ]
 
     def first(self, name: str) -> Element | None:
         """Return the first child element of that name, or `None`."""

@@ -63,7 +63,7 @@ def unknown_attributes_below(root: Element, coupled: Set[int] = frozenset()) -> 
     """
     for element in _walk(root):
         known = KNOWN.get(element.name)
-        if known is None:
+        if known is None or (element.is_plain and element.plain.keys() <= known):
             continue
         told = _told_as_missing(element, id(element) in coupled)
         for attribute in element.attributes:
@@ -104,7 +104,8 @@ def _told_as_missing(element: Element, is_coupled: bool) -> set[str]:
 def run_settings(index: Index) -> Iterator[Problem]:
     """Every `run:` attribute is known, in its place, and has a possible value."""
     for element in _walk(index.root):
-        yield from problems_of(element)
+        if not element.is_plain:
+            yield from problems_of(element)
         if element.namespace == RUN:
             yield element.problem(
                 "E02", f"there is no element run:{element.name} here", "settings are attributes, such as run:args"
@@ -113,7 +114,9 @@ def run_settings(index: Index) -> Iterator[Problem]:
 
 def _walk(element: Element) -> Iterator[Element]:
     """Yield an element and all below it, but nothing inside elements with any content."""
-    yield element
-    if element.name not in OPEN:
-        for child in element.children:
-            yield from _walk(child)
+    waiting = [element]
+    while waiting:
+        element = waiting.pop()
+        yield element
+        if element.content and element.name not in OPEN:
+            waiting.extend(reversed(element.children))
