@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from xmml.analysis.analysis import Analysis, BlockedAt, GraphSize, Job, PathSegment, Times, Traffic, Verdict
 from xmml.analysis.capacity import Capacities, capacities
+from xmml.analysis.conflicts import Conflict
 from xmml.analysis.critical_path import Part
 from xmml.analysis.deadlock import witness
 from xmml.analysis.final_state import FinalState
@@ -18,6 +19,7 @@ from xmml.analysis.source_data import source_data
 from xmml.analysis.static import StaticAnalysis, static_analysis
 from xmml.analysis.templates import templates
 from xmml.analysis.unrolling import unroll
+from xmml.analysis.verdict import certain_conflicts
 from xmml.model import Model
 
 _SECOND = 1_000_000_000
@@ -67,8 +69,9 @@ def analyse(
         final, peaks = times.simulated.final, times.simulated.peak
     ended = outcome(whole, final)
     bounds = _at_most(whole, static, sources.uncertain)
-    is_open = bool(bounds)
-    verdict = _verdict(ended, static, is_open)
+    is_free = any(not instance.check_order for instance in model.instances.values())
+    conflicts = certain_conflicts(whole, static, sources.uncertain)
+    verdict = _verdict(ended, conflicts, is_open=bool(bounds) or is_free)
     finished = verdict == "finished"
     complete = times is None or times.simulated.is_complete
     return Analysis(
@@ -76,7 +79,7 @@ def analyse(
         start=start,
         verdict=verdict,
         witness="" if finished else witness(whole, ended),
-        conflicts=tuple(conflict.words for conflict in static.conflicts),
+        conflicts=tuple(conflict.words for conflict in conflicts),
         initial=static.initial,
         steps={name: static.steps[name].value for name in whole.by_instance},
         runs=_runs(whole, static, final, complete, bounds),
@@ -84,8 +87,8 @@ def analyse(
         at_most=tuple(sorted(bounds)),
         blocked=() if finished else tuple(_blocked(whole, ended)),
         deadlock=() if finished else _cycles(ended),
-        unconsumed=_unconsumed(whole, ended) if not is_open else {},
-        never_start=static.never_start if static.conflicts or not finished else (),
+        unconsumed=_unconsumed(whole, ended) if not bounds else {},
+        never_start=static.never_start if conflicts or not finished else (),
         domains={name: instance.domain for name, instance in model.instances.items()},
         times=_times(whole, times) if times is not None and finished else None,
         jobs=tuple(
@@ -96,9 +99,9 @@ def analyse(
     )
 
 
-def _verdict(ended: Outcome, static: StaticAnalysis, is_open: bool) -> Verdict:
+def _verdict(ended: Outcome, conflicts: Sequence[Conflict], *, is_open: bool) -> Verdict:
     if is_open:  # what a program decides cannot be foreseen, except for deadlocks that do not depend on it
-        kinds = {conflict.kind for conflict in static.conflicts}
+        kinds = {conflict.kind for conflict in conflicts}
         return "deadlock" if "deadlock" in kinds else "blocked" if kinds else "finished"
     if ended.finished and not ended.blocked:
         return "finished"
