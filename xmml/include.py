@@ -178,7 +178,7 @@ class Expansion:
         elif pointer is None:
             return _beside(include.source, href), [], as_text
         else:
-            steps = _steps(pointer)
+            steps = pointer_steps(pointer)
             if steps and not as_text:
                 return _beside(include.source, href), steps, False
             refuse(f'the pointer "{pointer}" is not supported', "use xpointer(/name/*): child steps, names or *", where)
@@ -204,7 +204,7 @@ def _beside(source: Source, href: str) -> str:
     return str(Path(source.file).parent / href)
 
 
-def _steps(pointer: str) -> list[str]:
+def pointer_steps(pointer: str) -> list[str]:
     """Return the steps of `xpointer(/a/*)`, without prefixes; empty if it is another kind of pointer."""
     match = _POINTER.match(pointer)
     return [step.strip().rpartition(":")[2] for step in match.group(1).split("/")[1:]] if match else []

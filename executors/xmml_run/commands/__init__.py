@@ -12,6 +12,7 @@ COMMANDS: Mapping[str, str] = {
     "check": "find every error in model documents",
     "graph": "draw a model, or write it as a graph",
     "analyse": "what a model will do, before it runs",
+    "convert": "write a model in another format: yMMSL, CxA, xMML",
     "plan": "say what a run would start",
     "new": "write a model that runs, to begin with",
     "status": "how a run is going",
