@@ -75,10 +75,11 @@ def _head(analysis: Analysis) -> str:
 def _trouble(analysis: Analysis) -> str:
     lines = [analysis.witness] if analysis.witness else list(analysis.conflicts)
     lines += [f"never starts: {name}" for name in analysis.never_start]
-    lines += [
-        f"{name}: {counted(count, 'message')} never taken, of {analysis.messages[name].sent or 0:,}"
-        for name, count in analysis.unconsumed.items()
-    ]
+    if "never taken" not in analysis.witness:  # it names them too
+        lines += [
+            f"{name}: {counted(count, 'message')} never taken, of {analysis.messages[name].sent or 0:,}"
+            for name, count in analysis.unconsumed.items()
+        ]
     return "\n".join(lines)
 
 
@@ -167,11 +168,14 @@ def _jobs(analysis: Analysis) -> str:
 
 
 def _task_graph(analysis: Analysis) -> str:
-    return "\n".join(
+    lines = [
         f"task graph, {name}: {counted(graph.nodes, 'node')}; {graph.message_edges:,} message, "
         f"{graph.step_edges:,} step and {graph.state_edges:,} state edges"
         for name, graph in analysis.task_graph.items()
-    )
+    ]
+    if lines and "uncollapsed" not in analysis.task_graph:
+        lines.append("task graph, uncollapsed: too large to be made")
+    return "\n".join(lines)
 
 
 def _count(value: int | None, at_most: bool) -> str:

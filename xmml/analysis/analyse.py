@@ -18,7 +18,7 @@ from xmml.analysis.run_time import Link, RunTime, estimate
 from xmml.analysis.source_data import source_data
 from xmml.analysis.static import StaticAnalysis, static_analysis
 from xmml.analysis.templates import templates
-from xmml.analysis.unrolling import unroll
+from xmml.analysis.unrolling import NODE_LIMIT, unroll
 from xmml.analysis.verdict import certain_conflicts
 from xmml.model import Model
 
@@ -216,10 +216,10 @@ def _graph_sizes(whole: Network, start: Literal["spontaneous", "external"]) -> M
     sizes = {}
     for name, collapse in (("collapsed", True), ("uncollapsed", False)):
         unrolling = unroll(whole, start=start, collapse=collapse)
+        if unrolling.truncated and collapse:
+            raise AnalysisRefused(f"the task graph has more than {NODE_LIMIT:,} nodes: shorten the total")
         if unrolling.truncated:
-            raise AnalysisRefused(
-                f"the {name} task graph has more than {len(unrolling.task_graph):,} nodes: shorten the total"
-            )
+            continue
         graph = unrolling.task_graph
         sizes[name] = GraphSize(len(graph), len(graph.message_from), len(graph.step_from), len(graph.state_from))
     return sizes

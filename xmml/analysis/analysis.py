@@ -140,7 +140,7 @@ class Analysis:
         domains: by instance.
         times: `None` if the model blocks or the start is external.
         jobs: what starts together.
-        task_graph: sizes, `collapsed` and `uncollapsed`, if they were asked for.
+        task_graph: sizes, `collapsed` and (unless that is too large) `uncollapsed`, if they were asked for.
     """
 
     model: str
