@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "fuzz"), str(ROOT / "tests" / "support")]
 
-from bounds import MOST_SECONDS, TooSlow, bounded_memory, bounded_time  # noqa: E402
+from bounds import MOST_BYTES, MOST_SECONDS, TooSlow, bounded_memory, bounded_time  # noqa: E402
 from targets import TARGETS, Case, write  # noqa: E402
 
 #: Where inputs that failed are kept.
@@ -121,6 +121,11 @@ def summary(tallies: Mapping[str, Tally], seed: int, started: float) -> str:
     date = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(started))
     python = ".".join(str(part) for part in sys.version_info[:3])
     lines = [
+        "What `make fuzz` found when it was run last. An input fails if it raises anything but ModelError, takes more than",
+        f"{MOST_SECONDS} s or {MOST_BYTES // 2**30} GiB, gives a problem without a known code or a place inside its file, "
+        "or a model that cannot be",
+        "written, read again as the same, analysed and drawn.",
+        "",
         f"Begun {date}, seed {seed}, Python {python}:",
         f"{total:,} inputs in {seconds:,.0f} s, {failures} failures.",
         "",
