@@ -116,6 +116,9 @@ fn very_many_senders_at_one_door_all_come_in_and_nothing_is_lost() {
             assert!(!b.reuse().unwrap());
             b.leave().unwrap();
         });
+        let refused: Vec<Event> =
+            run.drain().into_iter().filter(|event| matches!(event, Event::Refused { .. })).collect();
+        assert!(refused.is_empty(), "nobody is turned away: {refused:?}");
     });
 }
 

@@ -39,7 +39,10 @@ impl Port {
     fn __repr__(&self) -> String {
         let operator = self.operator.map_or("None".to_owned(), |operator| format!("'{operator}'"));
         let connected = if self.connected { "True" } else { "False" };
-        format!("Port(name='{}', direction='{}', operator={operator}, connected={connected})", self.name, self.direction)
+        format!(
+            "Port(name='{}', direction='{}', operator={operator}, connected={connected})",
+            self.name, self.direction
+        )
     }
 }
 

@@ -319,7 +319,8 @@ impl Instance {
     pub fn scale(&self, name: &str) -> Result<&ScaleSpec> {
         self.spec.scales.iter().find(|scale| scale.name == name).ok_or_else(|| {
             let known: Vec<&str> = self.spec.scales.iter().map(|scale| scale.name.as_str()).collect();
-            let known = if known.is_empty() { "it gives none".into() } else { format!("it gives {}", known.join(", ")) };
+            let known =
+                if known.is_empty() { "it gives none".into() } else { format!("it gives {}", known.join(", ")) };
             Error::Usage { problem: format!("{} has no scale \"{name}\" in the model; {known}", self.spec.name) }
         })
     }

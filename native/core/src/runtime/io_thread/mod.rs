@@ -33,8 +33,11 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 /// How long a listener rests when the system has no descriptor for the next connection.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// How many peers may be in the middle of a handshake. One more, and the one that has taken longest is turned away.
+/// How many peers may be in the middle of a handshake. The next ones wait at the door, in the kernel's queue.
 pub const HANDSHAKES_AT_ONCE: usize = 128;
+
+/// How long a handshake may take while others wait at the door; then it is turned away for the next.
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How many sources are remembered so that each is reported only once.
 const REFUSALS_REPORTED: usize = 64;
@@ -99,6 +102,8 @@ pub struct IoThread {
     runtime: Arc<Runtime>,
     epoll: Epoll,
     listeners: HashMap<u64, Door>,
+    /// Listeners at whose doors peers wait until a handshake is over.
+    crowded: HashSet<u64>,
     handshakes: BTreeMap<u64, Handshake>,
     /// Data connections that are watched, and for what.
     watched: HashMap<u64, (Arc<Connection>, Interest)>,
@@ -132,6 +137,7 @@ pub fn start(runtime: Arc<Runtime>, doors: Vec<Door>, early: Vec<Frame>) -> Resu
         runtime,
         epoll,
         listeners,
+        crowded: HashSet::new(),
         handshakes: BTreeMap::new(),
         watched: HashMap::new(),
         control_interest: Interest::READ,
@@ -171,12 +177,14 @@ impl IoThread {
                 }
             }
             self.expire();
+            self.reopen_doors();
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         let timers = self.timers.iter().map(|(when, _)| *when);
-        timers.chain(self.handshakes.values().map(|shake| shake.authentication.deadline)).min()
+        let handshakes = self.handshakes.values().map(|shake| shake.authentication.deadline);
+        timers.chain(handshakes).chain(self.next_makes_room_at()).min()
     }
 
     fn expire(&mut self) {
@@ -196,14 +204,16 @@ impl IoThread {
         for (_, timer) in due {
             match timer {
                 Timer::Dial(link) => self.dial(link),
-                Timer::Listen(token) => {
-                    if let Some((_, listener)) = self.listeners.get(&token) {
-                        // Fails only if it is watched already.
-                        let _ = self.epoll.add(listener.fd(), token, Interest::READ);
-                    }
-                }
+                Timer::Listen(token) => self.listen(token),
                 Timer::Progress => self.report_progress(now),
             }
+        }
+    }
+
+    fn listen(&self, token: u64) {
+        if let Some((_, listener)) = self.listeners.get(&token) {
+            // Fails only if it is watched already.
+            let _ = self.epoll.add(listener.fd(), token, Interest::READ);
         }
     }
 

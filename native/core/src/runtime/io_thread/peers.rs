@@ -2,21 +2,29 @@
 //! opens are carried out here too.)
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::connection::authentication::{Authentication, Progress};
 use crate::connection::Connection;
 use crate::control::ToCoordinator;
-use crate::handshake::Role;
+use crate::handshake::{Role, TIMEOUT_S};
 use crate::methods::{self, Stream};
 use crate::runtime::state::State;
 use crate::wakeup::Interest;
 
-use super::{Handshake, IoThread, Purpose, Timer, ACCEPT_PAUSE, HANDSHAKES_AT_ONCE, REFUSALS_REPORTED};
+use super::{Handshake, IoThread, Purpose, Timer};
+use super::{ACCEPT_PAUSE, HANDSHAKES_AT_ONCE, HANDSHAKE_PATIENCE, REFUSALS_REPORTED};
 
 impl IoThread {
     pub(super) fn accept(&mut self, token: u64) {
         loop {
+            if self.accepted().count() >= HANDSHAKES_AT_ONCE && !self.make_room() {
+                if let Some((_, listener)) = self.listeners.get(&token) {
+                    self.epoll.remove(listener.fd());
+                    self.crowded.insert(token);
+                }
+                return;
+            }
             let Some((method, listener)) = self.listeners.get(&token) else { return };
             let method = *method;
             let stream = match listener.accept() {
@@ -40,17 +48,39 @@ impl IoThread {
         }
     }
 
-    pub(super) fn begin_handshake(&mut self, authentication: Authentication, purpose: Purpose) {
-        if self.handshakes.len() >= HANDSHAKES_AT_ONCE {
-            let oldest = self
-                .handshakes
-                .iter()
-                .find(|(_, shake)| matches!(shake.purpose, Purpose::Accepted { .. }))
-                .map(|(token, _)| *token);
-            if let Some(oldest) = oldest {
-                self.turn_away(oldest, "too many peers wait to prove who they are, and it has taken longest");
-            }
+    /// Handshakes with peers that came, the oldest first.
+    fn accepted(&self) -> impl Iterator<Item = (u64, Instant)> + '_ {
+        let accepted = self.handshakes.iter().filter(|(_, shake)| matches!(shake.purpose, Purpose::Accepted { .. }));
+        accepted.map(|(token, shake)| (*token, shake.authentication.deadline))
+    }
+
+    /// When the oldest handshake has had its time, while others wait at the door.
+    pub(super) fn next_makes_room_at(&self) -> Option<Instant> {
+        let (_, deadline) = self.accepted().next().filter(|_| !self.crowded.is_empty())?;
+        Some(deadline - Duration::from_secs(TIMEOUT_S) + HANDSHAKE_PATIENCE)
+    }
+
+    /// Turns the oldest handshake away if it has had its time. (Who knows the secret needs a moment only.)
+    fn make_room(&mut self) -> bool {
+        let Some((oldest, deadline)) = self.accepted().next() else { return true };
+        if Instant::now() < deadline - Duration::from_secs(TIMEOUT_S) + HANDSHAKE_PATIENCE {
+            return false;
         }
+        self.turn_away(oldest, "it took too long to prove who it is while others waited at the door");
+        true
+    }
+
+    /// Lets those in who wait at the door, as far as there is room.
+    pub(super) fn reopen_doors(&mut self) {
+        if self.crowded.is_empty() || (self.accepted().count() >= HANDSHAKES_AT_ONCE && !self.make_room()) {
+            return;
+        }
+        for token in std::mem::take(&mut self.crowded) {
+            self.listen(token);
+        }
+    }
+
+    pub(super) fn begin_handshake(&mut self, authentication: Authentication, purpose: Purpose) {
         let token = self.runtime.token();
         let interest = Interest { read: true, write: true, close: false };
         if self.epoll.add(authentication.fd(), token, interest).is_ok() {
