@@ -23,7 +23,8 @@
  *  - What a function gives through a `const` pointer belongs to the object that it came from and lives as long as that object.
  *    What it gives through a pointer that is not const belongs to the caller, who frees it (messages, values) or leaves (instances).
  *  - On anything but XMML_OK, pointers that would be given out are NULL and numbers are untouched.
- *  - An instance may be used by several threads; a message or value by one at a time. Not in a child after fork().
+ *  - An instance may be used by several threads (then the run cannot notice a deadlock of it); a message or value by one at a time. Not
+ *    in a child after fork().
  *  - Of an MPI program only rank 0 calls xMML: it joins, receives and broadcasts, gathers and sends. The other ranks must not join.
  */
 #ifndef XMML_H

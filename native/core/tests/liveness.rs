@@ -101,3 +101,29 @@ fn methods_tell_what_was_chosen_and_why_others_were_not() {
     receive(&b, "in");
     assert_eq!(b.methods("in").unwrap()[0].chosen.as_deref(), Some("tcp"));
 }
+
+#[test]
+fn a_wait_is_withdrawn_and_none_is_reported_once_calls_come_from_a_second_thread() {
+    let model = Model::new()
+        .submodel("a", "question:Oi answer:S", 1)
+        .submodel("b", "question:S answer:Oi", 1)
+        .couple("a.question", "b.question")
+        .couple("b.answer", "a.answer")
+        .with("a", |spec| spec.check_order = false)
+        .with("b", |spec| spec.check_order = false);
+    let run = Run::of(model);
+    let (a, b) = (run.join("a"), run.join("b"));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| receive(&a, "answer"));
+        run.event("a waits", |event| matches!(event, Event::Waiting { instance, .. } if instance == "a"));
+        assert!(!a.has_message("answer", None).unwrap());
+        run.event("a may go on", |event| matches!(event, Event::Resumed { instance, .. } if instance == "a"));
+        std::thread::sleep(Duration::from_millis(300));
+        let events = run.drain();
+        assert!(!events.iter().any(|event| matches!(event, Event::Waiting { .. })), "{events:?}");
+        send(&a, "question", 1);
+        assert_eq!(receive(&b, "question"), Some(1));
+        send(&b, "answer", 2);
+        assert_eq!(waiting.join().unwrap(), Some(2));
+    });
+}

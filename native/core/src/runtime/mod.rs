@@ -12,6 +12,7 @@ pub mod spin;
 pub mod state;
 pub mod wait;
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -61,6 +62,10 @@ pub struct Runtime {
     state: Mutex<State>,
     interrupt: Mutex<Option<InterruptCheck>>,
     progress_armed: AtomicBool,
+    /// The thread that made the first call; 0 before it.
+    first_caller: AtomicU64,
+    /// Calls have come from other threads too.
+    has_several_callers: AtomicBool,
     /// Run, iteration, and the bits of the model time; each may be read between two writes of the others.
     position: [AtomicU64; 3],
     next_token: AtomicU64,
@@ -119,6 +124,8 @@ impl Runtime {
             state: Mutex::new(state),
             interrupt: Mutex::new(None),
             progress_armed: AtomicBool::new(false),
+            first_caller: AtomicU64::new(0),
+            has_several_callers: AtomicBool::new(false),
             position: Default::default(),
             next_token: AtomicU64::new(io_thread::FIRST_FREE_TOKEN),
         })
@@ -264,6 +271,29 @@ impl Runtime {
         }
     }
 
+    /// Notes which thread makes a call. From the second one on, a wait says nothing about the instance: another thread may go on.
+    fn note_caller(&self) {
+        let me = thread_number();
+        let first = self.first_caller.load(Ordering::Relaxed);
+        if first == me {
+            return;
+        }
+        let is_first = first == 0
+            && self
+                .first_caller
+                .compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire)
+                .unwrap_or_else(|other| other)
+                == 0;
+        if !is_first && !self.has_several_callers.swap(true, Ordering::AcqRel) {
+            self.state().wake_all(); // so that a wait that was reported is withdrawn
+        }
+    }
+
+    /// Whether calls have come from more than one thread.
+    pub fn has_several_callers(&self) -> bool {
+        self.has_several_callers.load(Ordering::Acquire)
+    }
+
     /// Writes down where the program is; cheap enough for every message.
     pub fn note_position(&self, position: Position) {
         let values = [position.run, position.iteration, position.time.to_bits()];
@@ -292,6 +322,20 @@ impl Runtime {
     pub fn progress_reported(&self) {
         self.progress_armed.store(false, Ordering::Release);
     }
+}
+
+/// A number that no other thread of this process has, from 1.
+fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static NUMBER: Cell<u64> = const { Cell::new(0) };
+    }
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        number.get()
+    })
 }
 
 /// What reading a connection found.

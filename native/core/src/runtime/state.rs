@@ -78,6 +78,8 @@ pub struct State {
     pub coordinator_lost: Option<Instant>,
     /// The coordinator has written down that this instance left.
     pub farewell: bool,
+    /// People know that waits of several threads are not reported.
+    pub told_of_threads: bool,
     /// Number of the last wait that was reported.
     pub epoch: u64,
     /// Reported waits that go on.
@@ -100,6 +102,7 @@ impl State {
             faults: HashMap::new(),
             coordinator_lost: None,
             farewell: false,
+            told_of_threads: false,
             epoch: 0,
             reported_waits: BTreeSet::new(),
             waiters: Vec::new(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::connection::Connection;
+use crate::control::ToCoordinator;
 use crate::coordinator::Wait;
 use crate::error::{Error, Result};
 use crate::wakeup::{poll_readable, EventFd, Polled};
@@ -17,6 +18,9 @@ use super::{Read, Runtime, COORDINATOR_GRACE};
 
 /// A wait that lasts longer is reported to the coordinator.
 const REPORT_AFTER: Duration = Duration::from_millis(100);
+
+/// A wait of one of several threads that lasts longer is told to people.
+const LONG_WAIT: Duration = Duration::from_secs(10);
 
 /// How often a sleeping caller asks whether it was interrupted (a signal ends the sleep at once; this is for one that came just before).
 const INTERRUPT_EVERY: Duration = Duration::from_secs(1);
@@ -126,6 +130,7 @@ impl Runtime {
         until: Option<Instant>,
         mut ready: impl FnMut(&mut State) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
+        self.note_caller();
         let mut state = self.state();
         if let Some(error) = &state.over {
             return Err(error.clone());
@@ -224,7 +229,7 @@ impl Runtime {
         let flag = Arc::new(EventFd::new().map_err(|error| Error::io("make an eventfd", &error))?);
         let enrolment = Enrolment { runtime: self, flag };
         self.state().enrol(&enrolment.flag);
-        let mut report = Report { runtime: self, at: began + REPORT_AFTER, epoch: None, taken: 0 };
+        let mut report = Report { runtime: self, at: began + REPORT_AFTER, epoch: None, taken: 0, is_held_back: false };
         let interrupt = self.interrupt();
         loop {
             enrolment.flag.lower();
@@ -267,6 +272,8 @@ struct Report<'a> {
     epoch: Option<u64>,
     /// Messages taken off the conduits waited for, at the time of the report.
     taken: u64,
+    /// Nothing is reported, since other threads may go on.
+    is_held_back: bool,
 }
 
 impl Report<'_> {
@@ -275,6 +282,9 @@ impl Report<'_> {
     }
 
     fn when_due(&mut self, state: &mut State, what: &WaitFor, now: Instant) {
+        if self.runtime.has_several_callers() {
+            return self.hold_back(state, what, now);
+        }
         let taken = what.receiving.iter().map(|end| state.receiving[*end].taken).sum();
         if let Some(epoch) = self.epoch.filter(|_| taken != self.taken) {
             // Filters have swallowed what came: the counts that were reported are those of another wait.
@@ -286,6 +296,29 @@ impl Report<'_> {
             self.epoch = Some(self.runtime.report_waiting(state, &what.waits));
         } else if what.waits.is_empty() {
             self.at = now + Duration::from_secs(3600); // nothing to report: do not wake for it
+        }
+    }
+}
+
+impl Report<'_> {
+    /// Other threads of the program may go on, so that this wait would accuse the instance of standing still. Then nobody can tell a
+    /// deadlock either; if the wait is long, people should know that.
+    fn hold_back(&mut self, state: &mut State, what: &WaitFor, now: Instant) {
+        if let Some(epoch) = self.epoch.take() {
+            self.runtime.queue_resumed(state, epoch);
+        }
+        if !self.is_held_back {
+            self.is_held_back = true;
+            self.at += LONG_WAIT - REPORT_AFTER;
+        } else if now >= self.at {
+            self.at = now + Duration::from_secs(3600);
+            if !what.waits.is_empty() && !std::mem::replace(&mut state.told_of_threads, true) {
+                let text = format!(
+                    "a call has waited for {} s; since its calls come from several threads, a deadlock would not be noticed",
+                    LONG_WAIT.as_secs()
+                );
+                state.queue_control(&self.runtime.control, &ToCoordinator::Warning { text });
+            }
         }
     }
 }
