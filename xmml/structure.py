@@ -10,10 +10,11 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 
 from xmml.definitions import positive_integer
-from xmml.tree import XMML, XMML_PARAM
+from xmml.tree import XMML, XMML_PARAM, Element
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,43 @@ OPEN = frozenset({"description", "extra", "code"})
 
 #: The elements of parameter files that are not of models.
 _OF_PARAMETER_FILES = frozenset({"parameters", "parameterGroup", "include"})
+
+_DEFINITION = "id class version"
+_SCALE = "id delta total characteristic"
+
+#: The attributes of every element of models and parameter files; a test holds this against the schemas.
+KNOWN: Mapping[str, frozenset[str]] = {
+    name: frozenset(words.split())
+    for name, words in {
+        "model": "id name version xmml_version",
+        "definitions": "",
+        "datatype": "id class version size_estimate extends",
+        "filter": f"{_DEFINITION} datatype_in datatype_out type dimension factor",
+        "terminal": f"{_DEFINITION} init interactive type",
+        "mapper": f"{_DEFINITION} init interactive type",
+        "submodel": f"{_DEFINITION} init interactive name type stateful",
+        "timescale": _SCALE,
+        "spacescale": f"{_SCALE} dimensions",
+        "otherscale": f"{_SCALE} dimensions type",
+        "delta": "type min max",
+        "total": "type min max",
+        "param": "id value",
+        "in": "id operator datatype type",
+        "out": "id operator datatype type",
+        "topology": "",
+        "instance": "id submodel mapper terminal domain init interactive stateful multiplicity",
+        "coupling": "name from to size interactive",
+        "apply": "filter factor",
+        "implementation": "size runtime memory cores language path",
+        "interpreter": "name path version flags",
+        "platform": "arch os preferred",
+        "library": "name path",
+        "code": "language version part compiler compilerflags",
+        "parameters": "id version name xmml_version",
+        "parameterGroup": "id submodel mapper filter instance domain",
+        "include": "parameterGroup",
+    }.items()
+}
 
 #: The attributes that an element cannot do without.
 REQUIRED: Mapping[str, tuple[str, ...]] = {
@@ -227,3 +265,15 @@ def slot_of(parent: str, name: str) -> int | None:
 def parents_of(name: str) -> list[str]:
     """Return the elements that an element may stand in."""
     return [parent for parent in CHILDREN if slot_of(parent, name) is not None]
+
+
+def misspelt(element: Element, wanted: str) -> str | None:
+    """Return the unknown attribute of an element that was probably meant to be `wanted`, which it lacks."""
+    known = KNOWN.get(element.name, frozenset())
+    for attribute in element.attributes:
+        if attribute.namespace or attribute.name in known:
+            continue
+        close = get_close_matches(attribute.name.lower(), known, n=1, cutoff=0.6)
+        if close == [wanted] or {attribute.name, wanted} == {"form", "from"}:
+            return attribute.name
+    return None

@@ -9,10 +9,9 @@ import difflib
 from collections.abc import Iterator
 from itertools import islice
 
-from xmml.checks.attributes import KNOWN, misspelt
 from xmml.problems import MOST_PROBLEMS, Problem, did_you_mean
-from xmml.structure import CHILDREN, OPEN, REQUIRED, Slot, namespace_of, parents_of, slot_of, values_of
-from xmml.tree import XMML, XMML_PARAM, Element
+from xmml.structure import CHILDREN, KNOWN, OPEN, REQUIRED, Slot, misspelt, namespace_of, parents_of, slot_of, values_of
+from xmml.tree import RUN, XMML, XMML_PARAM, Element
 
 #: What to write where an element is missing.
 _TO_ADD = {
@@ -138,7 +137,8 @@ def _unknown(parent: Element, child: Element) -> Problem:
         qualified = f"{child.prefix}:{name}" if child.prefix else name
         if child.namespace:
             message = f"<{qualified}> is no element of xMML, and cannot stand in <{parent.name}>"
-            return child.problem("E02", message, "elements of other namespaces belong into <extra>")
+            help = "settings are attributes, such as run:args" if child.namespace == RUN else ""
+            return child.problem("E02", message, help or "elements of other namespaces belong into <extra>")
         return child.problem("E02", f"<{qualified}> is in no namespace", "elements of xMML have that of <model>")
     elsewhere = parents_of(name)
     if name in CHILDREN or name in OPEN:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xmml.checks.attributes import misspelt
 from xmml.checks.index import End, Index, InstanceEntry
 from xmml.definitions import positive_integer
 from xmml.problems import Problem
+from xmml.structure import misspelt
 from xmml.tree import Element
 
 _OPERATORS = {

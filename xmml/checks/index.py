@@ -10,7 +10,7 @@ from xmml.definitions import KINDS
 from xmml.document import Document
 from xmml.model import OPERATORS
 from xmml.spelling import Spelling
-from xmml.structure import slot_of
+from xmml.structure import misspelt, slot_of
 from xmml.tree import Element
 
 
@@ -123,6 +123,31 @@ class Index:
                 instance, _, port = (coupling.get(end) or "").partition(".")
                 named.setdefault(instance, set()).add(port)
         return named
+
+    @cached_property
+    def misspelt_ids(self) -> Mapping[str, tuple[InstanceEntry, str]]:
+        """The instances of which the attribute `id` is misspelt, by the id that they were to have."""
+        found = {}
+        for entry in self.entries:
+            attribute = misspelt(entry.element, "id") if entry.element.get("id") is None else None
+            if attribute is not None:
+                found[entry.element.get(attribute) or ""] = entry, attribute
+        return found
+
+    def has_port(self, instance: str, port: str) -> bool:
+        """Say whether an instance has a port of that name, in whatever direction."""
+        definition = self.instances[instance].definition
+        return definition is not None and port in self.ports(definition)
+
+    def meant_instances(self, name: str, port: str) -> list[str]:
+        """Return the instances that a coupling may mean by an unknown name: of similar name, and with the port."""
+        if name in self.misspelt_ids and (own := self.misspelt_ids[name][0].id) is not None:
+            return [own]
+        close = self.spelling.close(name, self.instances)
+        fitting = [each for each in close if self.has_port(each, port)]
+        if not fitting and not self.spelling.is_tired:
+            fitting = [each for each in self.instances if self.has_port(each, port)]
+        return fitting or close
 
     @cached_property
     def uninstantiated(self) -> Sequence[Element]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from xmml.checks.attributes import misspelt
 from xmml.checks.index import Index
 from xmml.definitions import KINDS, positive_integer
 from xmml.problems import Problem
+from xmml.structure import misspelt
 from xmml.tree import RUN, Element
 
 

@@ -20,6 +20,7 @@ from xmml.checks.implementations import is_known_language
 from xmml.checks.index import Index, InstanceEntry, parameter
 from xmml.model import Instance, Model
 from xmml.problems import Problem, did_you_mean
+from xmml.structure import misspelt
 from xmml.tree import RUN, Element
 
 #: Larger files are not read.
@@ -62,6 +63,7 @@ def _program(implementation: Element, folder: str) -> Iterator[Problem]:
         interpreter is None
         and not language.startswith("python")
         and (not language or is_known_language(language))  # else W15 tells
+        and misspelt(implementation, "language") is None  # else W05 tells
     )
     wrong = _wrong_with(file, path, starts_itself)
     if wrong is not None:

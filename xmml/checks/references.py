@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
-from xmml.checks.index import Index, instance_kind, ports_of
+from xmml.checks.index import Index, InstanceEntry, instance_kind, ports_of
 from xmml.definitions import KINDS
 from xmml.problems import Problem
 from xmml.tree import Element
@@ -48,7 +49,7 @@ def applied_filters(index: Index) -> Iterator[Problem]:
 
 def ends_of_couplings(index: Index) -> Iterator[Problem]:
     """Both ends of a coupling name an instance and a port of it."""
-    told: set[str] = set()
+    unknown: dict[str, list[_NamedEnd]] = {}
     for coupling in index.couplings:
         for attribute, direction in (("from", "out"), ("to", "in")):
             text = coupling.get(attribute)
@@ -57,40 +58,73 @@ def ends_of_couplings(index: Index) -> Iterator[Problem]:
             name, _, port = text.partition(".")
             entry = index.instances.get(name)
             if entry is None:
-                if index.is_told("instance", name, index.instances):
-                    continue
-                missing = index.definition_without_instance(name, port, direction)
-                if missing is None:
-                    help = _instance_help(index, name, attribute, port)
-                elif name in told:
-                    continue
-                else:
-                    told.add(name)
-                    made = f'<instance id="{name}" {missing.name}="{missing.get("id")}"/>'
-                    help = f'the {missing.name} "{missing.get("id")}" has a port "{port}": did you forget {made}?'
-                yield coupling.problem("E05", f'there is no instance "{name}"', help, attribute)
+                unknown.setdefault(name, []).append(_NamedEnd(coupling, attribute, direction, port))
             elif entry.definition is not None and port not in index.ports(entry.definition):
-                ports = ports_of(entry.definition)
-                if not index.is_port_told(entry.definition, port):
-                    fitting = [id_ for each in ports if each.name == direction and (id_ := each.get("id"))]
-                    every = [id_ for each in ports if (id_ := each.get("id"))]
-                    help = index.spelling.hint(port, fitting, f"{direction} ports") or index.spelling.hint(
-                        port, every, "ports"
-                    )
-                    owner = entry.definition.get("id")
-                    what = f'"{name}" ({entry.kind} {owner})' if owner != name else f'"{name}"'
-                    yield coupling.problem("E05", f'{what} has no port "{port}"', help, attribute)
+                yield from _unknown_port(index, entry, coupling, attribute, direction, port)
+    for name, ends in unknown.items():
+        if not index.is_told("instance", name, index.instances):
+            yield _unknown_instance(index, name, ends)
 
 
-def _instance_help(index: Index, name: str, attribute: str, port: str) -> str:
+@dataclass(frozen=True)
+class _NamedEnd:
+    """An end of a coupling that names an unknown instance."""
+
+    coupling: Element
+    attribute: str
+    direction: str
+    port: str
+
+
+def _unknown_instance(index: Index, name: str, ends: Sequence[_NamedEnd]) -> Problem:
+    """Return the one problem of all couplings that name an instance which is not there."""
+    first = ends[0]
+    lines = list(dict.fromkeys(str(end.coupling.position.line) for end in ends[1:]))
+    more = f" and {len(lines) - 5} more" if len(lines) > 5 else ""
+    note = f"also in line {', '.join(lines[:5])}{more}" if lines else ""
+    message = f'there is no instance "{name}"'
+    if name in index.misspelt_ids:
+        entry, attribute = index.misspelt_ids[name]
+        note = f"line {first.coupling.position.line} names it"
+        return entry.element.problem("E05", message, f'did you mean id="{name}"?', attribute, note=note)
+    missing = index.definition_without_instance(name, first.port, first.direction)
+    if missing is not None:
+        made = f'<instance id="{name}" {missing.name}="{missing.get("id")}"/>'
+        help = f'the {missing.name} "{missing.get("id")}" has a port "{first.port}": did you forget {made}?'
+    else:
+        help = _instance_help(index, name, first)
+    return first.coupling.problem("E05", message, help, first.attribute, note=note)
+
+
+def _unknown_port(
+    index: Index, entry: InstanceEntry, coupling: Element, attribute: str, direction: str, port: str
+) -> Iterator[Problem]:
+    if entry.definition is None or index.is_port_told(entry.definition, port):
+        return
+    ports = ports_of(entry.definition)
+    fitting = [id_ for each in ports if each.name == direction and (id_ := each.get("id"))]
+    every = [id_ for each in ports if (id_ := each.get("id"))]
+    hint = index.spelling.hint
+    help = hint(port, fitting, f"{direction} ports") or hint(port, every, "ports")
+    owner = entry.definition.get("id")
+    what = f'"{entry.id}" ({entry.kind} {owner})' if owner != entry.id else f'"{entry.id}"'
+    yield coupling.problem("E05", f'{what} has no port "{port}"', help, attribute)
+
+
+def _instance_help(index: Index, name: str, end: _NamedEnd) -> str:
     is_definition = any(name in index.definitions[kind] for kind in KINDS)
     instances = is_definition and [
         entry.id for entry in index.entries if entry.element.get(entry.kind or "") == name and entry.id
     ]
     if instances:
         listing = ", ".join(instances)
-        return f'"{name}" is a definition; its instances are {listing}: write {attribute}="{instances[0]}.{port}"'
-    return index.spelling.hint(name, index.instances, "instances")
+        return (
+            f'"{name}" is a definition; its instances are {listing}: write {end.attribute}="{instances[0]}.{end.port}"'
+        )
+    meant = index.meant_instances(name, end.port)
+    if not meant or len(meant) > 3:
+        return index.spelling.hint(name, index.instances, "instances")
+    return "did you mean " + " or ".join(f'"{each}"' for each in meant) + "?"
 
 
 def _unknown(index: Index, element: Element, attribute: str, known: Collection[str], what: str) -> Iterator[Problem]:

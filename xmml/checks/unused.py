@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from xmml.checks.attributes import misspelt
 from xmml.checks.index import End, Index, InstanceEntry, ports_of
 from xmml.definitions import KINDS
 from xmml.problems import Problem
+from xmml.structure import misspelt
 from xmml.tree import Element
 
 #: If more ports than these are open, somebody is still writing, and no pairs are looked for among them.
@@ -47,7 +47,7 @@ class _Coupled:
         instance, port = match.groups() if match else ("", "")
         entry = index.instances.get(instance)
         if entry is None:
-            self.instances.update(index.spelling.close(instance, index.instances) or index.instances)
+            self.instances.update(index.meant_instances(instance, port) or index.instances)
             return
         element = index.ports(entry.definition).get(port) if entry.definition is not None else None
         if element is not None and element.name == direction:
