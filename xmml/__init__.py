@@ -27,6 +27,9 @@ if TYPE_CHECKING:
         Submodel,
     )
 
+    from xmml.notebook import load
+    from xmml.problems import ModelError
+
 __all__ = [
     "DataTypeError",
     "EndedError",
@@ -34,6 +37,7 @@ __all__ = [
     "Instance",
     "Mapper",
     "Message",
+    "ModelError",
     "NotInARunError",
     "OrderError",
     "ParameterError",
@@ -42,10 +46,13 @@ __all__ = [
     "RunAborted",
     "Submodel",
     "__version__",
+    "load",
 ]
 __version__ = "0.1.0"
 
-_NATIVE = frozenset(__all__) - {"__version__"}
+#: What models are worked with, and where it is: a submodel needs none of it.
+_LANGUAGE = {"ModelError": "xmml.problems", "load": "xmml.notebook"}
+_NATIVE = frozenset(__all__) - {"__version__"} - frozenset(_LANGUAGE)
 
 
 def __getattr__(name: str) -> Any:
@@ -55,8 +62,14 @@ def __getattr__(name: str) -> Any:
         value = getattr(xmml_native, name)
         globals()[name] = value
         return value
+    if name in _LANGUAGE:
+        import importlib
+
+        value = getattr(importlib.import_module(_LANGUAGE[name]), name)
+        globals()[name] = value
+        return value
     raise AttributeError(f"module 'xmml' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_NATIVE})
+    return sorted({*globals(), *_NATIVE, *_LANGUAGE})

@@ -16,7 +16,7 @@ from xmml.checks.model import model_problems
 from xmml.checks.programs import program_problems
 from xmml.document import load
 from xmml.model import Model
-from xmml.problems import ModelError, Problem, errors_in, in_order
+from xmml.problems import ModelError, Problem, errors_in, in_order, render_all
 from xmml.resolve import resolve
 
 
@@ -38,6 +38,14 @@ class CheckResult:
     def errors(self) -> tuple[Problem, ...]:
         """Only the errors."""
         return tuple(errors_in(self.problems))
+
+    def __repr__(self) -> str:
+        return render_all(self.problems) or "no problems"
+
+    def _repr_html_(self) -> str:
+        from xmml.notebook import check_html
+
+        return check_html(self)
 
     def model_or_raise(self) -> Model:
         """Return the model.

@@ -16,7 +16,13 @@ from xmml.run_options import RunOptions
 from xmml.scales import Scale
 
 if TYPE_CHECKING:
+    import networkx
+
+    from xmml.analysis.analysis import Analysis
+    from xmml.check import CheckResult
     from xmml.document import Document
+    from xmml.graphs.views import ViewName
+    from xmml.problems import Problem
 
 Kind = Literal["submodel", "mapper", "terminal"]
 Direction = Literal["in", "out"]
@@ -286,6 +292,7 @@ class Model:
     Attributes:
         path: the document it was read from; programs and files are named relative to its folder.
         document: the document as written, for writing the model back.
+        found: what the check found when the model was loaded (`xmml.load`).
     """
 
     id: str
@@ -300,6 +307,41 @@ class Model:
     instances: Mapping[str, Instance] = field(default_factory=lambda: MappingProxyType({}))
     couplings: tuple[Coupling, ...] = ()
     document: Document | None = field(default=None, compare=False, repr=False)
+    found: tuple[Problem, ...] | None = field(default=None, compare=False, repr=False)
+
+    def check(self) -> CheckResult:
+        """Return the errors and warnings of this model, as `xmml check` shows them."""
+        from xmml.notebook import check_loaded
+
+        return check_loaded(self)
+
+    def analyse(self, *, task_graph: bool = False) -> Analysis:
+        """Return what this model will do; see `xmml.analysis.analyse.analyse`, which has more options."""
+        from xmml.analysis.analyse import analyse
+
+        return analyse(self, task_graph=task_graph)
+
+    def graph(self, view: ViewName = "coupling") -> networkx.Graph:
+        """Return a view of this model, with every attribute: `coupling` (a MultiDiGraph), `task`, `domain`, `scales`.
+
+        Raises:
+            ValueError: there is no such view.
+        """
+        from xmml.graphs.views import VIEWS, graph
+
+        if view not in VIEWS:
+            raise ValueError(f'there is no view "{view}"; there are {", ".join(VIEWS)}')
+        return graph(self, view)
+
+    def __repr__(self) -> str:
+        from xmml.notebook import summary
+
+        return summary(self)
+
+    def _repr_html_(self) -> str:
+        from xmml.notebook import model_html
+
+        return model_html(self)
 
     def port(self, end: Endpoint) -> Port:
         """Return the port that one end of a coupling names."""

@@ -120,7 +120,8 @@ def _indent(node: Any) -> None:
 
 def to_json(model: Model) -> dict[str, Any]:
     """Return the model as plain values: instances name their definitions, quantities are written out."""
-    return {each.name: _plain(getattr(model, each.name)) for each in fields(model) if each.name != "document"}
+    names = [each.name for each in fields(model) if each.name not in ("document", "found")]
+    return {name: _plain(getattr(model, name)) for name in names}
 
 
 def _plain(value: Any) -> Any:

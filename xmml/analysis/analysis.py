@@ -167,6 +167,14 @@ class Analysis:
         """Whether every instance finishes."""
         return self.verdict == "finished"
 
+    def __repr__(self) -> str:
+        return f"<Analysis of {self.model}: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        from xmml.notebook import analysis_html
+
+        return analysis_html(self)
+
     def as_json(self) -> dict[str, Any]:
         """Return the analysis as plain values; see the JSON Schema for what they mean."""
         times = self.times

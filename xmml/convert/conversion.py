@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
@@ -53,7 +54,7 @@ def convert(
         if to == "xmml":
             return imported
         notes = imported.notes
-        model = _resolved(Document(path, parse(imported.text, path), (path,)), parameter_files, overrides)
+        model = _resolved(imported.text, path, parameter_files, overrides)
     else:
         model = _checked(path, parameter_files, overrides)
     converted = _written(model, to, ymmsl_version)
@@ -80,7 +81,23 @@ def _checked(path: str, parameter_files: Iterable[str], overrides: Mapping[str, 
     return result.resolved
 
 
-def _resolved(document: Document, parameter_files: Iterable[str], overrides: Mapping[str, str] | None) -> Model:
+def model_of_ymmsl(
+    path: str, parameter_files: Iterable[str | os.PathLike[str]] = (), overrides: Mapping[str, str] | None = None
+) -> Model:
+    """Return the model that a yMMSL file stands for.
+
+    Raises:
+        ModelError: the file cannot be read, or the model has errors.
+    """
+    from xmml.convert.ymmsl_import import ymmsl_to_xmml
+
+    return _resolved(ymmsl_to_xmml(path).text, path, parameter_files, overrides)
+
+
+def _resolved(
+    text: str, path: str, parameter_files: Iterable[str | os.PathLike[str]], overrides: Mapping[str, str] | None
+) -> Model:
+    document = Document(path, parse(text, path), (path,))
     model, problems = resolve(document, parameter_files, overrides)
     if errors_in(problems):
         raise ModelError(errors_in(problems))
