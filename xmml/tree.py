@@ -292,12 +292,11 @@ class _Builder:
             self.flush()
         line, column = self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1
         offset = min(self.source.offset(line, column), len(self.source.text))
-        self.count(sum(len(value) for value in pairs[1::2]))
         attributes = tuple(
             [Attribute(*_split_name(key), value) for key, value in zip(pairs[::2], pairs[1::2], strict=True)]
         )
         namespace, local, prefix = _split_name(name)
-        self.count(len(local) + 1)
+        self.count(len(local) + 1 + sum(map(len, pairs[1::2])))
         element = Element(self.source, offset, namespace, local, prefix, attributes, [], self.new_namespaces)
         self.new_namespaces = {}
         if self.open:

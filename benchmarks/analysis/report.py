@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter
 
 #: What is measured, what its time should be proportional to, and the goal: so large in so many seconds.
 GOALS = {"check": ("couplings", 50_000, 2.0), "task graph": ("nodes", 60_002, 3.0)}
+SMALLEST_DRAWN = 1000
 COLORS = {"check": "#0b5fa5", "task graph": "#d9601a"}
 
 
@@ -69,7 +70,11 @@ def draw(samples: Sequence[Sample], machine: str, path: Path) -> None:
     """
     figure, both = pyplot.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     for axes, (what, (unit, goal, goal_s)) in zip(both, GOALS.items(), strict=True):
-        points = {size: Spread.of(run.processor_s for run in runs) for size, runs in sizes(samples, what).items()}
+        points = {
+            size: Spread.of(run.processor_s for run in runs)
+            for size, runs in sizes(samples, what).items()
+            if size >= SMALLEST_DRAWN
+        }
         x, y = list(points), [spread.median for spread in points.values()]
         below = [spread.median - spread.low for spread in points.values()]
         above = [spread.high - spread.median for spread in points.values()]
