@@ -19,6 +19,8 @@ _OPERATORS = {
 def direction(index: Index) -> Iterator[Problem]:
     """A coupling runs from an out port to an in port."""
     for coupling, sender, receiver in index.coupled:
+        if sender is not None and receiver is not None and (sender[1].name, receiver[1].name) == ("out", "in"):
+            continue
         sender = None if sender is not None and index.direction_is_told(sender) else sender
         receiver = None if receiver is not None and index.direction_is_told(receiver) else receiver
         from_in = sender is not None and sender[1].name == "in"
@@ -66,7 +68,7 @@ def operators_of_coupled_ports(index: Index) -> Iterator[Problem]:
 def one_sender_per_in_port(index: Index) -> Iterator[Problem]:
     """Messages of several couplings into one port would have no order."""
     first: dict[tuple[str, str], Element] = {}
-    taken = {coupling.get("to") for coupling in index.couplings}
+    taken: set[str | None] = set()
     for coupling, _, receiver in index.coupled:
         if receiver is None or receiver[1].name != "in" or index.direction_is_told(receiver):
             continue
@@ -75,6 +77,7 @@ def one_sender_per_in_port(index: Index) -> Iterator[Problem]:
         if key not in first:
             first[key] = coupling
             continue
+        taken = taken or {each.get("to") for each in index.couplings}
         free = [each.get("id") for each in _ports(entry, "in") if f"{entry.id}.{each.get('id')}" not in taken]
         help = "join them with a fan-in mapper before it"
         if free:

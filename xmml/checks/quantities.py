@@ -98,7 +98,7 @@ def _elements(index: Index) -> Iterator[Element]:
     owners = [*index.definition_elements, *index.filter_elements, *index.instance_elements]
     for owner in owners:
         yield from owner.named("timescale", "spacescale", "otherscale", "implementation")
-    yield from index.couplings
+    yield from (coupling for coupling in index.couplings if coupling.get("size") is not None)
 
 
 def _check(element: Element, attribute: str, dimension: Dimension | None) -> Iterator[Problem]:

@@ -50,7 +50,9 @@ def applied_filters(index: Index) -> Iterator[Problem]:
 def ends_of_couplings(index: Index) -> Iterator[Problem]:
     """Both ends of a coupling name an instance and a port of it."""
     unknown: dict[str, list[_NamedEnd]] = {}
-    for coupling in index.couplings:
+    for coupling, sender, receiver in index.coupled:
+        if sender is not None and receiver is not None:
+            continue
         for attribute, direction in (("from", "out"), ("to", "in")):
             text = coupling.get(attribute)
             if text is None or text.count(".") != 1:
