@@ -45,7 +45,6 @@ DOCUMENT_CHECKS: tuple[Callable[[Index], Iterable[Problem]], ...] = (
     instances.single_copies,
     references.definitions_of_instances,
     references.datatypes_of_ports,
-    references.datatypes_of_filters,
     references.applied_filters,
     references.ends_of_couplings,
     datatypes.extension,

@@ -122,7 +122,7 @@ def _check(element: Element, attribute: str, dimension: Dimension | None) -> Ite
         yield element.problem("E15", message, help, attribute)
         return
     if found.value < 0 and element.name in ("implementation", "coupling"):
-        yield element.problem("E15", f'{attribute} cannot be negative: "{text}"', "", attribute)
+        yield element.problem("E15", f'{attribute} cannot be negative: "{text}"', "leave out the minus", attribute)
 
 
 def _help(text: str, dimension: Dimension | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xmml.checks.index import Index, InstanceEntry, instance_kind, ports_of
@@ -13,38 +13,63 @@ from xmml.tree import Element
 
 def definitions_of_instances(index: Index) -> Iterator[Problem]:
     """The submodel, mapper or terminal of an instance is defined."""
-    for element in index.instance_elements:
-        for kind in KINDS:
-            name = element.get(kind)
-            if name is None or name in index.definitions[kind] or index.is_told(kind, name, index.definitions[kind]):
-                continue
+    for kind in KINDS:
+        for name, elements in _by_unknown_name(index, index.instance_elements, kind, index.definitions[kind], kind):
             others = [other for other in KINDS if name in index.definitions[other]]
-            if others and instance_kind(element) is not None:
+            if others and instance_kind(elements[0]) is not None:
                 help = f'"{name}" is a {others[0]}: write {others[0]}="{name}"'
             else:
                 help = index.spelling.hint(name, index.definitions[kind], f"{kind}s")
-            yield element.problem("E05", f'there is no {kind} "{name}"', help, kind)
+            yield _told_once(kind, name, elements, kind, help)
 
 
 def datatypes_of_ports(index: Index) -> Iterator[Problem]:
-    """The datatype of a port is defined."""
-    for definition in index.definition_elements:
-        for port in ports_of(definition):
-            yield from _unknown(index, port, "datatype", index.datatypes, "datatype")
-
-
-def datatypes_of_filters(index: Index) -> Iterator[Problem]:
-    """The datatypes that a filter takes and gives are defined."""
-    for element in index.filter_elements:
-        yield from _unknown(index, element, "datatype_in", index.datatypes, "datatype")
-        yield from _unknown(index, element, "datatype_out", index.datatypes, "datatype")
+    """The datatypes of ports, and those that filters take and give, are defined."""
+    ports = [port for definition in index.definition_elements for port in ports_of(definition)]
+    told: set[str] = set()
+    for elements, attribute in (
+        (ports, "datatype"),
+        (index.filter_elements, "datatype_in"),
+        (index.filter_elements, "datatype_out"),
+    ):
+        for name, users in _by_unknown_name(index, elements, attribute, index.datatypes, "datatype"):
+            if name not in told:
+                told.add(name)
+                help = index.spelling.hint(name, index.datatypes, "datatypes")
+                yield _told_once("datatype", name, users, attribute, help)
 
 
 def applied_filters(index: Index) -> Iterator[Problem]:
     """The filters that couplings apply are defined."""
-    for coupling in index.couplings:
-        for apply in coupling.named("apply"):
-            yield from _unknown(index, apply, "filter", index.filters, "filter")
+    elements = [apply for coupling in index.couplings for apply in coupling.named("apply")]
+    for name, users in _by_unknown_name(index, elements, "filter", index.filters, "filter"):
+        yield _told_once("filter", name, users, "filter", index.spelling.hint(name, index.filters, "filters"))
+
+
+def _by_unknown_name(
+    index: Index, elements: Iterable[Element], attribute: str, known: Collection[str], what: str
+) -> Iterator[tuple[str, list[Element]]]:
+    """Yield every unknown name in an attribute, unless that is told elsewhere, with the elements that have it."""
+    users: dict[str, list[Element]] = {}
+    for element in elements:
+        name = element.get(attribute)
+        if name is not None and name not in known:
+            users.setdefault(name, []).append(element)
+    for name, found in users.items():
+        if not index.is_told(what, name, known):
+            yield name, found
+
+
+def _told_once(what: str, name: str, users: Sequence[Element], attribute: str, help: str) -> Problem:
+    """Return the one problem of all that name something which is not there."""
+    return users[0].problem("E05", f'there is no {what} "{name}"', help, attribute, note=_others(users[1:]))
+
+
+def _others(elements: Sequence[Element]) -> str:
+    """Return where else something stands."""
+    lines = list(dict.fromkeys(str(element.position.line) for element in elements))
+    more = f" and {len(lines) - 5} more" if len(lines) > 5 else ""
+    return f"also in line {', '.join(lines[:5])}{more}" if lines else ""
 
 
 def ends_of_couplings(index: Index) -> Iterator[Problem]:
@@ -81,9 +106,7 @@ class _NamedEnd:
 def _unknown_instance(index: Index, name: str, ends: Sequence[_NamedEnd]) -> Problem:
     """Return the one problem of all couplings that name an instance which is not there."""
     first = ends[0]
-    lines = list(dict.fromkeys(str(end.coupling.position.line) for end in ends[1:]))
-    more = f" and {len(lines) - 5} more" if len(lines) > 5 else ""
-    note = f"also in line {', '.join(lines[:5])}{more}" if lines else ""
+    note = _others([end.coupling for end in ends[1:]])
     message = f'there is no instance "{name}"'
     if name in index.misspelt_ids:
         entry, attribute = index.misspelt_ids[name]
@@ -127,11 +150,3 @@ def _instance_help(index: Index, name: str, end: _NamedEnd) -> str:
     if not meant or len(meant) > 3:
         return index.spelling.hint(name, index.instances, "instances")
     return "did you mean " + " or ".join(f'"{each}"' for each in meant) + "?"
-
-
-def _unknown(index: Index, element: Element, attribute: str, known: Collection[str], what: str) -> Iterator[Problem]:
-    name = element.get(attribute)
-    if name is not None and name not in known and not index.is_told(what, name, known):
-        yield element.problem(
-            "E05", f'there is no {what} "{name}"', index.spelling.hint(name, known, f"{what}s"), attribute
-        )

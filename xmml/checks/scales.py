@@ -140,9 +140,9 @@ def _impossible_range(scale: Element, name: str) -> Iterator[Problem]:
     if scale.get(name) is None:
         element, low, high = scale.named(name)[0], "min", "max"
     if range_.min is not None and range_.min.value <= 0:
-        yield element.problem("E16", f"{name} must be positive", "", low)
+        yield element.problem("E16", f"{name} must be positive", "write a quantity above zero", low)
     elif range_.max is not None and range_.max.value <= 0:
-        yield element.problem("E16", f"{name} must be positive", "", high)
+        yield element.problem("E16", f"{name} must be positive", "write a quantity above zero", high)
     elif range_.min is not None and range_.max is not None and range_.max < range_.min:
         yield element.problem("E16", f"the range of {name} ends before it begins", "swap min and max", "min")
 

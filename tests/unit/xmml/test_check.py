@@ -177,6 +177,19 @@ def test_a_coupling_that_names_an_id_with_a_dot_is_an_error_and_the_id_is_not_to
     assert "needs an id without dots" in result.problems[0].help
 
 
+def test_what_several_name_and_is_not_there_is_told_once_with_all_places(check_changed) -> None:  # type: ignore[no-untyped-def]
+    (problem,) = check_changed(
+        ('<submodel id="Diffusion"', '<submodel id="Difusion"'),
+        ('Reaction"/>', 'Diffusion"/>'),
+        ("micro.start", "micro.state"),
+        ("micro.end", "micro.state"),
+    ).errors[:1]
+    assert (problem.code, problem.help) == ("E05", 'did you mean "Difusion"?')
+    assert problem.mark.note == "also in line 25"
+    (problem,) = check_changed(('id="macro"', 'id="macor"')).problems
+    assert (problem.code, problem.help, problem.mark.note) == ("E05", 'did you mean "macor"?', "also in line 27")
+
+
 def test_all_problems_come_in_one_pass_in_the_order_of_the_text(check_changed) -> None:  # type: ignore[no-untyped-def]
     result = check_changed(
         ('delta="1 s"', 'delta="1 h"'),
