@@ -12,6 +12,8 @@ MODEL = _FOLDER / "xmml.xsd"
 PARAMETERS = _FOLDER / "xmml-param.xsd"
 #: The attributes and elements of the run extension, `urn:xmml:run:1`.
 RUN = _FOLDER / "run.xsd"
+#: Which of these schemas belongs to which namespace (XML catalog), for editors.
+CATALOG = _FOLDER / "catalog.xml"
 #: What `xmml analyse --json` prints (JSON Schema).
 ANALYSIS = _FOLDER / "analysis.schema.json"
 #: What `xmml check --format json` prints (JSON Schema).

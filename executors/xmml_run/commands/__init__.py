@@ -15,6 +15,7 @@ COMMANDS: Mapping[str, str] = {
     "convert": "write a model in another format: yMMSL, CxA, xMML",
     "plan": "say what a run would start",
     "new": "write a model that runs, to begin with",
+    "schema": "where the schemas for XML editors are",
     "status": "how a run is going",
     "logs": "what an instance has written",
     "report": "the report of a run",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from lxml import etree
-from xmml_schema import MODEL, PARAMETERS, RUN
+from xmml_schema import CATALOG, MODEL, PARAMETERS, RUN
 
 from xmml.checks.attributes import KNOWN
 
@@ -118,3 +118,19 @@ def test_the_known_attributes_are_those_of_the_schemas() -> None:
     for name in ("description", "extra", "ports"):
         del declared[name]
     assert {name: set(known) for name, known in KNOWN.items()} == declared
+
+
+@pytest.mark.parametrize("path", [MODEL, PARAMETERS, RUN])
+def test_every_element_and_attribute_is_explained(path: Path) -> None:
+    silent = [
+        f"{declared.sourceline}: {declared.get('name')}"
+        for declared in etree.parse(path).iter(f"{XS}element", f"{XS}attribute")
+        if declared.get("name") and len(declared.findtext(f"{XS}annotation/{XS}documentation", "").split()) < 3
+    ]
+    assert silent == []
+
+
+def test_the_catalog_names_the_schema_of_each_namespace() -> None:
+    entries = {each.get("name"): CATALOG.parent / (each.get("uri") or "") for each in etree.parse(CATALOG).getroot()}
+    entries.pop(None, None)
+    assert entries == {etree.parse(path).getroot().get("targetNamespace"): path for path in (MODEL, PARAMETERS, RUN)}
