@@ -84,9 +84,10 @@ class Yaml:
         return self.place_at(start.line, start.column, max(length, 1))
 
     def place_at(self, line: int, column: int, length: int = 1) -> Place:
-        """Return a place by line and column, both counted from 0."""
-        quote = self.lines[line].rstrip("\r") if line < len(self.lines) else ""
-        return Place(self.file, line + 1, column + 1, length, quote)
+        """Return a place by line and column, both counted from 0; to YAML a few more characters end a line."""
+        line = min(line, len(self.lines) - 1)
+        quote = self.lines[line].rstrip("\r")
+        return Place(self.file, line + 1, min(column, len(quote)) + 1, length, quote)
 
     def wrong(self, node: Any, message: str, help: str = "") -> None:
         """Add a problem at a node."""

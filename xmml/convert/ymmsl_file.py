@@ -9,6 +9,14 @@ from xmml.problems import Problem
 
 SettingValue = str | bool | int | float | list[int | float] | list[list[int | float]]
 
+#: Of a longer line so much is quoted, beginning so far before the place.
+_LONGEST, _BEFORE = 160, 40
+
+
+def _shortened(text: str) -> str:
+    """Return the text without its middle if a file put something endless into it."""
+    return text if len(text) <= 600 else f"{text[:400]} ... {text[-150:]}"
+
 
 @dataclass(frozen=True)
 class Place:
@@ -27,7 +35,17 @@ class Place:
 
         position = Position(self.file, self.line, self.column)
         mark = Mark(position, self.length)
-        return Problem(Severity.ERROR, code, message, position, self.quote, mark, help)
+        start = max(0, self.column - 1 - _BEFORE) if len(self.quote) > _LONGEST else 0
+        return Problem(
+            severity=Severity.ERROR,
+            code=code,
+            message=_shortened(message),
+            position=position,
+            quote=self.quote[start : start + _LONGEST],
+            mark=mark,
+            help=_shortened(help),
+            quote_column=start + 1,
+        )
 
 
 @dataclass(frozen=True)
