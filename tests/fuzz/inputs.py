@@ -42,6 +42,46 @@ FORMULA_PARTS = ["1", "2.5", "1e3", ".5", "x", "log", "sqrt", "sizeof", "(", ")"
 FORMULA_PARTS += ["double", ","]
 FORMULA_PARTS += ["t", "1e999", "0", "log(", "sqrt(", "sizeof(double)", "\u03c0", "**", "--", "((((((", "^-"]
 FORMULA_PARTS += ["1/0", "\n"]
+YAML_VALUES = [
+    "[]",
+    "{}",
+    "[1, 2.5]",
+    "[[1], [2, 3]]",
+    "{a: b}",
+    "null",
+    "~",
+    "&a [*a]",
+    "*a",
+    "!!binary x",
+    "!!set {a}",
+]
+YAML_VALUES += [
+    "2001-99-99",
+    "2001-01-01",
+    "1:60",
+    "0o9",
+    "0b2",
+    ".inf",
+    ".nan",
+    "!!python/object:os.system x",
+    "|",
+    ">",
+]
+YAML_VALUES += [
+    "- a",
+    "a: b",
+    "? a",
+    "'",
+    '"',
+    "%TAG",
+    "<<: *a",
+    "!!int x",
+    "!!float x",
+    "!!timestamp x",
+    "@",
+    "`",
+    "\t",
+]
 LETTERS = "abcxyzOSB019.,:;-_+*/^()[]{}<>&'\"=%#!? \t\n\r\u00e9\u00b5\u03bb\u4e2d\U0001f600\x85\u2028\ufeff\u200b"
 #: The elements of a model by parent, and their attributes: what a tree near the schema is made of.
 CHILDREN: dict[str, Sequence[str]] = {
@@ -263,6 +303,28 @@ def mutated(choose: random.Random, text: str) -> str:
                     kind = choose.choice(["delta", "factor", "from", "cores", "operator", "type", "value", "id"])
                     tokens[choose.choice(places)] = f'"{quoted(value(choose, kind))}"'
     return "".join(tokens)
+
+
+def mutated_yaml(choose: random.Random, text: str) -> str:
+    """Return a YAML text with lines dropped, doubled, moved, shifted, or other values in them."""
+    lines = text.splitlines()
+    for _ in range(choose.choice([1, 1, 1, 2, 3, 6])):
+        if not lines:
+            break
+        at, other = choose.randrange(len(lines)), choose.randrange(len(lines))
+        match choose.randrange(8):
+            case 0:
+                del lines[at]
+            case 1:
+                lines.insert(at, lines[other])
+            case 2:
+                lines[at], lines[other] = lines[other], lines[at]
+            case 3:
+                lines[at] = choose.choice([lines[at].strip(), "  " + lines[at], lines[at][1:], lines[at] + ":"])
+            case _:
+                key, colon, _ = lines[at].partition(":")
+                lines[at] = key + colon + " " + choose.choice(choose.choice([YAML_VALUES, NUMBERS, NAMES, WORDS]))
+    return "\n".join(lines) + "\n"
 
 
 def restructured(choose: random.Random, data: bytes) -> bytes:

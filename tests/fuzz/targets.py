@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -32,6 +33,11 @@ from xmml.analysis.unrolling import Unrolling, unroll
 from xmml.analysis.what_if import FIELDS, with_settings
 from xmml.analysis.what_if import SettingError as WhatIfError
 from xmml.check import check
+from xmml.convert.cxa import to_cxa
+from xmml.convert.rewrite import rewrite
+from xmml.convert.ymmsl_export import to_ymmsl
+from xmml.convert.ymmsl_import import ymmsl_to_xmml
+from xmml.convert.ymmsl_reader import parse_ymmsl
 from xmml.document import Document, read
 from xmml.graphs.views import VIEWS, ViewOptions, picture
 from xmml.include import Expansion, FileUnreadable
@@ -92,7 +98,7 @@ def promise(holds: object, what: str) -> None:
 def told_well(problems: Sequence[Problem], case: Case, folder: Path) -> list[str]:
     """Return the codes of problems, each known, at a place in a file of the case, and readable as text and JSON."""
     for problem in problems:
-        promise(problem.code in CODES, f"unknown code {problem.code}")
+        promise(problem.code in CODES or re.fullmatch("Y0[0-9]", problem.code), f"unknown code {problem.code}")
         promise(problem.message, f"{problem.code} without a message")
         promise(len(render(problem)) < MOST_CHARACTERS, f"{problem.code} in {len(render(problem))} characters")
         promise("\x1b" not in render(problem), f"{problem.code} steers the terminal")
@@ -400,6 +406,60 @@ def _unrolled(found: Network, unrolling: Unrolling) -> None:
         unrolling.task_graph.label(node)
 
 
+# -- other formats
+
+
+@cache
+def _ymmsl_texts() -> Sequence[str]:
+    """Return yMMSL files of both versions, of the models that have no errors."""
+    texts = []
+    for path in sorted((inputs.ROOT / "tests").glob("**/*.ymmsl")):
+        texts.append(path.read_text(encoding="utf-8"))
+    for name in inputs.model_documents():
+        model = check(inputs.ROOT / name).model
+        if model is not None:
+            texts += [to_ymmsl(model, "0.1").text, to_ymmsl(model, "0.2").text]
+    return texts
+
+
+def _make_ymmsl(choose: random.Random) -> Case:
+    text = inputs.mutated_yaml(choose, choose.choice(_ymmsl_texts()))
+    data = text.encode("utf-8", "replace")
+    return {MAIN: inputs.flipped(choose, data) if choose.random() < 0.1 else data}
+
+
+def _try_ymmsl(case: Case, folder: Path) -> Iterable[str]:
+    write(case, folder)
+    try:
+        converted = ymmsl_to_xmml(folder / MAIN)
+    except ModelError as error:
+        return told_well(error.problems, case, folder)
+    parse(converted.text, MAIN)
+    (folder / "again.xml").write_text(converted.text, encoding="utf-8")
+    codes = {problem.code for problem in check(folder / "again.xml").errors}
+    promise(not codes & {"E01", "E02", "E04"}, f"an imported model has the errors {sorted(codes)}")
+    return ()
+
+
+def _make_converted(choose: random.Random) -> Case:
+    return _make_small(choose) if choose.random() < 0.5 else _make_restructured(choose)
+
+
+def _try_converted(case: Case, folder: Path) -> Iterable[str]:
+    write(case, folder)
+    model = check(folder / MAIN).model
+    if model is None:
+        return ()
+    promise(to_cxa(model).text, "an empty script")
+    for version in ("0.1", "0.2"):
+        parse_ymmsl(to_ymmsl(model, version).text, MAIN)  # type: ignore[arg-type]
+    for expand in (False, True):
+        (folder / "again.xml").write_text(rewrite(folder / MAIN, expand).text, encoding="utf-8")
+        again = check(folder / "again.xml").model
+        promise(again is not None and replace(again, path=model.path) == model, "rewritten, it is another model")
+    return ()
+
+
 #: By name, in the order of a campaign.
 TARGETS: Mapping[str, Target] = {
     "units": Target(330, lambda choose: _text(choose, inputs.quantity(choose)), _try_quantity),
@@ -415,5 +475,7 @@ TARGETS: Mapping[str, Target] = {
     "trees": Target(4, _make_tree, _try_document),
     "models": Target(3, _make_small, _try_document),
     "what-if": Target(5, _make_what_if, _try_what_if),
+    "ymmsl": Target(10, _make_ymmsl, _try_ymmsl),
+    "converted": Target(3, _make_converted, _try_converted),
     "networks": Target(1, _make_network, _try_network),
 }
