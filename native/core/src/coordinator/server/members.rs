@@ -1,0 +1,233 @@
+//! What instances say once they are let in, and what they are told about each other.
+
+use std::collections::BTreeSet;
+
+use super::{Control, Join, Member, Server};
+use crate::connection::{Connection, Looked};
+use crate::control::{self, ToCoordinator, ToInstance, CONTROL_LIMIT};
+use crate::coordinator::{ConduitTotals, Event};
+use crate::frame::{Frame, Limits};
+use crate::handshake::Established;
+use crate::methods::{Stream, Table};
+use crate::spec::InstanceSpec;
+use crate::wakeup::{Interest, Ready};
+
+impl Server {
+    pub(super) fn admit(&mut self, token: u64, stream: Box<dyn Stream>, established: Established, rest: &[u8]) {
+        let limits = Limits { message: 0, descriptor: 0, control: CONTROL_LIMIT, ..Limits::default() };
+        let name = established.peer;
+        let connection = Connection::new(token, "control", false, name.clone(), stream, self.pool.clone(), limits);
+        let early = connection.reader().push(rest);
+        let interest = Interest { read: true, write: false, close: true };
+        if self.epoll.change(connection.fd(), token, interest).is_err() {
+            return;
+        }
+        self.controls.insert(token, Control { connection, name, asked: None, watching_room: false });
+        match early {
+            Ok(frames) => self.hear(token, frames),
+            Err(error) => self.complain(token, &error.to_string()),
+        }
+    }
+
+    pub(super) fn serve_control(&mut self, ready: Ready) {
+        if ready.writable {
+            self.write_on(ready.token);
+        }
+        if !ready.readable && !ready.hung_up {
+            return;
+        }
+        loop {
+            let Some(control) = self.controls.get(&ready.token) else { return };
+            let mut frames = Vec::new();
+            let looked = control.connection.look(&mut control.connection.reader(), &mut frames);
+            self.hear(ready.token, frames);
+            match looked {
+                Looked::Nothing | Looked::Part => return,
+                Looked::Frames => {}
+                Looked::Closed(_) | Looked::Fault(_) => return self.lose(ready.token),
+            }
+        }
+    }
+
+    pub(super) fn hear(&mut self, token: u64, frames: Vec<Frame>) {
+        for frame in frames {
+            let Some(control) = self.controls.get(&token) else { return };
+            let name = control.name.clone();
+            let message = match frame {
+                Frame::Control(body) => control::decode(&body, &name).map_err(|error| error.to_string()),
+                _ => Err("sent the coordinator something that is not a control message".to_owned()),
+            };
+            match message {
+                Ok(message) => self.answer(token, name, message),
+                Err(problem) => return self.complain(token, &problem),
+            }
+        }
+    }
+
+    fn answer(&mut self, token: u64, instance: String, message: ToCoordinator) {
+        if let ToCoordinator::Join { pid, host, language, version } = message {
+            return self.join(token, Join { pid, host, language, version });
+        }
+        if self.members.get(&instance).and_then(|member| member.connection) != Some(token) {
+            return self.complain(token, "it spoke before it joined");
+        }
+        let event = match message {
+            ToCoordinator::Join { .. } => return,
+            ToCoordinator::Reachable { table } => return self.reachable(&instance, table),
+            ToCoordinator::Leaving { runs, conduits, waited_s } => {
+                return self.leave(token, instance, runs, conduits, waited_s)
+            }
+            ToCoordinator::Progress {
+                run,
+                iteration,
+                time,
+                messages_sent,
+                bytes_sent,
+                messages_received,
+                bytes_received,
+            } => Event::Progress {
+                instance,
+                run,
+                iteration,
+                time,
+                messages_sent,
+                bytes_sent,
+                messages_received,
+                bytes_received,
+            },
+            ToCoordinator::Waiting { epoch, waits, sent, received } => {
+                Event::Waiting { instance, epoch, waits, sent, received }
+            }
+            ToCoordinator::Resumed { epoch } => Event::Resumed { instance, epoch },
+            ToCoordinator::Confirmed { epoch, still } => Event::Confirmed { instance, epoch, still },
+            ToCoordinator::Warning { text } => Event::Warning { instance, text },
+            ToCoordinator::Failed { text } => Event::Failed { instance, text },
+            ToCoordinator::Conduit { conduit, method } => Event::Conduit { instance, conduit, method },
+            ToCoordinator::Refused { peer, reason } => {
+                return self.refuse(peer, format!("{reason} (turned away by {instance})"))
+            }
+        };
+        self.shared.event(event);
+    }
+
+    fn join(&mut self, token: u64, join: Join) {
+        let Some(control) = self.controls.get_mut(&token) else { return };
+        let name = control.name.clone();
+        let rival = self.members.get(&name).filter(|member| {
+            member.left.is_some() || (member.connection.is_some_and(|other| other != token) && member.pid != join.pid)
+        });
+        if let Some(rival) = rival {
+            let reason = format!(
+                "{name} has joined already, as process {}; only one process (rank 0 of an MPI program) may join as an instance",
+                rival.pid
+            );
+            self.shared.event(Event::Warning { instance: name, text: format!("process {}: {reason}", join.pid) });
+            self.send(token, &ToInstance::Abort { reason });
+            return;
+        }
+        control.asked = Some(join);
+        if self.specs.contains_key(&name) {
+            self.welcome(token);
+        }
+    }
+
+    /// Lets an instance in: its spec, then what is known of its neighbours.
+    pub(super) fn welcome(&mut self, token: u64) {
+        let Some(control) = self.controls.get_mut(&token) else { return };
+        let Some(join) = control.asked.take() else { return };
+        let name = control.name.clone();
+        let mut spec = self.specs[&name].clone();
+        for conduit in &mut spec.conduits {
+            if let Some(grown) = self.capacities.get(&conduit.id) {
+                conduit.capacity = conduit.capacity.max(*grown);
+            }
+        }
+        let (receivers, neighbours) = neighbours_of(&spec);
+        let rejoined = self.members.get(&name).is_some_and(|member| member.pid == join.pid);
+        let member = Member { pid: join.pid, connection: Some(token), table: None, left: None };
+        let before = self.members.insert(name.clone(), member);
+        if let (Some(before), true) = (before, rejoined) {
+            if let Some(member) = self.members.get_mut(&name) {
+                member.table = before.table;
+            }
+        }
+        self.send(token, &ToInstance::Welcome { spec });
+        for receiver in receivers {
+            if let Some(table) = self.members.get(&receiver).and_then(|member| member.table.clone()) {
+                self.send(token, &ToInstance::Peer { instance: receiver, table });
+            }
+        }
+        for neighbour in neighbours {
+            if let Some(message) = self.farewell(&neighbour, &name) {
+                self.send(token, &message);
+            }
+        }
+        if let Some(reason) = self.aborted.clone() {
+            self.send(token, &ToInstance::Abort { reason });
+        }
+        let Join { pid, host, language, version } = join;
+        self.shared.event(Event::Joined { instance: name, pid, host, language, version });
+    }
+
+    /// What to tell `to` about `from`, if that one has left.
+    fn farewell(&self, from: &str, to: &str) -> Option<ToInstance> {
+        let totals = self.members.get(from)?.left.as_ref()?;
+        let conduits = &self.specs.get(from)?.conduits;
+        let (mut sent, mut received) = (Vec::new(), Vec::new());
+        for end in totals {
+            let Some(conduit) = conduits.iter().find(|conduit| conduit.id == end.conduit) else { continue };
+            if conduit.sender == from && conduit.receiver == to {
+                sent.push((end.conduit, end.sent));
+            }
+            if conduit.receiver == from && conduit.sender == to {
+                received.push((end.conduit, end.received));
+            }
+        }
+        Some(ToInstance::PeerLeft { instance: from.to_owned(), sent, received })
+    }
+
+    fn reachable(&mut self, instance: &str, table: Table) {
+        if let Some(member) = self.members.get_mut(instance) {
+            member.table = Some(table.clone());
+        }
+        let senders: BTreeSet<String> = self
+            .specs
+            .get(instance)
+            .into_iter()
+            .flat_map(|spec| &spec.conduits)
+            .filter(|conduit| conduit.receiver == instance)
+            .map(|conduit| conduit.sender.clone())
+            .collect();
+        for sender in senders {
+            self.send_to(&sender, &ToInstance::Peer { instance: instance.to_owned(), table: table.clone() });
+        }
+    }
+
+    fn leave(&mut self, token: u64, instance: String, runs: u64, conduits: Vec<ConduitTotals>, waited_s: f64) {
+        if let Some(member) = self.members.get_mut(&instance) {
+            member.left = Some(conduits.clone());
+        }
+        let neighbours = self.specs.get(&instance).map(|spec| neighbours_of(spec).1).unwrap_or_default();
+        for neighbour in neighbours {
+            if let Some(message) = self.farewell(&instance, &neighbour) {
+                self.send_to(&neighbour, &message);
+            }
+        }
+        self.send(token, &ToInstance::Goodbye);
+        self.shared.event(Event::Left { instance, runs, conduits, waited_s });
+    }
+}
+
+/// The receivers of what an instance sends, and everyone it shares a conduit with.
+fn neighbours_of(spec: &InstanceSpec) -> (BTreeSet<String>, BTreeSet<String>) {
+    let receivers: BTreeSet<String> = spec
+        .conduits
+        .iter()
+        .filter(|conduit| conduit.sender == spec.name)
+        .map(|conduit| conduit.receiver.clone())
+        .collect();
+    let senders =
+        spec.conduits.iter().filter(|conduit| conduit.receiver == spec.name).map(|conduit| conduit.sender.clone());
+    let neighbours = receivers.iter().cloned().chain(senders).collect();
+    (receivers, neighbours)
+}

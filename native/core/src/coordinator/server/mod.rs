@@ -1,0 +1,285 @@
+//! The thread of a coordinator: one epoll over its listeners, handshakes under way, and one control connection per instance.
+
+mod door;
+mod members;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{io_error, Command, ConduitTotals, CoordinatorOptions, Event, Shared};
+use crate::buffer::BufferPool;
+use crate::connection::authentication::Authentication;
+use crate::connection::Connection;
+use crate::control::{self, ToInstance};
+use crate::error::Result;
+use crate::frame::encode_control;
+use crate::methods::{Listener, Table};
+use crate::spec::InstanceSpec;
+use crate::wakeup::{Epoll, Interest};
+
+/// Handshakes under way at one time; the oldest gives way to a new one.
+const PENDING_MAX: usize = 1024;
+
+/// Sources of refused connections that are remembered, so that each is reported once.
+const REFUSED_SOURCES_MAX: usize = 1024;
+
+/// How long the listeners rest when the system cannot give us another descriptor.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a closing coordinator waits for the kernel to take its last words.
+const CLOSE_GRACE: Duration = Duration::from_millis(500);
+
+const WANTED: u64 = 0;
+
+/// What an instance has told about itself.
+struct Member {
+    pid: u32,
+    /// Token of its control connection; `None` after it was lost or closed.
+    connection: Option<u64>,
+    table: Option<Table>,
+    /// Its totals, once it has left.
+    left: Option<Vec<ConduitTotals>>,
+}
+
+/// Who is at the other end of a control connection.
+struct Control {
+    connection: Connection,
+    /// Instance name, as proved in the handshake.
+    name: String,
+    /// It asked to join, and waits for its definition.
+    asked: Option<Join>,
+    watching_room: bool,
+}
+
+struct Join {
+    pid: u32,
+    host: String,
+    language: String,
+    version: String,
+}
+
+pub struct Server {
+    options: CoordinatorOptions,
+    shared: Arc<Shared>,
+    epoll: Epoll,
+    listeners: BTreeMap<u64, Box<dyn Listener>>,
+    listeners_rest_until: Option<Instant>,
+    pending: BTreeMap<u64, Authentication>,
+    pending_order: VecDeque<u64>,
+    controls: BTreeMap<u64, Control>,
+    members: BTreeMap<String, Member>,
+    specs: BTreeMap<String, InstanceSpec>,
+    capacities: BTreeMap<u32, u32>,
+    aborted: Option<String>,
+    refused_sources: BTreeSet<String>,
+    next_token: u64,
+    pool: BufferPool,
+}
+
+impl Server {
+    pub fn new(options: CoordinatorOptions, listeners: Vec<Box<dyn Listener>>, shared: Arc<Shared>) -> Result<Server> {
+        let watch = |error| io_error("watch sockets with epoll", &error);
+        let epoll = Epoll::new().map_err(watch)?;
+        epoll.add(shared.wanted.as_raw_fd(), WANTED, Interest::READ).map_err(watch)?;
+        let mut server = Server {
+            options,
+            shared,
+            epoll,
+            listeners: BTreeMap::new(),
+            listeners_rest_until: None,
+            pending: BTreeMap::new(),
+            pending_order: VecDeque::new(),
+            controls: BTreeMap::new(),
+            members: BTreeMap::new(),
+            specs: BTreeMap::new(),
+            capacities: BTreeMap::new(),
+            aborted: None,
+            refused_sources: BTreeSet::new(),
+            next_token: WANTED + 1,
+            pool: BufferPool::new(),
+        };
+        for listener in listeners {
+            let token = server.token();
+            server.epoll.add(listener.fd(), token, Interest::READ).map_err(watch)?;
+            server.listeners.insert(token, listener);
+        }
+        Ok(server)
+    }
+
+    fn token(&mut self) -> u64 {
+        self.next_token += 1;
+        self.next_token
+    }
+
+    /// Serves until it is told to close.
+    pub fn serve(mut self) {
+        let mut ready = Vec::new();
+        loop {
+            if let Err(error) = self.epoll.wait(&mut ready, self.next_deadline()) {
+                self.shared.event(Event::Warning {
+                    instance: "coordinator".to_owned(),
+                    text: format!("cannot watch its connections any more: {error}"),
+                });
+                return;
+            }
+            for entry in &ready {
+                if entry.token == WANTED {
+                    for command in self.shared.take_commands() {
+                        if matches!(command, Command::Close) {
+                            self.say_last_words();
+                            return;
+                        }
+                        self.obey(command);
+                    }
+                } else if self.listeners.contains_key(&entry.token) {
+                    self.accept(entry.token);
+                } else if self.pending.contains_key(&entry.token) {
+                    self.authenticate(entry.token);
+                } else {
+                    self.serve_control(*entry);
+                }
+            }
+            self.meet_deadlines();
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        // Pending handshakes are in the order of their deadlines: each gets the same time.
+        let handshake = self.pending_order.iter().find_map(|token| Some(self.pending.get(token)?.deadline));
+        [handshake, self.listeners_rest_until].into_iter().flatten().min()
+    }
+
+    fn meet_deadlines(&mut self) {
+        let now = Instant::now();
+        while let Some(token) = self.pending_order.front().copied() {
+            match self.pending.get(&token) {
+                Some(handshake) if handshake.deadline > now => break,
+                Some(_) => self.give_up(token, "it did not prove who it is in time"),
+                None => {}
+            }
+            self.pending_order.pop_front();
+        }
+        if self.listeners_rest_until.is_some_and(|until| until <= now) {
+            self.listeners_rest_until = None;
+            for (token, listener) in &self.listeners {
+                let _ = self.epoll.add(listener.fd(), *token, Interest::READ);
+            }
+        }
+    }
+
+    // ---- commands ----
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Define(spec) => self.define(*spec),
+            Command::Abort(reason) => {
+                let message = ToInstance::Abort { reason: reason.clone() };
+                self.aborted = Some(reason);
+                let tokens: Vec<u64> = self.controls.keys().copied().collect();
+                for token in tokens {
+                    self.send(token, &message);
+                }
+            }
+            Command::Grow { conduit, capacity } => {
+                self.capacities.insert(conduit, capacity);
+                let ends = self.ends_of(conduit);
+                for name in ends {
+                    self.send_to(&name, &ToInstance::Grow { conduit, capacity });
+                }
+            }
+            Command::Confirm { instance, epoch } => self.send_to(&instance, &ToInstance::Confirm { epoch }),
+            Command::Close => {}
+        }
+    }
+
+    fn ends_of(&self, conduit: u32) -> BTreeSet<String> {
+        self.specs
+            .values()
+            .flat_map(|spec| &spec.conduits)
+            .filter(|end| end.id == conduit)
+            .flat_map(|end| [end.sender.clone(), end.receiver.clone()])
+            .collect()
+    }
+
+    fn define(&mut self, spec: InstanceSpec) {
+        let name = spec.name.clone();
+        self.specs.insert(name.clone(), spec);
+        let waiting = self.controls.iter().find(|(_, control)| control.name == name && control.asked.is_some());
+        if let Some(token) = waiting.map(|(token, _)| *token) {
+            self.welcome(token);
+        }
+    }
+
+    // ---- sending ----
+
+    fn send_to(&mut self, instance: &str, message: &ToInstance) {
+        if let Some(token) = self.members.get(instance).and_then(|member| member.connection) {
+            self.send(token, message);
+        }
+    }
+
+    fn send(&mut self, token: u64, message: &ToInstance) {
+        if let Some(control) = self.controls.get(&token) {
+            control.connection.writer().push(encode_control(&control::encode(message)).into());
+            self.write_on(token);
+        }
+    }
+
+    /// Writes what is queued; what finds no room is written when epoll says so.
+    fn write_on(&mut self, token: u64) {
+        let Some(control) = self.controls.get_mut(&token) else { return };
+        let fd = control.connection.fd();
+        match control.connection.flush_watched() {
+            Ok(done) => {
+                if control.watching_room == done {
+                    control.watching_room = !done;
+                    let interest = Interest { read: true, write: !done, close: true };
+                    let _ = self.epoll.change(fd, token, interest);
+                }
+            }
+            // The reader finds the same and reports it.
+            Err(_) => control.connection.writer().clear(),
+        }
+    }
+
+    /// An instance breaks the protocol: says so and cuts it off.
+    fn complain(&mut self, token: u64, problem: &str) {
+        if let Some(control) = self.controls.get(&token) {
+            self.shared.event(Event::Warning { instance: control.name.clone(), text: problem.to_owned() });
+        }
+        self.lose(token);
+    }
+
+    fn lose(&mut self, token: u64) {
+        let Some(control) = self.controls.remove(&token) else { return };
+        self.epoll.remove(control.connection.fd());
+        control.connection.close();
+        if let Some(member) = self.members.get_mut(&control.name) {
+            if member.connection == Some(token) {
+                member.connection = None;
+                if member.left.is_none() {
+                    self.shared.event(Event::Lost { instance: control.name });
+                }
+            }
+        }
+    }
+
+    /// Gives the kernel what is still queued, for a bounded time, then closes everything.
+    fn say_last_words(&mut self) {
+        let until = Instant::now() + CLOSE_GRACE;
+        let mut ready = Vec::new();
+        while self.controls.values().any(|control| control.watching_room) && Instant::now() < until {
+            if self.epoll.wait(&mut ready, Some(until)).is_err() {
+                break;
+            }
+            for entry in ready.iter().filter(|entry| entry.writable) {
+                self.write_on(entry.token);
+            }
+        }
+        for control in self.controls.values() {
+            control.connection.close();
+        }
+    }
+}
