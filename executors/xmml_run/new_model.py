@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -18,12 +20,14 @@ class NameTaken(Exception):
     """There is such a folder already."""
 
 
-def write_model(name: str, template_name: str, language: str) -> list[Path]:
+def write_model(name: str, template_name: str, *languages: str) -> list[Path]:
     """Write the model into a new folder `name` and return its files, the model document first.
+
+    Several languages are dealt out to the submodels in turn.
 
     Raises:
         NameTaken: the folder exists and is not empty.
-        ValueError: the name cannot be the id of a model.
+        ValueError: the name cannot be the id of a model, or there is no such language.
         OSError: a file cannot be written.
     """
     folder = Path(name)
@@ -31,26 +35,54 @@ def write_model(name: str, template_name: str, language: str) -> list[Path]:
         raise ValueError(f'"{folder.name}" cannot name a model: a letter, then letters, digits, _ or -')
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise NameTaken(f"{folder} exists already; take another name")
+    unknown = [language for language in languages if language not in LANGUAGES]
+    if unknown or not languages:
+        raise ValueError(f'there is no language "{", ".join(unknown)}"; there are {", ".join(LANGUAGES)}')
     template = TEMPLATES[template_name]
-    suffix, skeleton, compiler = LANGUAGES[language]
-    files = {"model.xmml": document(folder.name, template, language)}
-    files |= {f"{sketch.instance}{suffix}": skeleton(sketch) for sketch in template.sketches}
-    if compiler is not None:
-        files["Makefile"] = makefile(template.sketches, suffix, compiler)
+    language_of = dict(zip((sketch.id for sketch in template.sketches), cycle(languages), strict=False))
+    files = {"model.xmml": document(folder.name, template, language_of)}
+    for sketch in template.sketches:
+        suffix, skeleton, _ = LANGUAGES[language_of[sketch.id]]
+        files[f"{sketch.instance}{suffix}"] = skeleton(sketch)
+    compiled = [sketch for sketch in template.sketches if LANGUAGES[language_of[sketch.id]][2] is not None]
+    if compiled:
+        files["Makefile"] = makefile([(sketch, language_of[sketch.id]) for sketch in compiled])
+    files["README.md"] = readme(folder.name, template, list(files))
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         (folder / file).write_text(text, encoding="utf-8")
     return [folder / file for file in files]
 
 
-def document(model: str, template: Template, language: str) -> str:
-    """Return the model document."""
+def readme(model: str, template: Template, files: Sequence[str]) -> str:
+    """Return what says what the model is, how it is run, and what to do next."""
+    build = "`xmml-run` compiles what has to be compiled, with the Makefile.\n\n" if "Makefile" in files else ""
+    programs = [file for file in files if file not in ("model.xmml", "Makefile")]
+    about = zip(programs, template.sketches, strict=True)
+    return (
+        f"# {model}\n\n{template.about}\n\n"
+        "```\n"
+        "xmml check model.xmml      # every mistake, with its place and what to do\n"
+        "xmml analyse model.xmml    # what will happen: runs, messages, deadlocks, time\n"
+        "xmml graph model.xmml      # a picture of it\n"
+        "xmml-run model.xmml        # run it; results and logs are below runs/\n"
+        "```\n\n"
+        f"{build}" + "".join(f"* `{file}`: {sketch.about}\n" for file, sketch in about) + "\n## Next\n\n"
+        "1. Put your equations where a program says `your equations`.\n"
+        "2. Give the submodels their own time scales, parameters and ports in `model.xmml`; programs find them there.\n"
+        "3. Try another value without changing anything: "
+        f"`xmml-run model.xmml -p {template.sketches[0].instance}.initial=2`.\n"
+    )
+
+
+def document(model: str, template: Template, language_of: Mapping[str, str]) -> str:
+    """Return the model document; `language_of` is by id of the submodel."""
     lines = [
         f'<model id={quoteattr(model)} xmml_version="0.4"',
         '       xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">',
         f"  <description>{template.about}</description>",
         "  <definitions>",
-        *(line for sketch in template.sketches for line in _submodel(sketch, language)),
+        *(line for sketch in template.sketches for line in _submodel(sketch, language_of[sketch.id])),
         "  </definitions>",
         "  <topology>",
         *(_instance(sketch) for sketch in template.sketches),

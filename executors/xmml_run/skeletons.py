@@ -122,14 +122,18 @@ def cpp_skeleton(sketch: Sketch) -> str:
     return "\n".join(lines) + "\n"
 
 
-def makefile(sketches: Sequence[Sketch], suffix: str, compiler: str) -> str:
-    """Return a Makefile that builds every program of a model in C or C++."""
-    programs = [sketch.instance for sketch in sketches]
+def makefile(programs: Sequence[tuple[Sketch, str]]) -> str:
+    """Return a Makefile that builds the programs in C and C++; each is given with its language."""
+    names = [sketch.instance for sketch, _ in programs]
+    rules = dict.fromkeys((LANGUAGES[language][0], LANGUAGES[language][2]) for _, language in programs)
     return (
         f"# Builds the submodels; xmml-run calls it (run:build in the model).\n"
-        f"all: {' '.join(programs)}\n\n"
-        f"%: %{suffix}\n\t{compiler} -O2 -g -o $@ $< $$(xmml-config --cflags --libs)\n\n"
-        f"clean:\n\trm -f {' '.join(programs)}\n"
+        f"all: {' '.join(names)}\n\n"
+        + "".join(
+            f"%: %{suffix}\n\t{compiler} -O2 -g -o $@ $< $$(xmml-config --cflags --libs)\n\n"
+            for suffix, compiler in rules
+        )
+        + f"clean:\n\trm -f {' '.join(names)}\n"
     )
 
 

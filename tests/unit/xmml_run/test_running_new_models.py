@@ -5,26 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
 from xmml_run.new_model import write_model
+from xmml_run.skeletons import LANGUAGES
 from xmml_run.templates import TEMPLATES
 
 
 @pytest.mark.parametrize(
     ("template", "language"),
-    [
-        ("macro-micro", "python"),
-        ("interact", "python"),
-        ("pipeline", "python"),
-        ("macro-micro", "c"),
-        ("pipeline", "cpp"),
-    ],
+    [*product(TEMPLATES, LANGUAGES), ("macro-micro", "python,cpp"), ("pipeline", "python,c,cpp")],
 )
 def test_a_new_model_runs(template: str, language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    model = write_model("mine", template, language)[0]
+    model = write_model("mine", template, *language.split(","))[0]
     ended = subprocess.run(
         [sys.executable, "-m", "xmml_run", str(model), "--json"],
         capture_output=True,
