@@ -222,7 +222,7 @@ class _Resolution:
         sizes = SizeEstimates(instances, found, self.datatypes)
         elements = {name: element for element in self.datatype_elements if (name := element.get("id"))}
         self.problems.extend(size_problems(sizes, found, instances, elements))
-        return tuple(sizes.sized(coupling) for coupling in found)
+        return tuple(sizes.sized(coupling) for coupling in found) if self.datatypes else tuple(found)
 
     def applied_filters(self, coupling: Element, sender: Instance, ends: Sequence[Target]) -> Iterable[AppliedFilter]:
         for element in coupling.named("apply"):

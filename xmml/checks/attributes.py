@@ -14,6 +14,8 @@ from xmml.tree import XMML, XMML_PARAM, Element
 
 def unknown_attributes(index: Index) -> Iterator[Problem]:
     """An attribute that xMML does not know is passed over when the model runs, so it is worth a warning."""
+    if all(map(_has_known_attributes, _walk(index.root))):
+        return
     coupled = {id(end[1]) for _, *ends in index.coupled for end in ends if end is not None}
     yield from unknown_attributes_below(index.root, coupled, index.named_ports.keys() - index.instances.keys())
 
@@ -27,9 +29,9 @@ def unknown_attributes_below(
     `named` the instances that couplings name and that are not there.
     """
     for element in _walk(root):
-        known = KNOWN.get(element.name)
-        if known is None or (element.is_plain and element.plain.keys() <= known):
+        if _has_known_attributes(element):
             continue
+        known = KNOWN[element.name]
         told = _told_as_missing(element, id(element) in coupled, named)
         for attribute in element.attributes:
             if not attribute.namespace and attribute.name in told:
@@ -40,6 +42,12 @@ def unknown_attributes_below(
                 yield element.problem(
                     "W05", f'<{element.name}> has no attribute "{name}"; it has no effect', help, name, where
                 )
+
+
+def _has_known_attributes(element: Element) -> bool:
+    """Say whether all attributes of an element are known, or anything may stand there."""
+    known = KNOWN.get(element.name)
+    return known is None or (element.is_plain and element.plain.keys() <= known)
 
 
 def _told_as_missing(element: Element, is_coupled: bool, named: Container[str]) -> set[str]:
