@@ -220,8 +220,10 @@ def _instance_notes(instance: Instance) -> Iterator[str]:
         return
     if implementation.codes:
         yield f"the code inside the model of {instance.definition.id} is left out"
-    if implementation.run.args or implementation.run.env or implementation.run.build:
-        yield f"arguments, environment and build command of {instance.definition.id} are left out"
+    run = implementation.run
+    settings = {"arguments": run.args, "environment": run.env, "build command": run.build}
+    if lost := [name for name, value in settings.items() if value]:
+        yield f"{', '.join(lost)} of {instance.definition.id}: left out"
     if instance.kind in ("mapper", "terminal") and instance.definition.class_ is None and not implementation.path:
         yield f"{instance.id} has neither class nor program"
 

@@ -52,6 +52,9 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Write the file; notes go to standard error."""
+    if _is_cxa(options.model):
+        print("xmml convert: a CxA script is a program in Ruby: it can be written, not read", file=sys.stderr)
+        return ExitStatus.USAGE
     try:
         converted = _converted(options)
     except ModelError as error:
@@ -70,6 +73,11 @@ def run(options: Namespace) -> int:
         return ExitStatus.SITE_FAILED
     print(options.output)
     return ExitStatus.DONE
+
+
+def _is_cxa(name: str) -> bool:
+    """Whether a file is a CxA script, which is a program in Ruby."""
+    return Path(name).suffix.lower() in (".cxa", ".rb")
 
 
 def _converted(options: Namespace) -> Converted:
