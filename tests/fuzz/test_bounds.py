@@ -12,6 +12,8 @@ from inputs import HEAD, XINCLUDE, XMML
 
 from xmml import tree
 from xmml.check import CheckResult, check
+from xmml.convert.ymmsl_import import ymmsl_to_xmml
+from xmml.problems import ModelError
 
 SOAK = bool(os.environ.get("XMML_SOAK"))
 SECONDS = 60
@@ -304,3 +306,35 @@ def test_inline_code_without_end_is_refused(checked: Check, code: str) -> None:
     implementation = f'<implementation><code language="python" part="Oi"><![CDATA[{code}]]></code></implementation>'
     text = model(PAIR).replace("</ports></submodel>", f"</ports>{implementation}</submodel>", 1)
     assert all(each.startswith("E26: ") for each in messages(checked(text)))
+
+
+# -- yMMSL
+
+
+def test_yaml_whose_aliases_multiply_is_refused(tmp_path: Path) -> None:
+    anchors = "\n".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]" for n in range(12))
+    problems = imported(tmp_path, f"ymmsl_version: v0.2\nsettings:\n  a0: &a0 1\n{anchors}\n")
+    assert problems
+    assert all(problem.startswith(("Y01", "Y02")) for problem in problems)
+
+
+def test_yaml_nested_without_end_is_refused(tmp_path: Path) -> None:
+    text = "ymmsl_version: v0.2\nsettings: " + "[" * 100_000
+    assert imported(tmp_path, text) == ["Y01: nested more than 32 deep"]
+
+
+def test_yaml_of_a_hundred_megabytes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.ymmsl"
+    with open(path, "wb") as file:
+        file.truncate(100 * 1024 * 1024)
+    with pytest.raises(ModelError, match="it is larger than 64 MiB"):
+        ymmsl_to_xmml(path)
+
+
+def imported(folder: Path, text: str) -> list[str]:
+    """Return what is wrong with a yMMSL text, within bounds of time and memory."""
+    path = folder / "model.ymmsl"
+    path.write_text(text)
+    with bounded_memory(), bounded_time(SECONDS), pytest.raises(ModelError) as caught:
+        ymmsl_to_xmml(path)
+    return [f"{problem.code}: {problem.message}" for problem in caught.value.problems]
