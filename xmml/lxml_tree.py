@@ -1,4 +1,4 @@
-"""Our elements as lxml elements, for schema validation and for writing."""
+"""Our elements as lxml elements, for writing."""
 
 from __future__ import annotations
 

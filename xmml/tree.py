@@ -1,7 +1,7 @@
 """The elements of an XML document with their positions, read with expat: no network, no external files, no bombs.
 
 The tree is built here and not by lxml because every message of a check names line and column of an element or
-attribute, which libxml2 does not keep. Schema validation hands a copy of the tree to lxml (see `xmml.validation`).
+attribute, which libxml2 does not keep. What stands where is checked on it directly (see `xmml.validation`).
 """
 
 from __future__ import annotations
