@@ -13,14 +13,12 @@ from xmml.tree import Element
 
 def as_lxml(
     element: Element,
-    elements: list[Element] | None = None,
     parent: Any = None,
     prefixes: Mapping[str | None, str] | None = None,
 ) -> Any:
     """Return a copy of an element as lxml has it, below `parent` if one is given.
 
     Parameters:
-        elements: if given, every element that is copied is appended, in document order.
         prefixes: namespaces by the prefix that the copy is to use for them; lxml makes up the others.
 
     Raises:
@@ -36,12 +34,10 @@ def as_lxml(
         )
     except ValueError as error:
         raise ModelError([element.problem("E01", f"<{element.name}> cannot be read: {error}")]) from None
-    if elements is not None:
-        elements.append(element)
     last = None
     for part in element.content:
         if isinstance(part, Element):
-            last = as_lxml(part, elements, node)
+            last = as_lxml(part, node)
         elif last is None:
             node.text = (node.text or "") + part
         else:
