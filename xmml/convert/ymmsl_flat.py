@@ -12,8 +12,10 @@ from xmml.problems import ModelError, Problem, did_you_mean, in_order
 Path = tuple[str, ...]
 End = tuple[Path, str]
 
-#: How many components a file may unfold to.
+#: How many components and conduits a file may unfold to, and how deep models may stand in models.
 MAX_COMPONENTS = 100_000
+MAX_CONDUITS = 1_000_000
+MAX_NESTING = 50
 
 _SENDING, _RECEIVING = ("o_i", "o_f"), ("f_init", "s")
 #: The port that every component of MUSCLE3 has without saying so.
@@ -98,6 +100,8 @@ class _Unfolding:
 
     def unfold(self, model: YmmslModel, path: Path, copies: tuple[int, ...], inside: tuple[str, ...]) -> None:
         """Collect the parts and conduits of a model that stands at a path."""
+        if len(path) > MAX_NESTING:
+            raise ModelError([model.place.problem(f"models stand in models more than {MAX_NESTING} deep")])
         self.models[path] = model
         for component in model.components.values():
             here = (*path, component.name)
@@ -193,6 +197,7 @@ class _Unfolding:
 
     def glued(self) -> Iterator[FlatConduit]:
         """Yield the conduits from part to part, through the ports of models between."""
+        walked = 0
         for sender, first in self.edges.items():
             if sender[0] not in self.parts:
                 if not sender[0]:
@@ -201,6 +206,11 @@ class _Unfolding:
             open_edges = [(end, conduit.filters, frozenset([sender])) for end, conduit in reversed(first)]
             while open_edges:
                 end, filters, seen = open_edges.pop()
+                walked += 1
+                if walked > MAX_CONDUITS:
+                    raise ModelError(
+                        [self.file.place.problem(f"models inside models make more than {MAX_CONDUITS} conduits")]
+                    )
                 if end[0] in self.parts:
                     yield FlatConduit(sender, end, filters)
                 elif not end[0]:

@@ -65,10 +65,18 @@ class _Import:
     def __init__(self, file: YmmslFile, flat: FlatModel) -> None:
         self.file, self.flat = file, flat
         self.notes = [*flat.notes]
-        self.parameters = distribute(file.settings, flat.parts, self.notes)
+        self.parameters = distribute(file, flat.parts, self.notes)
         self.ids = _ids(flat.parts)
+        self.operators = {part.path: part.operators for part in flat.parts}
+        self.entering: dict[Path, list[FlatConduit]] = {}  # conduits into f_init ports
+        for conduit in flat.conduits:
+            if self.operator(conduit.receiver) == "f_init":
+                self.entering.setdefault(conduit.receiver[0], []).append(conduit)
         self.definitions = self.definition_ids()
         self.scales = {part.path: self.time_scale(part) for part in flat.parts}
+
+    def operator(self, end: tuple[Path, str]) -> str | None:
+        return self.operators[end[0]].get(end[1])
 
     def document(self) -> Any:
         attributes = {"id": _id(self.flat.model.name), "xmml_version": "0.4"}
@@ -201,11 +209,7 @@ class _Import:
     def instance(self, topology: Any, part: Part) -> None:
         attributes = {"id": self.ids[part.path], "submodel": self.definitions[part.path]}
         loops = {"o_i", "s"} & set(part.operators.values())
-        called = any(
-            conduit.receiver[0] == part.path and part.operators.get(conduit.receiver[1]) == "f_init"
-            for conduit in self.flat.conduits
-        )
-        if "s" in part.operators.values() and not called:
+        if "s" in part.operators.values() and part.path not in self.entering:
             attributes["init"] = "yes"
         if len(part.multiplicity) > 1:
             shape = " x ".join(map(str, part.multiplicity))
@@ -298,13 +302,11 @@ class _Import:
 
     def repetitions(self, conduit: FlatConduit) -> int | None:
         """Return how often the receiver of a repeated message asks for it: its steps, or its caller's."""
-        path, port = conduit.receiver
-        operators = {part.path: part.operators for part in self.flat.parts}
-        if operators[path].get(port) == "s":
+        path = conduit.receiver[0]
+        if self.operator(conduit.receiver) == "s":
             return self.scales[path].steps
-        for other in self.flat.conduits:
-            calls = operators[path].get(other.receiver[1]) == "f_init" and other is not conduit
-            if other.receiver[0] == path and calls and operators[other.sender[0]].get(other.sender[1]) == "o_i":
+        for other in self.entering.get(path, ()):
+            if other is not conduit and self.operator(other.sender) == "o_i":
                 return self.scales[other.sender[0]].steps
         return None
 

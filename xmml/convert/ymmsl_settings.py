@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xmml.convert.cxa import number_text
-from xmml.convert.ymmsl_file import SettingValue
+from xmml.convert.ymmsl_file import SettingValue, YmmslFile
 from xmml.convert.ymmsl_flat import Part
+from xmml.problems import ModelError
+
+#: How many parameters the settings may become; one without a path is a parameter of every component.
+MAX_PARAMETERS = 1_000_000
 
 _STEP = re.compile(r"([A-Za-z_]\w*)|\[(\d+)\]", re.ASCII)
 
@@ -22,25 +26,33 @@ class Parameters:
     of_copies: dict[int, dict[str, SettingValue]] = field(default_factory=dict)
 
 
-def distribute(
-    settings: Mapping[str, SettingValue], parts: Iterable[Part], notes: list[str]
-) -> dict[tuple[str, ...], Parameters]:
+def distribute(file: YmmslFile, parts: Sequence[Part], notes: list[str]) -> dict[tuple[str, ...], Parameters]:
     """Return the parameters of every part; notes tell of settings that reach none.
 
     A setting without a path goes to every component, or, where programs say which settings they know, to those that
     know it.
+
+    Raises:
+        ModelError: they make too many parameters.
     """
     found = {part.path: Parameters() for part in parts}
-    by_path = {part.path: part for part in parts}
+    below: dict[tuple[str, ...], list[Part]] = {}
+    for part in parts:
+        for length in range(len(part.path) + 1):
+            below.setdefault(part.path[:length], []).append(part)
+    given = 0
     depth: dict[tuple[tuple[str, ...], str], int] = {}
-    for key, value in settings.items():
+    for key, value in file.settings.items():
         *steps, name = _STEP.findall(key)
         if name[0].startswith("muscle_"):
             notes.append(f"the setting {key} is left out: it is for MUSCLE3 itself")
             continue
         prefix = tuple(identifier for identifier, _ in steps if identifier)
         indices = [int(index) for identifier, index in steps if not identifier]
-        reached = [path for path in by_path if path[: len(prefix)] == prefix and _knows(by_path[path], name[0])]
+        reached = [part.path for part in below.get(prefix, ()) if _knows(part, name[0])]
+        given += len(reached)
+        if given > MAX_PARAMETERS:
+            raise ModelError([file.place.problem(f"the settings make more than {MAX_PARAMETERS} parameters in all")])
         if not reached:
             notes.append(f"the setting {key} is left out: no component takes it")
         for path in reached:
