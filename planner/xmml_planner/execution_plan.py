@@ -211,7 +211,7 @@ def plan_from_text(text: str) -> Plan:
     """
     try:
         plain = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PlanFormatError(f"the plan is not JSON: {error}") from None
     if not isinstance(plain, dict) or plain.get("version") != PLAN_VERSION:
         found = plain.get("version") if isinstance(plain, dict) else None

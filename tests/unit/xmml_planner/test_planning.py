@@ -112,9 +112,10 @@ def test_a_spoilt_plan_is_refused_with_the_place(
         plan_from_text(json.dumps(plain))
 
 
-def test_text_that_is_no_json_is_refused() -> None:
+@pytest.mark.parametrize("text", ["<model/>", "[" * 100_000])
+def test_text_that_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(PlanFormatError, match="not JSON"):
-        plan_from_text("<model/>")
+        plan_from_text(text)
 
 
 def test_a_plan_is_a_value(model: MakeModel) -> None:
