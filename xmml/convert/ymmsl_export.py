@@ -56,19 +56,23 @@ class _Export:
         self.notes: list[str] = []
         self.components = self.identifiers(model.instances, "instance")
         self.dropped: set[int] = set()  # identities of couplings whose filters would lead to another depth of timelines
-        used = {instance.definition.id: None for instance in model.instances.values()}
-        self.programs = self.identifiers(used, "definition")
+        self.first_made: dict[str, Instance] = {}
+        for instance in model.instances.values():
+            self.first_made.setdefault(instance.definition.id, instance)
+        self.programs = self.identifiers(self.first_made, "definition")
         self.name = self.identifiers([model.id], "model")[model.id]
 
     def identifiers(self, ids: Iterable[str], what: str) -> dict[str, str]:
         """Return for each id one that yMMSL can have: letters, digits and underscores."""
         found: dict[str, str] = {}
+        taken: set[str] = set()
         for each in ids:
             name = re.sub(r"\W", "_", each, flags=re.ASCII)
             if not re.match(r"[A-Za-z_]", name):
                 name = f"_{name}"
-            while name in found.values():
+            while name in taken:
                 name += "_"
+            taken.add(name)
             if name != each:
                 self.notes.append(f'the {what} "{each}" is called {name}: yMMSL knows letters, digits and _ in names')
             found[each] = name
@@ -271,9 +275,7 @@ class _Export:
         command = [*_interpreter(implementation), implementation.path, *implementation.run.args]
         program: dict[str, Any] = {}
         if self.version == "0.2":
-            program["ports"] = {}
-            instance = next(each for each in self.model.instances.values() if each.definition is definition)
-            program["ports"] = self.ports(instance)
+            program["ports"] = self.ports(self.first_made[definition.id])
             program["description"] = definition.description or definition.name or definition.id
         if implementation.run.env:
             program["env"] = dict(implementation.run.env)

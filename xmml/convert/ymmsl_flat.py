@@ -208,9 +208,7 @@ class _Unfolding:
                 end, filters, seen = open_edges.pop()
                 walked += 1
                 if walked > MAX_CONDUITS:
-                    raise ModelError(
-                        [self.file.place.problem(f"models inside models make more than {MAX_CONDUITS} conduits")]
-                    )
+                    raise ModelError([self.file.place.problem(f"more than {MAX_CONDUITS} conduits")])
                 if end[0] in self.parts:
                     yield FlatConduit(sender, end, filters)
                 elif not end[0]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -321,8 +322,8 @@ def test_a_model_without_document_is_written_too() -> None:
 
 def test_models_in_models_without_end_are_refused() -> None:
     levels = "".join(
-        f"  m{level}:\n    components:\n      a: {{implementation: m{level + 1}}}\n      b: {{implementation: m{level + 1}}}\n"
-        for level in range(30)
+        f"  m{level}:\n    components: {{a: {{implementation: {inner}}}, b: {{implementation: {inner}}}}}\n"
+        for level, inner in enumerate(f"m{level + 1}" for level in range(30))
     )
     with pytest.raises(ModelError, match="more than 100000 components"):
         to_xmml(parse_ymmsl(f"ymmsl_version: v0.2\nmodels:\n{levels}", "m.ymmsl"))
@@ -337,7 +338,7 @@ def test_repeat_takes_its_factor_from_the_steps_of_the_caller() -> None:
 def test_a_thousand_components_are_converted_in_a_second(tmp_path: Path) -> None:
     names = [f"c{number}" for number in range(1000)]
     components = "".join(f"    {name}: {{ports: {{f_init: i, o_f: o}}, implementation: p}}\n" for name in names)
-    conduits = "".join(f"    {one}.o: {two}.i\n" for one, two in zip(names, names[1:], strict=False))
+    conduits = "".join(f"    {one}.o: {two}.i\n" for one, two in pairwise(names))
     text = f"ymmsl_version: v0.1\nmodel:\n  name: m\n  components:\n{components}  conduits:\n{conduits}"
     model, _ = imported(text + "settings: {k: 1}\n")
     assert len(model.couplings) == 999
