@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import yaml
 
@@ -33,6 +33,9 @@ def to_ymmsl(model: Model, version: Literal["0.1", "0.2"] = "0.2") -> Converted:
     return Converted(text, without_repetition(export.notes))
 
 
+_Key = TypeVar("_Key")
+
+
 class _Dumper(yaml.SafeDumper):
     """Writes texts of several lines as blocks, and nothing as an alias."""
 
@@ -54,19 +57,19 @@ class _Export:
         self.model = model
         self.version = version
         self.notes: list[str] = []
-        self.components = self.identifiers(model.instances, "instance")
+        self.components = self.identifiers({name: name for name in model.instances}, "instance")
         self.dropped: set[int] = set()  # identities of couplings whose filters would lead to another depth of timelines
-        self.first_made: dict[str, Instance] = {}
+        self.first_made: dict[tuple[str, str], Instance] = {}  # by kind and id of what it is made of
         for instance in model.instances.values():
-            self.first_made.setdefault(instance.definition.id, instance)
-        self.programs = self.identifiers(self.first_made, "definition")
-        self.name = self.identifiers([model.id], "model")[model.id]
+            self.first_made.setdefault(_key(instance.definition), instance)
+        self.programs = self.identifiers({key: key[1] for key in self.first_made}, "definition")
+        self.name = self.identifiers({0: model.id}, "model")[0]
 
-    def identifiers(self, ids: Iterable[str], what: str) -> dict[str, str]:
-        """Return for each id one that yMMSL can have: letters, digits and underscores."""
-        found: dict[str, str] = {}
+    def identifiers(self, ids: Mapping[_Key, str], what: str) -> dict[_Key, str]:
+        """Return for each key an id that yMMSL can have: letters, digits and underscores."""
+        found: dict[_Key, str] = {}
         taken: set[str] = set()
-        for each in ids:
+        for key, each in ids.items():
             name = re.sub(r"\W", "_", each, flags=re.ASCII)
             if not re.match(r"[A-Za-z_]", name):
                 name = f"_{name}"
@@ -75,7 +78,7 @@ class _Export:
             taken.add(name)
             if name != each:
                 self.notes.append(f'the {what} "{each}" is called {name}: yMMSL knows letters, digits and _ in names')
-            found[each] = name
+            found[key] = name
         return found
 
     def document(self) -> dict[str, Any]:
@@ -117,7 +120,7 @@ class _Export:
         elif instance.multiplicity == "dynamic":
             self.notes.append(f"{instance.id} has a dynamic multiplicity; it stands there once")
         if self.program(instance.definition) is not None:
-            component["implementation"] = self.programs[instance.definition.id]
+            component["implementation"] = self.programs[_key(instance.definition)]
         else:
             self.notes.append(
                 f"{instance.id} has no implementation: {_why_no_program(instance.definition)}, "
@@ -258,7 +261,9 @@ class _Export:
             if program is None:
                 continue
             keeps = _KEEPS_STATE[instance.stateful]
-            section = sections.setdefault(self.programs[definition.id], program | {"keeps_state_for_next_use": keeps})
+            section = sections.setdefault(
+                self.programs[_key(definition)], program | {"keeps_state_for_next_use": keeps}
+            )
             if section["keeps_state_for_next_use"] != keeps:
                 self.notes.append(f"instances of {definition.id} differ in what state they keep; the first one counts")
         if sections:
@@ -275,7 +280,7 @@ class _Export:
         command = [*_interpreter(implementation), implementation.path, *implementation.run.args]
         program: dict[str, Any] = {}
         if self.version == "0.2":
-            program["ports"] = self.ports(self.first_made[definition.id])
+            program["ports"] = self.ports(self.first_made[_key(definition)])
             program["description"] = definition.description or definition.name or definition.id
         if implementation.run.env:
             program["env"] = dict(implementation.run.env)
@@ -311,7 +316,7 @@ class _Export:
             self.notes.append("domains are left out")
         if self.model.datatypes:
             self.notes.append("datatypes and sizes of messages are left out")
-        for definition in {each.definition.id: each.definition for each in instances}.values():
+        for definition in [each.definition for each in self.first_made.values()]:
             implementation = definition.implementation
             if implementation is None:
                 continue
@@ -328,6 +333,11 @@ class _Export:
             names = [name for name, value in lost.items() if value]
             if names:
                 self.notes.append(f"{', '.join(names)} of {definition.id}: left out")
+
+
+def _key(definition: Definition) -> tuple[str, str]:
+    """Return what tells definitions apart: ids may be equal if kinds differ."""
+    return definition.kind, definition.id
 
 
 def _interpreter(implementation: Implementation) -> list[str]:

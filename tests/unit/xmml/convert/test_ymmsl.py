@@ -342,3 +342,16 @@ def test_a_thousand_components_are_converted_in_a_second(tmp_path: Path) -> None
     text = f"ymmsl_version: v0.1\nmodel:\n  name: m\n  components:\n{components}  conduits:\n{conduits}"
     model, _ = imported(text + "settings: {k: 1}\n")
     assert len(model.couplings) == 999
+
+
+def test_a_submodel_and_a_mapper_of_the_same_id_stay_two_programs(tmp_path: Path) -> None:
+    path = tmp_path / "model.xmml"
+    path.write_text(
+        """<model id="m" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml"><definitions>
+        <mapper id="A" type="fan-out"><ports><in id="i"/><out id="o"/></ports><implementation path="mapper"/></mapper>
+        <submodel id="A"><timescale delta="1 s" total="1 s"/><ports><out id="o" operator="Of"/></ports>
+        <implementation path="submodel"/></submodel></definitions><topology><instance id="a" submodel="A"/>
+        <instance id="b" mapper="A"/><coupling from="a.o" to="b.i"/></topology></model>"""
+    )
+    programs: Any = ymmsl.load(to_ymmsl(model_of(path), "0.2").text).programs  # type: ignore[attr-defined]
+    assert {str(each.executable) for each in programs.values()} == {"mapper", "submodel"}
