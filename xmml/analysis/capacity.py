@@ -24,7 +24,7 @@ SLACK = 15
 #: No conduit holds fewer, so that a sender can prepare a message while the one before is still there.
 FEWEST = 2
 #: Operations of all simulations together, beyond which excess is not taken back.
-_EVENTS = 3_000_000
+_EVENTS = 1_000_000
 
 
 @dataclass(frozen=True)
