@@ -100,6 +100,15 @@ impl Instance {
                     }
                 }
             }
+            // What it sent to itself and did not take, nobody will take any more.
+            for end in 0..state.receiving.len() {
+                if state.receiving[end].spec.sender == self.name() && !state.receiving[end].has_everything() {
+                    let (conduit, taken) = (state.receiving[end].spec.id, state.receiving[end].taken);
+                    if let Some(own) = state.sending_end(conduit) {
+                        state.sending[own].receiver_gone(taken);
+                    }
+                }
+            }
             for end in 0..state.sending.len() {
                 if let Some(now) = state.sending[end].end() {
                     state.queue_on_link(end, now);
