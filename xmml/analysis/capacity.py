@@ -10,11 +10,9 @@ way is enough for every speed of the programs and every order in which they serv
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 from xmml.analysis.network import Network
 from xmml.analysis.self_timed import SelfTimed, simulate
-from xmml.analysis.wire import Wire, wires
 
 #: Bytes a conduit may hold, unless a single message, or freedom from deadlock, needs more.
 BYTE_BUDGET = 64 * 1024 * 1024
@@ -63,7 +61,7 @@ def capacities(network: Network, byte_budget: int = BYTE_BUDGET, *, event_limit:
 
 
 def _least(network: Network, event_limit: int) -> tuple[list[int], bool]:
-    smallest = [_burst(wire) for wire in wires(network)]
+    smallest = [1] * len(network.channels)  # filters that multiply run at the receiver
     sizes = list(smallest)
     events = 0
     while True:
@@ -88,19 +86,6 @@ def _least(network: Network, event_limit: int) -> tuple[list[int], bool]:
                 too_little = sizes[channel]
         sizes[channel] = enough
     return sizes, events < event_limit
-
-
-def _burst(wire: Wire | None) -> int:
-    """Return the most messages that one send puts on the wire."""
-    if wire is None:
-        return 1
-    span = range(wire.period + 2)
-    if wire.filters.waits_for_end_of_run:
-        each = wire.filters.per_run
-        counts = [wire.put(number * each, number) for number in span]
-    else:
-        counts = [wire.put(number, 0) for number in span]
-    return max(1, *(after - before for before, after in pairwise(counts)))
 
 
 def _circle(network: Network, result: SelfTimed) -> list[int]:

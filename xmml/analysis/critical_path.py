@@ -1,7 +1,8 @@
 """The chain of computations and messages that the end of a run has to wait for.
 
-From the last operation back: each was held up by one that came before. Where the simulation repeated a stretch, the way
-through it is followed once for every thing that it may come from, and counted.
+From the last operation back: each began when the one before ended. Where the simulation jumped over periods, the way
+through one period leads from every element of the state at its end to an element of the same state at its beginning;
+following it as often as the period was repeated soon goes in a circle, which is counted instead of walked.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xmml.analysis.network import Network
-from xmml.analysis.operations import History, Repetition
+from xmml.analysis.operations import History, Operation, Repetition
 
 What = Literal["computing", "message"]
+
+#: A path of more parts is told in so many, and the rest of it by process.
+MOST_PARTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,106 +40,100 @@ class Part:
 def critical_path(network: Network, history: History, end_ns: Sequence[int]) -> tuple[Part, ...]:
     """Return the path to the end of the process that ends last, from its beginning.
 
-    The times of its parts add up to the makespan; parts that take no time are left out. Empty if the path cannot be
-    followed through what was repeated, which is rare. Linear in the operations that were carried out.
+    The times of its parts add up to the makespan. What comes round several times is told once, with how often. Linear
+    in the operations that were carried out.
     """
-    if not len(history):
+    if not history.last:
         return ()
-    end = max(range(len(history)), key=lambda number: (history.end_ns[number], -number))
-    if history.end_ns[end] < max(end_ns, default=0):
-        return ()
-    parts, _ = _Way(history).back(end, 0, len(history.repetitions))
-    if sum(part.time_ns for part in parts) != history.end_ns[end]:
-        return ()  # it cannot be followed through a repetition
-    return tuple(_merged(parts[::-1]))
+    end = max(range(len(end_ns)), key=lambda process: end_ns[process])
+    parts, _ = _Way(network).back(history.last[end], -1)
+    whole = _merged(parts[::-1])
+    if len(whole) > MOST_PARTS:
+        whole = whole[:MOST_PARTS] + _together(whole[MOST_PARTS:], 1)
+    return tuple(whole)
 
 
 class _Way:
-    def __init__(self, history: History) -> None:
-        self.history = history
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.elements: dict[Repetition, dict[Operation, int]] = {}
+        self.turns: dict[tuple[Repetition, int], tuple[list[Part], int]] = {}
 
-    def back(self, number: int, first: int, before: int) -> tuple[list[Part], int]:
-        """Follow the path back from an operation, until before the operation `first`.
-
-        Args:
-            before: how many of the repetitions there were before the operation was carried out, or more.
+    def back(self, operation: Operation | None, after: int) -> tuple[list[Part], Operation | None]:
+        """Follow the path back until it reaches an operation with a number up to `after`.
 
         Returns:
-            the parts, the latest first, and the operation before `first` that the path goes on with, or -1.
+            the parts, the latest first, and that operation.
         """
-        history, repetitions = self.history, self.history.repetitions
         parts: list[Part] = []
-        while number >= first:
-            _add(parts, history.process[number], "computing", history.end_ns[number] - history.begin_ns[number])
-            while before and repetitions[before - 1].after > number:
-                before -= 1
-            cause = history.cause[number]
-            came = history.end_ns[cause] if cause >= 0 else history.begin_ns[number]
-            repeated: list[Part] = []
-            # between the two, stretches may have been repeated
-            while before and max(cause, first) < repetitions[before - 1].after:
-                before -= 1
-                one = repetitions[before]
-                if cause >= one.first:
-                    came += one.shift_ns
-                    turns, cause = self.through(one, cause, before)
-                    repeated += turns
-            _add(parts, history.process[number], "message", history.begin_ns[number] - came)
-            parts += repeated
-            number = cause
-        return parts, number
+        while operation is not None and operation.number > after:
+            if operation.repetition is not None:
+                turns, operation = self.through(operation.repetition, operation.element)
+                parts += turns
+                continue
+            what = operation.what
+            if what >= 0:
+                _add(parts, Part(what, "computing", 1, operation.duration))
+            else:
+                receiver = self.network.channels[-1 - what].receiver
+                _add(parts, Part(receiver, "message", 1, operation.duration))
+            operation = operation.before
+        return parts, operation
 
-    def through(self, one: Repetition, number: int, before: int) -> tuple[list[Part], int]:
-        """Follow the path through all turns of a repetition, from an operation that its end goes back to.
+    def through(self, one: Repetition, element: int) -> tuple[list[Part], Operation]:
+        """Follow the path through all turns of a repetition, from an element of its end.
 
         Returns:
-            the parts, the latest first, and the operation in the stretch itself that the path goes on with.
+            the parts, the latest first, and what led to the state from which the turns were counted.
         """
-        turns: list[list[Part]] = []
         begins: dict[int, int] = {}
-        while len(turns) < one.times and number not in begins:
-            begins[number] = len(turns)
-            turn, origin = self.back(number, one.first, before)
+        turns: list[list[Part]] = []
+        while len(turns) < one.times and element not in begins:
+            begins[element] = len(turns)
+            turn, element = self.turn(one, element)
             turns.append(turn)
-            number = one.follows.get(origin, origin)
-            if number < one.first:
-                return [part for turn in turns for part in turn], number
         parts = [part for turn in turns for part in turn]
-        if len(turns) == one.times:
-            return parts, number
-        place = begins[number]
-        cycle = turns[place:]
-        whole, rest = divmod(one.times - len(turns), len(cycle))
-        parts += _repeated([part for turn in cycle for part in turn], whole)
-        parts += [part for turn in cycle[:rest] for part in turn]
-        return parts, list(begins)[place + rest]
+        if len(turns) < one.times:
+            place = begins[element]
+            circle = turns[place:]
+            whole, rest = divmod(one.times - len(turns), len(circle))
+            parts += _together([part for turn in circle for part in turn], whole)
+            parts += [part for turn in circle[:rest] for part in turn]
+            element = list(begins)[place + rest]
+        return parts, one.last[element]
+
+    def turn(self, one: Repetition, element: int) -> tuple[list[Part], int]:
+        """Follow the path through one turn; returns the element of the state before it."""
+        known = self.turns.get((one, element))
+        if known is None:
+            if one not in self.elements:
+                self.elements[one] = {operation: number for number, operation in enumerate(one.first)}
+            parts, operation = self.back(one.last[element], one.after)
+            assert operation is not None, "a period begins with a state that something led to"
+            known = self.turns[one, element] = parts, self.elements[one][operation]
+        return known
 
 
-def _add(parts: list[Part], process: int, what: What, time_ns: int) -> None:
-    if time_ns <= 0:
-        return
-    if parts and (parts[-1].process, parts[-1].what) == (process, what):
-        last = parts.pop()
-        parts.append(Part(process, what, last.count + 1, last.time_ns + time_ns))
-    else:
-        parts.append(Part(process, what, 1, time_ns))
-
-
-def _repeated(parts: Sequence[Part], times: int) -> list[Part]:
-    """Return parts that come round several times as one for each of them."""
-    total: dict[tuple[int, What], Part] = {}
-    for part in parts:
-        key = (part.process, part.what)
-        before = total.get(key, Part(*key, 0, 0))
-        total[key] = Part(*key, before.count + part.count * times, before.time_ns + part.time_ns * times)
-    return list(total.values()) if times else []
+def _add(parts: list[Part], part: Part) -> None:
+    if part.time_ns > 0:
+        if parts and (parts[-1].process, parts[-1].what) == (part.process, part.what):
+            last = parts.pop()
+            part = Part(part.process, part.what, last.count + part.count, last.time_ns + part.time_ns)
+        parts.append(part)
 
 
 def _merged(parts: Sequence[Part]) -> list[Part]:
     merged: list[Part] = []
     for part in parts:
-        if merged and (merged[-1].process, merged[-1].what) == (part.process, part.what):
-            last = merged.pop()
-            part = Part(part.process, part.what, last.count + part.count, last.time_ns + part.time_ns)
-        merged.append(part)
+        _add(merged, part)
     return merged
+
+
+def _together(parts: Sequence[Part], times: int) -> list[Part]:
+    """Return parts that come round several times as one for each process."""
+    total: dict[tuple[int, What], Part] = {}
+    for part in parts if times else ():
+        key = (part.process, part.what)
+        before = total.get(key, Part(*key, 0, 0))
+        total[key] = Part(*key, before.count + part.count * times, before.time_ns + part.time_ns * times)
+    return list(total.values())
