@@ -37,9 +37,9 @@ def test_an_instance_sends_to_itself(run_model: RunModel) -> None:
 
 @pytest.mark.parametrize("methods", ["unix", "tcp"])
 def test_the_state_of_each_run_is_carried_to_the_next(
-    run_model: RunModel, environment: dict[str, str], methods: str
+    run_model: RunModel, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, methods: str
 ) -> None:
-    environment["XMML_METHODS"] = methods
+    monkeypatch.setitem(environment, "XMML_METHODS", methods)
     run = run_model(HERE / "carried_state")
     before = [10.0, 6.5, 4.75, 3.875]
     assert run.lines("micro") == [f"run from {t:.1f} s with {state}, at {t:.1f} s" for t, state in enumerate(before)]
