@@ -24,6 +24,7 @@ class Times:
         runs: by process.
         sent, received: by channel, messages.
         full: whether somebody waits for a place in the end.
+        finished: whether everybody left.
     """
 
     ended: tuple[int, ...]
@@ -32,6 +33,7 @@ class Times:
     sent: tuple[int, ...]
     received: tuple[int, ...]
     full: bool
+    finished: bool
 
 
 class _Walk:
@@ -146,6 +148,7 @@ class _Walk:
             tuple(self.sent),
             tuple(self.received),
             bool(self.wants_place),
+            len(self.left) + len(self.asked) == len(self.network.processes),
         )
 
 

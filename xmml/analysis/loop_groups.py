@@ -6,9 +6,13 @@ B), each mapper and terminal one only. Who shares an inner timeline, and whoever
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xmml.analysis.network import Network
+
+#: Members of all groups together, beyond which no more groups are made: loops nested a thousand times over.
+MOST_MEMBERS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,13 @@ def loop_groups(network: Network) -> tuple[LoopGroup, ...]:
         for timeline, members in guests.items()
         if timeline not in owners
     }
-    groups = []
+    groups: list[LoopGroup] = []
+    size = 0
     for timeline in [*owners, *(timeline for timeline, sources in drivers.items() if sources)]:
+        if size > MOST_MEMBERS:
+            break
         members = _members(timeline, owners, guests, find)
+        size += len(members)
         candidates = owners.get(timeline) or drivers[timeline]
         reference = max(candidates, key=lambda each: (network.processes[each].steps, -each))
         groups.append(_group(network, members, tuple(owners.get(timeline, ())), reference))
@@ -71,9 +79,13 @@ def _is_driver(network: Network, index: int) -> bool:
     return process.is_source and process.fires is not None and process.fires > 2
 
 
-def _members(timeline: int, owners: dict[int, list[int]], guests: dict[int, list[int]], find: object) -> set[int]:
+def _members(
+    timeline: int,
+    owners: Mapping[int, Sequence[int]],
+    guests: Mapping[int, Sequence[int]],
+    find: Callable[[int], int],
+) -> set[int]:
     """Return who takes part in a timeline, and in those nested in it."""
-    assert callable(find)
     seen, todo = {timeline}, [timeline]
     members = set(owners.get(timeline, ()))
     while todo:

@@ -45,12 +45,7 @@ class History:
     """What a simulation carried out.
 
     Attributes:
-        operators: how many operators, without those that were jumped over.
         last: by process, what led to its last operator.
     """
 
-    operators: int
     last: tuple[Operation, ...]
-
-    def __len__(self) -> int:
-        return self.operators

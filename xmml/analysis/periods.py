@@ -20,6 +20,8 @@ from xmml.analysis.timed_execution import TIME, TimedExecution
 MOST_ALIKE = 4
 #: Numbers that all kept states may have together.
 MOST_KEPT = 3_000_000
+#: A group that did not repeat itself so often is looked at in every eighth stretch of the same length only.
+STRETCH = 512
 #: So many times the effort of going on may be spent on writing states down.
 EFFORT = 6
 
@@ -75,16 +77,18 @@ class Periods:
         self.size = 0
         self.effort = 0
         self.members: dict[LoopGroup, frozenset[int]] = {}
+        self.missed: dict[LoopGroup, int] = {}
         for group in loop_groups(execution.network):
             self.watched.setdefault(group.reference, []).append(group)
-            self.kept[group] = {}
+            self.kept[group], self.missed[group] = {}, 0
             self.members[group] = frozenset(group.processes)
 
     def completed(self, process: int) -> None:
         """Look for a period after a process has completed an iteration or run."""
         for group in self.watched.get(process, ()):
             cost = 2 * len(group.processes) + 3 * len(group.inside)
-            if self.effort <= EFFORT * self.execution.operations + 50 * cost:
+            missed = self.missed[group] = self.missed[group] + 1
+            if missed // STRETCH % 8 == 0 and self.effort <= EFFORT * self.execution.operations + 50 * cost:
                 self.effort += cost
                 self._look(group, cost)
 
@@ -99,6 +103,7 @@ class Periods:
             for earlier in reversed(alike):
                 count = self._repeats(group, earlier, state)
                 if count is not None:
+                    self.missed[group] = 0
                     self._note(group, earlier, state)
                 if count:
                     self._jump(group, earlier, state, count)
@@ -113,7 +118,8 @@ class Periods:
     def _key(self, group: LoopGroup) -> object:
         run, members = self.execution, self.members[group]
         now, pc, waits_on, wake_at, runs = run.now, run.pc, run.waits_on, run.wake_at, run.runs
-        order = tuple(index for index in run.ready if index in members)
+        ready = tuple(index for index in run.ready if index in members)
+        following = tuple(sorted(index for index in run.following if index in members))
         processes = tuple(
             (pc[index], waits_on[index], wake_at[index] - now if waits_on[index] == TIME else 0, runs[index] == 0)
             for index in group.processes
@@ -126,14 +132,15 @@ class Periods:
             if not run.is_plain[channel]:
                 channels.append(run.local[channel])
                 channels += run.filters[channel].state(run.fed[channel], run.fed_runs[channel], run.drained[channel])
-        return order, processes, tuple(channels)
+        return ready, following, processes, tuple(channels)
 
     def _state(self, group: LoopGroup) -> _State:
         run = self.execution
         causes: tuple[Operation, ...] = ()
         if run.traced:
             on_the_way = [cause for channel in group.inside for _, cause in run.due[channel]]
-            causes = (*(run.cause[index] for index in group.processes), *on_the_way)
+            of_processes = [each for index in group.processes for each in (run.cause[index], run.last[index])]
+            causes = (*of_processes, *on_the_way)
         return _State(
             now=run.now,
             number=run.number,
@@ -206,17 +213,18 @@ class Periods:
         run = self.execution
         if shift == 0:
             return
-        resumed = [index for index in run.ready if index in members]
+        resumed = [index for index in (*run.ready, *run.following) if index in members]
         run.ready = deque(index for index in run.ready if index not in members)
-        heap = [(at + shift, rank, who) if who in members else (at, rank, who) for at, rank, who in run.heap]
+        run.following = [index for index in run.following if index not in members]
+        heap = [(at + shift, who) if who in members else (at, who) for at, who in run.heap]
         for index in group.processes:
             if run.waits_on[index] == TIME:
                 run.wake_at[index] += shift
-        for rank, index in enumerate(resumed, -len(resumed)):
+        for index in resumed:
             run.is_queued[index] = False
             run.waits_on[index] = TIME
             run.wake_at[index] = run.now + shift
-            heap.append((run.now + shift, rank, index))
+            heap.append((run.now + shift, index))
         heapq.heapify(heap)
         run.heap = heap
         for channel in group.inside:
@@ -236,6 +244,7 @@ class Periods:
 
         for index in group.processes:
             run.cause[index] = cause()
+            run.last[index] = cause()
         for channel in group.inside:
             if run.due[channel]:
                 run.due[channel] = deque((due, cause()) for due, _ in run.due[channel])

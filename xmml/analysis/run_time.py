@@ -19,8 +19,8 @@ from xmml.analysis.static import StaticAnalysis
 _SECOND = 1_000_000_000
 #: No message is taken to be on its way for longer [s].
 _LONGEST_S = 1e12
-#: Below so many operations the critical path is taken from a simulation that leaves nothing out.
-EVENT_LIMIT = 2_000_000
+#: So many operators are simulated before bounds are given.
+EVENT_LIMIT = 500_000
 
 
 @dataclass(frozen=True)

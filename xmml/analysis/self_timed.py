@@ -18,7 +18,7 @@ from xmml.analysis.timed_execution import FINIT, LEFT, NOBODY, OF, OI, SB, WORK,
 from xmml.model import Operator
 
 #: Operators that are carried out before the simulation gives up looking for a period.
-EVENT_LIMIT = 1_000_000
+EVENT_LIMIT = 500_000
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class SelfTimed:
         peak: by channel, the most messages on the wire at a time.
         full: channels that had no room for somebody who waits, when nothing moved any more.
         periods: the loops that were found to repeat themselves.
-        history: what was carried out, for the critical path.
-        events: the work it took: operators that were carried out.
+        history: what took time, for the critical path.
+        events: operators that were carried out, and the work of looking for periods.
     """
 
     final: FinalState
@@ -100,7 +100,7 @@ def simulate(
             if channel >= 0 and run.sender[channel] == process and run.pc[process] in (OI, OF)
         ),
         periods=tuple(periods.found.values()),
-        history=History(run.operations, tuple(run.cause)),
+        history=History(tuple(run.last)),
         events=run.operations,
     )
 

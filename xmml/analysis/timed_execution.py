@@ -35,7 +35,7 @@ class TimedExecution:
         iterations: by process, iterations completed in all runs.
         wire, local: by channel, messages in the conduit, and messages that the receiver's filters hold ready.
         sent, delivered, taken, received: by channel, messages sent, out of the filters, taken from the wire, received.
-        cause: by process, what its next operator has to wait for.
+        cause, last: by process, what its next operator has to wait for, and what the last one had to.
         due: by channel with a travel time, when each message on the wire arrives, with what led to its sending.
     """
 
@@ -73,9 +73,10 @@ class TimedExecution:
         self.began: list[int | None] = [None] * size
         self.ended = [0] * size
         self.left = [False] * size
-        self.ready: deque[int] = deque()
+        self.ready: deque[int] = deque()  # who goes on in this round, and in the following one
+        self.following: list[int] = []
         self.is_queued = [False] * size
-        self.heap: list[tuple[int, int, int]] = []  # when, in which order, who
+        self.heap: list[tuple[int, int]] = []  # when, and who
         self.wake_at = [0] * size
         self.wire, self.local = [0] * width, [0] * width
         self.sent, self.delivered = [0] * width, [0] * width
@@ -85,6 +86,7 @@ class TimedExecution:
         self.due: list[deque[tuple[int, Operation]]] = [deque() for _ in range(width)]
         self.peak = [0] * width
         self.cause = [Operation(index, index, 0, None) for index in range(size)]
+        self.last = list(self.cause)
         self.number = size
         for process in processes:
             if process.index not in self.asked:
@@ -96,7 +98,7 @@ class TimedExecution:
         self.waits_on[index] = NOTHING
         if not self.is_queued[index]:
             self.is_queued[index] = True
-            self.ready.append(index)
+            self.following.append(index)
 
     def step(self) -> int:
         """Let one process go on until it waits, works, or completes an iteration or a run.
@@ -105,11 +107,15 @@ class TimedExecution:
             the process if it completed an iteration or run, -1 if not, `NOBODY` if nothing moves any more.
         """
         if not self.ready:
-            if not self.heap:
-                return NOBODY
-            self.now = self.heap[0][0]
-            while self.heap and self.heap[0][0] == self.now:
-                self.wake(heapq.heappop(self.heap)[2])
+            if not self.following:
+                if not self.heap:
+                    return NOBODY
+                self.now = self.heap[0][0]
+                while self.heap and self.heap[0][0] == self.now:
+                    self.wake(heapq.heappop(self.heap)[1])
+            # in a fixed order, since orders that come about by chance seldom come again
+            self.ready.extend(sorted(self.following))
+            self.following.clear()
         index = self.ready.popleft()
         self.is_queued[index] = False
         self.operations += 1
@@ -128,7 +134,7 @@ class TimedExecution:
             if self.began[index] is None:
                 self.began[index] = self.now
             self._take(needed)
-            self.ended[index] = self.now
+            self._acted(index)
             self.iteration[index] = 0
             if not self.has_loop[index]:
                 return self._work(index)
@@ -138,7 +144,7 @@ class TimedExecution:
             if not self._has_room(index, process.oi):
                 return False
             self._send(index, process.oi)
-            self.ended[index] = self.now
+            self._acted(index)
             pc = SB
         if pc == SB:
             self.pc[index] = SB
@@ -147,11 +153,15 @@ class TimedExecution:
             if not self._available(index, self.inputs[index]):
                 return False
             self._take(self.inputs[index])
-            self.ended[index] = self.now
+            self._acted(index)
             return self._work(index)
         if pc == WORK:
             return self._worked(index)
         return pc == OF and self._end_run(index)
+
+    def _acted(self, index: int) -> None:
+        self.ended[index] = self.now
+        self.last[index] = self.cause[index]
 
     def _work(self, index: int) -> bool:
         duration = self.work_ns[index]
@@ -168,10 +178,10 @@ class TimedExecution:
     def _sleep(self, index: int, until: int) -> None:
         self.waits_on[index] = TIME
         self.wake_at[index] = until
-        heapq.heappush(self.heap, (until, index, index))
+        heapq.heappush(self.heap, (until, index))
 
     def _worked(self, index: int) -> bool:
-        self.ended[index] = self.now
+        self._acted(index)
         if self.has_loop[index]:
             self.iteration[index] += 1
             self.iterations[index] += 1
@@ -191,7 +201,7 @@ class TimedExecution:
                 self.waits_on[index] = channel
                 return False
         self.runs[index] += 1
-        self.ended[index] = self.now
+        self._acted(index)
         self.iteration[index] = 0
         self.pc[index] = FINIT
         for channel in process.of:
@@ -342,7 +352,7 @@ class TimedExecution:
 
     def _has_after_asking(self, channel: int) -> bool:
         """Let an endless source, and the mappers between, send until a message comes through all filters."""
-        stack, demands = [channel], 0
+        stack, demands, asking = [channel], 0, self.receiver[channel]
         while stack:
             channel = stack[-1]
             if self._fetch(channel):
@@ -360,6 +370,7 @@ class TimedExecution:
                 return False
             else:
                 demands += 1
+                self.cause[sender] = self.cause[asking]
                 self._fire(sender)
         return True
 
@@ -370,7 +381,7 @@ class TimedExecution:
         self._take(process.finit)
         self.operations += 1
         self.runs[index] += 1
-        self.ended[index] = self.now
+        self._acted(index)
         self.busy[index] += self.work_ns[index]
         for channel in process.of:
             self.fed_runs[channel] += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 
 import pytest
@@ -48,15 +49,11 @@ def test_times_and_counts_are_those_of_walking_through_every_message(group: int)
 
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_the_critical_path_adds_up_to_the_makespan(group: int) -> None:
-    without = 0
     for seed in range(group, CASES, GROUPS):
         timing = random_timing(seed)
         found = simulate(timing.network, timing.capacities, delays_ns=timing.delays)
         path = critical_path(timing.network, found.history, found.end_ns)
-        if path:
-            assert sum(part.time_ns for part in path) == found.makespan_ns, timing.words
-        without += not path and found.makespan_ns > 0
-    assert without <= CASES / GROUPS / 50
+        assert sum(part.time_ns for part in path) == found.makespan_ns, timing.words
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
@@ -108,8 +105,7 @@ LONG = {
     "two loops that have nothing to do with each other": "a 100000000 runtime=1.000000007\nb 100000000 runtime=7\n"
     "a.Oi -> b.S\nb.Oi -> a.S\nc 99999999 runtime=1.234567\nd 99999999 runtime=9.876543\nc.Oi -> d.S\nd.Oi -> c.S",
     "two called loops that go their own ways": "m 1000000 runtime=1\nu 1000000 runtime=1.000003\n"
-    "v 1000000 runtime=1.777777\nm.Oi -> u.finit\nu.Of -> m.S\nm.Oi.o2 -> v.finit\nv.Of -> m.S.s2\n"
-    "u.Oi -> u.S\nv.Oi -> v.B",
+    "v 1000000 runtime=1.777777\nm.Oi -> u.finit\nu.Of -> m.S\nm.Oi -> v.finit\nv.Of -> m.S\nu.Oi -> u.S\nv.Oi -> v.B",
 }
 
 
@@ -118,7 +114,7 @@ def test_long_loops_cost_no_more_than_short_ones(name: str) -> None:
     began = time.perf_counter()
     net, found = simulated(LONG[name])
     assert found.is_complete
-    assert len(found.history) < 1_000
+    assert found.events < 1_000
     assert time.perf_counter() - began < 1
     path = critical_path(net, found.history, found.end_ns)
     assert sum(part.time_ns for part in path) == found.makespan_ns
@@ -158,10 +154,10 @@ def test_full_channels_of_an_artificial_deadlock_are_named() -> None:
     assert [net.channels[each].name for each in found.full] == ["a.Oi -> b.finit"]
 
 
-def test_a_limit_ends_a_simulation_with_what_is_known_so_far() -> None:
-    _, found = simulated("a 1000 runtime=1000\nb 1000 runtime=2000\na.Oi -> b.S", event_limit=5)
+def test_a_limit_ends_what_never_repeats_itself() -> None:
+    _, found = simulated("a 100000 runtime=100000\nb 100000 runtime=200000\na.Oi -> b.S", 10**6, event_limit=500)
     assert not found.is_complete
-    assert 0 < found.makespan_ns < 2000 * S
+    assert 0 < found.makespan_ns < 100_000 * S
 
 
 def test_thousands_of_processes_are_simulated_in_a_moment() -> None:
@@ -171,3 +167,12 @@ def test_thousands_of_processes_are_simulated_in_a_moment() -> None:
     _, found = simulated("\n".join(lines))
     assert found.makespan_ns == 1_000_000 * S
     assert time.perf_counter() - began < 3
+
+
+def test_more_conduits_than_processes_are_followed_in_a_moment_without_any_times() -> None:
+    choose = random.Random(1)
+    lines = [f"i{number} 1000" for number in range(300)]
+    lines += [f"i{choose.randrange(300)}.Oi.o{n} -> i{choose.randrange(300)}.S.p{n}" for n in range(6000)]
+    _, found = simulated("\n".join(lines), 1, timed=False)
+    assert found.is_complete
+    assert found.events < 100_000
