@@ -1,7 +1,8 @@
 //! The core of xMML at run time: what a message is, how it travels along a conduit, and what an instance may do.
 //!
 //! Everything a language API offers is implemented here once; the bindings convert types and errors and add nothing.
-//! No shared mutable statics: two copies of this crate (libxmml and the Python extension) may meet in one process.
+//! Two copies of this crate (libxmml and the Python extension) may meet in one process, and know nothing of each other: what is shared by
+//! the instances of a process is shared by those of one copy.
 
 pub mod buffer;
 pub mod conduit;

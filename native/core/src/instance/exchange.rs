@@ -97,7 +97,7 @@ impl Instance {
     /// A message that may stay here after the send has returned.
     fn owned(&self, message: &Message) -> Result<Message> {
         let data = match &self.backend {
-            Backend::Run { runtime, .. } => message.data.clone().owned(&runtime.pool),
+            Backend::Run { runtime } => message.data.clone().owned(&runtime.pool),
             Backend::Alone(_) => message.data.clone().owned(&BufferPool::new()),
         };
         Ok(Message { data: data.map_err(no_memory)?, ..*message })
@@ -106,7 +106,7 @@ impl Instance {
     /// Puts one message on a conduit, waiting for room; false if the receiver has left.
     pub(super) fn transmit(&self, port: &str, end: usize, message: &Message) -> Result<bool> {
         let runtime = match &self.backend {
-            Backend::Run { runtime, .. } => runtime,
+            Backend::Run { runtime } => runtime,
             Backend::Alone(alone) => {
                 alone.record(end, &self.owned(message)?);
                 return Ok(true);

@@ -3,7 +3,6 @@
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::buffer::BufferPool;
@@ -15,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::frame::{Frame, Limits};
 use crate::handshake::Role;
 use crate::methods::{self, Descriptor, Table};
-use crate::runtime::io_thread::{self, Door, CONTROL};
+use crate::runtime::io_thread::{self, Commands, Door, CONTROL};
 use crate::runtime::reports::control_frame;
 use crate::runtime::state::State;
 use crate::runtime::{self, Runtime};
@@ -36,7 +35,6 @@ pub struct Joined {
     pub spec: InstanceSpec,
     pub ports: Ports,
     pub runtime: Arc<Runtime>,
-    pub thread: JoinHandle<()>,
 }
 
 /// Joins as `options` and the environment say.
@@ -62,7 +60,8 @@ pub fn join(options: &JoinOptions) -> Result<Joined> {
     let allowed = methods_from_environment();
     let state = State::new(&spec, &allowed)?;
     let ports = Ports::new(&spec, &state);
-    let runtime = Arc::new(Runtime::new(name, run, secret, control, state)?);
+    let (commands, watch) = Commands::new()?;
+    let runtime = Arc::new(Runtime::new(name, run, secret, control, commands, state));
     let doors = open_doors(&spec, &allowed)?;
     if !doors.is_empty() {
         let entries = doors
@@ -76,8 +75,8 @@ pub fn join(options: &JoinOptions) -> Result<Joined> {
         runtime.control.writer().push(control_frame(&ToCoordinator::Reachable { table }));
         flush_now(&runtime.control, until)?;
     }
-    let thread = io_thread::start(runtime.clone(), doors, early)?;
-    Ok(Joined { spec, ports, runtime, thread })
+    io_thread::start(&runtime, watch, doors, early)?;
+    Ok(Joined { spec, ports, runtime })
 }
 
 /// Where others find a listener: where it listens, or for TCP what `XMML_PUBLISH` says (behind a proxy or a forwarded port).

@@ -7,7 +7,6 @@ use crate::connection::Outgoing;
 use crate::control::ToCoordinator;
 use crate::error::Result;
 use crate::filters::Chain;
-use crate::runtime::io_thread::Command;
 use crate::runtime::wait::WaitFor;
 use crate::runtime::Runtime;
 
@@ -20,7 +19,7 @@ impl Instance {
     /// Tells people something, through the coordinator (alone: on standard error).
     pub fn warn(&self, text: &str) {
         match &self.backend {
-            Backend::Run { runtime, .. } => runtime.tell(&ToCoordinator::Warning { text: text.to_owned() }),
+            Backend::Run { runtime } => runtime.tell(&ToCoordinator::Warning { text: text.to_owned() }),
             Backend::Alone(_) => eprintln!("warning: {text}"),
         }
     }
@@ -28,7 +27,7 @@ impl Instance {
     /// Tells the coordinator that this instance failed, and why; does not end the program.
     pub fn fail(&self, text: &str) {
         match &self.backend {
-            Backend::Run { runtime, .. } => {
+            Backend::Run { runtime } => {
                 runtime.tell(&runtime.progress());
                 runtime.tell(&ToCoordinator::Failed { text: text.to_owned() });
             }
@@ -54,7 +53,7 @@ impl Instance {
         self.end_run_of_outlets()?;
         let left_over: Vec<String> = self.program()?.outlets.iter().flat_map(Chain::left_over).collect();
         left_over.iter().for_each(|text| self.warn(text));
-        if let Backend::Run { runtime, .. } = &self.backend {
+        if let Backend::Run { runtime } = &self.backend {
             self.say_goodbye(runtime)?;
         }
         self.program_even_after_leaving().left = true;
@@ -136,18 +135,14 @@ impl Instance {
         Ok(())
     }
 
-    /// Ends the I/O thread and closes every connection. In a child after fork it does nothing: the connections are the parent's.
+    /// Has the I/O thread let go of this instance, and closes every connection. In a child after fork it does nothing: the connections
+    /// are the parent's.
     fn stop(&self) {
-        let Backend::Run { runtime, thread } = &self.backend else { return };
+        let Backend::Run { runtime } = &self.backend else { return };
         if self.is_forked() {
             return;
         }
-        let thread = thread.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            runtime.commands.give(Command::Stop);
-            // A thread that panicked has printed why; there is nothing left to stop.
-            let _ = thread.join();
-        }
+        runtime.commands.end();
         runtime.attention.fetch_add(1, Ordering::Release);
         let state = runtime.state();
         for connection in state.inbound.values().flatten() {

@@ -81,7 +81,7 @@ pub struct Instance {
 
 /// Where messages go and come from.
 enum Backend {
-    Run { runtime: Arc<Runtime>, thread: Mutex<Option<std::thread::JoinHandle<()>>> },
+    Run { runtime: Arc<Runtime> },
     Alone(Box<Alone>),
 }
 
@@ -105,7 +105,7 @@ impl Instance {
     /// 30 s for the coordinator.
     pub fn join(options: JoinOptions) -> Result<Instance> {
         let joined = join::join(&options)?;
-        let backend = Backend::Run { runtime: joined.runtime, thread: Mutex::new(Some(joined.thread)) };
+        let backend = Backend::Run { runtime: joined.runtime };
         Instance::assemble(joined.spec, joined.ports, backend)
     }
 
@@ -138,7 +138,7 @@ impl Instance {
     /// Sets what a waiting call asks when a signal interrupts its poll(2), and at least every second: true ends the wait with
     /// [`Error::Interrupted`]. Bindings need it where signal handlers run in the interpreter (Ctrl-C in Python).
     pub fn set_interrupt(&self, check: Box<dyn Fn() -> bool + Send + Sync>) {
-        if let Backend::Run { runtime, .. } = &self.backend {
+        if let Backend::Run { runtime } = &self.backend {
             runtime.set_interrupt(Arc::from(check));
         }
     }
@@ -392,7 +392,7 @@ impl Instance {
 
     fn with_state<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
         match &self.backend {
-            Backend::Run { runtime, .. } => look(&mut runtime.state()),
+            Backend::Run { runtime } => look(&mut runtime.state()),
             Backend::Alone(alone) => alone.with_state(look),
         }
     }
@@ -404,7 +404,7 @@ impl Instance {
         ready: impl FnMut(&mut State) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         match &self.backend {
-            Backend::Run { runtime, .. } => runtime.wait(what, until, ready),
+            Backend::Run { runtime } => runtime.wait(what, until, ready),
             Backend::Alone(alone) => alone.wait(until, ready),
         }
     }
@@ -425,7 +425,7 @@ impl Instance {
 
     /// Writes down where the program is, for the reports.
     fn note_progress(&self) {
-        let Backend::Run { runtime, .. } = &self.backend else { return };
+        let Backend::Run { runtime } = &self.backend else { return };
         let position = {
             let program = self.program_even_after_leaving();
             let (run, iteration) = (program.sequence.runs(), program.sequence.iterations());

@@ -1,7 +1,7 @@
 //! What makes an instance live: its state, its I/O thread, and how its callers wait.
 //!
-//! Callers read connections themselves while they wait, and write as far as the kernel takes it; the one I/O thread accepts and opens
-//! connections, writes what found no room, and speaks with the coordinator. So a small message costs no hand-over between threads.
+//! Callers read connections themselves while they wait, and write as far as the kernel takes it; the one I/O thread of the process accepts
+//! and opens connections, writes what found no room, and speaks with the coordinator. So a small message costs no hand-over between threads.
 //!
 //! Order of locks: the reader of a connection, the state, the writer of a connection.
 
@@ -109,14 +109,21 @@ impl Drop for Locked<'_> {
 
 impl Runtime {
     /// The runtime of an instance that has joined.
-    pub fn new(name: String, run: String, secret: Vec<u8>, control: Arc<Connection>, state: State) -> Result<Runtime> {
-        Ok(Runtime {
+    pub fn new(
+        name: String,
+        run: String,
+        secret: Vec<u8>,
+        control: Arc<Connection>,
+        commands: Commands,
+        state: State,
+    ) -> Runtime {
+        Runtime {
             name,
             run,
             here: Place::here(),
             pool: BufferPool::new(),
             control,
-            commands: Commands::new()?,
+            commands,
             spin: Spin::new(),
             waited_ns: AtomicU64::new(0),
             attention: AtomicU64::new(0),
@@ -128,7 +135,7 @@ impl Runtime {
             has_several_callers: AtomicBool::new(false),
             position: Default::default(),
             next_token: AtomicU64::new(io_thread::FIRST_FREE_TOKEN),
-        })
+        }
     }
 
     /// Locks the state.

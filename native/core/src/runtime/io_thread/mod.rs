@@ -1,14 +1,15 @@
-//! The one thread of an instance that is always ready: it accepts and opens connections, writes what found no room, and speaks with
-//! the coordinator. It sleeps in epoll(7) and wakes for events and deadlines only.
+//! The one thread of a process that is always ready: for each instance it accepts and opens connections, writes what found no room, and
+//! speaks with the coordinator. It sleeps in epoll(7) and wakes for events and deadlines only. The thread itself is in [`process`]; the
+//! rest of this folder is what it does for one instance.
 
 mod dialling;
 mod hearing;
 mod peers;
+pub mod process;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::connection::authentication::Authentication;
@@ -17,11 +18,13 @@ use crate::control::ToCoordinator;
 use crate::error::{Error, Result};
 use crate::frame::Frame;
 use crate::methods::Listener;
-use crate::wakeup::{Epoll, EventFd, Interest, Ready};
+use crate::wakeup::{Interest, Ready};
 
 use super::{Read, Runtime};
 
-const COMMANDS: u64 = 0;
+pub use process::Commands;
+use process::Watch;
+
 /// Token of the connection to the coordinator.
 pub const CONTROL: u64 = 1;
 /// Tokens from here on belong to listeners, handshakes and data connections.
@@ -52,32 +55,6 @@ pub enum Command {
     Dial(usize),
     /// Something changed that may be reported.
     Progress,
-    /// End.
-    Stop,
-}
-
-/// The mailbox of the thread.
-pub struct Commands {
-    flag: EventFd,
-    queue: Mutex<Vec<Command>>,
-}
-
-impl Commands {
-    pub(super) fn new() -> Result<Commands> {
-        let flag = EventFd::new().map_err(|error| Error::io("make an eventfd", &error))?;
-        Ok(Commands { flag, queue: Mutex::default() })
-    }
-
-    /// Leaves a command, and wakes the thread.
-    pub fn give(&self, command: Command) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(command);
-        self.flag.raise();
-    }
-
-    fn take(&self) -> Vec<Command> {
-        self.flag.lower();
-        std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 /// What a handshake is for.
@@ -97,10 +74,10 @@ struct Handshake {
 /// A listener and the method it belongs to.
 pub type Door = (&'static str, Box<dyn Listener>);
 
-/// The thread's own state.
+/// What the thread knows of one instance.
 pub struct IoThread {
     runtime: Arc<Runtime>,
-    epoll: Epoll,
+    epoll: Watch,
     listeners: HashMap<u64, Door>,
     /// Listeners at whose doors peers wait until a handshake is over.
     crowded: HashSet<u64>,
@@ -120,11 +97,9 @@ enum Timer {
     Progress,
 }
 
-/// Starts the thread; `early` came from the coordinator already.
-pub fn start(runtime: Arc<Runtime>, doors: Vec<Door>, early: Vec<Frame>) -> Result<std::thread::JoinHandle<()>> {
-    let problem = |error: io::Error| Error::io("start the I/O thread", &error);
-    let epoll = Epoll::new().map_err(problem)?;
-    epoll.add(runtime.commands.flag.as_raw_fd(), COMMANDS, Interest::READ).map_err(problem)?;
+/// Has the thread serve an instance; `early` came from the coordinator already.
+pub fn start(runtime: &Arc<Runtime>, epoll: Watch, doors: Vec<Door>, early: Vec<Frame>) -> Result<()> {
+    let problem = |error: io::Error| Error::io("have connections watched", &error);
     epoll.add(runtime.control.fd(), CONTROL, Interest::READ).map_err(problem)?;
     let mut listeners = HashMap::new();
     for (method, listener) in doors {
@@ -132,9 +107,8 @@ pub fn start(runtime: Arc<Runtime>, doors: Vec<Door>, early: Vec<Frame>) -> Resu
         epoll.add(listener.fd(), token, Interest::READ).map_err(problem)?;
         listeners.insert(token, (method, listener));
     }
-    let name = "xmml-io".to_owned();
-    let thread = IoThread {
-        runtime,
+    let instance = IoThread {
+        runtime: runtime.clone(),
         epoll,
         listeners,
         crowded: HashSet::new(),
@@ -145,40 +119,38 @@ pub fn start(runtime: Arc<Runtime>, doors: Vec<Door>, early: Vec<Frame>) -> Resu
         last_progress: None,
         refused_sources: HashSet::new(),
     };
-    std::thread::Builder::new().name(name).spawn(move || thread.run(early)).map_err(problem)
+    runtime.commands.begin(Box::new(instance), early);
+    Ok(())
 }
 
 impl IoThread {
-    fn run(mut self, early: Vec<Frame>) {
-        let mut ready = Vec::new();
+    fn begin(&mut self, early: Vec<Frame>) {
         self.hear(early);
-        loop {
-            let until = self.next_deadline();
-            if let Err(error) = self.epoll.wait(&mut ready, until) {
-                let mut state = self.runtime.state();
-                state.over.get_or_insert(Error::io("wait for connections", &error));
-                self.runtime.attract_attention(&state);
-                return;
-            }
-            for event in std::mem::take(&mut ready) {
-                match event.token {
-                    COMMANDS => {
-                        for command in self.runtime.commands.take() {
-                            if matches!(command, Command::Stop) {
-                                return;
-                            }
-                            self.obey(command);
-                        }
-                    }
-                    CONTROL => self.control_ready(event),
-                    token if self.listeners.contains_key(&token) => self.accept(token),
-                    token if self.handshakes.contains_key(&token) => self.shake(token),
-                    token => self.connection_ready(token, event),
-                }
-            }
-            self.expire();
-            self.reopen_doors();
+    }
+
+    /// One of its descriptors is ready.
+    fn happened(&mut self, event: Ready) {
+        match event.token {
+            CONTROL => self.control_ready(event),
+            token if self.listeners.contains_key(&token) => self.accept(token),
+            token if self.handshakes.contains_key(&token) => self.shake(token),
+            token => self.connection_ready(token, event),
         }
+    }
+
+    /// Stops watching everything. (To close the descriptors is not enough: a child after fork may hold copies of them.)
+    fn end(&mut self) {
+        self.epoll.remove(self.runtime.control.fd());
+        self.listeners.values().for_each(|(_, listener)| self.epoll.remove(listener.fd()));
+        self.handshakes.values().for_each(|shake| self.epoll.remove(shake.authentication.fd()));
+        self.watched.values().for_each(|(connection, _)| self.epoll.remove(connection.fd()));
+    }
+
+    /// The thread cannot go on.
+    fn give_up(&self, error: Error) {
+        let mut state = self.runtime.state();
+        state.over.get_or_insert(error);
+        self.runtime.attract_attention(&state);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -231,7 +203,6 @@ impl IoThread {
                 let when = self.last_progress.as_ref().map_or(now, |(last, _)| *last + PROGRESS_EVERY);
                 self.timers.push((when.max(now), Timer::Progress));
             }
-            Command::Stop => {}
         }
     }
 
