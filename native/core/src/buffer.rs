@@ -50,6 +50,18 @@ enum Origin {
     Mapped(Weak<Shelf>),
     /// Memory of somebody else, alive as long as this owner.
     Foreign(#[allow(dead_code)] Box<dyn Any + Send + Sync>),
+    /// Memory that belongs to whoever holds a buffer of it; its owner takes it back when the last one is dropped.
+    Owned(Box<dyn Owner>),
+}
+
+/// Takes memory back when it is dropped, which happens with the last buffer in that memory.
+pub trait Owner: Send + Sync + 'static {
+    /// Whether the holder of the only buffer may write to the memory.
+    fn is_writable(&self) -> bool {
+        true
+    }
+    /// For finding out what it is.
+    fn as_any(&self) -> &dyn Any;
 }
 
 /// One piece of memory; all of it is initialised.
@@ -118,7 +130,7 @@ impl Drop for Block {
                     None => drop(mapping),
                 }
             }
-            Origin::Foreign(_) => {}
+            Origin::Foreign(_) | Origin::Owned(_) => {}
         }
     }
 }
@@ -250,7 +262,7 @@ impl fmt::Debug for BufferPool {
 }
 
 /// `len` rounded up so that messages of nearly equal size share blocks: eight sizes to each doubling.
-fn size_class(len: usize) -> Result<usize, OutOfMemory> {
+pub(crate) fn size_class(len: usize) -> Result<usize, OutOfMemory> {
     let doubling = len.checked_next_power_of_two();
     doubling
         .and_then(|doubling| len.checked_next_multiple_of((doubling / 16).max(4096)))
@@ -323,6 +335,21 @@ impl Buffer {
         }
     }
 
+    /// A buffer over `len` bytes at `start` that belong to whoever holds it; `owner` is dropped with the last reference.
+    ///
+    /// # Safety
+    /// The bytes must be initialised, and readable (and, if the owner says so, writable) until `owner` is dropped; nobody else may
+    /// write to them.
+    pub unsafe fn owned_by(start: *mut u8, len: usize, owner: Box<dyn Owner>) -> Buffer {
+        match NonNull::new(start) {
+            Some(start) if len > 0 => {
+                let block = Block { start, capacity: len, origin: Origin::Owned(owner) };
+                Buffer { block: Some(Arc::new(block)), start: 0, len }
+            }
+            _ => Buffer::empty(),
+        }
+    }
+
     /// A part of this buffer, sharing its memory.
     ///
     /// # Panics
@@ -343,8 +370,10 @@ impl Buffer {
             return Some(&mut []);
         };
         let block = Arc::get_mut(block)?;
-        if matches!(block.origin, Origin::Foreign(_)) {
-            return None;
+        match &block.origin {
+            Origin::Foreign(_) => return None,
+            Origin::Owned(owner) if !owner.is_writable() => return None,
+            _ => {}
         }
         // SAFETY: within the block, initialised, and nobody else refers to the block.
         Some(unsafe { std::slice::from_raw_parts_mut(block.start.as_ptr().add(self.start), self.len) })
@@ -360,6 +389,23 @@ impl Buffer {
         match (&self.block, &other.block) {
             (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs),
             _ => false,
+        }
+    }
+
+    /// What owns the memory, if it is a `T` ([`Buffer::owned_by`]), and where in that memory this buffer begins.
+    pub fn owner<T: Owner>(&self) -> Option<(&T, usize)> {
+        match self.block.as_ref().map(|block| &block.origin) {
+            Some(Origin::Owned(owner)) => owner.as_any().downcast_ref().map(|owner| (owner, self.start)),
+            _ => None,
+        }
+    }
+
+    /// Whether the holder of the only buffer may write to the memory.
+    pub fn is_writable(&self) -> bool {
+        match self.block.as_ref().map(|block| &block.origin) {
+            Some(Origin::Foreign(_)) => false,
+            Some(Origin::Owned(owner)) => owner.is_writable(),
+            _ => true,
         }
     }
 
@@ -425,6 +471,16 @@ impl BufferMut {
     /// If the system has no memory for it; [`BufferPool::take`] says so instead.
     pub fn take(len: usize) -> BufferMut {
         BufferMut::without_pool(len).unwrap_or_else(|none| panic!("{none}"))
+    }
+
+    /// A buffer of `len` bytes at the front of a block of `capacity` bytes at `start`, whose contents are unspecified; `None` if there
+    /// is no block.
+    ///
+    /// # Safety
+    /// The block must be initialised and nobody else's, readable and writable until `owner` is dropped.
+    pub unsafe fn over(start: *mut u8, capacity: usize, len: usize, owner: Box<dyn Owner>) -> Option<BufferMut> {
+        let start = NonNull::new(start).filter(|_| len <= capacity)?;
+        Some(BufferMut { block: Block { start, capacity, origin: Origin::Owned(owner) }, len })
     }
 
     fn without_pool(len: usize) -> Result<BufferMut, OutOfMemory> {

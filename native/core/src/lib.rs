@@ -20,6 +20,7 @@ pub mod methods;
 pub mod param;
 pub mod runtime;
 pub mod sequence;
+pub mod shared_memory;
 pub mod spec;
 pub mod spelling;
 pub mod units;

@@ -10,7 +10,7 @@ use xmml_core::buffer::Buffer;
 use xmml_core::coordinator::Event;
 use xmml_core::data::Data;
 use xmml_core::error::Error;
-use xmml_core::instance::{Instance, JoinOptions};
+use xmml_core::instance::{Instance, JoinOptions, Received};
 
 /// The process that dies: this program once more, with the role in the environment.
 #[test]
@@ -32,6 +32,13 @@ fn role() {
                 std::thread::sleep(Duration::from_millis(5));
             }
             send(&me, "out", 2);
+        }
+        "sends until it is killed" => {
+            for number in 1_u64.. {
+                let mut bytes = vec![number as u8; length_of(number)];
+                bytes[..8].copy_from_slice(&number.to_le_bytes());
+                me.send("out", None, Data::Bytes(Buffer::from(bytes)), None, None).unwrap();
+            }
         }
         "receives until it is killed" => while receive(&me, "in").is_some() {},
         other => panic!("no such role: {other}"),
@@ -65,9 +72,11 @@ fn a_crash_amid_a_message_is_neither_a_message_nor_an_end() {
         b.reuse().unwrap();
         let mut child = start(&run, "a", "dies amid a message");
         assert_eq!(receive(&b, "in"), Some(1));
+        assert!(!b.has_message("in", None).unwrap(), "it only tells a that there is room");
+        // Nobody reads before the end: what the kernel does not take dies with the sender.
+        run.event("a is lost", |event| matches!(event, Event::Lost { instance } if instance == "a"));
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| b.receive("in", None, None));
-            run.event("a is lost", |event| matches!(event, Event::Lost { instance } if instance == "a"));
             run.coordinator.abort("a failed");
             let begin = Instant::now();
             assert!(matches!(waiting.join().unwrap(), Err(Error::Aborted { .. })), "{method}");
@@ -79,20 +88,59 @@ fn a_crash_amid_a_message_is_neither_a_message_nor_an_end() {
 
 #[test]
 fn without_a_word_from_the_coordinator_a_broken_connection_is_an_error_in_the_end() {
-    let run = pair("unix");
-    let b = run.join("b");
-    b.reuse().unwrap();
-    let mut child = start(&run, "a", "exits without leaving");
-    assert_eq!(receive(&b, "in"), Some(1));
-    assert_eq!(receive(&b, "in"), Some(2), "the kernel has it, so it survives its sender");
-    let error = b.receive("in", None, None).unwrap_err().to_string();
-    assert!(error.starts_with("a: the connection broke before the conduit ended"), "{error}");
-    child.wait().unwrap();
+    let check = |method: &str| {
+        let run = pair(method);
+        let b = run.join("b");
+        b.reuse().unwrap();
+        let mut child = start(&run, "a", "exits without leaving");
+        assert_eq!(receive(&b, "in"), Some(1));
+        assert_eq!(receive(&b, "in"), Some(2), "it was handed over, so it survives its sender");
+        let error = b.receive("in", None, None).unwrap_err().to_string();
+        assert!(error.starts_with("a: the connection broke before the conduit ended"), "{error}");
+        child.wait().unwrap();
+    };
+    std::thread::scope(|scope| ["shm", "unix"].map(|method| scope.spawn(move || check(method)).join().unwrap()));
+}
+
+#[test]
+fn whatever_a_sender_that_is_killed_had_sent_arrives_whole_and_nothing_else() {
+    let rounds = if std::env::var_os("XMML_SOAK").is_some() { 400 } else { 20 };
+    for round in 0..rounds {
+        let model = Model::by("shm").submodel("a", "out:Oi", 0).submodel("b", "in:S", 0);
+        let run = Run::of(model.couple("a.out", "b.in"));
+        let b = run.join("b");
+        b.reuse().unwrap();
+        let mut child = start(&run, "a", "sends until it is killed");
+        let mut last = 0;
+        std::thread::scope(|scope| {
+            let receiving = scope.spawn(|| loop {
+                let Ok(Received::Message(message)) = b.receive("in", None, None) else { return };
+                let Data::Bytes(bytes) = message.data else { panic!("not bytes") };
+                let number = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+                assert_eq!(number, last + 1, "messages are lost or doubled");
+                assert_eq!(bytes.len(), length_of(number));
+                assert!(bytes[8..].iter().all(|byte| *byte == number as u8), "message {number} is torn");
+                last = number;
+            });
+            // Kills at another moment each time; the first message needs some milliseconds.
+            std::thread::sleep(Duration::from_micros(5_000 + round * 1_371 % 20_000));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            run.event("a is lost", |event| matches!(event, Event::Lost { instance } if instance == "a"));
+            run.coordinator.abort("a was killed");
+            receiving.join().unwrap();
+        });
+    }
+}
+
+/// Small and large ones, so that some go through the ring and some are lent.
+fn length_of(number: u64) -> usize {
+    8 + (number * 7_919 % 60_000) as usize
 }
 
 #[test]
 fn a_sender_whose_receiver_is_killed_hears_of_the_abort_and_does_not_hang() {
-    for method in ["unix", "tcp"] {
+    for method in ["shm", "unix", "tcp"] {
         let run = pair(method);
         let mut child = start(&run, "b", "receives until it is killed");
         let a = run.join("a");

@@ -215,7 +215,7 @@ fn lent() -> Vector {
         length: layout.payload_len,
         generation: 9,
     };
-    assert_eq!(lent.open(&layout.payload[0]).unwrap(), message);
+    assert_eq!(lent.message_frame(&layout.payload[0]).unwrap().message, message);
     let meaning = json!({
         "frame": "lent", "conduit": 7, "sequence": 3, "sender_copy": null, "timestamp": 0.5, "next_timestamp": null,
         "region": 5, "offset": 4096, "length": 16, "generation": 9, "data_when_in_place": data_meaning(&message.data),

@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::buffer::BufferPool;
-use crate::frame::{Decoder, Frame, FrameError, Limits};
-use crate::methods::Stream;
+use crate::frame::{Decoder, Frame, FrameError, Lent, Limits};
+use crate::methods::{LentPlace, Stream};
 use crate::wakeup::{poll_writable, Polled};
 
 pub use writer::{Outgoing, Writer};
@@ -120,11 +120,16 @@ impl Connection {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return nothing(part),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => return Looked::Fault(error.to_string()),
                 Err(error) => return Looked::Closed(error.to_string()),
             };
             decoder.filled(count);
             loop {
                 match decoder.next_frame() {
+                    Ok(Some(Frame::Lent(lent))) => match self.borrow(&lent) {
+                        Ok(frame) => frames.push(frame),
+                        Err(problem) => return Looked::Fault(problem),
+                    },
                     Ok(Some(frame)) => frames.push(frame),
                     Ok(None) => break,
                     Err(error @ FrameError::Refused { .. }) => return Looked::Closed(error.to_string()),
@@ -141,6 +146,38 @@ impl Connection {
         }
     }
 
+    /// The message whose payload was lent.
+    fn borrow(&self, lent: &Lent) -> Result<Frame, String> {
+        let Lent { region, offset, length, generation, .. } = *lent;
+        let payload = self.stream.borrow(&LentPlace { region, offset, length, generation })?;
+        lent.message_frame(&payload).map(Frame::Message).map_err(|error| error.to_string())
+    }
+
+    /// Whether frames travel through memory: see [`Stream::is_memory`].
+    pub fn is_memory(&self) -> bool {
+        self.stream.is_memory()
+    }
+
+    /// Whether a look may find something, as far as a glance can tell.
+    pub fn has_news(&self) -> bool {
+        self.stream.has_news() || self.is_closed()
+    }
+
+    /// Whether the caller may sleep until the descriptor is readable: see [`Stream::may_sleep`].
+    pub fn may_sleep(&self) -> bool {
+        self.stream.may_sleep() && !self.is_closed()
+    }
+
+    /// Whether the caller may sleep until a connection through memory has room: see [`Stream::may_sleep_for_room`].
+    pub fn may_sleep_for_room(&self) -> bool {
+        self.stream.may_sleep_for_room()
+    }
+
+    /// The descriptor of a connection through memory was readable; the caller reads and writes on.
+    pub fn woken(&self) {
+        self.stream.woken();
+    }
+
     fn end_of_stream(&self, decoder: &Decoder) -> String {
         match decoder.finish() {
             Ok(()) => "it closed the connection".to_owned(),
@@ -152,12 +189,13 @@ impl Connection {
     /// only one who gets this answer until the watch has found the queue empty).
     pub fn flush(&self) -> io::Result<bool> {
         let mut writer = self.writer();
+        writer.lend(&*self.stream);
         if writer.handed_over {
             writer.own(&self.pool)?;
             return Ok(true);
         }
         let mut done = writer.write(&*self.stream)?;
-        while !done && writer.lent_bytes() >= PATIENT_FROM {
+        while !done && !self.is_memory() && writer.lent_bytes() >= PATIENT_FROM {
             if poll_writable(self.fd(), Some(Instant::now() + PATIENCE))? != Polled::Ready {
                 break;
             }

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
 use crate::buffer::{Buffer, BufferPool, OutOfMemory};
-use crate::frame::EncodedMessage;
-use crate::methods::Stream;
+use crate::frame::{EncodedMessage, Kind, HEAD};
+use crate::methods::{LentPlace, Stream};
 
 /// How many pieces one system call writes at most (the system allows 1024).
 const PIECES: usize = 64;
@@ -16,6 +16,14 @@ pub struct Outgoing {
     head: Vec<u8>,
     payload: Vec<Buffer>,
 }
+
+/// Payloads of these frames can be lent instead of written.
+fn can_be_lent(head: &[u8]) -> bool {
+    head.get(KIND_AT) == Some(&(Kind::Message as u8))
+}
+
+/// Where in a frame its kind stands.
+const KIND_AT: usize = 8;
 
 impl From<EncodedMessage> for Outgoing {
     fn from(message: EncodedMessage) -> Outgoing {
@@ -42,6 +50,20 @@ impl Outgoing {
         Ok(())
     }
 
+    fn payload_len(&self) -> usize {
+        self.payload.iter().map(|piece| piece.len()).sum()
+    }
+
+    /// The same frame with the place of its payload instead of the payload.
+    fn lent_at(&mut self, place: &LentPlace) {
+        let numbers = [place.region, place.offset, place.length, place.generation].map(u64::to_le_bytes).concat();
+        let length = (self.head.len() - HEAD + numbers.len()) as u64;
+        self.head[..8].copy_from_slice(&length.to_le_bytes());
+        self.head[KIND_AT] = Kind::Lent as u8;
+        self.head.extend_from_slice(&numbers);
+        self.payload.clear();
+    }
+
     fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::once(&self.head[..]).chain(self.payload.iter().map(|piece| &piece[..]))
     }
@@ -53,6 +75,8 @@ pub struct Writer {
     queue: VecDeque<Outgoing>,
     /// Bytes of the first frame that are out already.
     written: usize,
+    /// So many frames at the front were offered to the stream to be lent.
+    offered: usize,
     /// The I/O thread watches for room and writes; callers only queue.
     pub handed_over: bool,
 }
@@ -83,6 +107,23 @@ impl Writer {
     pub fn clear(&mut self) {
         self.queue.clear();
         self.written = 0;
+        self.offered = 0;
+    }
+
+    /// Lends what can be lent.
+    pub fn lend(&mut self, stream: &dyn Stream) {
+        let from = stream.lends_from();
+        if from == usize::MAX {
+            return;
+        }
+        for frame in self.queue.iter_mut().skip(self.offered) {
+            if frame.payload_len() >= from && can_be_lent(&frame.head) {
+                if let Some(place) = stream.lend(&frame.payload) {
+                    frame.lent_at(&place);
+                }
+            }
+        }
+        self.offered = self.queue.len();
     }
 
     /// Writes until everything is out (true) or the stream has no room (false).
@@ -125,6 +166,7 @@ impl Writer {
             }
             self.written -= len;
             self.queue.pop_front();
+            self.offered = self.offered.saturating_sub(1);
         }
     }
 }

@@ -3,8 +3,8 @@
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::frame::descriptor::{self, Layout};
-use crate::frame::message::Prefix;
-use crate::frame::{framed, EncodedMessage, FrameError, Head, Kind, Reader};
+use crate::frame::message::{Prefix, PREFIX};
+use crate::frame::{framed, EncodedMessage, FrameError, Head, Kind, MessageFrame, Reader, HEAD};
 use crate::message::Message;
 
 /// A message that says where its payload lies instead of carrying it.
@@ -78,12 +78,16 @@ impl Lent {
     }
 
     /// The message, once `payload` (the place in the region) is at hand.
-    pub fn open(&self, payload: &Buffer) -> std::result::Result<Message, FrameError> {
-        Ok(Message {
+    pub fn message_frame(&self, payload: &Buffer) -> std::result::Result<MessageFrame, FrameError> {
+        let message = Message {
             timestamp: self.timestamp,
             next_timestamp: self.next_timestamp,
             data: descriptor::decode(&self.descriptor, payload)?,
-        })
+        };
+        // As long as if the payload had come with it: that is what the sender counts.
+        let frame_len = (HEAD + PREFIX + self.descriptor.len()) as u64 + self.length;
+        let Lent { conduit, sequence, sender_copy, .. } = *self;
+        Ok(MessageFrame { conduit, sequence, sender_copy, frame_len, message })
     }
 }
 

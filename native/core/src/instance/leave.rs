@@ -86,6 +86,12 @@ impl Instance {
     }
 
     fn say_goodbye(&self, runtime: &Runtime) -> Result<()> {
+        // Memory takes messages for a receiver that is gone; a socket would not.
+        let connections: Vec<_> = runtime.state().links.iter().filter_map(|link| link.connection.clone()).collect();
+        for connection in connections.iter().filter(|connection| connection.is_memory()) {
+            runtime.woken(connection);
+            runtime.read(connection);
+        }
         let all: Vec<usize> = {
             let mut state = runtime.state();
             // First the senders, so that none of them waits for room that will never come.

@@ -5,6 +5,7 @@
 //! for every method; one conformance suite runs over all of them.
 
 pub mod place;
+pub mod shm;
 pub mod socket;
 pub mod tcp;
 pub mod unix;
@@ -13,6 +14,9 @@ use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
 
 use serde::{Deserialize, Serialize};
+
+use crate::buffer::Buffer;
+use crate::shared_memory::arena::Arena;
 
 pub use place::Place;
 
@@ -97,11 +101,69 @@ pub trait Stream: Send + Sync {
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
     /// Ends both directions; readers at both ends see the end of the stream after the bytes already under way.
     fn shut(&self);
+
+    /// The handshake is done: from now on frames travel. A stream through memory changes over to it; `arena` is where it may keep
+    /// payloads that it lends.
+    fn established(&self, _arena: &Arena) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Whether frames travel through memory: then looking costs no system call, and the descriptor becomes readable only for who has
+    /// said that it sleeps ([`Stream::may_sleep`], [`Stream::may_sleep_for_room`]), and when the peer is gone.
+    fn is_memory(&self) -> bool {
+        false
+    }
+
+    /// Whether a read may find something, as far as a glance can tell.
+    fn has_news(&self) -> bool {
+        true
+    }
+
+    /// The caller is about to sleep until the descriptor is readable; false: look first, something is there.
+    fn may_sleep(&self) -> bool {
+        true
+    }
+
+    /// The caller is about to sleep until the descriptor of a memory stream is readable because there is room again; false: there is.
+    fn may_sleep_for_room(&self) -> bool {
+        true
+    }
+
+    /// The descriptor of a memory stream was readable: takes note of why. Whoever calls this must then read, and write what waits.
+    fn woken(&self) {}
+
+    /// From which size on payloads are lent instead of written.
+    fn lends_from(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Lends a payload to the other end, where it is seen without being copied, until it is returned; `None`: it must be written.
+    fn lend(&self, _payload: &[Buffer]) -> Option<LentPlace> {
+        None
+    }
+
+    /// What the other end has lent.
+    fn borrow(&self, _place: &LentPlace) -> Result<Buffer, String> {
+        Err("it lent memory on a connection that cannot".to_owned())
+    }
+}
+
+/// Where a payload lies that was lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LentPlace {
+    /// Which memory; the two ends agree on its number.
+    pub region: u64,
+    /// Where in it.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Tells this loan from others.
+    pub generation: u64,
 }
 
 /// Every method there is, fastest first.
 pub fn all() -> Vec<Box<dyn Method>> {
-    vec![Box::new(unix::Unix), Box::new(tcp::Tcp)]
+    vec![Box::new(shm::Shm), Box::new(unix::Unix), Box::new(tcp::Tcp)]
 }
 
 /// The method of this name.

@@ -30,62 +30,95 @@ impl Method for Unix {
     }
 
     fn listen(&self, address: Option<&str>) -> io::Result<Box<dyn Listener>> {
-        let name = match address {
-            Some(address) => address.to_owned(),
-            None => format!("@xmml-{}", random_name()?),
-        };
-        let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
-        socket.bind(&abstract_address(&name)?)?;
-        socket.listen(socket::BACKLOG)?;
-        Ok(Box::new(UnixListener { socket, name }))
+        Ok(Box::new(UnixListener(Door::open(address, "unix")?)))
     }
 
     fn probe(&self, _descriptor: &Descriptor, there: &Place, here: &Place) -> Result<(), String> {
-        if here.boot_id != there.boot_id || here.boot_id.is_empty() {
-            Err(format!("{} and {} are different hosts", here.host, there.host))
-        } else if !here.shares_network_with(there) {
-            Err("the two processes are in different network namespaces (containers)".to_owned())
-        } else if here.user != there.user {
-            Err(format!("the receiver runs as user {}, the sender as user {}", there.user, here.user))
-        } else {
-            Ok(())
-        }
+        probe(there, here)
     }
 
     fn connect(&self, address: &str) -> io::Result<Box<dyn Stream>> {
-        let target = abstract_address(address)?;
-        let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
-        socket.connect(&target)?;
-        refuse_other_users(&socket)?;
+        let socket = connect(address)?;
         enlarge(&socket);
         Ok(Box::new(SocketStream::new(socket, format!("unix:{address}"))?))
     }
 }
 
-struct UnixListener {
+/// Whether a Unix socket can lead from `here` to `there`; else why not.
+pub(super) fn probe(there: &Place, here: &Place) -> Result<(), String> {
+    if here.boot_id != there.boot_id || here.boot_id.is_empty() {
+        Err(format!("{} and {} are different hosts", here.host, there.host))
+    } else if !here.shares_network_with(there) {
+        Err("the two processes are in different network namespaces (containers)".to_owned())
+    } else if here.user != there.user {
+        Err(format!("the receiver runs as user {}, the sender as user {}", there.user, here.user))
+    } else {
+        Ok(())
+    }
+}
+
+/// A socket connected to a door of this user's.
+pub(super) fn connect(address: &str) -> io::Result<Socket> {
+    let target = abstract_address(address)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
+    socket.connect(&target)?;
+    refuse_other_users(&socket)?;
+    Ok(socket)
+}
+
+/// A listening socket with an abstract name, for processes of this user only.
+pub(super) struct Door {
     socket: Socket,
     name: String,
 }
 
-impl Listener for UnixListener {
-    fn fd(&self) -> RawFd {
+impl Door {
+    /// Opens one at `address`, or under a random name that says what it is `of`.
+    pub(super) fn open(address: Option<&str>, of: &str) -> io::Result<Door> {
+        let name = match address {
+            Some(address) => address.to_owned(),
+            None => format!("@xmml-{of}-{}", random_name()?),
+        };
+        let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
+        socket.bind(&abstract_address(&name)?)?;
+        socket.listen(socket::BACKLOG)?;
+        Ok(Door { socket, name })
+    }
+
+    /// For poll and epoll.
+    pub(super) fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
 
+    /// Its address.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The next connection, and the process at its other end; `None` if there is none, or it is another user's (the kernel vouches
+    /// for the user, so there is nothing to discuss).
+    pub(super) fn accept(&self) -> io::Result<Option<(Socket, i32)>> {
+        let Some((socket, _)) = socket::accept(&self.socket)? else { return Ok(None) };
+        let who = peer_credentials(&socket)?;
+        Ok((who.uid == own_user()).then_some((socket, who.pid)))
+    }
+}
+
+struct UnixListener(Door);
+
+impl Listener for UnixListener {
+    fn fd(&self) -> RawFd {
+        self.0.fd()
+    }
+
     fn addresses(&self) -> Vec<String> {
-        vec![self.name.clone()]
+        vec![self.0.name().to_owned()]
     }
 
     fn accept(&self) -> io::Result<Option<Box<dyn Stream>>> {
-        let Some((socket, _)) = socket::accept(&self.socket)? else {
-            return Ok(None);
-        };
-        let who = peer_credentials(&socket)?;
-        if who.uid != own_user() {
-            return Ok(None); // closes it; the kernel vouches for the user, so there is nothing to discuss
-        }
+        let Some((socket, process)) = self.0.accept()? else { return Ok(None) };
         enlarge(&socket);
-        Ok(Some(Box::new(SocketStream::new(socket, format!("unix: process {}", who.pid))?)))
+        Ok(Some(Box::new(SocketStream::new(socket, format!("unix: process {process}"))?)))
     }
 }
 

@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::frame::Limits;
 use crate::handshake::{self, Party};
 use crate::methods::Place;
+use crate::shared_memory::arena::Arena;
 
 use self::io_thread::{Command, Commands};
 use self::spin::Spin;
@@ -48,6 +49,8 @@ pub struct Runtime {
     pub here: Place,
     /// Where payloads are kept.
     pub pool: BufferPool,
+    /// Where payloads are written that other processes read.
+    pub arena: Arena,
     /// The connection to the coordinator.
     pub control: Arc<Connection>,
     /// For the I/O thread.
@@ -122,6 +125,7 @@ impl Runtime {
             run,
             here: Place::here(),
             pool: BufferPool::new(),
+            arena: Arena::new(),
             control,
             commands,
             spin: Spin::new(),
@@ -200,8 +204,19 @@ impl Runtime {
         self.connection_lost(connection, reason);
     }
 
+    /// The descriptor of a connection through memory may have been readable: somebody has come, or has made room.
+    pub fn woken(&self, connection: &Arc<Connection>) {
+        connection.woken();
+        if connection.writer().handed_over {
+            self.commands.give(Command::Watch(connection.clone()));
+        }
+    }
+
     /// Reads what has come on a connection, and takes it in.
     pub fn read(&self, connection: &Arc<Connection>) -> Read {
+        if !connection.has_news() {
+            return Read::Nothing;
+        }
         let mut reader = connection.reader();
         let mut frames = Vec::new();
         let looked = connection.look(&mut reader, &mut frames);

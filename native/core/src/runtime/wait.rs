@@ -10,6 +10,7 @@ use crate::connection::Connection;
 use crate::control::ToCoordinator;
 use crate::coordinator::Wait;
 use crate::error::{Error, Result};
+use crate::methods;
 use crate::wakeup::{poll_readable, EventFd, Polled};
 
 use super::link::{Status, CONNECT_LIMIT, VERDICT_LIMIT};
@@ -92,7 +93,8 @@ impl WaitFor {
         }
         for end in self.receiving.iter().map(|end| &state.receiving[*end]) {
             let Some((lost, reason)) = end.lost.as_ref().filter(|_| !end.has_everything()) else { continue };
-            let limit = if end.method == Some("unix") { VERDICT_LIMIT } else { CONNECT_LIMIT + VERDICT_LIMIT };
+            let may_come_again = end.method.and_then(methods::by_name).is_none_or(|method| method.breaks());
+            let limit = if may_come_again { CONNECT_LIMIT + VERDICT_LIMIT } else { VERDICT_LIMIT };
             if now >= *lost + limit {
                 return Err(broken(&end.spec.sender, reason));
             }
@@ -249,7 +251,7 @@ impl Runtime {
             drop(state);
 
             let (found, part) = self.read_all(&connections);
-            if found || part {
+            if found || part || !connections.iter().all(|connection| connection.may_sleep()) {
                 continue;
             }
             let mut fds = Vec::with_capacity(connections.len() + 1);
@@ -258,6 +260,10 @@ impl Runtime {
             let wake_at = [until, decided, report.due(), interrupt.as_ref().map(|_| now + INTERRUPT_EVERY)];
             let polled = poll_readable(&fds, wake_at.into_iter().flatten().min())
                 .map_err(|error| Error::io("wait for a message", &error))?;
+            connections
+                .iter()
+                .filter(|connection| connection.is_memory())
+                .for_each(|connection| self.woken(connection));
             if polled != Polled::Ready && interrupt.as_ref().is_some_and(|check| check()) {
                 return Err(Error::Interrupted);
             }

@@ -60,6 +60,11 @@ impl IoThread {
     ) {
         let breaks = methods::by_name(method).is_some_and(|method| method.breaks());
         let peer = self.runtime.state().links[link].peer.clone();
+        if let Err(error) = stream.established(&self.runtime.arena) {
+            stream.shut();
+            self.handshake_failed(&Purpose::Link { link, method }, peer, error.to_string(), true);
+            return;
+        }
         let connection = self.runtime.connection(token, method, breaks, peer, stream);
         if matches!(self.runtime.state().links[link].status, Status::Over) {
             connection.close(); // the receiver left while the handshake was under way

@@ -84,6 +84,8 @@ pub struct IoThread {
     handshakes: BTreeMap<u64, Handshake>,
     /// Data connections that are watched, and for what.
     watched: HashMap<u64, (Arc<Connection>, Interest)>,
+    /// Watched connections through memory that have something already.
+    pending: Vec<u64>,
     control_interest: Interest,
     timers: Vec<(Instant, Timer)>,
     last_progress: Option<(Instant, ToCoordinator)>,
@@ -114,6 +116,7 @@ pub fn start(runtime: &Arc<Runtime>, epoll: Watch, doors: Vec<Door>, early: Vec<
         crowded: HashSet::new(),
         handshakes: BTreeMap::new(),
         watched: HashMap::new(),
+        pending: Vec::new(),
         control_interest: Interest::READ,
         timers: Vec::new(),
         last_progress: None,
@@ -160,6 +163,7 @@ impl IoThread {
     }
 
     fn expire(&mut self) {
+        self.look_at_pending();
         let now = Instant::now();
         let late: Vec<u64> = self
             .handshakes
@@ -229,19 +233,36 @@ impl IoThread {
             return;
         }
         let known = self.watched.insert(connection.token, (connection.clone(), interest)).is_some();
+        let events = match connection.is_memory() {
+            true => Interest { read: interest.read || interest.write, write: false, close: interest.close },
+            false => interest,
+        };
         let done = if known {
-            self.epoll.change(connection.fd(), connection.token, interest)
+            self.epoll.change(connection.fd(), connection.token, events)
         } else {
-            self.epoll.add(connection.fd(), connection.token, interest)
+            self.epoll.add(connection.fd(), connection.token, events)
         };
         if let Err(error) = done {
             self.runtime.connection_lost(connection, &format!("it cannot be watched: {error}"));
+        } else if (interest.read && !connection.may_sleep()) || (interest.write && !connection.may_sleep_for_room()) {
+            self.pending.push(connection.token);
+        }
+    }
+
+    /// Connections through memory say nothing about what was there before they were watched.
+    fn look_at_pending(&mut self) {
+        while let Some(token) = self.pending.pop() {
+            self.connection_ready(token, Ready { token, readable: true, writable: true, hung_up: false });
         }
     }
 
     fn connection_ready(&mut self, token: u64, event: Ready) {
         let Some((connection, mut interest)) = self.watched.get(&token).cloned() else { return };
-        if interest.write && event.writable {
+        let is_memory = connection.is_memory();
+        if is_memory {
+            connection.woken(); // whatever the reason: who takes note of it must look at everything
+        }
+        if interest.write && (event.writable || is_memory) {
             match connection.flush_watched() {
                 Ok(true) => {
                     interest.write = false;
@@ -255,7 +276,7 @@ impl IoThread {
                 }
             }
         }
-        if (interest.read && event.readable) || (interest.close && event.hung_up) {
+        if ((interest.read || is_memory) && event.readable) || (interest.close && event.hung_up) {
             while self.runtime.read(&connection) == Read::Something {}
             if connection.is_closed() {
                 return;

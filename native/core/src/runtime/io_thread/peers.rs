@@ -146,6 +146,11 @@ impl IoThread {
         rest: &[u8],
     ) {
         let breaks = methods::by_name(method).is_some_and(|method| method.breaks());
+        if let Err(error) = stream.established(&self.runtime.arena) {
+            stream.shut(); // the sender takes the next method
+            self.handshake_failed(&Purpose::Accepted { method }, peer, error.to_string(), true);
+            return;
+        }
         let connection = self.runtime.connection(token, method, breaks, peer, stream);
         let state = self.runtime.state();
         if !state.receiving.iter().any(|end| end.spec.sender == connection.peer) {

@@ -1,0 +1,364 @@
+//! Memory that payloads are written to once and read by other processes: blocks in a few regions, each a memfd.
+//!
+//! An arena belongs to its owner (an instance), like a [`crate::buffer::BufferPool`]; what is free and what is not is known to the owner
+//! alone and lies in its own memory, so that no other process can disturb it, also not by dying. Faulting pages in costs more than
+//! copying into them: a block that comes back keeps its pages, up to a limit.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::buffer::{size_class, Buffer, BufferMut, OutOfMemory, Owner, DEFAULT_POOL_BYTES};
+
+use super::SharedMemory;
+
+/// Size of the regions that are cut into blocks. Larger blocks have a region each.
+const SLAB: usize = 16 << 20;
+
+/// Blocks up to this size are cut from slabs.
+const SLAB_BLOCK: usize = 2 << 20;
+
+/// Somebody to whom blocks were lent, who may have returned some of them.
+pub trait Lender: Send + Sync {
+    /// Takes back what was returned; says whether anything is still out.
+    fn reclaim(&self) -> bool;
+    /// Whether it lends no more.
+    fn is_closed(&self) -> bool;
+}
+
+/// A piece of shared memory that can be passed to another process.
+pub struct Region {
+    /// Unique within the arena, from 1.
+    pub id: u64,
+    /// The memory.
+    pub memory: SharedMemory,
+}
+
+/// A block of an arena, for the buffers that lie in it; goes back to the arena with the last of them.
+pub struct ArenaBlock {
+    arena: Weak<Inner>,
+    region: Arc<Region>,
+    offset: usize,
+    capacity: usize,
+    for_many: AtomicBool,
+}
+
+impl ArenaBlock {
+    /// In which region it lies, and where in it.
+    pub fn place(&self) -> (&Arc<Region>, usize) {
+        (&self.region, self.offset)
+    }
+
+    /// From now on several receivers may read it, so that none may write.
+    pub fn share(&self) {
+        self.for_many.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether several receivers may read it.
+    pub fn is_shared(&self) -> bool {
+        self.for_many.load(Ordering::Relaxed)
+    }
+}
+
+impl Owner for ArenaBlock {
+    fn is_writable(&self) -> bool {
+        !self.is_shared()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Drop for ArenaBlock {
+    fn drop(&mut self) {
+        if let Some(arena) = self.arena.upgrade() {
+            arena.put(Free { region: self.region.clone(), offset: self.offset, capacity: self.capacity, warm: true });
+        }
+    }
+}
+
+/// A block that nobody uses.
+struct Free {
+    region: Arc<Region>,
+    offset: usize,
+    capacity: usize,
+    /// It may have pages.
+    warm: bool,
+}
+
+impl Free {
+    fn is_whole_region(&self) -> bool {
+        self.capacity == self.region.memory.length()
+    }
+}
+
+#[derive(Default)]
+struct Blocks {
+    /// The region that is being cut, and how much of it is.
+    slab: Option<(Arc<Region>, usize)>,
+    /// By capacity; the block returned last is the last one.
+    free: BTreeMap<usize, Vec<Free>>,
+    warm_bytes: usize,
+    last_id: u64,
+}
+
+struct Inner {
+    limit: usize,
+    blocks: Mutex<Blocks>,
+    lenders: Mutex<Vec<Arc<dyn Lender>>>,
+    /// How many regions were given up so far.
+    given_up: AtomicU64,
+}
+
+/// See the module. Clones share the same memory.
+#[derive(Clone)]
+pub struct Arena(Arc<Inner>);
+
+impl Arena {
+    /// An arena that keeps at most [`DEFAULT_POOL_BYTES`] of memory that nobody uses.
+    pub fn new() -> Arena {
+        Arena::with_limit(DEFAULT_POOL_BYTES)
+    }
+
+    /// An arena that keeps at most `limit` bytes that nobody uses.
+    pub fn with_limit(limit: usize) -> Arena {
+        let (blocks, lenders) = (Mutex::default(), Mutex::default());
+        Arena(Arc::new(Inner { limit, blocks, lenders, given_up: AtomicU64::new(0) }))
+    }
+
+    /// A buffer to fill, of `len` bytes whose contents are unspecified (but initialised).
+    ///
+    /// # Errors
+    /// The system has no memory for it, or does not allow it to be shared.
+    pub fn take(&self, len: usize) -> Result<BufferMut, OutOfMemory> {
+        let capacity = size_class(len.max(1))?;
+        let found = self.0.get(capacity).or_else(|| {
+            self.0.reclaim();
+            self.0.get(capacity)
+        });
+        let (region, offset, capacity) = match found {
+            Some(free) => (free.region.clone(), free.offset, free.capacity),
+            None => self.0.cut(capacity, len)?,
+        };
+        // SAFETY: the block lies within the region.
+        let start = unsafe { region.memory.start().add(offset) };
+        let arena = Arc::downgrade(&self.0);
+        let block = ArenaBlock { arena, region, offset, capacity, for_many: AtomicBool::new(false) };
+        // SAFETY: nobody else has this block; it is initialised (memfd memory is zero at first), and kept alive by its owner.
+        unsafe { BufferMut::over(start, capacity, len, Box::new(block)) }.ok_or(OutOfMemory { bytes: len })
+    }
+
+    /// A buffer holding the bytes of `pieces`, one after the other.
+    pub fn copy_of(&self, pieces: &[Buffer]) -> Result<Buffer, OutOfMemory> {
+        let mut copy = self.take(pieces.iter().map(|piece| piece.len()).sum())?;
+        let mut at = 0;
+        for piece in pieces {
+            copy[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        Ok(copy.freeze())
+    }
+
+    /// From now on `lender` is asked for what was returned before fresh memory is taken, until it is closed and has everything back.
+    pub fn enrol(&self, lender: Arc<dyn Lender>) {
+        self.0.lenders().push(lender);
+    }
+
+    /// How many regions were given up so far: whoever passed some should see whether they still exist.
+    pub fn given_up(&self) -> u64 {
+        self.0.given_up.load(Ordering::Acquire)
+    }
+
+    /// Bytes that nobody uses, and that still have their pages.
+    pub fn kept_bytes(&self) -> usize {
+        self.0.blocks().warm_bytes
+    }
+}
+
+impl Default for Arena {
+    fn default() -> Arena {
+        Arena::new()
+    }
+}
+
+impl fmt::Debug for Arena {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Arena({} of {} bytes kept)", self.kept_bytes(), self.0.limit)
+    }
+}
+
+impl Inner {
+    fn blocks(&self) -> MutexGuard<'_, Blocks> {
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lenders(&self) -> MutexGuard<'_, Vec<Arc<dyn Lender>>> {
+        self.lenders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes back what was returned. Blocks come back while no lock of the arena is held.
+    fn reclaim(&self) {
+        let lenders = self.lenders().clone();
+        let done: Vec<_> = lenders.iter().filter(|lender| !lender.reclaim() && lender.is_closed()).collect();
+        if !done.is_empty() {
+            self.lenders().retain(|lender| !done.iter().any(|done| Arc::ptr_eq(done, lender)));
+        }
+    }
+
+    /// The tightest fit that does not waste more than it uses; of equals the one returned last.
+    fn get(&self, capacity: usize) -> Option<Free> {
+        let mut blocks = self.blocks();
+        let (class, list) = blocks.free.range_mut(capacity..=capacity.saturating_mul(2)).next()?;
+        let class = *class;
+        let found = list.pop()?;
+        if list.is_empty() {
+            blocks.free.remove(&class);
+        }
+        if found.warm {
+            blocks.warm_bytes -= found.capacity;
+        }
+        Some(found)
+    }
+
+    /// A block that was never used.
+    fn cut(&self, capacity: usize, len: usize) -> Result<(Arc<Region>, usize, usize), OutOfMemory> {
+        let mut blocks = self.blocks();
+        if capacity > SLAB_BLOCK {
+            return Ok((blocks.region(capacity, len)?, 0, capacity));
+        }
+        match &mut blocks.slab {
+            Some((region, used)) if *used + capacity <= SLAB => {
+                let offset = *used;
+                *used += capacity;
+                Ok((region.clone(), offset, capacity))
+            }
+            _ => {
+                let region = blocks.region(SLAB, len)?;
+                blocks.slab = Some((region.clone(), capacity));
+                Ok((region, 0, capacity))
+            }
+        }
+    }
+
+    fn put(&self, free: Free) {
+        let mut given_up = Vec::new();
+        {
+            let mut blocks = self.blocks();
+            blocks.warm_bytes += free.capacity;
+            blocks.free.entry(free.capacity).or_default().push(free);
+            while blocks.warm_bytes > self.limit {
+                match blocks.coldest() {
+                    Some(free) => given_up.push(free),
+                    None => break,
+                }
+            }
+        }
+        for mut free in given_up {
+            free.region.memory.give_back(free.offset, free.capacity);
+            if free.is_whole_region() {
+                drop(free);
+                self.given_up.fetch_add(1, Ordering::Release);
+            } else {
+                free.warm = false;
+                let mut blocks = self.blocks();
+                // In front, where it is taken last.
+                blocks.free.entry(free.capacity).or_default().insert(0, free);
+            }
+        }
+    }
+}
+
+impl Blocks {
+    fn region(&mut self, length: usize, len: usize) -> Result<Arc<Region>, OutOfMemory> {
+        let memory = SharedMemory::new(c"xmml-payloads", length).map_err(|_| OutOfMemory { bytes: len })?;
+        self.last_id += 1;
+        Ok(Arc::new(Region { id: self.last_id, memory }))
+    }
+
+    /// Takes out the block that will be missed least: of the largest that have pages, the one unused longest.
+    fn coldest(&mut self) -> Option<Free> {
+        let (class, at) = self
+            .free
+            .iter()
+            .rev()
+            .find_map(|(class, list)| list.iter().position(|free| free.warm).map(|at| (*class, at)))?;
+        let list = self.free.get_mut(&class)?;
+        let free = list.remove(at);
+        if list.is_empty() {
+            self.free.remove(&class);
+        }
+        self.warm_bytes -= free.capacity;
+        Some(free)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(buffer: &Buffer) -> *const u8 {
+        buffer.as_ptr()
+    }
+
+    #[test]
+    fn a_block_is_used_again_when_its_last_reference_is_dropped() {
+        let arena = Arena::new();
+        let first = arena.take(100_000).unwrap().freeze();
+        let start = address(&first);
+        let part = first.slice(10..20);
+        drop(first);
+        assert_eq!(arena.kept_bytes(), 0, "a slice still holds the block");
+        drop(part);
+        assert!(arena.kept_bytes() >= 100_000);
+        assert_eq!(address(&arena.take(99_999).unwrap().freeze()), start);
+    }
+
+    #[test]
+    fn blocks_in_use_do_not_overlap() {
+        let arena = Arena::new();
+        let mut held = Vec::new();
+        for round in 0..200_usize {
+            let mut buffer = arena.take(16_384 + (round * 7919) % 3_000_000).unwrap();
+            buffer.fill(round as u8);
+            held.push((round as u8, buffer.freeze()));
+            if round % 3 == 0 {
+                held.swap_remove(round % held.len());
+            }
+        }
+        assert!(held.iter().all(|(value, buffer)| buffer.iter().all(|byte| byte == value)));
+    }
+
+    #[test]
+    fn an_arena_keeps_no_more_than_its_limit() {
+        let arena = Arena::with_limit(8 << 20);
+        let large: Vec<_> = (0..4).map(|_| arena.take(4 << 20).unwrap().freeze()).collect();
+        let small: Vec<_> = (0..16).map(|_| arena.take(1 << 20).unwrap().freeze()).collect();
+        drop((large, small));
+        assert!(arena.kept_bytes() <= 8 << 20);
+        assert!(arena.given_up() >= 2);
+    }
+
+    #[test]
+    fn a_buffer_may_outlive_its_arena() {
+        let arena = Arena::new();
+        let buffer = arena.copy_of(&[Buffer::copy_of(&[1, 2]), Buffer::copy_of(&[3])]).unwrap();
+        drop(arena);
+        assert_eq!(&*buffer, &[1, 2, 3]);
+    }
+
+    #[test]
+    fn a_block_shared_by_several_may_not_be_written_to() {
+        let mut buffer = Arena::new().take(64).unwrap().freeze();
+        assert!(buffer.get_mut().is_some());
+        buffer.owner::<ArenaBlock>().unwrap().0.share();
+        assert!(buffer.get_mut().is_none());
+    }
+
+    #[test]
+    fn an_absurd_size_is_an_error() {
+        assert!(Arena::new().take(usize::MAX / 2).is_err());
+    }
+}
