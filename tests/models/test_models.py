@@ -35,7 +35,7 @@ def test_an_instance_sends_to_itself(run_model: RunModel) -> None:
     assert run.lines("echo") == ["received: the original data"]
 
 
-@pytest.mark.parametrize("methods", ["unix", "tcp"])
+@pytest.mark.parametrize("methods", ["shm", "unix", "tcp"])
 def test_the_state_of_each_run_is_carried_to_the_next(
     run_model: RunModel, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, methods: str
 ) -> None:

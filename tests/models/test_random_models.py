@@ -43,7 +43,7 @@ def seeds() -> list[int]:
     return chosen
 
 
-@pytest.mark.parametrize("methods", ["unix", "tcp"])
+@pytest.mark.parametrize("methods", ["shm", "unix", "tcp"])
 @pytest.mark.parametrize("seed", seeds())
 def test_a_random_model_does_what_its_semantics_demand(tmp_path: Path, seed: int, methods: str) -> None:
     model, net, expected = made(seed)
