@@ -18,6 +18,7 @@ pub mod instance;
 pub mod message;
 pub mod methods;
 pub mod param;
+mod per_process;
 pub mod runtime;
 pub mod sequence;
 pub mod shared_memory;

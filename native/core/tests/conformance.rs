@@ -10,7 +10,7 @@ use xmml_core::coordinator::Event;
 use xmml_core::data::{Array, Data, Dtype, Order};
 use xmml_core::instance::{Received, Sent};
 
-const METHODS: [&str; 3] = ["shm", "unix", "tcp"];
+const METHODS: [&str; 4] = ["inproc", "shm", "unix", "tcp"];
 
 /// One sender, one receiver, one coupling inside their loops, without an order of operators.
 fn pair(method: &str, steps: u64) -> Model {

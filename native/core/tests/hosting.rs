@@ -31,12 +31,13 @@ fn pair() -> Run {
 
 fn play(run: &Run) {
     let (a, b) = (run.join("a"), run.join("b"));
-    assert_eq!(io_threads(), 1);
+    until("one thread serves both", || io_threads() == 1); // it has its name a moment after it has begun
     assert!(a.reuse().unwrap() && b.reuse().unwrap());
     for value in 0..3 {
         send(&a, "out", value);
         assert_eq!(receive(&b, "in"), Some(value));
     }
+    assert_eq!(a.methods("out").unwrap()[0].chosen.as_deref(), Some("inproc"));
     a.leave().unwrap();
     assert_eq!(io_threads(), 1, "b goes on");
     b.leave().unwrap();
@@ -86,6 +87,9 @@ fn a_child_after_fork_has_a_thread_of_its_own_and_leaves_those_of_its_parent_alo
     // SAFETY: `status` outlives the call.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0);
+    let report = a.methods("out").unwrap().remove(0);
+    let refusal = report.refused.iter().find(|refusal| refusal.method == "inproc").unwrap();
+    assert!(refusal.reason.contains("different processes"), "{}", refusal.reason);
     a.leave().unwrap();
     run.event("a leaves", |event| matches!(event, Event::Left { instance, .. } if instance == "a"));
 }

@@ -4,6 +4,7 @@
 //! fastest first; a sender takes the first one that is allowed, passes its probe, and connects. Everything above this folder is the same
 //! for every method; one conformance suite runs over all of them.
 
+pub mod inproc;
 pub mod place;
 pub mod shm;
 pub mod socket;
@@ -163,7 +164,7 @@ pub struct LentPlace {
 
 /// Every method there is, fastest first.
 pub fn all() -> Vec<Box<dyn Method>> {
-    vec![Box::new(shm::Shm), Box::new(unix::Unix), Box::new(tcp::Tcp)]
+    vec![Box::new(inproc::Inproc), Box::new(shm::Shm), Box::new(unix::Unix), Box::new(tcp::Tcp)]
 }
 
 /// The method of this name.

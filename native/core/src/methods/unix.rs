@@ -138,7 +138,8 @@ fn enlarge(socket: &Socket) {
     let _ = socket.set_send_buffer_size(KERNEL_BUFFER_BYTES);
 }
 
-fn random_name() -> io::Result<String> {
+/// Twelve random bytes as hexadecimal digits.
+pub(super) fn random_name() -> io::Result<String> {
     let mut bytes = [0u8; 12];
     getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

@@ -7,14 +7,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::frame::Frame;
-use crate::wakeup::{Epoll, EventFd, Interest};
+use crate::per_process::PerProcess;
+use crate::wakeup::{Epoll, EventFd, Interest, Ready};
 
 use super::{Command, IoThread};
 
@@ -96,9 +97,9 @@ impl Mailbox {
 }
 
 /// What is the same for all instances of a process.
+#[derive(Default)]
 struct Process {
-    pid: u32,
-    next_seat: AtomicU32,
+    last_seat: AtomicU32,
     running: Mutex<Option<Running>>,
 }
 
@@ -111,20 +112,9 @@ struct Running {
 }
 
 impl Process {
-    /// That of this process. It is made once, and never freed: others may still look at it while the process ends.
     fn here() -> &'static Process {
-        static HERE: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
-        let pid = std::process::id();
-        loop {
-            let found = HERE.load(Ordering::Acquire);
-            // SAFETY: the pointer is null or comes from Box::leak below, so it is valid as long as the process lives.
-            if let Some(process) = unsafe { found.as_ref() }.filter(|process| process.pid == pid) {
-                return process;
-            }
-            let new = Box::leak(Box::new(Process { pid, next_seat: AtomicU32::new(1), running: Mutex::new(None) }));
-            // Where another thread was faster, this one is lost: a few bytes.
-            let _ = HERE.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire);
-        }
+        static HERE: PerProcess<Process> = PerProcess::new();
+        HERE.get(Process::default)
     }
 }
 
@@ -145,7 +135,7 @@ impl Commands {
         }
         let Some(thread) = running.as_mut() else { unreachable!("it was started") };
         thread.seats += 1;
-        let seat = process.next_seat.fetch_add(1, Ordering::Relaxed);
+        let seat = process.last_seat.fetch_add(1, Ordering::Relaxed) + 1;
         let watch = Watch { epoll: thread.epoll.clone(), base: u64::from(seat) << 32 };
         Ok((Commands { mailbox: thread.mailbox.clone(), seat, ended: AtomicBool::new(false) }, watch))
     }
@@ -227,9 +217,7 @@ impl Thread {
                 }
                 let seat = (event.token >> 32) as u32;
                 if let Some(served) = self.served.get_mut(&seat) {
-                    served
-                        .instance
-                        .happened(crate::wakeup::Ready { token: event.token & u64::from(u32::MAX), ..*event });
+                    served.instance.happened(Ready { token: event.token & u64::from(u32::MAX), ..*event });
                     self.touched.insert(seat);
                 }
             }
