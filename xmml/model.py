@@ -246,6 +246,7 @@ class Instance:
         steps: iterations per run, at least 1; with `until` the upper bound, 0 for none.
         until: the program decides when to stop.
         check_order: whether its calls must follow the order of the operators.
+        host: the host it must run on, or `own`: it must not share a process.
     """
 
     id: str
@@ -266,6 +267,7 @@ class Instance:
     total_s: float | None = None
     until: bool = False
     check_order: bool = True
+    host: str | None = None
     position: Position | None = field(default=None, compare=False)
 
     @property

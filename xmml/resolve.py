@@ -188,6 +188,7 @@ class _Resolution:
             total_s=_seconds(timescale, "total"),
             until=until,
             check_order=settings.get("order") != "free",
+            host=settings.get("host"),
             position=element.position,
         )
         self.problems.extend(scale_problems(element, definition, instance.scales))

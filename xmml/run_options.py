@@ -29,7 +29,7 @@ class RunOptions:
         stage_out: files and globs to bring back.
         threads: threads per process (or per rank).
         gpus: GPUs per process (or per rank).
-        host: the host it must run on.
+        host: the host it must run on, or `own`: it must not share a process.
     """
 
     args: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ SETTINGS: Mapping[str, _Setting] = MappingProxyType(
         "stage-out": _Setting(_IMPLEMENTATION, _words),
         "threads": _Setting(_IMPLEMENTATION, _count(1)),
         "gpus": _Setting(_IMPLEMENTATION, _count(0)),
-        "host": _Setting(_IMPLEMENTATION, _filled),
+        "host": _Setting(("implementation", "instance", "submodel", "mapper", "terminal"), _filled),
         "capacity": _Setting(_COUPLING, _count(1)),
         "methods": _Setting(_COUPLING, _methods),
         "compress": _Setting(_COUPLING, _one_of("yes", "no")),

@@ -114,9 +114,10 @@ class Coordination:
 
     # --- processes --------------------------------------------------------------------------------------------------
 
-    def on_started(self, name: str, pid: int, now: float) -> list[Order]:
-        """The process of an instance runs."""
+    def on_started(self, name: str, pid: int, now: float, process: str | None = None) -> list[Order]:
+        """The process of an instance runs; `process` is its name if it is shared."""
         record = self.records[name]
+        record.process = process
         if record.state is State.PLANNED:
             record.become(State.STARTED)
         record.pid, record.started_at = pid, now
@@ -139,8 +140,24 @@ class Coordination:
             return False
         return bool(self.outcome.reason) and f"the run was stopped: {self.outcome.reason}" in line
 
+    def on_process_output(self, process: str, stream: str, line: str) -> None:
+        """A process that instances share has written a line that is none of theirs alone."""
+        for record in self.records.values() if stream == "stderr" else ():
+            if record.process == process and record.is_alive:
+                record.last_words.append(line)
+
+    def on_process_ended(self, name: str, status: int | None, signal_number: int | None, now: float) -> list[Order]:
+        """The shared process of an instance is gone, and every other instance in it."""
+        record = self.records[name]
+        record.died_with = tuple(
+            other.name
+            for other in self.records.values()
+            if other is not record and other.process == record.process and (other.is_alive or other.died_with)
+        )
+        return self.on_ended(name, status, signal_number, now)
+
     def on_ended(self, name: str, status: int | None, signal_number: int | None, now: float) -> list[Order]:
-        """The process of an instance is gone."""
+        """The process of an instance is gone, or the instance has ended in a shared one."""
         record = self.records[name]
         record.exit_status, record.signal, record.ended_at = status, signal_number, now
         self._no_longer_waiting(name)
@@ -277,7 +294,7 @@ class Coordination:
         cause = cause_of(list(self._failures.values()))
         record = self.records[cause.instance]
         reason = describe(cause, record, own_files=(self.plan.model_folder,))
-        log = None if cause.sign is Sign.REFUSED else f"instances/{cause.instance}/stderr"
+        log = None if cause.sign is Sign.REFUSED else f"{own_log(record)}/stderr"
         return self._stop(Outcome(ExitStatus.INSTANCE_FAILED, reason, cause.instance, log), now)
 
     def _stop(self, outcome: Outcome, now: float) -> list[Order]:
@@ -417,3 +434,8 @@ class Coordination:
                 "run:capacity sets it from the start"
             ),
         ]
+
+
+def own_log(record: InstanceRecord) -> str:
+    """Return the folder of the streams that say most about a failed instance: those of its process, if that died."""
+    return record.process if record.process and record.died_with else f"instances/{record.name}"

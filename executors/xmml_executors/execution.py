@@ -3,6 +3,7 @@ watches."""
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
 import signal
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 
 from xmml_native import Coordinator
 from xmml_planner import Plan, PlannedInstance
+from xmml_planner.hosting import members
 
 from xmml_executors import coordination as policy
 from xmml_executors.builds import Builds, build_name, missing_after_builds
@@ -25,6 +27,8 @@ from xmml_executors.local import LocalExecutor
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError
 from xmml_executors.run_folder import RunFolder
 
+#: What starts a process that instances share.
+SHARED_HOST_COMMAND = (sys.executable, "-c", "from xmml_native.shared_host import main; raise SystemExit(main())")
 #: How often a watcher is shown what has changed.
 REFRESH_S = 0.125
 #: What a build writes is shown once it takes so long; one that is over sooner usually had nothing to do.
@@ -93,6 +97,7 @@ class _Execution:
         self.refresh_at: float | None = None
         self.noted: dict[str, float] = {}
         self.site_of = {instance.name: instance.site for instance in plan.instances}
+        self.processes = members(plan)
 
     # --- phases -----------------------------------------------------------------------------------------------------
 
@@ -154,7 +159,10 @@ class _Execution:
         for instance in self.plan.instances:
             self.coordinator.define(self.plan.spec(instance.name))
         for instance in self.plan.instances:
-            self.start(instance)
+            if instance.process is None:
+                self.start(instance)
+        for process, instances in self.processes.items():
+            self.start_process(process, instances)
         while self.coordination.phase is not Phase.ENDED:
             self.wait(self.coordination.deadline)
             self.carry_out(self.coordination.on_time(time.monotonic()))
@@ -173,6 +181,40 @@ class _Execution:
             terminal,
         )
 
+    def start_process(self, process: str, instances: Sequence[PlannedInstance]) -> None:
+        """Start a process that instances share."""
+        tasks = [
+            {
+                "name": instance.name,
+                "task": json.loads(instance.env["XMML_HOST"]),
+                "folder": str(self.folder.work(instance)),
+                "stdout": str(self.folder.log(instance.name, "stdout")),
+                "stderr": str(self.folder.log(instance.name, "stderr")),
+            }
+            for instance in instances
+        ]
+        folder = self.folder.path / process
+        self.folder.write(f"{process}/hosted.json", json.dumps(tasks, ensure_ascii=False))
+        self.executor.start(
+            process,
+            SHARED_HOST_COMMAND,
+            {**self.joining_environment(), "XMML_HOSTED": str(folder / "hosted.json")},
+            folder,
+            folder / "stdout",
+            folder / "stderr",
+            hosted=[instance.name for instance in instances],
+        )
+
+    def joining_environment(self) -> dict[str, str]:
+        """What is added to the environment of every process that joins the run."""
+        assert self.coordinator is not None
+        return {
+            **self.environment(None),
+            "PYTHONUNBUFFERED": "1",
+            "XMML_COORDINATOR": ",".join(self.coordinator.addresses),
+            "XMML_SECRET_FILE": str(self.folder.secret_file),
+        }
+
     def environment(self, instance: PlannedInstance | None) -> dict[str, str]:
         """What is added to the environment of an instance, or of a build."""
         tools = os.path.dirname(sys.executable)
@@ -183,15 +225,12 @@ class _Execution:
         }
         if instance is None:
             return env
-        assert self.coordinator is not None
-        env.update(
-            PYTHONUNBUFFERED="1",
-            XMML_INSTANCE=instance.name,
-            XMML_COORDINATOR=",".join(self.coordinator.addresses),
-            XMML_SECRET_FILE=str(self.folder.secret_file),
-            XMML_INSTANCE_DIR=str(self.folder.path / instance.folder),
-        )
-        return {**env, **instance.env}
+        return {
+            **self.joining_environment(),
+            "XMML_INSTANCE": instance.name,
+            "XMML_INSTANCE_DIR": str(self.folder.path / instance.folder),
+            **instance.env,
+        }
 
     # --- what happens -----------------------------------------------------------------------------------------------
 
@@ -237,6 +276,9 @@ class _Execution:
 
     def on_report(self, report: Mapping[str, Any], now: float) -> None:
         name, what = report["name"], report["is"]
+        if name in self.processes:
+            self.on_process_report(report)
+            return
         is_build = name not in self.coordination.records
         if what == "output" and not is_build and not self.coordination.repeats_reason(name, report["text"]):
             self.watcher.output(name, report["stream"], report["text"])
@@ -254,17 +296,29 @@ class _Execution:
             self.note(what, name, **{key: value for key, value in report.items() if key not in ("is", "name")})
             self.carry_out(self.on_process(report, now))
 
+    def on_process_report(self, report: Mapping[str, Any]) -> None:
+        """Something about a process that instances share; what it means for them is reported for each."""
+        process, what = report["name"], report["is"]
+        if what == "output":
+            self.coordination.on_process_output(process, report["stream"], report["text"])
+            self.watcher.output(process, report["stream"], report["text"])
+        elif what != "refused":
+            self.note(f"process {what}", **{key: value for key, value in report.items() if key != "is"})
+
     def on_process(self, report: Mapping[str, Any], now: float) -> list[policy.Order]:
         name = report["name"]
         if report["is"] == "started":
-            return self.coordination.on_started(name, report["pid"], now)
+            return self.coordination.on_started(name, report["pid"], now, report["process"])
         if report["is"] == "refused":
             return self.coordination.on_refused(name, refusal(self.plan.by_name[name], report), now)
         record = self.coordination.records[name]
         record.cpu_s, record.memory_bytes = report["cpu_s"], report["memory_bytes"]
         if name in self.options.debug and self.options.terminal:
             take_terminal_back(self.options.terminal)
-        return self.coordination.on_ended(name, report["status"], report["signal"], now)
+        ended = self.coordination.on_ended
+        if report["process"] is not None and report["with_process"]:
+            ended = self.coordination.on_process_ended
+        return ended(name, report["status"], report["signal"], now)
 
     def on_build_report(self, report: Mapping[str, Any]) -> None:
         if report["is"] == "output":

@@ -15,6 +15,10 @@ from xmml_executors.instance_record import InstanceRecord
 SIMULTANEOUS_S = 0.05
 
 
+#: So many instances of a process that died are named at most.
+MOST_NAMES = 20
+
+
 class Sign(Enum):
     """The first sign that an instance gave of its failure."""
 
@@ -75,6 +79,8 @@ def _what(failure: Failure, record: InstanceRecord) -> str:
     if record.failure:
         return record.failure
     when = "" if record.joined_at is not None else " before it joined the run"
+    if record.died_with:
+        return f"{_end_of_process(record)}; with it ended {_listed(record.died_with)}"
     if record.signal is not None:
         return f"it was killed by {signal_name(record.signal)}{when}"
     if record.exit_status:
@@ -87,6 +93,20 @@ def _what(failure: Failure, record: InstanceRecord) -> str:
     if record.exit_status == 0:
         return "it ended without leaving the run: the program must close its xmml.Instance (C: call xmml_leave)"
     return "it lost its connection to the run"
+
+
+def _end_of_process(record: InstanceRecord) -> str:
+    process = f"its process, {record.process},"
+    if record.signal is not None:
+        return f"{process} was killed by {signal_name(record.signal)}"
+    said = _last_words(record.last_words)
+    return f"{process} ended with exit status {record.exit_status}" + (f": {said}" if said else "")
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names)
+    return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES} more"
 
 
 def signal_name(number: int) -> str:

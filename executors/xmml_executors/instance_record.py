@@ -47,6 +47,8 @@ class InstanceRecord:
     Attributes:
         run, iteration, time: where it is in the submodel execution loop; runs count from 1, `time` is model time in
             seconds.
+        process: the process that it shares with others, if it does.
+        died_with: the other instances of that process, if the process itself ended.
         runs: completed passes, known when it has left.
         waits_for: conduits it waits for now.
         failure: what it reported as the reason of its failure.
@@ -55,6 +57,8 @@ class InstanceRecord:
     name: str
     state: State = State.PLANNED
     pid: int | None = None
+    process: str | None = None
+    died_with: tuple[str, ...] = ()
     language: str = ""
     run: int = 0
     iteration: int = 0
@@ -104,6 +108,7 @@ class InstanceRecord:
         """Return what the run's summary says about it."""
         return {
             "state": self.state.value,
+            "process": self.process,
             "runs": self.runs,
             "messages_sent": self.messages_sent,
             "messages_received": self.messages_received,

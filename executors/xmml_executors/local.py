@@ -67,8 +67,10 @@ class LocalExecutor:
         stdout: Path,
         stderr: Path,
         terminal: str | None = None,
+        hosted: Sequence[str] = (),
     ) -> None:
-        """Start a process. With `terminal` (a device) it gets that instead of captured streams."""
+        """Start a process. With `terminal` (a device) it gets that instead of captured streams; `hosted` are the
+        instances that it hosts and reports about."""
         self._tell(
             {
                 "do": "start",
@@ -79,6 +81,7 @@ class LocalExecutor:
                 "stdout": str(stdout),
                 "stderr": str(stderr),
                 "terminal": terminal,
+                "hosted": list(hosted),
             }
         )
 

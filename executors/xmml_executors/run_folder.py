@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from xmml_planner import Plan, PlannedInstance
+from xmml_planner.hosting import members
 
 from xmml_executors.outcome import Outcome, SiteError
 
@@ -58,6 +59,8 @@ class RunFolder:
             (self.path / "plan.json").write_bytes(text)
             for instance in plan.instances:
                 self.work(instance).mkdir(parents=True)
+            for process in members(plan):
+                (self.path / process).mkdir(parents=True)
             self._write_secret()
             self._events = open(self.path / "events.jsonl", "w", encoding="utf-8", buffering=1)  # noqa: SIM115 - open as long as the run
         except PermissionError as error:

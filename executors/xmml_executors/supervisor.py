@@ -11,18 +11,23 @@ whatever happens to others:
 
 On the socket, both ways, each message is one line of JSON. To the supervisor:
 
-    {"do": "start", "name", "command", "env", "folder", "stdout", "stderr", "terminal"}
-    {"do": "signal", "name", "signal"}     to the instance's process group
+    {"do": "start", "name", "command", "env", "folder", "stdout", "stderr", "terminal", "hosted"}
+    {"do": "signal", "name", "signal"}     to the process group of the instance, or of what hosts it
     {"do": "remove", "path"}               this file, when everything has ended
     {"do": "quit"}                         end what is left, then the supervisor
 
 From the supervisor:
 
-    {"is": "started", "name", "pid"}
+    {"is": "started", "name", "pid", "process"}
     {"is": "refused", "name", "error", "errno"}    it was started, but its program could not be executed
     {"is": "output", "name", "stream", "text"}
     {"is": "unwritable", "name", "file", "error"}
-    {"is": "ended", "name", "status", "signal", "cpu_s", "memory_bytes"}
+    {"is": "ended", "name", "status", "signal", "cpu_s", "memory_bytes", "process", "with_process"}
+
+A process may host instances, whose names are in `hosted`: it tells by a pipe (XMML_REPORTS in its environment) what
+they write and how they end, as lines of JSON that are passed on. When it ends, so have those that it said nothing
+about. `process` is the name of the process that an instance shares, null for one that has its own; `with_process` says
+that it ended because its process did.
 """
 
 from __future__ import annotations
@@ -41,7 +46,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 #: How long instances have to end by themselves after the run has gone.
@@ -64,19 +69,22 @@ RESTORED = (*IGNORED, signal.SIGTERM, signal.SIGCHLD, signal.SIGXFSZ)
 
 
 class Instance:
-    """One started process and its captured streams. `exec_error` is a pipe that holds why its program did not start."""
+    """One started process and its captured streams. `exec_error` is a pipe that holds why its program did not start,
+    `hosted` the instances in it that have not ended."""
 
-    def __init__(self, name: str, pid: int, exec_error: int) -> None:
+    def __init__(self, name: str, pid: int, exec_error: int, hosted: Iterable[str]) -> None:
         self.name = name
         self.pid = pid
         self.exec_error = exec_error
+        self.hosted = dict.fromkeys(hosted)
         self.streams: list[Stream] = []
 
 
 class Stream:
-    """One captured stream: from a pipe to a log file and, line by line, to `xmml-run`."""
+    """One captured stream: from a pipe to a log file and, line by line, to `xmml-run`. The kind `reports` is what a
+    process tells about the instances in it; it has no log."""
 
-    def __init__(self, instance: str, kind: str, pipe: int, log: int, path: str) -> None:
+    def __init__(self, instance: str, kind: str, pipe: int, log: int | None, path: str) -> None:
         self.instance = instance
         self.kind = kind
         self.pipe = pipe
@@ -170,13 +178,15 @@ class Supervisor:
 
     def start(self, order: dict[str, Any]) -> None:
         """Start a process, captured or at the terminal, and report it."""
-        name = order["name"]
+        name, hosted = order["name"], order["hosted"]
         pipes: dict[str, tuple[int, int]] = {}
         logs: dict[str, int] = {}
         try:
             for kind in () if order["terminal"] else ("stdout", "stderr"):
                 logs[kind] = os.open(order[kind], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
                 pipes[kind] = os.pipe2(os.O_CLOEXEC)
+            if hosted:
+                pipes["reports"] = os.pipe2(os.O_CLOEXEC)
         except OSError as error:
             file = error.filename or order["folder"]
             self.tell({"is": "unwritable", "name": name, "file": file, "error": error.strerror})
@@ -184,14 +194,17 @@ class Supervisor:
         pid, exec_error = self.fork(order, pipes)
         for _, write_end in pipes.values():
             os.close(write_end)
-        instance = self.by_pid[pid] = self.by_name[name] = Instance(name, pid, exec_error)
+        instance = self.by_pid[pid] = self.by_name[name] = Instance(name, pid, exec_error, hosted)
+        self.by_name.update(dict.fromkeys(hosted, instance))
         for kind, (read_end, _) in pipes.items():
             os.set_blocking(read_end, False)
-            stream = Stream(name, kind, read_end, logs[kind], order[kind])
+            stream = Stream(name, kind, read_end, logs.get(kind), order.get(kind, ""))
             instance.streams.append(stream)
             if not self.paused:
                 self.watch(instance, stream)
-        self.tell({"is": "started", "name": name, "pid": pid})
+        self.tell({"is": "started", "name": name, "pid": pid, "process": None})
+        for each in hosted:
+            self.tell({"is": "started", "name": each, "pid": pid, "process": name})
 
     def fork(self, order: dict[str, Any], pipes: dict[str, tuple[int, int]]) -> tuple[int, int]:
         """Return the process id of the new instance, and a pipe for the error number if its program does not start."""
@@ -225,7 +238,11 @@ class Supervisor:
         if os.getppid() != parent:
             os._exit(127)
         os.chdir(order["folder"])
-        os.execve(order["command"][0], order["command"], {**os.environ, **order["env"]})
+        env = {**os.environ, **order["env"]}
+        if "reports" in pipes:
+            os.set_inheritable(pipes["reports"][1], True)
+            env["XMML_REPORTS"] = str(pipes["reports"][1])
+        os.execve(order["command"][0], order["command"], env)
 
     # --- output -----------------------------------------------------------------------------------------------------
 
@@ -248,6 +265,10 @@ class Supervisor:
             return False
         self.write_log(stream, chunk)
         *lines, stream.rest = (stream.rest + chunk).split(b"\n")
+        if stream.kind == "reports":
+            for line in lines:
+                self.pass_on(stream, line)
+            return True
         if len(stream.rest) > LONGEST_LINE_BYTES:
             lines.append(stream.rest)
             stream.rest = b""
@@ -272,13 +293,28 @@ class Supervisor:
             text = line.decode("utf-8", "replace").rstrip("\r")
             self.tell({"is": "output", "name": stream.instance, "stream": stream.kind, "text": text})
 
+    def pass_on(self, stream: Stream, line: bytes) -> None:
+        """Pass on what a process reports about an instance in it."""
+        process = self.by_name[stream.instance]
+        try:
+            report = json.loads(line)
+            name = report["name"]
+        except (ValueError, TypeError, KeyError):
+            return  # somebody else has found the pipe
+        if name not in process.hosted:
+            return
+        if report["is"] == "ended":
+            del process.hosted[name], self.by_name[name]
+            report.update(signal=None, memory_bytes=0, process=process.name, with_process=False)
+        self.tell(report)
+
     def close_stream(self, instance: Instance, stream: Stream) -> None:
         """Pass on an unfinished last line, and close."""
         instance.streams.remove(stream)
         with contextlib.suppress(KeyError):
             self.selector.unregister(stream.pipe)
         os.close(stream.pipe)
-        if stream.rest:
+        if stream.rest and stream.kind != "reports":
             self.tell_lines(stream, [stream.rest])
         if stream.log is not None:
             os.close(stream.log)
@@ -303,23 +339,23 @@ class Supervisor:
         for stream in list(instance.streams):
             self.drain(instance, stream)
         del self.by_pid[instance.pid]
-        del self.by_name[instance.name]
         failure = int(os.read(instance.exec_error, 16) or b"0")
         os.close(instance.exec_error)
-        if failure:
-            text, code = os.strerror(failure), errno.errorcode.get(failure, "")
-            self.tell({"is": "refused", "name": instance.name, "error": text, "errno": code})
-            return
-        self.tell(
-            {
-                "is": "ended",
-                "name": instance.name,
-                "status": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
-                "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
-                "cpu_s": round(usage.ru_utime + usage.ru_stime, 6),
-                "memory_bytes": usage.ru_maxrss * 1024,
-            }
-        )
+        text, code = os.strerror(failure), errno.errorcode.get(failure, "")
+        ended = {
+            "is": "ended",
+            "status": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
+            "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+        }
+        used = {"cpu_s": round(usage.ru_utime + usage.ru_stime, 6), "memory_bytes": usage.ru_maxrss * 1024}
+        for name in (*instance.hosted, instance.name):
+            del self.by_name[name]
+            process = None if name == instance.name else instance.name
+            if failure:
+                self.tell({"is": "refused", "name": name, "error": text, "errno": code})
+            else:
+                own = {"cpu_s": 0.0, "memory_bytes": 0} if process else used
+                self.tell({**ended, "name": name, **own, "process": process, "with_process": True})
 
     def drain(self, instance: Instance, stream: Stream) -> None:
         """Copy what an ended instance has left in a pipe; a child of it that still holds it open is not waited for."""

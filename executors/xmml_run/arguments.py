@@ -57,6 +57,23 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def number_of_hosts(text: str) -> int:
+    """Read a number from 0."""
+    if not text.isdecimal() or len(text) > 6:
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number of processes; 0: each instance has its own')
+    return int(text)
+
+
+def add_hosts_option(parser: argparse.ArgumentParser) -> None:
+    """Add how many processes instances share."""
+    parser.add_argument(
+        "--hosts",
+        metavar="N",
+        type=number_of_hosts,
+        help="processes that hosted instances share (default: one per core; 0: every instance has its own)",
+    )
+
+
 def run_parser() -> argparse.ArgumentParser:
     """The options of `xmml-run`."""
     parser = argparse.ArgumentParser(
@@ -85,6 +102,7 @@ def run_parser() -> argparse.ArgumentParser:
         default=[],
         help="start an instance under gdb, valgrind or another tool",
     )
+    add_hosts_option(parser)
     parser.add_argument("--listen", metavar="HOST:PORT", type=address, help="also reach the coordinator over TCP")
     parser.add_argument("--no-progress", action="store_true", help="plain lines also on a terminal")
     parser.add_argument("--version", action="version", version=f"xmml {xmml.__version__}")

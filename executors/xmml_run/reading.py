@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xmml_planner import Plan, PlanFormatError, plan, plan_from_text
+from xmml_planner.hosting import share_processes
 
 from xmml.model import Model
 from xmml.problems import ModelError, Problem, in_order, render_all
@@ -22,22 +23,27 @@ class Planned:
     warnings: tuple[Problem, ...]
 
 
-def read_and_plan(path: str, parameter_files: Sequence[str], overrides: Mapping[str, str]) -> Planned:
+def read_and_plan(
+    path: str, parameter_files: Sequence[str], overrides: Mapping[str, str], hosts: int | None = None
+) -> Planned:
     """Return the plan of a model document, or the one that a `plan.json` holds.
+
+    `hosts` is the number of processes that instances share; `None`: as many as cores, or as the `plan.json` says.
 
     Raises:
         ModelError: the model has errors, or something it names cannot be started.
         PlanFormatError: the file is a plan that cannot be read.
     """
     if path.endswith(".json"):
-        return Planned(plan_from_text(_text(path)), None, ())
+        made = plan_from_text(_text(path))
+        return Planned(made if hosts is None else share_processes(made, hosts), None, ())
     from xmml.check import check
 
     result = check(path, parameter_files, overrides)
     model = result.model_or_raise()
     warnings = [problem for problem in result.problems if not problem.is_error]
     try:
-        return Planned(plan(model), model, tuple(warnings))
+        return Planned(plan(model, hosts=hosts), model, tuple(warnings))
     except ModelError as error:
         others = [
             problem for problem in warnings if problem.code != "W14"

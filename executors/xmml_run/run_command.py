@@ -9,13 +9,15 @@ import shutil
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError
 from xmml_executors.run_folder import FolderTaken, RunFolder, new_folder, summary_of
 from xmml_planner import Plan, PlanFormatError, summary
+from xmml_planner.hosting import share_processes
 
 from xmml.problems import ModelError
 from xmml_run.arguments import UsageError, overrides_of, run_parser
@@ -31,7 +33,7 @@ def run_model(arguments: Sequence[str]) -> int:
     """Carry out `xmml-run` and return its exit status."""
     options = run_parser().parse_args(arguments)
     try:
-        planned = read_and_plan(options.model, options.parameter_files, overrides_of(options.overrides))
+        planned = read_and_plan(options.model, options.parameter_files, overrides_of(options.overrides), options.hosts)
     except ModelError as error:
         show_problems(error.problems)
         return _end(options, Outcome(ExitStatus.MODEL_ERROR, refusal(error, "xmml-run", options.model)))
@@ -43,6 +45,7 @@ def run_model(arguments: Sequence[str]) -> int:
         return _dry_run(options, planned.plan)
     try:
         debug, terminal = _debugging(options, planned.plan)
+        planned = replace(planned, plan=_hosted(planned.plan, options, debug))
         folder = RunFolder(options.folder or new_folder(Path("runs"), planned.plan.model), planned.plan)
     except (UsageError, FolderTaken) as error:
         return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {error}"))
@@ -80,6 +83,21 @@ def _debugging(options: Namespace, plan: Plan) -> tuple[dict[str, tuple[str, ...
     if not sys.stdin.isatty():
         raise UsageError(f"--debug {interactive[0]}: {os.path.basename(debug[interactive[0]][0])} needs a terminal")
     return debug, os.ttyname(sys.stdin.fileno())
+
+
+def _hosted(plan: Plan, options: Namespace, debug: Collection[str]) -> Plan:
+    """Return the plan as it can be carried out here: who is debugged has its own process, and so has everybody where
+    threads cannot have working folders of their own."""
+    if any(instance.process for instance in plan.instances):
+        from xmml_native import threads_can_have_folders
+
+        if not threads_can_have_folders():
+            if options.hosts:
+                print("xmml-run: this system lets no instances share a process; each has its own", file=sys.stderr)
+            return share_processes(plan, 0)
+        if any(plan.by_name[name].process for name in debug):
+            return share_processes(plan, options.hosts, apart=debug)
+    return plan
 
 
 def _run(

@@ -89,7 +89,7 @@ class Build:
 
 @dataclass(frozen=True)
 class PlannedInstance:
-    """One process to be: who it is in the model, and how it is started.
+    """One instance to be: who it is in the model, and how it is started.
 
     Attributes:
         element: id in the model (`c` for the copy `c[3]`); of a filter that runs by itself, the filter's id.
@@ -97,6 +97,8 @@ class PlannedInstance:
         command: program and arguments; the program is an absolute path.
         env: variables added to the environment.
         folder: its folder, relative to that of the run; it works in `work` below.
+        host: the host it must run on, or `own` if it must not share a process.
+        process: the process that it shares with the other instances of the same; `None`: it has its own.
         program: the file that must be there before the start, as the model names it; `None` for what the runtime hosts.
         position: where the model says what to run, `file:line:column`.
         stage_in: files and globs, relative to the model's folder, copied to its working folder.
@@ -121,6 +123,7 @@ class PlannedInstance:
     folder: str
     site: str
     host: str | None = None
+    process: str | None = None
     program: str | None = None
     position: str = ""
     stage_in: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from xmml.model import Instance, Model
 from xmml.problems import ModelError, Problem
 from xmml_planner.copies import check_copies, copies_by_port, copy_names
 from xmml_planner.execution_plan import Build, Job, Plan, PlannedInstance, PortSpec, ScaleSpec
+from xmml_planner.hosting import OWN, share_processes
 from xmml_planner.problems import position_from_text, problem_at
 from xmml_planner.programs import MPI_LAUNCHER, Program, check_file, filter_program, program_of
 from xmml_planner.wiring import FILTER_PORTS, FilterTable, OwnFilter, check_filters, wire, with_copies
@@ -20,7 +21,9 @@ from xmml_planner.wiring import FILTER_PORTS, FilterTable, OwnFilter, check_filt
 THIS_MACHINE = "local"
 
 
-def plan(model: Model, *, site: str = THIS_MACHINE, filter_cost: FilterTable | None = None) -> Plan:
+def plan(
+    model: Model, *, site: str = THIS_MACHINE, filter_cost: FilterTable | None = None, hosts: int | None = None
+) -> Plan:
     """Return how the model runs on one site.
 
     The same model always gives the same plan. Programs that a build makes are not looked for: they exist after the
@@ -30,6 +33,8 @@ def plan(model: Model, *, site: str = THIS_MACHINE, filter_cost: FilterTable | N
         model: the effective model, without errors.
         site: name of the site that everything runs on.
         filter_cost: what built-in filters make of their input; by default the table of the native filters.
+        hosts: how many processes instances share that need none of their own; by default as many as this machine has
+            cores, 0 for none.
 
     Raises:
         ModelError: something cannot be started or wired; its problems say what and where.
@@ -70,7 +75,7 @@ def plan(model: Model, *, site: str = THIS_MACHINE, filter_cost: FilterTable | N
         conduits=conduits,
     )
     _refuse(missing_programs(made, _built(made)))
-    return made
+    return share_processes(made, hosts)
 
 
 def _refuse(problems: Sequence[Problem]) -> None:
@@ -101,7 +106,7 @@ def _copies_of(instance: Instance, program: Program, ports: tuple[PortSpec, ...]
             cores=program.cores,
             folder=f"instances/{name}",
             site=site,
-            host=run.host if run else None,
+            host=_host(instance),
             program=program.file,
             position=str(program.position or instance.position or ""),
             stage_in=run.stage_in if run else (),
@@ -110,6 +115,15 @@ def _copies_of(instance: Instance, program: Program, ports: tuple[PortSpec, ...]
         )
         for index, name in enumerate(names)
     ]
+
+
+def _host(instance: Instance) -> str | None:
+    """Return `run:host` of the instance, else of its implementation; who wants GPUs for itself has its own process."""
+    implementation = instance.definition.implementation
+    run = implementation.run if implementation else None
+    if instance.host is not None or run is None:
+        return instance.host
+    return run.host or (OWN if run.gpus else None)
 
 
 def _filter_instance(own: OwnFilter, program: Program, site: str) -> PlannedInstance:
@@ -135,6 +149,7 @@ def _filter_instance(own: OwnFilter, program: Program, site: str) -> PlannedInst
         cores=1,
         folder=f"instances/{own.name}",
         site=site,
+        host=applied.definition.implementation.run.host if applied.definition.implementation else None,
         position=str(applied.position or applied.definition.position or ""),
     )
 

@@ -41,10 +41,13 @@ class Program:
 # As `python -m xmml_native.host`, but without importing runpy, which would be a third of the start-up time.
 _HOST = "from xmml_native.host import main; raise SystemExit(main())"
 
+#: What starts an instance that the runtime hosts.
+HOST_COMMAND = (sys.executable, "-c", _HOST)
+
 
 def hosted(what: Mapping[str, Any]) -> Program:
     """Return the program of something that the runtime hosts: a class, inline code, a built-in, a filter."""
-    return Program((sys.executable, "-c", _HOST), {"XMML_HOST": json.dumps(what, ensure_ascii=False)})
+    return Program(HOST_COMMAND, {"XMML_HOST": json.dumps(what, ensure_ascii=False)})
 
 
 def program_of(instance: Instance, folder: str) -> Program | Problem:

@@ -10,7 +10,7 @@ from xmml_executors.outcome import ExitStatus
 from xmml_planner import PlanFormatError, summary
 
 from xmml.problems import ModelError
-from xmml_run.arguments import add_model_options, overrides_of
+from xmml_run.arguments import add_hosts_option, add_model_options, overrides_of
 from xmml_run.reading import read_and_plan, refusal, show_problems
 
 DESCRIPTION = "Plan a run: what is started where, and how it is wired."
@@ -20,6 +20,7 @@ def add_options(parser: ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("model", metavar="MODEL")
     add_model_options(parser)
+    add_hosts_option(parser)
     parser.add_argument(
         "-o", dest="output", metavar="FILE", type=Path, help='write the plan as JSON ("-": to standard output)'
     )
@@ -28,7 +29,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Plan the run, and print or write the plan."""
     try:
-        planned = read_and_plan(options.model, options.parameter_files, overrides_of(options.overrides))
+        planned = read_and_plan(options.model, options.parameter_files, overrides_of(options.overrides), options.hosts)
     except ModelError as error:
         show_problems(error.problems)
         print(refusal(error, "xmml plan", options.model, "planned"), file=sys.stderr)

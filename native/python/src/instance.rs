@@ -62,9 +62,13 @@ pub struct Instance {
 
 impl Instance {
     fn over(core: core::Instance) -> Instance {
-        let raised = Raised::default();
-        let slot = raised.clone();
-        core.set_interrupt(Box::new(move || {
+        Instance { core, raised: Raised::default(), pool: BufferPool::new() }
+    }
+
+    /// For a program whose calls may come from the main thread, where signal handlers run: a signal then ends a wait.
+    fn interruptible(self) -> Instance {
+        let slot = self.raised.clone();
+        self.core.set_interrupt(Box::new(move || {
             Python::attach(|py| match py.check_signals() {
                 Ok(()) => false,
                 Err(e) => {
@@ -73,7 +77,7 @@ impl Instance {
                 }
             })
         }));
-        Instance { core, raised, pool: BufferPool::new() }
+        self
     }
 
     fn raise(&self, py: Python<'_>, error: Error) -> PyErr {
@@ -126,17 +130,21 @@ impl Instance {
 
 #[pymethods]
 impl Instance {
-    /// Joins the run this process was started for; with a specification, an instance that is alone.
+    /// Joins the run this process was started for (`hosted_as`: as this one of several instances that it hosts); with a specification,
+    /// an instance that is alone.
     #[new]
-    #[pyo3(signature = (spec = None, inputs = None))]
+    #[pyo3(signature = (spec = None, inputs = None, *, hosted_as = None))]
     fn new(
         py: Python<'_>,
         spec: Option<&Bound<'_, PyAny>>,
         inputs: Option<BTreeMap<String, Vec<Py<Message>>>>,
+        hosted_as: Option<String>,
     ) -> PyResult<Instance> {
+        let is_hosted = hosted_as.is_some();
         let joined = match spec {
             None => {
-                let options = JoinOptions { coordinator: None, instance: None, secret_file: None, language: "python" };
+                let options =
+                    JoinOptions { coordinator: None, instance: hosted_as, secret_file: None, language: "python" };
                 py.detach(|| core::Instance::join(options))
             }
             Some(spec) => {
@@ -150,7 +158,8 @@ impl Instance {
                 core::Instance::alone(spec, queues)
             }
         };
-        joined.map(Instance::over).map_err(|e| errors::raise(py, e))
+        let instance = joined.map(Instance::over).map_err(|e| errors::raise(py, e))?;
+        Ok(if is_hosted { instance } else { instance.interruptible() })
     }
 
     /// What the model says about this instance, as a dictionary.
@@ -418,6 +427,11 @@ impl Instance {
     /// Ends normally: what is queued is still delivered, then every receiver is told that no more comes.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
         self.waiting(py, core::Instance::leave)
+    }
+
+    /// Ends without leaving, as a program that ends does. After `leave` nothing happens.
+    fn abandon(&self, py: Python<'_>) {
+        py.detach(|| self.core.abandon());
     }
 
     /// What was sent so far, by port (only of an instance that is alone).

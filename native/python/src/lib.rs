@@ -11,6 +11,7 @@ mod filters;
 mod instance;
 mod message;
 mod payload;
+mod threads;
 
 /// The native half of `xmml_native`.
 #[pymodule]
@@ -29,6 +30,8 @@ mod _native {
     use crate::message::Message;
     #[pymodule_export]
     use crate::payload::Payload;
+    #[pymodule_export]
+    use crate::threads::{enter_folder_alone, threads_can_have_folders};
 
     /// The value of a JSON text: as `json.loads`, without the milliseconds that importing `json` takes.
     #[pyfunction]

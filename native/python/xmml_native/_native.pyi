@@ -12,6 +12,13 @@ __version__: str
 def parse_json(text: str) -> Any:
     """The value of a JSON text: as `json.loads`, without the milliseconds that importing `json` takes."""
 
+def enter_folder_alone(folder: str) -> None:
+    """Make `folder` the working folder of the calling thread, and of the threads and processes that it starts; other
+    threads keep theirs."""
+
+def threads_can_have_folders() -> bool:
+    """Whether threads may have working folders of their own here; some containers forbid it."""
+
 class Message:
     """A message as a submodel sends and receives it.
 
@@ -66,7 +73,11 @@ class Instance:
     """An instance of the model, joined to its run (or alone)."""
 
     def __new__(
-        cls, spec: Mapping[str, Any] | None = None, inputs: Mapping[str, Sequence[Message]] | None = None
+        cls,
+        spec: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Sequence[Message]] | None = None,
+        *,
+        hosted_as: str | None = None,
     ) -> Self: ...
     @property
     def spec(self) -> dict[str, Any]:
@@ -162,6 +173,8 @@ class Instance:
         """Tell people something through the run's log."""
     def fail(self, text: str) -> None:
         """Tell the run that this instance failed, and why. Does not end the program."""
+    def abandon(self) -> None:
+        """End without leaving, as a program that ends does. After `leave` nothing happens."""
     def leave(self) -> None:
         """End normally: what is queued is still delivered, then every receiver is told that no more comes."""
 

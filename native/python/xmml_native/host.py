@@ -1,4 +1,6 @@
-"""``python -m xmml_native.host``: the process of an instance that is not a program of its own.
+"""``python -m xmml_native.host``: the process of one instance that is not a program of its own.
+
+(``shared_host`` is that of several.)
 
 XMML_HOST says, as JSON, what to run: ``{"code": [...]}``, ``{"class": "module:Class", "path": [...]}``,
 ``{"mapper": "gather"}``, ``{"terminal": "npy"}`` or ``{"filter": "module:function", "path": [...]}``.
@@ -46,7 +48,7 @@ def hosted() -> dict[str, Any]:
 
 def run(me: Instance, task: dict[str, Any]) -> None:
     """Run what ``task`` describes as the instance ``me``."""
-    sys.path[:0] = task.get("path", [])
+    sys.path[:0] = [folder for folder in task.get("path", []) if folder not in sys.path]
     if "code" in task:
         from xmml_native.inline import InlineProgram
 

@@ -259,6 +259,7 @@ def test_the_final_counts_come_from_the_conduits(make_plan: MakePlan) -> None:
     run.on_native(left("a", 2, totals), 1.0)
     assert run.records["a"].as_json() == {
         "state": "left",
+        "process": None,
         "runs": 2,
         "messages_sent": 3,
         "messages_received": 2,

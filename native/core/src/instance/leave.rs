@@ -141,6 +141,12 @@ impl Instance {
         Ok(())
     }
 
+    /// Ends without leaving, as a program does that ends before it has left: for processes that go on with other instances.
+    pub fn abandon(&self) {
+        self.program_even_after_leaving().left = true;
+        self.stop();
+    }
+
     /// Has the I/O thread let go of this instance, and closes every connection. In a child after fork it does nothing: the connections
     /// are the parent's.
     fn stop(&self) {

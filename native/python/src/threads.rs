@@ -1,0 +1,29 @@
+//! What a thread that hosts an instance needs of the operating system.
+
+use std::io;
+
+use pyo3::prelude::*;
+
+/// Gives the calling thread a working folder of its own. (On Linux that is possible; POSIX knows one per process only.)
+fn separate_from_other_threads() -> io::Result<()> {
+    // SAFETY: it affects nothing but which working folder, root and file mode mask the calling thread uses from now on.
+    match unsafe { libc::unshare(libc::CLONE_FS) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Makes `folder` the working folder of the calling thread, and of the threads and processes that it starts; other threads keep theirs.
+#[pyfunction]
+pub fn enter_folder_alone(folder: std::path::PathBuf) -> PyResult<()> {
+    separate_from_other_threads()?;
+    std::env::set_current_dir(&folder)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))?;
+    Ok(())
+}
+
+/// Whether threads may have working folders of their own here; some containers forbid it.
+#[pyfunction]
+pub fn threads_can_have_folders(py: Python<'_>) -> bool {
+    py.detach(|| std::thread::spawn(|| separate_from_other_threads().is_ok()).join().unwrap_or(false))
+}
