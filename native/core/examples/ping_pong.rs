@@ -1,4 +1,5 @@
-//! One-way time and throughput between two processes: `cargo run --release -p xmml-core --example ping_pong -- [METHOD]`.
+//! One-way time and throughput between two processes:
+//! `cargo run --release -p xmml-core --example ping_pong -- [METHOD [BYTES ROUNDS]]`.
 //!
 //! The program is its own coordinator, and starts itself twice more, as the two instances.
 
@@ -72,6 +73,7 @@ fn conduct(method: &str) {
     std::fs::write(&file, secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>()).expect("a secret file");
     let start = |name: &str| -> Child {
         Command::new(std::env::current_exe().expect("this program"))
+            .args(std::env::args().skip(1))
             .env("XMML_INSTANCE", name)
             .env("XMML_COORDINATOR", coordinator.addresses().join(","))
             .env("XMML_SECRET_FILE", &file)
@@ -88,7 +90,12 @@ fn play(leads: bool) {
     let me = Instance::join(JoinOptions { coordinator: None, instance: None, secret_file: None, language: "rust" })
         .expect("joined");
     me.reuse().expect("a run");
-    for (bytes, rounds) in SIZES {
+    let number = |at: usize| std::env::args().nth(at).and_then(|text| text.parse::<usize>().ok());
+    let sizes = match (number(2), number(3)) {
+        (Some(bytes), Some(rounds)) => vec![(bytes, rounds)],
+        _ => SIZES.to_vec(),
+    };
+    for (bytes, rounds) in sizes {
         let payload = Buffer::from(vec![1_u8; bytes]);
         let mut times = Vec::with_capacity(rounds);
         for _ in 0..rounds {
