@@ -7,8 +7,6 @@
 //!
 //! Nothing here waits or sends: the runtime asks (`may_...`) before it acts, and tells what became of it after.
 
-use std::collections::BTreeMap;
-
 use crate::error::{Error, Result};
 use crate::spec::{Direction, InstanceSpec, Kind, Operator};
 
@@ -22,7 +20,7 @@ pub struct Sequence {
     bound: Option<u64>,
     until: bool,
     /// Coupled ports only.
-    ports: BTreeMap<String, Port>,
+    ports: PortTable,
     phase: Phase,
     /// Runs begun.
     runs: u64,
@@ -46,6 +44,44 @@ enum Phase {
     Final,
     /// After the last run.
     Over,
+}
+
+/// Ports by name, in the order of their names. Programs have few, and look them up at every call.
+#[derive(Clone, Debug, Default)]
+struct PortTable(Vec<(String, Port)>);
+
+impl PortTable {
+    fn insert(&mut self, name: String, port: Port) {
+        let at = self.0.partition_point(|(other, _)| *other < name);
+        self.0.insert(at, (name, port));
+    }
+
+    fn at(&self, name: &str) -> Option<usize> {
+        if self.0.len() <= 8 {
+            return self.0.iter().position(|(other, _)| other == name);
+        }
+        self.0.binary_search_by(|(other, _)| other.as_str().cmp(name)).ok()
+    }
+
+    fn get(&self, name: &str) -> Option<&Port> {
+        self.at(name).map(|at| &self.0[at].1)
+    }
+
+    fn get_mut(&mut self, name: &str) -> Option<&mut Port> {
+        self.at(name).map(|at| &mut self.0[at].1)
+    }
+
+    fn values(&self) -> impl Iterator<Item = &Port> {
+        self.0.iter().map(|(_, port)| port)
+    }
+
+    fn values_mut(&mut self) -> impl Iterator<Item = &mut Port> {
+        self.0.iter_mut().map(|(_, port)| port)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&String, &Port)> {
+        self.0.iter().map(|(name, port)| (name, port))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -92,7 +128,7 @@ impl Port {
 impl Sequence {
     /// Before the first run of this instance.
     pub fn new(spec: &InstanceSpec) -> Sequence {
-        let mut ports = BTreeMap::new();
+        let mut ports = PortTable::default();
         for port in &spec.ports {
             let sends = port.direction == Direction::Out;
             let mut conduits = spec
@@ -452,7 +488,7 @@ impl Sequence {
     fn outstanding(&self, operators: &[Operator]) -> String {
         const SHOWN: usize = 4;
         let mut calls = Vec::new();
-        for (name, port) in &self.ports {
+        for (name, port) in self.ports.iter() {
             if !operators.contains(&port.operator) || port.left == 0 {
                 continue;
             }

@@ -128,8 +128,12 @@ impl Writer {
 
     /// Writes until everything is out (true) or the stream has no room (false).
     pub fn write(&mut self, stream: &dyn Stream) -> io::Result<bool> {
-        while !self.queue.is_empty() {
-            match stream.write(&self.next_pieces()) {
+        while let Some(first) = self.queue.front() {
+            let written = match self.queue.len() == 1 && first.payload.is_empty() {
+                true => stream.write(&[IoSlice::new(&first.head[self.written..])]),
+                false => stream.write(&self.next_pieces()),
+            };
+            match written {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => self.advance(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),

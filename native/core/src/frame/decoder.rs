@@ -38,6 +38,8 @@ pub struct Decoder {
     start: usize,
     end: usize,
     state: State,
+    /// For whoever collects frames: a list that keeps its memory.
+    pub scratch: Vec<Frame>,
 }
 
 /// What is complete of a frame that does not fit into the staging area.
@@ -61,7 +63,7 @@ impl Decoder {
     /// A decoder that puts large payloads into blocks of `pool`.
     pub fn new(pool: BufferPool, limits: Limits) -> Decoder {
         let staging = vec![0; limits.staging.max(2 * (HEAD + PREFIX))];
-        Decoder { pool, limits, staging, start: 0, end: 0, state: State::Idle }
+        Decoder { pool, limits, staging, start: 0, end: 0, state: State::Idle, scratch: Vec::new() }
     }
 
     /// Where the next bytes from the stream belong; never empty after [`next_frame`](Decoder::next_frame) returned `None`.

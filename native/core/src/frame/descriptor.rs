@@ -32,6 +32,9 @@ pub const MAX_RANK: usize = 64;
 /// Offsets in the payload are multiples of this.
 const PAYLOAD_ALIGNMENT: u64 = 8;
 
+/// Bytes that are enough for the descriptors of most messages: an array of up to five dimensions.
+const USUAL: usize = 64;
+
 /// Room made for children before they are seen; more is made as they come.
 const BELIEVED: usize = 1024;
 
@@ -60,7 +63,7 @@ pub struct Layout {
 impl Layout {
     /// Takes `data` apart, without copying arrays and bytes.
     pub fn of(data: &Data) -> Result<Layout> {
-        let mut layout = Layout::default();
+        let mut layout = Layout { descriptor: Vec::with_capacity(USUAL), ..Layout::default() };
         layout.node(data, 0)?;
         Ok(layout)
     }

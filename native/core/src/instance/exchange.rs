@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 use crate::buffer::{BufferPool, OutOfMemory};
 use crate::conduit::inlet::Next;
 use crate::conduit::Room;
-use crate::coordinator::{Wait, WaitKind};
 use crate::data::Data;
 use crate::error::{Error, Result};
 use crate::frame::encode_message;
 use crate::message::Message;
+use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;
 use crate::spec::{Kind, Operator};
 
 use super::ports::Port;
-use super::{receive_waits, Backend, Instance, Received, Sent};
+use super::{Backend, Instance, Received, Sent};
 
 impl Instance {
     /// Sends `data`. `None` for a time stamp (and the outer `None` for the next one) takes the defaults of the loop. Without `to`, a
@@ -35,7 +35,7 @@ impl Instance {
             drop(self.program()?);
             return Ok(Sent::NotConnected);
         }
-        let message = {
+        let (message, position) = {
             let mut program = self.program()?;
             program.sequence.may_send(port, to)?;
             program.sequence.sent(port, to);
@@ -45,11 +45,12 @@ impl Instance {
             let iterations = program.sequence.iterations();
             let is_last = program.sequence.is_last_iteration();
             let (default, default_next) = program.clock.stamps(declared.operator, iterations, is_last);
-            Message {
+            let message = Message {
                 timestamp: timestamp.unwrap_or(default),
                 next_timestamp: next_timestamp.unwrap_or(default_next),
                 data,
-            }
+            };
+            (message, program.position())
         };
         let mut delivered = false;
         for end in ends {
@@ -58,7 +59,7 @@ impl Instance {
                 self.end_run_of_outlet(end)?; // each message of a source is a run of its own
             }
         }
-        self.note_progress();
+        self.note_position(position);
         if !delivered {
             self.program()?.sequence.receiver_gone();
             return Ok(Sent::ReceiverGone);
@@ -68,30 +69,24 @@ impl Instance {
 
     /// Sends a message on one conduit through its filters; false if the receiver has left.
     pub(super) fn filter_and_send(&self, port: &Port, end: usize, message: &Message) -> Result<bool> {
-        let filtered = {
+        if !self.filters_outlet[end] {
+            return self.transmit(&port.name, end, message);
+        }
+        let messages = {
             let mut program = self.program()?;
             let outlet = &mut program.outlets[end];
-            if outlet.is_empty() {
-                None
-            } else {
-                let messages = outlet.apply(self.owned(message)?)?;
-                let warnings = outlet.take_warnings();
-                drop(program);
-                warnings.iter().for_each(|warning| self.warn(warning));
-                Some(messages)
-            }
+            let messages = outlet.apply(self.owned(message)?)?;
+            let warnings = outlet.take_warnings();
+            drop(program);
+            warnings.iter().for_each(|warning| self.warn(warning));
+            messages
         };
-        match filtered {
-            None => self.transmit(&port.name, end, message),
-            Some(messages) => {
-                // A filter that lets nothing through has taken the message all the same.
-                let mut delivered = self.with_state(|state| !state.sending[end].is_gone());
-                for message in &messages {
-                    delivered = self.transmit(&port.name, end, message)?;
-                }
-                Ok(delivered)
-            }
+        // A filter that lets nothing through has taken the message all the same.
+        let mut delivered = self.with_state(|state| !state.sending[end].is_gone());
+        for message in &messages {
+            delivered = self.transmit(&port.name, end, message)?;
         }
+        Ok(delivered)
     }
 
     /// A message that may stay here after the send has returned.
@@ -112,31 +107,13 @@ impl Instance {
                 return Ok(true);
             }
         };
-        let (id, copy, goes_back, connection) = {
-            let mut state = runtime.state();
-            let goes_back = message.timestamp < state.sending[end].last_timestamp;
-            state.sending[end].last_timestamp = state.sending[end].last_timestamp.max(message.timestamp);
-            let sending = &state.sending[end];
-            let receipts = sending.may_have_receipts().then(|| state.links[sending.link].connection.clone()).flatten();
-            (sending.spec.id, sending.spec.sender_copy, goes_back, receipts)
-        };
-        if goes_back {
-            self.warn_once("time goes back", port, || {
-                format!(
-                    "{}.{port}: the time stamp {} s of a message is before that of the message sent before it",
-                    self.spec.name, message.timestamp
-                )
-            });
-        }
-        if let Some(connection) = connection {
-            runtime.read(&connection);
-        }
-        let mut encoded = Some(encode_message(id, 0, copy, message)?);
-        let bytes = encoded.as_ref().map_or(0, crate::frame::EncodedMessage::frame_len);
-        let what =
-            WaitFor { sending: vec![end], receiving: vec![], waits: vec![Wait { conduit: id, kind: WaitKind::Send }] };
+        runtime.note_caller();
+        let (id, copy) = self.outgoing[end];
+        let encoded = encode_message(id, 0, copy, message)?;
+        let bytes = encoded.frame_len();
         let pool = &runtime.pool;
-        let sent = self.wait(&what, None, |state| match state.sending[end].room(bytes) {
+        let mut encoded = Some(encoded);
+        let mut try_to_send = |state: &mut State| match state.sending[end].room(bytes) {
             Room::Full => Ok(None),
             Room::Gone => {
                 state.sending[end].drop_message();
@@ -151,7 +128,33 @@ impl Instance {
                 }
                 Ok(Some(true))
             }
-        })?;
+        };
+        let (goes_back, mut sent, receipts) = {
+            let mut state = runtime.state();
+            let sending = &mut state.sending[end];
+            let goes_back = message.timestamp < sending.last_timestamp;
+            sending.last_timestamp = sending.last_timestamp.max(message.timestamp);
+            let link = sending.may_have_receipts().then_some(sending.link);
+            let receipts = link.and_then(|link| state.links[link].connection.clone());
+            // Receipts are looked for before, so that they do not pile up; without any to come, this is all there is to do.
+            let may_go = receipts.is_none() && state.over.is_none();
+            let sent = if may_go { try_to_send(&mut state)? } else { None };
+            (goes_back, sent, receipts)
+        };
+        if goes_back {
+            self.warn_once("time goes back", port, || {
+                format!(
+                    "{}.{port}: the time stamp {} s of a message is before that of the message sent before it",
+                    self.spec.name, message.timestamp
+                )
+            });
+        }
+        if sent.is_none() {
+            if let Some(connection) = receipts {
+                runtime.read(&connection);
+            }
+            sent = self.wait(&WaitFor::room(end), None, try_to_send)?;
+        }
         Ok(sent.unwrap_or(false))
     }
 
@@ -169,10 +172,9 @@ impl Instance {
         }
         self.program()?.sequence.may_receive(port, of)?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let (waits, has_filters) =
-            self.with_state(|state| (receive_waits(state, &[end]), state.inlets[end].has_filters()));
-        let what = WaitFor { sending: vec![], receiving: vec![end], waits };
-        let received = self.wait(&what, until, |state| {
+        let mut has_filters = false;
+        let received = self.wait(&WaitFor::messages(&[end]), until, |state| {
+            has_filters = state.inlets[end].has_filters();
             let next = state.look(end)?;
             Ok(match next {
                 Next::Message => state.inlets[end].hand_out().map(Received::Message),
@@ -193,16 +195,16 @@ impl Instance {
     }
 
     pub(super) fn account_for(&self, port: &Port, of: Option<u32>, message: &Message) -> Result<()> {
-        let drift = {
+        let (drift, position) = {
             let mut program = self.program()?;
             program.sequence.received(&port.name, of);
             program.clock.received(message.timestamp, message.next_timestamp);
+            let mut drift = None;
             if matches!(port.operator, Some(Operator::S | Operator::B)) {
                 program.follow_iteration();
-                program.clock.drift(message.timestamp, message.next_timestamp)
-            } else {
-                None
+                drift = program.clock.drift(message.timestamp, message.next_timestamp);
             }
+            (drift, program.position())
         };
         if let Some(drift) = drift {
             let (time, delta) = (self.time(), self.spec.delta_s);
@@ -213,7 +215,7 @@ impl Instance {
                 )
             });
         }
-        self.note_progress();
+        self.note_position(position);
         Ok(())
     }
 }

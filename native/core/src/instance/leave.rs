@@ -121,7 +121,7 @@ impl Instance {
             }
             (0..state.sending.len()).collect()
         };
-        let what = WaitFor { sending: all, receiving: vec![], waits: vec![] };
+        let what = WaitFor { sending: all.into(), ..WaitFor::default() };
         runtime.wait(&what, None, |state| {
             let flushed = state.sending.iter().all(|end| end.is_flushed() || end.is_unused());
             Ok((flushed && state.connections_are_flushed()).then_some(()))

@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::conduit::inlet::Next;
-use crate::coordinator::{Wait, WaitKind};
 use crate::error::{Error, Result};
 use crate::filters::Chain;
 use crate::message::Message;
@@ -74,6 +73,10 @@ pub struct Instance {
     spec: InstanceSpec,
     ports: Ports,
     backend: Backend,
+    /// Whether a sending end has filters, by its index.
+    filters_outlet: Vec<bool>,
+    /// Conduit of a sending end and which copy of this instance it is, by its index.
+    outgoing: Vec<(u32, Option<u32>)>,
     program: Mutex<Program>,
     /// The process that joined.
     pid: u32,
@@ -132,7 +135,18 @@ impl Instance {
             reused: false,
             left: false,
         };
-        Ok(Instance { ports, backend, program: Mutex::new(program), pid: std::process::id(), spec })
+        let filters_outlet = program.outlets.iter().map(|outlet| !outlet.is_empty()).collect();
+        let sending = spec.conduits.iter().filter(|conduit| conduit.sender == spec.name);
+        let outgoing = sending.map(|conduit| (conduit.id, conduit.sender_copy)).collect();
+        Ok(Instance {
+            ports,
+            backend,
+            filters_outlet,
+            outgoing,
+            program: Mutex::new(program),
+            pid: std::process::id(),
+            spec,
+        })
     }
 
     /// Sets what a waiting call asks when a signal interrupts its poll(2), and at least every second: true ends the wait with
@@ -201,8 +215,7 @@ impl Instance {
     /// Whether every partner has sent a message (and the previous run its `state`), or all have ended.
     fn wait_for_initial(&self, initial: &[usize], own: &[usize]) -> Result<bool> {
         let all = [initial, own].concat();
-        let waits = self.with_state(|state| receive_waits(state, &all));
-        let what = WaitFor { sending: Vec::new(), receiving: all, waits };
+        let what = WaitFor::messages(&all);
         let is_mapper = self.spec.kind == Kind::Mapper;
         let found = self.wait(&what, None, |state| {
             let (mut waiting, mut ended) = (Vec::new(), Vec::new());
@@ -299,7 +312,7 @@ impl Instance {
         if declared.is_state && self.is_first_run() {
             return Ok(false);
         }
-        let what = WaitFor { sending: vec![], receiving: vec![end], waits: vec![] };
+        let what = WaitFor::messages(&[end]).unreported();
         let found = self.wait(&what, Some(Instant::now()), |state| match state.look(end)? {
             Next::Message => Ok(Some(true)),
             Next::Ended => Ok(Some(false)),
@@ -425,25 +438,27 @@ impl Instance {
 
     /// Writes down where the program is, for the reports.
     fn note_progress(&self) {
-        let Backend::Run { runtime } = &self.backend else { return };
-        let position = {
-            let program = self.program_even_after_leaving();
-            let (run, iteration) = (program.sequence.runs(), program.sequence.iterations());
-            Position { run, iteration, time: program.clock.time() }
-        };
-        runtime.note_position(position);
+        let position = self.program_even_after_leaving().position();
+        self.note_position(position);
+    }
+
+    fn note_position(&self, position: Position) {
+        if let Backend::Run { runtime } = &self.backend {
+            runtime.note_position(position);
+        }
     }
 }
 
 impl Program {
+    fn position(&self) -> Position {
+        let (run, iteration) = (self.sequence.runs(), self.sequence.iterations());
+        Position { run, iteration, time: self.clock.time() }
+    }
+
     /// Where the program just sends and receives, without asking for its steps: the clock follows the iterations that this implies.
     fn follow_iteration(&mut self) {
         if let Some(iteration) = self.sequence.iteration() {
             self.clock.begin_iteration(iteration);
         }
     }
-}
-
-fn receive_waits(state: &State, ends: &[usize]) -> Vec<Wait> {
-    ends.iter().map(|end| Wait { conduit: state.receiving[*end].spec.id, kind: WaitKind::Receive }).collect()
 }

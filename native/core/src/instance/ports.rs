@@ -1,6 +1,7 @@
 //! The declared ports of an instance, and which conduits hang on them.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::runtime::state::State;
@@ -48,14 +49,14 @@ pub struct Initial {
 #[derive(Clone, Debug)]
 pub struct Ports {
     instance: String,
-    by_name: HashMap<String, Port>,
+    by_name: FxHashMap<String, Port>,
     names: Vec<String>,
 }
 
 impl Ports {
     /// As the model declares them, with the ends of `state`.
     pub fn new(spec: &InstanceSpec, state: &State) -> Ports {
-        let mut by_name: HashMap<String, Port> = HashMap::new();
+        let mut by_name: FxHashMap<String, Port> = FxHashMap::default();
         for port in &spec.ports {
             let (name, direction, operator, copies) = (port.name.clone(), port.direction, port.operator, port.copies);
             let port = Port { name: name.clone(), direction, operator, copies, is_state: false, ends: Vec::new() };
@@ -98,7 +99,7 @@ impl Ports {
     }
 
     /// Where a send on a port goes: one copy, or (`None`) all receivers. Empty if it is not coupled.
-    pub fn receivers(&self, name: &str, to: Option<u32>) -> Result<(&Port, Vec<usize>)> {
+    pub fn receivers(&self, name: &str, to: Option<u32>) -> Result<(&Port, SmallVec<[usize; 2]>)> {
         let port = self.out(name)?;
         let Some(copy) = to else { return Ok((port, port.ends().collect())) };
         self.check_copy(port, copy, "to")?;

@@ -28,7 +28,7 @@ use crate::shared_memory::arena::Arena;
 
 use self::io_thread::{Command, Commands};
 use self::spin::Spin;
-use self::state::{Position, State};
+use self::state::{Position, State, ToFlush};
 
 /// How long an instance goes on without its coordinator. A wait that has not ended by then is an error.
 pub const COORDINATOR_GRACE: Duration = Duration::from_secs(30);
@@ -96,7 +96,7 @@ impl std::ops::DerefMut for Locked<'_> {
 impl Locked<'_> {
     /// Releases the state without writing; the caller writes what is queued on these connections. (Whoever holds a reader must release
     /// that first.)
-    fn release(mut self) -> Vec<Arc<Connection>> {
+    fn release(mut self) -> ToFlush {
         self.guard.take().map(|mut guard| std::mem::take(&mut guard.to_flush)).unwrap_or_default()
     }
 }
@@ -218,18 +218,19 @@ impl Runtime {
             return Read::Nothing;
         }
         let mut reader = connection.reader();
-        let mut frames = Vec::new();
+        let mut frames = std::mem::take(&mut reader.scratch);
         let looked = connection.look(&mut reader, &mut frames);
         let mut found = if matches!(looked, Looked::Part) { Read::Part } else { Read::Nothing };
         let mut fault = None;
-        let mut to_flush = Vec::new();
+        let mut to_flush = ToFlush::new();
         if !frames.is_empty() {
             found = Read::Something;
             let mut state = self.state();
-            fault = state.deliver(connection, frames).err();
+            fault = state.deliver(connection, frames.drain(..)).err();
             state.wake_all();
             to_flush = state.release();
         }
+        reader.scratch = frames;
         drop(reader); // a failing write reads what the peer said last
         to_flush.iter().for_each(|connection| self.flush(connection));
         match (fault, looked) {
@@ -294,7 +295,7 @@ impl Runtime {
     }
 
     /// Notes which thread makes a call. From the second one on, a wait says nothing about the instance: another thread may go on.
-    fn note_caller(&self) {
+    pub fn note_caller(&self) {
         let me = thread_number();
         let first = self.first_caller.load(Ordering::Relaxed);
         if first == me {
@@ -335,7 +336,7 @@ impl Runtime {
 
     /// Has the I/O thread report progress soon, unless it will anyway.
     fn arm_progress(&self) {
-        if !self.progress_armed.swap(true, Ordering::AcqRel) {
+        if !self.progress_armed.load(Ordering::Acquire) && !self.progress_armed.swap(true, Ordering::AcqRel) {
             self.commands.give(Command::Progress);
         }
     }

@@ -19,6 +19,13 @@ const PATIENCE: u32 = 16;
 /// While it has stopped, one wait in so many tries again.
 const RETRY: u32 = 32;
 
+/// Two processes that wake each other in turn may share a processor for ever while another one is idle: the system sees no need to
+/// separate them. So a try is now and then long enough for it to find that both want to run.
+const LONG_TRY: Duration = Duration::from_millis(4);
+
+/// Long tries are made at most this often.
+const LONG_TRY_EVERY: Duration = Duration::from_millis(200);
+
 /// How often a thread asks how long it had to wait for a processor.
 const LOOK_AT_DELAY_EVERY: Duration = Duration::from_millis(100);
 
@@ -32,6 +39,8 @@ pub struct Spin {
     /// When the delay was looked at last [us since `started`], and what it was [ns].
     looked_us: AtomicU64,
     delay_ns: AtomicU64,
+    /// When the last long try was made [ms since `started`].
+    long_try_ms: AtomicU64,
     started: Instant,
     processors: u32,
     longest: Duration,
@@ -53,6 +62,7 @@ impl Spin {
             crowded: AtomicBool::new(false),
             looked_us: AtomicU64::new(u64::MAX),
             delay_ns: AtomicU64::new(0),
+            long_try_ms: AtomicU64::new(0),
             started: Instant::now(),
             processors: if asked_for.is_some() { u32::MAX } else { processors() },
             longest: asked_for.unwrap_or(LONGEST),
@@ -60,11 +70,10 @@ impl Spin {
     }
 
     /// Until when the wait that begins now should look before it sleeps; `None`: sleep at once.
-    pub fn begin(&self) -> Option<Instant> {
+    pub fn begin(&self, now: Instant) -> Option<Instant> {
         if self.longest.is_zero() {
             return None;
         }
-        let now = Instant::now();
         let misses = self.misses.load(Ordering::Relaxed);
         if misses >= PATIENCE {
             self.misses.store(misses.wrapping_add(1).max(PATIENCE), Ordering::Relaxed);
@@ -75,17 +84,27 @@ impl Spin {
         if self.is_crowded(now) {
             return None;
         }
+        if misses >= PATIENCE {
+            let now_ms = now.duration_since(self.started).as_millis() as u64;
+            let last_ms = self.long_try_ms.load(Ordering::Relaxed);
+            if now_ms.saturating_sub(last_ms) >= LONG_TRY_EVERY.as_millis() as u64 {
+                self.long_try_ms.store(now_ms, Ordering::Relaxed);
+                return Some(now + LONG_TRY);
+            }
+        }
         Some(now + self.longest)
     }
 
     /// Until when to look on, now that a part of what is waited for has come.
-    pub fn go_on(&self) -> Instant {
-        Instant::now() + self.longest
+    pub fn go_on(&self, now: Instant) -> Instant {
+        now + self.longest
     }
 
     /// The wait ended while looking.
     pub fn paid(&self) {
-        self.misses.store(0, Ordering::Relaxed);
+        if self.misses.load(Ordering::Relaxed) != 0 {
+            self.misses.store(0, Ordering::Relaxed);
+        }
     }
 
     /// The looking was in vain.
@@ -147,19 +166,19 @@ mod tests {
     fn spinning_stops_when_it_never_pays_and_is_tried_again_rarely() {
         let spin = idle_machine();
         for _ in 0..PATIENCE {
-            assert!(spin.begin().is_some());
+            assert!(spin.begin(Instant::now()).is_some());
             spin.missed();
         }
-        let tries = (0..RETRY * 4).filter(|_| spin.begin().is_some()).count();
+        let tries = (0..RETRY * 4).filter(|_| spin.begin(Instant::now()).is_some()).count();
         assert_eq!(tries, 4);
         spin.paid();
-        assert!(spin.begin().is_some());
+        assert!(spin.begin(Instant::now()).is_some());
     }
 
     #[test]
     fn nobody_spins_on_one_processor() {
         let spin = Spin { processors: 1, ..Spin::new() };
-        assert!(spin.begin().is_none());
+        assert!(spin.begin(Instant::now()).is_none());
     }
 
     #[test]

@@ -4,6 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
 use crate::conduit::inlet::Next;
 use crate::conduit::{Inlet, ReceivingEnd, SendingEnd};
 use crate::connection::{Connection, Outgoing};
@@ -51,6 +54,9 @@ pub struct Counters {
     pub bytes_received: u64,
 }
 
+/// Connections to be flushed; seldom more than one.
+pub type ToFlush = SmallVec<[Arc<Connection>; 2]>;
+
 /// Messages per conduit: its id, how many.
 pub type Counts = Vec<(u32, u64)>;
 
@@ -63,13 +69,13 @@ pub struct State {
     /// What the program sees of the receiving ends, by the same index.
     pub inlets: Vec<Inlet>,
     /// Which ends a conduit has here.
-    pub by_id: HashMap<u32, Ends>,
+    pub by_id: FxHashMap<u32, Ends>,
     /// One per receiver that is sent to.
     pub links: Vec<Link>,
     /// Connections from senders, by their names.
-    pub inbound: HashMap<String, Vec<Arc<Connection>>>,
+    pub inbound: FxHashMap<String, Vec<Arc<Connection>>>,
     /// Connections with frames queued under the lock, to be written once it is released.
-    pub to_flush: Vec<Arc<Connection>>,
+    pub to_flush: ToFlush,
     /// Why the run is over, if it is.
     pub over: Option<Error>,
     /// By peer, connections in a row that ended with something that cannot be taken in.
@@ -94,10 +100,10 @@ impl State {
             sending: Vec::new(),
             receiving: Vec::new(),
             inlets: Vec::new(),
-            by_id: HashMap::new(),
+            by_id: FxHashMap::default(),
             links: Vec::new(),
-            inbound: HashMap::new(),
-            to_flush: Vec::new(),
+            inbound: FxHashMap::default(),
+            to_flush: ToFlush::new(),
             over: None,
             faults: HashMap::new(),
             coordinator_lost: None,
@@ -215,7 +221,11 @@ impl State {
     }
 
     /// Takes in frames from a connection. An error says how the peer breaks the protocol.
-    pub fn deliver(&mut self, connection: &Arc<Connection>, frames: Vec<Frame>) -> std::result::Result<(), String> {
+    pub fn deliver(
+        &mut self,
+        connection: &Arc<Connection>,
+        frames: impl IntoIterator<Item = Frame>,
+    ) -> std::result::Result<(), String> {
         for frame in frames {
             match frame {
                 Frame::Message(message) => {

@@ -6,9 +6,11 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
+
 use crate::connection::Connection;
 use crate::control::ToCoordinator;
-use crate::coordinator::Wait;
+use crate::coordinator::{Wait, WaitKind};
 use crate::error::{Error, Result};
 use crate::methods;
 use crate::wakeup::{poll_readable, EventFd, Polled};
@@ -26,20 +28,48 @@ const LONG_WAIT: Duration = Duration::from_secs(10);
 /// How often a sleeping caller asks whether it was interrupted (a signal ends the sleep at once; this is for one that came just before).
 const INTERRUPT_EVERY: Duration = Duration::from_secs(1);
 
+/// Connections that a wait looks at; seldom more than one.
+type Watched = SmallVec<[Arc<Connection>; 2]>;
+
+/// Glances at memory between two looks at the clock, which costs as much as several of them.
+const GLANCES: u32 = 16;
+
 /// What a caller waits for.
 #[derive(Clone, Debug, Default)]
 pub struct WaitFor {
     /// Sending ends whose receipts matter.
-    pub sending: Vec<usize>,
+    pub sending: SmallVec<[usize; 2]>,
     /// Receiving ends whose messages matter.
-    pub receiving: Vec<usize>,
-    /// What to tell the coordinator.
-    pub waits: Vec<Wait>,
+    pub receiving: SmallVec<[usize; 2]>,
+    /// The coordinator is told if it lasts.
+    pub is_reported: bool,
 }
 
 impl WaitFor {
-    fn connections(&self, state: &State) -> Vec<Arc<Connection>> {
-        let mut connections: Vec<Arc<Connection>> = Vec::with_capacity(1);
+    /// A receipt on this sending end.
+    pub fn room(end: usize) -> WaitFor {
+        WaitFor { sending: SmallVec::from_slice(&[end]), is_reported: true, ..WaitFor::default() }
+    }
+
+    /// A message on one of these receiving ends.
+    pub fn messages(ends: &[usize]) -> WaitFor {
+        WaitFor { receiving: SmallVec::from_slice(ends), is_reported: true, ..WaitFor::default() }
+    }
+
+    /// The same wait, which the coordinator need not know of.
+    pub fn unreported(self) -> WaitFor {
+        WaitFor { is_reported: false, ..self }
+    }
+
+    /// What to tell the coordinator.
+    fn waits(&self, state: &State) -> Vec<Wait> {
+        let sending = self.sending.iter().map(|end| (state.sending[*end].spec.id, WaitKind::Send));
+        let receiving = self.receiving.iter().map(|end| (state.receiving[*end].spec.id, WaitKind::Receive));
+        sending.chain(receiving).map(|(conduit, kind)| Wait { conduit, kind }).collect()
+    }
+
+    fn connections(&self, state: &State) -> Watched {
+        let mut connections = Watched::new();
         let mut add = |connection: &Arc<Connection>| {
             if !connections.iter().any(|other| Arc::ptr_eq(other, connection)) {
                 connections.push(connection.clone());
@@ -61,11 +91,14 @@ impl WaitFor {
         connections
     }
 
+    /// Whether the run is over.
+    fn verdict(&self, state: &State) -> Result<()> {
+        state.over.as_ref().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
     /// Whether the wait can never end well, or when that will be decided.
-    fn verdict(&self, state: &State, now: Instant) -> Result<Option<Instant>> {
-        if let Some(error) = &state.over {
-            return Err(error.clone());
-        }
+    fn verdict_in_time(&self, state: &State, now: Instant) -> Result<Option<Instant>> {
+        self.verdict(state)?;
         let mut decided: Option<Instant> = None;
         let mut sooner = |when: Instant| decided = Some(decided.map_or(when, |other| other.min(when)));
         if let Some(lost) = state.coordinator_lost {
@@ -140,71 +173,95 @@ impl Runtime {
         if let Some(found) = ready(&mut state)? {
             return Ok(Some(found));
         }
+        let connections = what.connections(&state);
         drop(state);
+        // What is there already needs neither a spin nor a clock.
+        let seen = self.attention.load(Ordering::Acquire);
+        if self.read_all(&connections).0 {
+            let mut state = self.state();
+            what.verdict(&state)?;
+            if let Some(found) = ready(&mut state)? {
+                return Ok(Some(found));
+            }
+        }
         let began = Instant::now();
-        let found = match self.spin_for(what, began, until, &mut ready) {
-            Ok(None) => self.sleep_for(what, began, until, &mut ready),
+        let (found, spun_until) = self.spin_for(what, connections, seen, began, until, &mut ready);
+        let found = match found {
+            Ok(None) => {
+                let found = self.sleep_for(what, began, until, &mut ready);
+                self.note_waited(began.elapsed());
+                return found;
+            }
             ended => ended,
         };
-        self.waited_ns.fetch_add(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        self.note_waited(spun_until - began);
         found
     }
 
-    /// How long the calls of this instance have waited for others so far, all together.
+    fn note_waited(&self, waited: Duration) {
+        if !waited.is_zero() {
+            self.waited_ns.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// How long the calls of this instance have waited for others so far, all together. Waits of less than a microsecond are not
+    /// counted: a look at the clock takes as long as such a wait.
     pub fn waited(&self) -> Duration {
         Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed))
     }
 
-    /// Looks again and again, as long as that is likely to pay.
+    /// Looks again and again, as long as that is likely to pay. Also returns the time at which the clock was looked at last.
     fn spin_for<T>(
         &self,
         what: &WaitFor,
+        mut connections: Watched,
+        mut seen: u64,
         began: Instant,
         until: Option<Instant>,
         ready: &mut impl FnMut(&mut State) -> Result<Option<T>>,
-    ) -> Result<Option<T>> {
-        let mut connections = what.connections(&self.state());
-        // The first look is free of charge: what is there needs no spin.
-        let mut seen = self.attention.load(Ordering::Acquire);
-        let mut spin_until = None;
-        let mut first = true;
-        loop {
+    ) -> (Result<Option<T>>, Instant) {
+        let mut now = began;
+        if connections.is_empty() {
+            connections = what.connections(&self.state());
+        }
+        if connections.is_empty() {
+            return (Ok(None), now);
+        }
+        let mut spin_until = self.spin.begin(began);
+        let is_memory = connections.iter().all(|connection| connection.is_memory());
+        while spin_until.is_some_and(|end| now < end) && until.is_none_or(|until| now < until) {
+            if is_memory {
+                for _ in 0..GLANCES {
+                    if self.attention.load(Ordering::Acquire) != seen
+                        || connections.iter().any(|connection| connection.has_news())
+                    {
+                        break;
+                    }
+                    std::hint::spin_loop();
+                }
+            }
             let (found, part) = self.read_all(&connections);
             let attention = self.attention.load(Ordering::Acquire);
             if found || attention != seen {
                 seen = attention;
                 let mut state = self.state();
-                what.verdict(&state, began)?;
-                if let Some(found) = ready(&mut state)? {
-                    if !first {
+                match what.verdict(&state).and_then(|()| ready(&mut state)) {
+                    Ok(None) => connections = what.connections(&state),
+                    ended => {
                         self.spin.paid();
+                        return (ended, now);
                     }
-                    return Ok(Some(found));
-                }
-                connections = what.connections(&state);
-                if found {
-                    continue;
                 }
             }
-            if first {
-                first = false;
-                if connections.is_empty() {
-                    return Ok(None);
-                }
-                spin_until = self.spin.begin();
+            now = Instant::now();
+            if part {
+                spin_until = Some(self.spin.go_on(now)); // the rest is under way
             }
-            let now = Instant::now();
-            if part && spin_until.is_some() {
-                spin_until = Some(self.spin.go_on()); // the rest is under way
-            }
-            if spin_until.is_none_or(|end| now >= end) || until.is_some_and(|until| now >= until) {
-                if spin_until.is_some() {
-                    self.spin.missed();
-                }
-                return Ok(None);
-            }
-            std::hint::spin_loop();
         }
+        if spin_until.is_some() {
+            self.spin.missed();
+        }
+        (Ok(None), now)
     }
 
     /// Reads all connections; whether anything changed, and whether a part of a frame came.
@@ -237,7 +294,7 @@ impl Runtime {
             enrolment.flag.lower();
             let mut state = self.state();
             let now = Instant::now();
-            let decided = what.verdict(&state, now)?;
+            let decided = what.verdict_in_time(&state, now)?;
             if let Some(found) = ready(&mut state)? {
                 return Ok(Some(found));
             }
@@ -297,10 +354,10 @@ impl Report<'_> {
             self.runtime.queue_resumed(state, epoch);
             self.epoch = None;
         }
-        if self.epoch.is_none() && now >= self.at && !what.waits.is_empty() {
+        if self.epoch.is_none() && now >= self.at && what.is_reported {
             self.taken = taken;
-            self.epoch = Some(self.runtime.report_waiting(state, &what.waits));
-        } else if what.waits.is_empty() {
+            self.epoch = Some(self.runtime.report_waiting(state, &what.waits(state)));
+        } else if !what.is_reported {
             self.at = now + Duration::from_secs(3600); // nothing to report: do not wake for it
         }
     }
@@ -318,7 +375,7 @@ impl Report<'_> {
             self.at += LONG_WAIT - REPORT_AFTER;
         } else if now >= self.at {
             self.at = now + Duration::from_secs(3600);
-            if !what.waits.is_empty() && !std::mem::replace(&mut state.told_of_threads, true) {
+            if what.is_reported && !std::mem::replace(&mut state.told_of_threads, true) {
                 let text = format!(
                     "a call has waited for {} s; since its calls come from several threads, a deadlock would not be noticed",
                     LONG_WAIT.as_secs()
