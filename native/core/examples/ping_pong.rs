@@ -45,12 +45,15 @@ fn conduct(method: &str) {
         sender_filters: vec![],
         receiver_filters: vec![],
         is_state: false,
+        parts: None,
     };
     let port = |name: &str, direction, operator| PortSpec {
         name: name.into(),
         direction,
         operator: Some(operator),
         copies: 0,
+        decomposition: Default::default(),
+        shape: vec![],
     };
     for name in ["a", "b"] {
         coordinator.define(InstanceSpec {

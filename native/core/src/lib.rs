@@ -17,6 +17,7 @@ pub mod handshake;
 pub mod instance;
 pub mod message;
 pub mod methods;
+pub mod parallel;
 pub mod param;
 mod per_process;
 pub mod runtime;

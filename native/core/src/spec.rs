@@ -4,6 +4,8 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+use crate::parallel::decomposition::Decomposition;
+
 /// What kind of element of the model an instance is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -112,6 +114,12 @@ pub struct PortSpec {
     pub operator: Option<Operator>,
     /// Number of copies at the other end when it is a multiplied instance (then it is addressed by `to`/`of`), else 0.
     pub copies: u32,
+    /// How its arrays are spread over the ranks of this instance; whole: rank 0 has all of them.
+    #[serde(default)]
+    pub decomposition: Decomposition,
+    /// Extents of the whole array in its first dimensions, as far as the model gives them exactly.
+    #[serde(default)]
+    pub shape: Vec<u64>,
 }
 
 /// A coupling at run time: one sender, one receiver, one FIFO.
@@ -147,6 +155,22 @@ pub struct ConduitSpec {
     /// many runs there are, and what the last run leaves in it is no loss.
     #[serde(default)]
     pub is_state: bool,
+    /// It carries parts of arrays that are spread over ranks.
+    #[serde(default)]
+    pub parts: Option<PartsSpec>,
+}
+
+/// Between which ranks a conduit carries parts of arrays. A side without a decomposition is one rank with the whole array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartsSpec {
+    /// How the array is spread over the ranks of the sender.
+    pub sender: Decomposition,
+    /// Which of them this conduit begins at.
+    pub sender_rank: u32,
+    /// How the array is spread over the ranks of the receiver.
+    pub receiver: Decomposition,
+    /// Which of them this conduit ends at.
+    pub receiver_rank: u32,
 }
 
 /// A built-in filter with its arguments.

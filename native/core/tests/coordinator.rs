@@ -36,6 +36,7 @@ fn spec(name: &str) -> InstanceSpec {
         sender_filters: vec![],
         receiver_filters: vec![],
         is_state: false,
+        parts: None,
     };
     InstanceSpec {
         name: name.into(),

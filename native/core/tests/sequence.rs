@@ -30,6 +30,7 @@ fn spec(kind: Kind, steps: u64, until: bool, ports: &[PortOf]) -> InstanceSpec {
         sender_filters: vec![],
         receiver_filters: vec![],
         is_state: false,
+        parts: None,
     };
     let mut conduits = Vec::new();
     for (name, operator, copies, coupled) in ports {
@@ -58,6 +59,8 @@ fn spec(kind: Kind, steps: u64, until: bool, ports: &[PortOf]) -> InstanceSpec {
                 direction: if sends(*operator) { Direction::Out } else { Direction::In },
                 operator: (kind == Kind::Submodel).then_some(*operator),
                 copies: *copies,
+                decomposition: Default::default(),
+                shape: vec![],
             })
             .collect(),
         conduits,

@@ -247,6 +247,7 @@ pub(super) mod tests {
             sender_filters: vec![],
             receiver_filters: vec![],
             is_state: false,
+            parts: None,
         }
     }
 

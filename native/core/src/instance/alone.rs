@@ -116,5 +116,6 @@ fn conduit(
         sender_filters: Vec::new(),
         receiver_filters: Vec::new(),
         is_state: false,
+        parts: None,
     }
 }

@@ -20,6 +20,10 @@ pub struct Port {
     pub copies: u32,
     /// It receives the state of the previous run of this instance.
     pub is_state: bool,
+    /// Its conduits carry parts of arrays that are spread over ranks.
+    pub in_parts: bool,
+    /// It is coupled at rank 0 only, which talks for all ranks.
+    pub of_lead: bool,
     /// Sending or receiving ends, with the copy at the other end.
     ends: Vec<(Option<u32>, usize)>,
 }
@@ -27,7 +31,7 @@ pub struct Port {
 impl Port {
     /// Whether anything is coupled to it.
     pub fn is_connected(&self) -> bool {
-        !self.ends.is_empty()
+        self.of_lead || !self.ends.is_empty()
     }
 
     /// Indices of all its ends.
@@ -59,7 +63,16 @@ impl Ports {
         let mut by_name: FxHashMap<String, Port> = FxHashMap::default();
         for port in &spec.ports {
             let (name, direction, operator, copies) = (port.name.clone(), port.direction, port.operator, port.copies);
-            let port = Port { name: name.clone(), direction, operator, copies, is_state: false, ends: Vec::new() };
+            let port = Port {
+                name: name.clone(),
+                direction,
+                operator,
+                copies,
+                is_state: false,
+                in_parts: false,
+                of_lead: false,
+                ends: Vec::new(),
+            };
             by_name.insert(name, port);
         }
         for conduit in &spec.conduits {
@@ -69,6 +82,7 @@ impl Ports {
                 if let (Some(end), Some(port)) = (end, by_name.get_mut(port)) {
                     port.ends.push((copy, end));
                     port.is_state |= conduit.is_state && port.direction == Direction::In;
+                    port.in_parts |= conduit.parts.is_some();
                 }
             }
         }
@@ -124,6 +138,26 @@ impl Ports {
                 ),
             }),
             None => Ok((port, port.ends.first().map(|(_, end)| *end))),
+        }
+    }
+
+    /// Where the parts of a message on a port come from; empty if it is not coupled.
+    pub fn senders(&self, name: &str, of: Option<u32>) -> Result<(&Port, Vec<usize>)> {
+        let (port, _) = self.sender(name, of)?;
+        Ok((port, port.ends.iter().filter(|(copy, _)| of.is_none() || *copy == of).map(|(_, end)| *end).collect()))
+    }
+
+    /// Takes over from rank 0 which ports are coupled there only.
+    pub fn follow(&mut self, lead: &InstanceSpec) {
+        for conduit in &lead.conduits {
+            let sends = (conduit.sender == lead.name).then_some(&conduit.sender_port);
+            let receives = (conduit.receiver == lead.name).then_some(&conduit.receiver_port);
+            for name in sends.into_iter().chain(receives) {
+                if let Some(port) = self.by_name.get_mut(name).filter(|port| port.ends.is_empty()) {
+                    port.of_lead = true;
+                    port.is_state |= conduit.is_state && port.direction == Direction::In;
+                }
+            }
         }
     }
 

@@ -133,7 +133,7 @@ impl Model {
                     "in" => (Direction::In, None),
                     _ => (Direction::Out, None),
                 };
-                PortSpec { name: port.into(), direction, operator, copies }
+                PortSpec { name: port.into(), direction, operator, copies, decomposition: Default::default(), shape: vec![] }
             })
             .collect();
         let spec = InstanceSpec {
@@ -185,6 +185,7 @@ impl Model {
             sender_filters: vec![],
             receiver_filters: vec![],
             is_state: false,
+            parts: None,
         };
         change(&mut conduit);
         self.conduits.push(conduit);

@@ -1,0 +1,168 @@
+//! Copies a block from one array into another, from either memory order into either, in one pass.
+
+use crate::data::Order;
+
+/// Side of the square tiles in which a block is copied whose two arrays run in different directions: a tile of the widest elements
+/// (16 bytes) is 16 KiB in each array, so that both stay in the first cache.
+const TILE: usize = 32;
+
+/// Where a block lies in an array.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// Extents of the array.
+    pub shape: &'a [u64],
+    /// How its elements follow each other.
+    pub order: Order,
+    /// First index of the block in it.
+    pub start: &'a [u64],
+}
+
+impl Place<'_> {
+    /// Distance between neighbours in each dimension, and where the block begins; both in elements.
+    fn strides(&self) -> (Vec<usize>, usize) {
+        let mut strides = vec![0; self.shape.len()];
+        let mut stride = 1;
+        let mut each = |axis: usize| {
+            strides[axis] = stride;
+            stride *= self.shape[axis] as usize;
+        };
+        match self.order {
+            Order::RowMajor => (0..self.shape.len()).rev().for_each(&mut each),
+            Order::ColumnMajor => (0..self.shape.len()).for_each(&mut each),
+        }
+        let begin = strides.iter().zip(self.start).map(|(stride, start)| stride * *start as usize).sum();
+        (strides, begin)
+    }
+}
+
+/// Copies the block of `extent` at `from` in `source` to `to` in `target`.
+///
+/// # Panics
+/// If a block does not lie within its array, or an array has not as many bytes as its shape says.
+pub fn copy_block(source: &[u8], from: Place<'_>, target: &mut [u8], to: Place<'_>, extent: &[u64], element: usize) {
+    assert_fits(source.len(), from, extent, element);
+    assert_fits(target.len(), to, extent, element);
+    if extent.contains(&0) {
+        return;
+    }
+    let ((from_strides, from_begin), (to_strides, to_begin)) = (from.strides(), to.strides());
+    let mut axes: Vec<Axis> = (0..extent.len())
+        .map(|axis| Axis { extent: extent[axis] as usize, from: from_strides[axis], to: to_strides[axis] })
+        .filter(|axis| axis.extent > 1)
+        .collect();
+    axes.sort_by_key(|axis| std::cmp::Reverse(axis.to));
+    let axes = joined(axes);
+    let (source, target) = (&source[from_begin * element..], &mut target[to_begin * element..]);
+    match element {
+        1 => nest::<1>(&axes, source, target),
+        2 => nest::<2>(&axes, source, target),
+        4 => nest::<4>(&axes, source, target),
+        8 => nest::<8>(&axes, source, target),
+        16 => nest::<16>(&axes, source, target),
+        other => unreachable!("no element has {other} bytes"),
+    }
+}
+
+fn assert_fits(bytes: usize, place: Place<'_>, extent: &[u64], element: usize) {
+    assert!(place.shape.len() == extent.len() && place.start.len() == extent.len(), "a block of another rank");
+    let elements = place.shape.iter().try_fold(element as u64, |all, &extent| all.checked_mul(extent.max(1)));
+    let elements = elements.map(|all| if place.shape.contains(&0) { 0 } else { all });
+    assert_eq!(elements, Some(bytes as u64), "an array's bytes and shape disagree");
+    for ((&start, &extent), &shape) in place.start.iter().zip(extent).zip(place.shape) {
+        assert!(start.checked_add(extent).is_some_and(|end| end <= shape), "a block outside of its array");
+    }
+}
+
+/// One dimension of a copy: how many, and how far apart in each array (in elements).
+#[derive(Clone, Copy)]
+struct Axis {
+    extent: usize,
+    from: usize,
+    to: usize,
+}
+
+/// Joins neighbouring dimensions that follow each other without a gap in both arrays.
+fn joined(axes: Vec<Axis>) -> Vec<Axis> {
+    let mut joined: Vec<Axis> = Vec::with_capacity(axes.len());
+    for axis in axes {
+        match joined.last_mut() {
+            Some(outer) if outer.from == axis.from * axis.extent && outer.to == axis.to * axis.extent => {
+                *outer = Axis { extent: outer.extent * axis.extent, ..axis };
+            }
+            _ => joined.push(axis),
+        }
+    }
+    joined
+}
+
+/// Goes through the outer dimensions; the innermost is copied as runs, or the two innermost of each array in tiles.
+fn nest<const SIZE: usize>(axes: &[Axis], source: &[u8], target: &mut [u8]) {
+    let Some((inner, outer)) = axes.split_last() else {
+        target[..SIZE].copy_from_slice(&source[..SIZE]);
+        return;
+    };
+    if inner.from == 1 && inner.to == 1 {
+        let run = inner.extent * SIZE;
+        each(outer, |from, to| {
+            target[to * SIZE..to * SIZE + run].copy_from_slice(&source[from * SIZE..from * SIZE + run]);
+        });
+        return;
+    }
+    // The target runs along the last dimension; where does the source?
+    let Some(fast) = (0..outer.len()).min_by_key(|&axis| outer[axis].from).filter(|&axis| outer[axis].from < inner.from)
+    else {
+        each(outer, |from, to| {
+            for i in 0..inner.extent {
+                element::<SIZE>(source, from + i * inner.from, target, to + i * inner.to);
+            }
+        });
+        return;
+    };
+    let across = outer[fast];
+    let rest: Vec<Axis> = outer.iter().enumerate().filter(|(axis, _)| *axis != fast).map(|(_, axis)| *axis).collect();
+    each(&rest, |from, to| {
+        for rows in (0..across.extent).step_by(TILE) {
+            for columns in (0..inner.extent).step_by(TILE) {
+                for row in rows..across.extent.min(rows + TILE) {
+                    for column in columns..inner.extent.min(columns + TILE) {
+                        element::<SIZE>(
+                            source,
+                            from + row * across.from + column * inner.from,
+                            target,
+                            to + row * across.to + column * inner.to,
+                        );
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[inline(always)]
+fn element<const SIZE: usize>(source: &[u8], from: usize, target: &mut [u8], to: usize) {
+    let (from, to) = (from * SIZE, to * SIZE);
+    target[to..to + SIZE].copy_from_slice(&source[from..from + SIZE]);
+}
+
+/// Calls `body` with the offsets in both arrays for every index of these dimensions.
+fn each(axes: &[Axis], mut body: impl FnMut(usize, usize)) {
+    let mut index = vec![0; axes.len()];
+    let (mut from, mut to) = (0, 0);
+    loop {
+        body(from, to);
+        let mut axis = axes.len();
+        loop {
+            let Some(previous) = axis.checked_sub(1) else { return };
+            axis = previous;
+            index[axis] += 1;
+            from += axes[axis].from;
+            to += axes[axis].to;
+            if index[axis] < axes[axis].extent {
+                break;
+            }
+            from -= axes[axis].from * axes[axis].extent;
+            to -= axes[axis].to * axes[axis].extent;
+            index[axis] = 0;
+        }
+    }
+}
