@@ -2,13 +2,21 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// The name of an environment variable.
+pub type Variable = &'static str;
+
 /// Everything that can go wrong for an instance, by cause.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 #[non_exhaustive]
 pub enum Error {
     /// The program was not started by `xmml-run`.
-    NotInARun { missing: &'static str },
+    NotInARun {
+        #[serde(deserialize_with = "variable")]
+        missing: Variable,
+    },
     /// The port is not declared in the model.
     PortUnknown { instance: String, port: String, known: Vec<String> },
     /// Send on an in port or receive on an out port.
@@ -49,6 +57,13 @@ impl Error {
     pub fn io(action: &str, cause: &std::io::Error) -> Error {
         Error::Io { action: action.to_owned(), cause: cause.to_string() }
     }
+}
+
+/// The name of a variable that another rank did not find.
+fn variable<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Variable, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let known = ["XMML_INSTANCE", "XMML_COORDINATOR", "XMML_SECRET_FILE"];
+    Ok(known.into_iter().find(|known| *known == name).unwrap_or("a variable of the run"))
 }
 
 impl std::error::Error for Error {}

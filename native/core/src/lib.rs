@@ -25,5 +25,6 @@ pub mod sequence;
 pub mod shared_memory;
 pub mod spec;
 pub mod spelling;
+pub mod team;
 pub mod units;
 pub mod wakeup;

@@ -63,6 +63,12 @@ impl Alone {
         Ok((spec, Alone { state: Mutex::new(state), keys, outputs: Mutex::new(outputs) }))
     }
 
+    /// Without any conduit.
+    pub fn silent(spec: &InstanceSpec) -> Result<Alone> {
+        let state = State::new(spec, &[])?;
+        Ok(Alone { state: Mutex::new(state), keys: Vec::new(), outputs: Mutex::default() })
+    }
+
     /// What was sent so far.
     pub fn outputs(&self) -> BTreeMap<String, Vec<Message>> {
         self.outputs.lock().unwrap_or_else(PoisonError::into_inner).clone()

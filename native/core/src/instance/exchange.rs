@@ -17,16 +17,13 @@ use super::ports::Port;
 use super::{Backend, Instance, Received, Sent};
 
 impl Instance {
-    /// Sends `data`. `None` for a time stamp (and the outer `None` for the next one) takes the defaults of the loop. Without `to`, a
-    /// port that leads to several receivers sends to each. The message may refer to the caller's memory ([`crate::buffer::Buffer::wrap`]):
-    /// what cannot be written at once, or what a filter may hold back, is copied before this returns.
-    ///
-    /// Waits while the conduit is full; the wait ends with a receipt, a larger capacity, the receiver's leaving, or the end of the run.
-    pub fn send(
+    /// [`Instance::send_block`], as far as this process has to do with it.
+    pub(super) fn send_here(
         &self,
         port: &str,
         to: Option<u32>,
         data: Data,
+        shape: Option<&[u64]>,
         timestamp: Option<f64>,
         next_timestamp: Option<Option<f64>>,
     ) -> Result<Sent> {
@@ -35,6 +32,7 @@ impl Instance {
             drop(self.program()?);
             return Ok(Sent::NotConnected);
         }
+        let spread = self.spread(declared, &data, shape)?;
         let (message, position) = {
             let mut program = self.program()?;
             program.sequence.may_send(port, to)?;
@@ -54,7 +52,8 @@ impl Instance {
         };
         let mut delivered = false;
         for end in ends {
-            delivered |= self.filter_and_send(declared, end, &message)?;
+            let part = self.part_of(&spread, end, &message)?;
+            delivered |= self.filter_and_send(declared, end, part.as_ref().unwrap_or(&message))?;
             if self.spec.kind == Kind::Terminal {
                 self.end_run_of_outlet(end)?; // each message of a source is a run of its own
             }
@@ -158,9 +157,8 @@ impl Instance {
         Ok(sent.unwrap_or(false))
     }
 
-    /// Takes the next message; never insists on one (see [`Received`]). Without a time-out it waits until a message or the end of the
-    /// conduit comes, or the run ends: how long a partner computes is not ours to bound.
-    pub fn receive(&self, port: &str, of: Option<u32>, timeout: Option<Duration>) -> Result<Received> {
+    /// [`Instance::receive`], as far as this process has to do with it.
+    pub(super) fn receive_here(&self, port: &str, of: Option<u32>, timeout: Option<Duration>) -> Result<Received> {
         let (declared, end) = self.ports.sender(port, of)?;
         let Some(end) = end else {
             drop(self.program()?);
@@ -172,6 +170,9 @@ impl Instance {
         }
         self.program()?.sequence.may_receive(port, of)?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        if declared.in_parts {
+            return self.receive_parts(port, of, until);
+        }
         let mut has_filters = false;
         let received = self.wait(&WaitFor::messages(&[end]), until, |state| {
             has_filters = state.inlets[end].has_filters();

@@ -35,14 +35,8 @@ impl Instance {
         }
     }
 
-    /// Ends normally: flushes filters and messages, ends every out conduit, tells the coordinator. May be called again.
-    ///
-    /// Waits until every message is with the kernel (methods that cannot break) or with the receiver (those that can), which may mean
-    /// until a receiver joins. The wait ends with the run at the latest.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::OperatorOrder`] if the run is not complete; whatever keeps messages from being delivered.
-    pub fn leave(&self) -> Result<()> {
+    /// [`Instance::leave`], as far as this process has to do with it.
+    pub(super) fn leave_here(&self) -> Result<()> {
         {
             let program = self.program_even_after_leaving();
             if program.left || self.is_forked() {

@@ -5,7 +5,9 @@ mod clock;
 mod exchange;
 mod join;
 mod leave;
+mod parts;
 mod ports;
+mod ranks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::conduit::inlet::Next;
+use crate::data::Order;
 use crate::error::{Error, Result};
 use crate::filters::Chain;
 use crate::message::Message;
@@ -23,6 +26,7 @@ use crate::runtime::wait::WaitFor;
 use crate::runtime::Runtime;
 use crate::sequence::Sequence;
 use crate::spec::{Direction, InstanceSpec, Kind, ScaleSpec};
+use crate::team::Team;
 
 use self::alone::Alone;
 use self::clock::Clock;
@@ -42,7 +46,7 @@ pub struct JoinOptions {
 }
 
 /// What became of a message that was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Sent {
     /// On its way (to every receiver that still takes messages).
     Queued,
@@ -78,6 +82,8 @@ pub struct Instance {
     /// Conduit of a sending end and which copy of this instance it is, by its index.
     outgoing: Vec<(u32, Option<u32>)>,
     program: Mutex<Program>,
+    /// The other ranks, if this is one of several that joined together.
+    team: Option<Box<dyn Team>>,
     /// The process that joined.
     pid: u32,
 }
@@ -98,6 +104,10 @@ struct Program {
     warned: BTreeSet<(&'static str, String)>,
     reused: bool,
     left: bool,
+    /// Extents of the array that was last sent or received in parts, by port.
+    wholes: BTreeMap<String, Vec<u64>>,
+    /// In which memory order parts are put together.
+    order: Order,
 }
 
 impl Instance {
@@ -134,6 +144,8 @@ impl Instance {
             warned: BTreeSet::new(),
             reused: false,
             left: false,
+            wholes: BTreeMap::new(),
+            order: Order::RowMajor,
         };
         let filters_outlet = program.outlets.iter().map(|outlet| !outlet.is_empty()).collect();
         let sending = spec.conduits.iter().filter(|conduit| conduit.sender == spec.name);
@@ -144,6 +156,7 @@ impl Instance {
             filters_outlet,
             outgoing,
             program: Mutex::new(program),
+            team: None,
             pid: std::process::id(),
             spec,
         })
@@ -175,13 +188,8 @@ impl Instance {
         &self.spec.name
     }
 
-    /// Whether there is another run to do; waits until every coupled f_init port (of a mapper: every in port) has a message or has
-    /// ended. How long partners compute is not ours to bound: the wait ends with the run at the latest.
-    ///
-    /// # Errors
-    /// [`Error::OperatorOrder`] if the previous run is not complete; an error naming the ports if some have ended while others have
-    /// messages.
-    pub fn reuse(&self) -> Result<bool> {
+    /// [`Instance::reuse`], as far as this process has to do with it.
+    fn reuse_here(&self) -> Result<bool> {
         let is_first = {
             let program = self.program()?;
             program.sequence.may_reuse()?;
@@ -304,22 +312,27 @@ impl Instance {
         Error::Ended { instance: self.spec.name.clone(), port: port.to_owned(), peer, received }
     }
 
-    /// Whether a receive would return a message at once.
-    pub fn has_message(&self, port: &str, of: Option<u32>) -> Result<bool> {
-        let (declared, end) = self.ports.sender(port, of)?;
+    /// Whether a message waits on a port here, or (`Some(false)`) none will come; `None` if neither is so at the time `until`.
+    fn look_for_message(&self, port: &str, of: Option<u32>, until: Instant) -> Result<Option<bool>> {
+        let (declared, ends) = self.ports.senders(port, of)?;
         drop(self.program()?);
-        let Some(end) = end else { return Ok(false) };
-        if declared.is_state && self.is_first_run() {
-            return Ok(false);
+        if ends.is_empty() || (declared.is_state && self.is_first_run()) {
+            return Ok(Some(false));
         }
-        let what = WaitFor::messages(&[end]).unreported();
-        let found = self.wait(&what, Some(Instant::now()), |state| match state.look(end)? {
-            Next::Message => Ok(Some(true)),
-            Next::Ended => Ok(Some(false)),
-            Next::Nothing => Ok(None),
+        let what = WaitFor::messages(&ends).unreported();
+        let found = self.wait(&what, Some(until), |state| {
+            let mut all = Some(true);
+            for end in &ends {
+                match state.look(*end)? {
+                    Next::Message => {}
+                    Next::Ended => return Ok(Some(false)),
+                    Next::Nothing => all = None,
+                }
+            }
+            Ok(all)
         });
         self.tell_warnings_of(&what.receiving);
-        Ok(found?.unwrap_or(false))
+        found
     }
 
     /// Declares that nothing will be sent on an out port in this iteration (O_i) or run (O_f).

@@ -13,4 +13,5 @@
 pub mod blocks;
 pub mod copying;
 pub mod decomposition;
+pub mod gathering;
 pub mod part;

@@ -1,0 +1,373 @@
+//! Calls that the ranks of a parallel program make together, or each for itself: `reuse`, `send`, `receive`, `leave`.
+//!
+//! A program that is one process has none of this: its calls go straight to the implementation. Of several ranks that joined together
+//! ([`Instance::join_team`]), rank 0 is the instance of the model; it talks to the run on all ordinary ports, and tells the others what
+//! came of it. If a port is parallel (`run:decomp`), each further rank is a member of the run too, `name#rank`, and sends and receives its
+//! own part there. Every rank keeps the place in the loop by itself, so steps and times need no words between them.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::buffer::BufferPool;
+use crate::data::{Array, Data, Order};
+use crate::error::{Error, Result};
+use crate::message::Message;
+use crate::parallel::decomposition::Decomposition;
+use crate::parallel::gathering::{gathered, Gathered};
+use crate::sequence::Sequence;
+use crate::spec::{InstanceSpec, Operator};
+use crate::team::{self, Team};
+
+use super::alone::Alone;
+use super::ports::Ports;
+use super::{Backend, Instance, JoinOptions, Received, Sent};
+
+/// What rank 0 tells the others when it has joined.
+#[derive(Serialize, Deserialize)]
+struct Lead {
+    spec: InstanceSpec,
+    coordinator: Option<String>,
+    secret_file: Option<PathBuf>,
+}
+
+/// What rank 0 tells the others of a receive.
+#[derive(Serialize, Deserialize)]
+enum Outcome {
+    Message(team::Announced),
+    Ended,
+    TimedOut,
+    NotConnected,
+    NoStateYet,
+}
+
+/// Between the name of an instance and the rank of a member.
+const RANK_MARK: char = '#';
+
+impl Instance {
+    /// Joins the run with all ranks of a parallel program; every rank calls this.
+    ///
+    /// # Errors
+    /// What keeps one of the ranks from joining, on every rank.
+    pub fn join_team(options: JoinOptions, team: Box<dyn Team>) -> Result<Instance> {
+        let language = options.language;
+        let (own, lead) = if team.rank() == 0 {
+            let joined = Instance::join(options.clone());
+            let lead = joined.as_ref().map_err(Error::clone).map(|me| Lead {
+                spec: me.spec.clone(),
+                coordinator: options.coordinator.or_else(|| std::env::var("XMML_COORDINATOR").ok()),
+                secret_file: options.secret_file.or_else(|| std::env::var_os("XMML_SECRET_FILE").map(PathBuf::from)),
+            });
+            let lead = team::share(&*team, Some(lead.and_then(|lead| fits(lead, team.size()))))?;
+            (joined, lead)
+        } else {
+            let lead: Lead = team::share(&*team, None)?;
+            let joined = match lead.spec.ports.iter().any(|port| port.decomposition.ranks() > 1) {
+                true => Instance::join(JoinOptions {
+                    instance: Some(format!("{}{RANK_MARK}{}", lead.spec.name, team.rank())),
+                    coordinator: lead.coordinator.clone(),
+                    secret_file: lead.secret_file.clone(),
+                    language,
+                }),
+                false => Instance::bystander(&lead.spec),
+            };
+            (joined, lead)
+        };
+        team::agree(&*team, own.as_ref().map(|_| ()).map_err(Error::clone))?;
+        let mut me = own?;
+        if language == "fortran" {
+            me.prefer_order(Order::ColumnMajor);
+        }
+        if team.rank() > 0 {
+            me.follow(&lead.spec);
+        }
+        me.team = Some(team);
+        Ok(me)
+    }
+
+    /// A rank that has no part in the run itself.
+    fn bystander(lead: &InstanceSpec) -> Result<Instance> {
+        let spec = InstanceSpec { conduits: Vec::new(), ..lead.clone() };
+        let alone = Alone::silent(&spec)?;
+        let ports = alone.with_state(|state| Ports::new(&spec, state));
+        Instance::assemble(spec, ports, Backend::Alone(Box::new(alone)))
+    }
+
+    /// Takes over from rank 0 what every rank goes by: the ports that are coupled, the order of operators, the parameters.
+    fn follow(&mut self, lead: &InstanceSpec) {
+        self.ports.follow(lead);
+        self.program_even_after_leaving().sequence = Sequence::new(lead);
+        self.spec.ports = lead.ports.clone();
+        self.spec.params = lead.params.clone();
+    }
+
+    /// Which rank of a parallel program this is, from 0; 0 if it has not joined with others.
+    pub fn rank(&self) -> u32 {
+        self.team.as_ref().map_or(0, |team| team.rank())
+    }
+
+    /// How many ranks have joined together; 1 if it has not joined with others.
+    pub fn ranks(&self) -> u32 {
+        self.team.as_ref().map_or(1, |team| team.size())
+    }
+
+    /// The name in the model, the same on all ranks.
+    pub fn model_name(&self) -> &str {
+        self.spec.name.split(RANK_MARK).next().unwrap_or(&self.spec.name)
+    }
+
+    /// The ranks that make this call together; `None` if this process makes it alone: it is the only one, or each rank has its own part.
+    fn together(&self, port: &str) -> Result<Option<&dyn Team>> {
+        let port = self.ports.get(port)?;
+        Ok(self.team.as_deref().filter(|team| team.size() > 1 && !port.in_parts))
+    }
+
+    /// Whether there is another run to do; waits until every coupled f_init port (of a mapper: every in port) has a message or has
+    /// ended. How long partners compute is not ours to bound: the wait ends with the run at the latest.
+    ///
+    /// # Errors
+    /// [`Error::OperatorOrder`] if the previous run is not complete; an error naming the ports if some have ended while others have
+    /// messages.
+    pub fn reuse(&self) -> Result<bool> {
+        let Some(team) = self.team.as_deref().filter(|team| team.size() > 1) else { return self.reuse_here() };
+        if team.rank() == 0 {
+            let begins = self.reuse_here();
+            return Ok(team::share(team, Some(begins.map(|begins| (begins, self.origin()))))?.0);
+        }
+        let (begins, origin): (bool, f64) = team::share(team, None)?;
+        let is_first = {
+            let program = self.program()?;
+            program.sequence.may_reuse()?;
+            !program.reused
+        };
+        if !is_first {
+            self.end_run_of_outlets()?;
+        }
+        {
+            let mut program = self.program()?;
+            program.reused = true;
+            if begins {
+                program.sequence.begin_run();
+                program.clock.begin_run(Some(origin));
+            } else {
+                program.sequence.end();
+            }
+        }
+        self.note_progress();
+        Ok(begins)
+    }
+
+    /// Sends `data`. `None` for a time stamp (and the outer `None` for the next one) takes the defaults of the loop. Without `to`, a
+    /// port that leads to several receivers sends to each. The message may refer to the caller's memory ([`crate::buffer::Buffer::wrap`]):
+    /// what cannot be written at once, or what a filter may hold back, is copied before this returns.
+    ///
+    /// Waits while the conduit is full; the wait ends with a receipt, a larger capacity, the receiver's leaving, or the end of the run.
+    ///
+    /// Of ranks that joined together all call this: on an ordinary port what rank 0 gives is sent, on a parallel one each sends its block.
+    pub fn send(
+        &self,
+        port: &str,
+        to: Option<u32>,
+        data: Data,
+        timestamp: Option<f64>,
+        next_timestamp: Option<Option<f64>>,
+    ) -> Result<Sent> {
+        self.send_block(port, to, data, None, timestamp, next_timestamp)
+    }
+
+    /// [`Instance::send`] of a block of an array whose whole has the extents `shape`; `None`: those that the model gives.
+    pub fn send_block(
+        &self,
+        port: &str,
+        to: Option<u32>,
+        data: Data,
+        shape: Option<&[u64]>,
+        timestamp: Option<f64>,
+        next_timestamp: Option<Option<f64>>,
+    ) -> Result<Sent> {
+        let Some(team) = self.together(port)? else {
+            return self.send_here(port, to, data, shape, timestamp, next_timestamp);
+        };
+        if team.rank() == 0 {
+            return team::share(team, Some(self.send_here(port, to, data, shape, timestamp, next_timestamp)));
+        }
+        let sent: Sent = team::share(team, None)?;
+        self.note_sent(port, to, sent)?;
+        Ok(sent)
+    }
+
+    /// Rank 0 has sent; this rank goes on in the loop like it.
+    fn note_sent(&self, port: &str, to: Option<u32>, sent: Sent) -> Result<()> {
+        let declared = self.ports.get(port)?;
+        let mut program = self.program()?;
+        if sent != Sent::NotConnected {
+            program.sequence.may_send(port, to)?;
+            program.sequence.sent(port, to);
+            if !matches!(declared.operator, None | Some(Operator::Of)) {
+                program.follow_iteration();
+            }
+        }
+        if sent == Sent::ReceiverGone {
+            program.sequence.receiver_gone();
+        }
+        Ok(())
+    }
+
+    /// Puts the blocks of all ranks together on rank 0, which sends the whole array on an ordinary port. All ranks call this.
+    ///
+    /// # Errors
+    /// On every rank: the blocks do not make one array, or what keeps rank 0 from sending it.
+    pub fn send_gathered(
+        &self,
+        port: &str,
+        to: Option<u32>,
+        block: Array,
+        decomposition: &Decomposition,
+        timestamp: Option<f64>,
+        next_timestamp: Option<Option<f64>>,
+    ) -> Result<Sent> {
+        let whole = match &self.team {
+            Some(team) if self.ports.get(port)?.in_parts => {
+                let problem = format!(
+                    "{}.{port} is parallel (run:decomp): send sends the block of each of the {} ranks",
+                    self.spec.name,
+                    team.size()
+                );
+                return Err(Error::Usage { problem });
+            }
+            Some(team) if team.size() > 1 => gathered(&**team, block, decomposition)?,
+            _ => Gathered::Whole(block),
+        };
+        match whole {
+            Gathered::Whole(array) => self.send(port, to, Data::Array(array), timestamp, next_timestamp),
+            Gathered::Delivered => self.send(port, to, Data::Nothing, timestamp, next_timestamp),
+        }
+    }
+
+    /// Takes the next message; never insists on one (see [`Received`]). Without a time-out it waits until a message or the end of the
+    /// conduit comes, or the run ends: how long a partner computes is not ours to bound.
+    ///
+    /// Of ranks that joined together all call this: on an ordinary port each has the message, on a parallel one its own block.
+    pub fn receive(&self, port: &str, of: Option<u32>, timeout: Option<Duration>) -> Result<Received> {
+        let Some(team) = self.together(port)? else { return self.receive_own(port, of, timeout) };
+        if team.rank() > 0 {
+            return self.receive_from_lead(team, port, of);
+        }
+        let received = self.receive_here(port, of, timeout);
+        let (outcome, payload) = match &received {
+            Ok(Received::Message(message)) => match team::share_message(message) {
+                Ok((announced, payload)) => (Ok(Outcome::Message(announced)), payload),
+                Err(error) => (Err(error), Vec::new()),
+            },
+            Ok(Received::Ended) => (Ok(Outcome::Ended), Vec::new()),
+            Ok(Received::TimedOut) => (Ok(Outcome::TimedOut), Vec::new()),
+            Ok(Received::NotConnected) => (Ok(Outcome::NotConnected), Vec::new()),
+            Ok(Received::NoStateYet) => (Ok(Outcome::NoStateYet), Vec::new()),
+            Err(error) => (Err(error.clone()), Vec::new()),
+        };
+        if let Outcome::Message(announced) = team::share(team, Some(outcome))? {
+            announced.give(team, &payload)?;
+        }
+        received
+    }
+
+    fn receive_from_lead(&self, team: &dyn Team, port: &str, of: Option<u32>) -> Result<Received> {
+        Ok(match team::share(team, None)? {
+            Outcome::Message(announced) => {
+                let message = team::take_message(team, announced, &BufferPool::new())?;
+                self.note_received(port, of, &message)?;
+                Received::Message(message)
+            }
+            Outcome::Ended => {
+                self.program()?.sequence.ended(port, of);
+                Received::Ended
+            }
+            Outcome::TimedOut => Received::TimedOut,
+            Outcome::NotConnected => Received::NotConnected,
+            Outcome::NoStateYet => Received::NoStateYet,
+        })
+    }
+
+    /// Rank 0 has received; this rank goes on in the loop like it.
+    fn note_received(&self, port: &str, of: Option<u32>, message: &Message) -> Result<()> {
+        let declared = self.ports.get(port)?;
+        let mut program = self.program()?;
+        program.sequence.may_receive(port, of)?;
+        program.sequence.received(port, of);
+        program.clock.received(message.timestamp, message.next_timestamp);
+        if matches!(declared.operator, Some(Operator::S | Operator::B)) {
+            program.follow_iteration();
+        }
+        Ok(())
+    }
+
+    /// A receive that each rank makes by itself. With a time-out, either all ranks have their parts in time, or none takes its own.
+    fn receive_own(&self, port: &str, of: Option<u32>, timeout: Option<Duration>) -> Result<Received> {
+        let team = self.team.as_deref().filter(|team| team.size() > 1);
+        let (Some(team), Some(timeout)) = (team, timeout) else { return self.receive_here(port, of, timeout) };
+        let until = Instant::now() + timeout.min(Duration::from_secs(1 << 30));
+        let found = self.look_for_message(port, of, until).map(|found| found.is_some());
+        match every(team, found)? {
+            true => self.receive_here(port, of, None),
+            false => Ok(Received::TimedOut),
+        }
+    }
+
+    /// Whether a receive would return a message at once, on all ranks.
+    pub fn has_message(&self, port: &str, of: Option<u32>) -> Result<bool> {
+        let look = || self.look_for_message(port, of, Instant::now()).map(|found| found == Some(true));
+        if let Some(team) = self.together(port)? {
+            return team::share(team, (team.rank() == 0).then(look));
+        }
+        match self.team.as_deref().filter(|team| team.size() > 1) {
+            Some(team) => every(team, look()),
+            None => look(),
+        }
+    }
+
+    /// Ends normally: flushes filters and messages, ends every out conduit, tells the coordinator. May be called again.
+    ///
+    /// Waits until every message is with the kernel (methods that cannot break) or with the receiver (those that can), which may mean
+    /// until a receiver joins. The wait ends with the run at the latest.
+    ///
+    /// # Errors
+    /// [`Error::OperatorOrder`] if the run is not complete; whatever keeps messages from being delivered.
+    pub fn leave(&self) -> Result<()> {
+        match self.team.as_deref().filter(|team| team.size() > 1) {
+            Some(_) if self.program_even_after_leaving().left => Ok(()),
+            Some(team) => team::agree(team, self.leave_here()),
+            None => self.leave_here(),
+        }
+    }
+}
+
+/// The rank count of the model and that of the communicator must be the same.
+fn fits(lead: Lead, size: u32) -> Result<Lead> {
+    for port in &lead.spec.ports {
+        let ranks = port.decomposition.ranks();
+        if ranks > 1 && ranks != size {
+            return Err(Error::Usage {
+                problem: format!(
+                    "{}.{}: the model spreads it over {ranks} ranks (run:decomp), but {size} joined together; join with a communicator of {ranks}",
+                    lead.spec.name, port.name
+                ),
+            });
+        }
+    }
+    Ok(lead)
+}
+
+/// Whether it is so on every rank.
+fn every(team: &dyn Team, own: Result<bool>) -> Result<bool> {
+    if team.rank() > 0 {
+        team::deliver_value(team, &own)?;
+        return team::share(team, None);
+    }
+    let mut all = own;
+    for rank in 1..team.size() {
+        let theirs: Result<bool> = team::collect_value(team, rank)?;
+        all = all.and_then(|all| Ok(theirs? && all));
+    }
+    team::share(team, Some(all))
+}

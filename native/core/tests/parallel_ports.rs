@@ -1,0 +1,305 @@
+//! Ranks that join together, and ports whose arrays are spread over them. The ranks are threads here; with MPI they are tested from C and
+//! Python.
+
+mod support;
+
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use support::{Model, Run};
+use xmml_core::data::{Array, Data, Order};
+use xmml_core::error::Error;
+use xmml_core::instance::{Instance, Received, Sent};
+use xmml_core::parallel::decomposition::{Cut, Decomposition};
+use xmml_core::spec::PartsSpec;
+use xmml_core::team::Team;
+
+/// Ranks that are threads, each with a channel to every other.
+struct Threads {
+    rank: u32,
+    to: Vec<Sender<Vec<u8>>>,
+    from: Vec<Mutex<Receiver<Vec<u8>>>>,
+}
+
+impl Team for Threads {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.to.len() as u32
+    }
+
+    fn give(&self, bytes: &[u8]) -> Result<(), String> {
+        (1..self.to.len()).try_for_each(|rank| self.to[rank].send(bytes.to_vec())).map_err(|error| error.to_string())
+    }
+
+    fn take(&self, bytes: &mut [u8]) -> Result<(), String> {
+        self.collect(0, bytes)
+    }
+
+    fn deliver(&self, bytes: &[u8]) -> Result<(), String> {
+        self.to[0].send(bytes.to_vec()).map_err(|error| error.to_string())
+    }
+
+    fn collect(&self, from: u32, bytes: &mut [u8]) -> Result<(), String> {
+        let sent = self.from[from as usize].lock().unwrap().recv_timeout(Duration::from_secs(20));
+        let sent = sent.map_err(|error| error.to_string())?;
+        assert_eq!(sent.len(), bytes.len(), "the ranks do not agree on what they say");
+        bytes.copy_from_slice(&sent);
+        Ok(())
+    }
+}
+
+fn team(size: u32) -> Vec<Threads> {
+    let mut to: Vec<Vec<Sender<Vec<u8>>>> = (0..size).map(|_| Vec::new()).collect();
+    let mut from: Vec<Vec<Mutex<Receiver<Vec<u8>>>>> = (0..size).map(|_| Vec::new()).collect();
+    for sender in 0..size as usize {
+        for inbox in &mut from {
+            let (there, here) = channel();
+            to[sender].push(there);
+            inbox.push(Mutex::new(here));
+        }
+    }
+    to.into_iter().zip(from).zip(0..).map(|((to, from), rank)| Threads { rank, to, from }).collect()
+}
+
+/// Runs `body` on every rank of an instance, and returns what each returns.
+fn ranks<R: Send + 'static>(
+    run: &Arc<Run>,
+    name: &'static str,
+    size: u32,
+    body: impl Fn(Instance) -> R + Send + Sync + Clone + 'static,
+) -> thread::JoinHandle<Vec<R>> {
+    let run = run.clone();
+    thread::spawn(move || {
+        let threads: Vec<_> = team(size)
+            .into_iter()
+            .map(|member| {
+                let (run, body) = (run.clone(), body.clone());
+                thread::spawn(move || body(Instance::join_team(run.options(name), Box::new(member)).unwrap()))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn cut(list: &[(u32, u32)]) -> Decomposition {
+    Decomposition { cuts: list.iter().map(|&(dimension, parts)| Cut { dimension, parts }).collect() }
+}
+
+fn member(name: &str, rank: u32) -> String {
+    if rank == 0 {
+        name.into()
+    } else {
+        format!("{name}#{rank}")
+    }
+}
+
+/// `a.out` spread one way to `b.in` spread another; with an ordinary port each, back from `b` to `a`.
+fn spread(sender: &Decomposition, receiver: &Decomposition, steps: u64, shape: &[u64]) -> Model {
+    let mut model = Model::new();
+    for (name, ports, side) in [("a", "out:Oi answer:S", sender), ("b", "in:S reply:Oi", receiver)] {
+        for rank in 0..side.ranks() {
+            let name = member(name, rank);
+            model = model.submodel(&name, ports, steps).with(&name, |spec| {
+                spec.check_order = false;
+                spec.params.insert("k".into(), "7".into());
+                let port = spec.ports.iter_mut().find(|port| port.name == "out" || port.name == "in").unwrap();
+                port.decomposition = side.clone();
+                port.shape = shape.to_vec();
+            });
+        }
+    }
+    for (sender_rank, receiver_rank) in sender.pairs(receiver) {
+        let (from, to) = (member("a", sender_rank), member("b", receiver_rank));
+        model = model.couple_with(&format!("{from}.out"), &format!("{to}.in"), |conduit| {
+            let (sender, receiver) = (sender.clone(), receiver.clone());
+            conduit.parts = Some(PartsSpec { sender, sender_rank, receiver, receiver_rank });
+        });
+    }
+    model.couple("b.reply", "a.answer")
+}
+
+/// The number of an element in the whole array, plus the step.
+fn values(me: &Instance, port: &str, order: Order, step: u64) -> Array {
+    let (block, whole) = me.block(port, None).unwrap();
+    let mut elements = Vec::new();
+    let (rows, columns) = (block.extent[0], block.extent[1]);
+    let mut push = |i: u64, j: u64| {
+        elements.push(((block.start[0] + i) * whole[1] + block.start[1] + j) as f64 + 1000.0 * step as f64);
+    };
+    match order {
+        Order::RowMajor => (0..rows).for_each(|i| (0..columns).for_each(|j| push(i, j))),
+        Order::ColumnMajor => (0..columns).for_each(|j| (0..rows).for_each(|i| push(i, j))),
+    }
+    Array { order, ..Array::from_slice(&block.extent, &elements).unwrap() }
+}
+
+fn array(received: Received) -> Array {
+    match received {
+        Received::Message(message) => match message.data {
+            Data::Array(array) => array,
+            other => panic!("no array: {other:?}"),
+        },
+        other => panic!("no message: {other:?}"),
+    }
+}
+
+fn exchange(sender: Decomposition, receiver: Decomposition, written: Order, read: Order) {
+    const STEPS: u64 = 3;
+    let run = Arc::new(Run::of(spread(&sender, &receiver, STEPS, &[7, 5])));
+    let writers = ranks(&run, "a", sender.ranks(), move |me| {
+        assert!(me.reuse().unwrap());
+        let mut step = 0;
+        while me.next_step().unwrap().is_some() {
+            let block = values(&me, "out", written, step);
+            assert_eq!(me.send("out", None, Data::Array(block), None, None).unwrap(), Sent::Queued);
+            let Received::Message(answer) = me.receive("answer", None, None).unwrap() else { panic!("no answer") };
+            assert_eq!(answer.data, Data::Int(step as i64), "every rank has the answer to rank 0");
+            step += 1;
+        }
+        assert!(!me.reuse().unwrap());
+        me.leave().unwrap();
+        step
+    });
+    let readers = ranks(&run, "b", receiver.ranks(), move |me| {
+        me.prefer_order(read);
+        assert!(me.reuse().unwrap());
+        assert_eq!(me.spec().params["k"], "7");
+        let mut step = 0;
+        while let Some(time) = me.next_step().unwrap() {
+            assert_eq!(time, step as f64);
+            let found = array(me.receive("in", None, None).unwrap());
+            let expected = values(&me, "in", read, step);
+            assert_eq!(found.elements::<f64>(), expected.elements::<f64>());
+            assert_eq!(found.shape, expected.shape);
+            me.send("reply", None, Data::Int(if me.rank() == 0 { step as i64 } else { -1 }), None, None).unwrap();
+            step += 1;
+        }
+        assert!(matches!(me.receive("in", None, None).unwrap(), Received::Ended));
+        me.leave().unwrap();
+        step
+    });
+    assert_eq!(writers.join().unwrap(), vec![STEPS; sender.ranks() as usize]);
+    assert_eq!(readers.join().unwrap(), vec![STEPS; receiver.ranks() as usize]);
+}
+
+#[test]
+fn four_ranks_send_to_three_that_cut_the_other_way() {
+    exchange(cut(&[(0, 2), (1, 2)]), cut(&[(1, 3)]), Order::RowMajor, Order::RowMajor);
+}
+
+#[test]
+fn a_serial_program_scatters_to_ranks() {
+    exchange(Decomposition::whole(), cut(&[(0, 3)]), Order::RowMajor, Order::RowMajor);
+}
+
+#[test]
+fn a_serial_program_gathers_from_ranks() {
+    exchange(cut(&[(1, 2), (0, 2)]), Decomposition::whole(), Order::RowMajor, Order::RowMajor);
+}
+
+#[test]
+fn a_column_major_writer_is_read_row_major() {
+    exchange(cut(&[(0, 2)]), cut(&[(0, 3)]), Order::ColumnMajor, Order::RowMajor);
+}
+
+#[test]
+fn a_row_major_writer_is_read_column_major() {
+    exchange(cut(&[(0, 3)]), cut(&[(0, 3)]), Order::RowMajor, Order::ColumnMajor);
+}
+
+#[test]
+fn blocks_of_another_shape_than_the_decomposition_gives_are_refused() {
+    let side = cut(&[(0, 2)]);
+    let run = Arc::new(Run::of(spread(&side, &Decomposition::whole(), 1, &[7, 5])));
+    let errors = ranks(&run, "a", 2, |me| {
+        assert!(me.reuse().unwrap());
+        let block = Array::from_slice(&[2, 5], &[0.0; 10]).unwrap();
+        me.send("out", None, Data::Array(block), None, None).unwrap_err().to_string()
+    });
+    let errors = errors.join().unwrap();
+    assert!(errors[1].contains("a block of [4, 5]; this one is [2, 5]"), "{errors:?}");
+}
+
+#[test]
+fn an_error_of_rank_0_reaches_all_ranks() {
+    let side = cut(&[(0, 3)]);
+    let run = Arc::new(Run::of(spread(&side, &Decomposition::whole(), 1, &[7, 5])));
+    let errors = ranks(&run, "a", 3, |me| {
+        assert!(me.reuse().unwrap());
+        if me.rank() == 0 {
+            thread::sleep(Duration::from_millis(20));
+        }
+        me.receive("answer", None, None)
+    });
+    run.coordinator.abort("the test says so");
+    for error in errors.join().unwrap() {
+        assert!(matches!(error, Err(Error::Aborted { .. })), "{error:?}");
+    }
+}
+
+#[test]
+fn blocks_are_gathered_on_rank_0() {
+    let model = Model::new().submodel("a", "out:Oi", 1).submodel("b", "in:S", 1).couple("a.out", "b.in");
+    let run = Arc::new(Run::of(model));
+    let writers = ranks(&run, "a", 4, |me| {
+        assert!(me.reuse().unwrap());
+        let rank = u64::from(me.rank());
+        let (rows, columns) = (1 + rank / 2, 2 + rank % 2);
+        let block = Array::from_slice(&[rows, columns], &vec![rank as f64; (rows * columns) as usize]).unwrap();
+        let grid = cut(&[(0, 2), (1, 2)]);
+        me.next_step().unwrap();
+        me.send_gathered("out", None, block, &grid, None, None).unwrap();
+        me.leave().unwrap();
+    });
+    let b = run.join("b");
+    assert!(b.reuse().unwrap());
+    let whole = array(b.receive("in", None, None).unwrap());
+    assert_eq!(whole.shape, [3, 5]);
+    let expected = [0.0, 0.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 3.0, 2.0, 2.0, 3.0, 3.0, 3.0];
+    assert_eq!(whole.elements::<f64>().unwrap(), expected);
+    writers.join().unwrap();
+    b.leave().unwrap();
+}
+
+#[test]
+fn blocks_that_make_no_grid_are_an_error_on_every_rank() {
+    let model = Model::new().submodel("a", "out:Oi", 1).submodel("b", "in:S", 1).couple("a.out", "b.in");
+    let run = Arc::new(Run::of(model));
+    let errors = ranks(&run, "a", 2, |me| {
+        assert!(me.reuse().unwrap());
+        let columns = 1 + u64::from(me.rank());
+        let block = Array::from_slice(&[1, columns], &vec![0.0; columns as usize]).unwrap();
+        me.send_gathered("out", None, block, &cut(&[(0, 2)]), None, None).unwrap_err().to_string()
+    });
+    for error in errors.join().unwrap() {
+        assert!(error.contains("dimension 1"), "{error}");
+    }
+}
+
+#[test]
+fn a_time_out_on_a_parallel_port_takes_nothing_on_any_rank() {
+    let side = cut(&[(0, 2)]);
+    let run = Arc::new(Run::of(spread(&Decomposition::whole(), &side, 1, &[4, 2])));
+    let readers = ranks(&run, "b", 2, |me| {
+        assert!(me.reuse().unwrap());
+        let early = me.receive("in", None, Some(Duration::from_millis(30))).unwrap();
+        assert!(matches!(early, Received::TimedOut));
+        assert!(!me.has_message("in", None).unwrap());
+        me.send("reply", None, Data::Int(1), None, None).unwrap();
+        let found = array(me.receive("in", None, Some(Duration::from_secs(20))).unwrap());
+        me.leave().unwrap();
+        found.shape
+    });
+    let a = run.join("a");
+    assert!(a.reuse().unwrap());
+    assert!(matches!(a.receive("answer", None, None).unwrap(), Received::Message(_)));
+    let whole = Array::from_slice(&[4, 2], &[0.5; 8]).unwrap();
+    a.send("out", None, Data::Array(whole), None, None).unwrap();
+    a.leave().unwrap();
+    assert_eq!(readers.join().unwrap(), vec![vec![2, 2]; 2]);
+}
