@@ -25,7 +25,7 @@
  *  - On anything but XMML_OK, pointers that would be given out are NULL and numbers are untouched.
  *  - An instance may be used by several threads (then the run cannot notice a deadlock of it); a message or value by one at a time. Not
  *    in a child after fork().
- *  - Of an MPI program only rank 0 calls xMML: it joins, receives and broadcasts, gathers and sends. The other ranks must not join.
+ *  - Of an MPI program all ranks join together with xmml_mpi.h; or only rank 0 calls xmml_join, and the others do not call xMML.
  */
 #ifndef XMML_H
 #define XMML_H

@@ -63,7 +63,14 @@ pub unsafe extern "C" fn xmml_alone_port(alone: *mut Alone, port: *const c_char,
         if operator.is_some() {
             alone.spec.kind = Kind::Submodel;
         }
-        alone.spec.ports.push(PortSpec { name: name.into(), direction, operator, copies: 0, decomposition: Default::default(), shape: vec![] });
+        alone.spec.ports.push(PortSpec {
+            name: name.into(),
+            direction,
+            operator,
+            copies: 0,
+            decomposition: Default::default(),
+            shape: vec![],
+        });
         Ok(())
     })
 }

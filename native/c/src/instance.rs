@@ -26,7 +26,7 @@ impl Member {
     /// Wraps an instance of the core.
     pub fn new(core: Instance) -> Member {
         let params = core.spec().params.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
-        Member { name: core.name().into(), c_name: core.name().into(), params, core }
+        Member { name: core.name().into(), c_name: core.model_name().into(), params, core }
     }
 }
 
@@ -37,11 +37,17 @@ pub unsafe extern "C" fn xmml_join(me: *mut *mut Member) -> c_int {
 
 #[no_mangle]
 pub unsafe extern "C" fn xmml_join_as(me: *mut *mut Member, language: *const c_char) -> c_int {
-    guard(|| {
-        let language = unsafe { text(language, "language")? };
-        let known = ["c", "c++", "fortran", "java"].into_iter().find(|known| *known == language);
-        unsafe { join(me, known.unwrap_or("another language")) }
-    })
+    guard(|| unsafe { join(me, known_language(language)?) })
+}
+
+/// The language of a program, for reports.
+///
+/// # Safety
+/// `language` is null or a text.
+pub unsafe fn known_language(language: *const c_char) -> Result<&'static str> {
+    let language = unsafe { text(language, "language")? };
+    let known = ["c", "c++", "fortran", "java"].into_iter().find(|known| *known == language);
+    Ok(known.unwrap_or("another language"))
 }
 
 unsafe fn join(me: *mut *mut Member, language: &'static str) -> Result<()> {
@@ -62,7 +68,7 @@ const LINE_BUFFER: usize = 16 << 10;
 
 /// A run reads what its programs print through pipes, where C would hold back 4 KiB before anybody sees a line of it. A program that
 /// has chosen to have no buffer at all keeps its choice.
-fn show_lines_at_once() {
+pub fn show_lines_at_once() {
     // SAFETY: stdout is the C library's own stream. The buffer is never freed, since the stream is written to until the very end. (Without
     // a new buffer, glibc goes on with the old one as before if something was printed already.)
     unsafe {

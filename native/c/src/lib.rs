@@ -17,6 +17,7 @@ mod parameter;
 mod receive;
 mod send;
 mod status;
+mod team;
 mod text;
 mod value;
 mod value_api;

@@ -34,6 +34,11 @@ fn order_of(code: c_int) -> Result<Option<Order>> {
     }
 }
 
+/// One of the two orders that arrays can have.
+pub fn order_from_c(code: c_int) -> Result<Order> {
+    order_of(code)?.ok_or_else(|| Failure::usage("say XMML_ROW_MAJOR or XMML_COLUMN_MAJOR, not XMML_ANY_ORDER"))
+}
+
 /// The array that C describes, copied.
 ///
 /// # Safety

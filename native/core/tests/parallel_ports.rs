@@ -56,10 +56,10 @@ impl Team for Threads {
 fn team(size: u32) -> Vec<Threads> {
     let mut to: Vec<Vec<Sender<Vec<u8>>>> = (0..size).map(|_| Vec::new()).collect();
     let mut from: Vec<Vec<Mutex<Receiver<Vec<u8>>>>> = (0..size).map(|_| Vec::new()).collect();
-    for sender in 0..size as usize {
+    for outbox in &mut to {
         for inbox in &mut from {
             let (there, here) = channel();
-            to[sender].push(there);
+            outbox.push(there);
             inbox.push(Mutex::new(here));
         }
     }

@@ -22,7 +22,7 @@
 // run that it failed; one that the program ends with because nobody catches it also says what it was.
 // That another instance failed is RunAborted, that xmml-run did not start the program NotInARunError: let them pass, and it ends with
 // one line and exit status 1.
-// Of an MPI program only rank 0 makes an Instance: it receives and broadcasts, gathers and sends.
+// Of an MPI program all ranks join together with xmml_mpi.hpp; or only rank 0 makes an Instance, and the others do not call xMML.
 #ifndef XMML_HPP
 #define XMML_HPP
 

@@ -12,7 +12,7 @@ use crate::parallel::decomposition::Decomposition;
 use crate::parallel::part::{part_for, put_together, Part};
 use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;
-use crate::spec::{Direction, PortSpec};
+use crate::spec::{Direction, PortSpec, ScaleKind};
 
 use super::ports::Port;
 use super::{Backend, Instance, Received};
@@ -85,6 +85,17 @@ impl Instance {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Reads a decomposition: `block(x:4,y:2)`, with the scales in space of the model as dimensions, in their order.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn decomposition(&self, text: &str) -> Result<Decomposition> {
+        let space = self.spec.scales.iter().filter(|scale| scale.kind == ScaleKind::Space);
+        let names: Vec<&str> = space.map(|scale| scale.name.as_str()).collect();
+        Decomposition::parse(text, &names)
+            .map_err(|problem| Error::Usage { problem: format!("{}: {problem}", self.spec.name) })
     }
 
     /// In which memory order parts are put together; row-major unless the program prefers the other.
@@ -161,7 +172,10 @@ impl Instance {
         let wanted = self.with_state(|state| {
             state.sending[end].spec.parts.as_ref().map(|parts| {
                 let needed = parts.receiver.dimensions();
-                (needed, (needed <= spread.whole.len()).then(|| parts.receiver.block(parts.receiver_rank, &spread.whole)))
+                (
+                    needed,
+                    (needed <= spread.whole.len()).then(|| parts.receiver.block(parts.receiver_rank, &spread.whole)),
+                )
             })
         });
         let Some((needed, wanted)) = wanted else { return Ok(None) };

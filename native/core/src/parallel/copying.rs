@@ -109,7 +109,8 @@ fn nest<const SIZE: usize>(axes: &[Axis], source: &[u8], target: &mut [u8]) {
         return;
     }
     // The target runs along the last dimension; where does the source?
-    let Some(fast) = (0..outer.len()).min_by_key(|&axis| outer[axis].from).filter(|&axis| outer[axis].from < inner.from)
+    let Some(fast) =
+        (0..outer.len()).min_by_key(|&axis| outer[axis].from).filter(|&axis| outer[axis].from < inner.from)
     else {
         each(outer, |from, to| {
             for i in 0..inner.extent {

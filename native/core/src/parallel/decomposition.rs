@@ -15,6 +15,9 @@ use super::blocks::Block;
 /// More parts than any machine has ranks; keeps products of parts and extents within 128 bits.
 pub const MOST_PARTS: u32 = 1 << 30;
 
+/// Arrays have fewer dimensions than this.
+const MOST_DIMENSIONS: u32 = 64;
+
 /// One dimension that is cut into parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
@@ -38,6 +41,33 @@ impl Decomposition {
         Decomposition::default()
     }
 
+    /// Reads `block(x:4,y:2)` (or only `x:4,y:2`). Dimensions are named by the scales in space, in their order, or numbered from 0.
+    ///
+    /// # Errors
+    /// What is wrong, for people.
+    pub fn parse(text: &str, names: &[&str]) -> Result<Decomposition, String> {
+        let inner = text.trim();
+        let inner = match inner.strip_prefix("block") {
+            Some(rest) => rest.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')')),
+            None => Some(inner),
+        };
+        let wrong = || format!("\"{text}\" is no decomposition; write for example block(x:4,y:2)");
+        let mut decomposition = Decomposition::default();
+        for cut in inner.ok_or_else(wrong)?.split(',') {
+            let (dimension, parts) = cut.split_once(':').ok_or_else(wrong)?;
+            let (dimension, parts) = (dimension.trim(), parts.trim());
+            let number = names.iter().position(|name| *name == dimension);
+            let number = number.or_else(|| dimension.parse().ok()).ok_or_else(|| {
+                let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                format!("there is no dimension \"{dimension}\"; the spacescales of the model are {known} (or number it from 0)")
+            })?;
+            let parts = parts.parse().map_err(|_| wrong())?;
+            decomposition.cuts.push(Cut { dimension: u32::try_from(number).map_err(|_| wrong())?, parts });
+        }
+        decomposition.check()?;
+        Ok(decomposition)
+    }
+
     /// Checks that every dimension is cut once, into at least one part.
     ///
     /// # Errors
@@ -47,6 +77,9 @@ impl Decomposition {
         for (place, cut) in self.cuts.iter().enumerate() {
             if self.cuts[..place].iter().any(|other| other.dimension == cut.dimension) {
                 return Err(format!("dimension {} is cut twice", cut.dimension));
+            }
+            if cut.dimension >= MOST_DIMENSIONS {
+                return Err(format!("dimension {} is more than an array can have", cut.dimension));
             }
             if cut.parts == 0 {
                 return Err(format!("dimension {} is cut into no parts", cut.dimension));
@@ -155,6 +188,26 @@ mod tests {
         assert!(cuts(&[(0, 0)]).check().is_err());
         assert!(cuts(&[(0, 1 << 20), (1, 1 << 20)]).check().is_err());
         assert!(cuts(&[(0, 4), (2, 3)]).check().is_ok());
+    }
+
+    #[test]
+    fn a_decomposition_is_read_by_names_or_numbers() {
+        assert_eq!(Decomposition::parse("block(x:4, y:2)", &["x", "y"]), Ok(cuts(&[(0, 4), (1, 2)])));
+        assert_eq!(Decomposition::parse(" y:3 ", &["x", "y"]), Ok(cuts(&[(1, 3)])));
+        assert_eq!(Decomposition::parse("block(2:5)", &[]), Ok(cuts(&[(2, 5)])));
+        for wrong in [
+            "",
+            "block",
+            "block()",
+            "block(x)",
+            "block(z:2)",
+            "block(x:-1)",
+            "block(x:0)",
+            "cyclic(x:2)",
+            "block(x:2,0:2)",
+        ] {
+            assert!(Decomposition::parse(wrong, &["x", "y"]).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -104,7 +104,8 @@ impl Grid {
             return Err(format!("a decomposition of {} dimensions of an array of {rank}", decomposition.dimensions()));
         }
         let name = |code: u8| Dtype::from_code(code).map_or("?", Dtype::name);
-        if let Some(other) = offered.iter().position(|each| each.dtype != offered[0].dtype || each.shape.len() != rank) {
+        if let Some(other) = offered.iter().position(|each| each.dtype != offered[0].dtype || each.shape.len() != rank)
+        {
             return Err(format!(
                 "rank 0 has a block of {} with {rank} dimensions, but rank {other} one of {} with {}",
                 name(offered[0].dtype),

@@ -199,20 +199,23 @@ mod tests {
 
     /// A decomposition over 1, 2, 3, 4 or 6 ranks in `dimensions` dimensions, cut in any of them.
     fn decomposition(dimensions: usize) -> impl Strategy<Value = Decomposition> {
-        (prop::sample::select(vec![1_u32, 2, 3, 4, 6]), prop::collection::vec(0_usize..6, 3)).prop_map(move |(ranks, choices)| {
-            let mut cuts = Vec::new();
-            let mut left = ranks;
-            for dimension in 0..dimensions {
-                let divisors: Vec<u32> = (1..=left).filter(|divisor| left % divisor == 0).collect();
-                let parts = if dimension + 1 == dimensions { left } else { divisors[choices[dimension] % divisors.len()] };
-                left /= parts;
-                cuts.push(Cut { dimension: dimension as u32, parts });
-            }
-            if choices[0] % 2 == 1 {
-                cuts.reverse();
-            }
-            Decomposition { cuts }
-        })
+        (prop::sample::select(vec![1_u32, 2, 3, 4, 6]), prop::collection::vec(0_usize..6, 3)).prop_map(
+            move |(ranks, choices)| {
+                let mut cuts = Vec::new();
+                let mut left = ranks;
+                for dimension in 0..dimensions {
+                    let divisors: Vec<u32> = (1..=left).filter(|divisor| left % divisor == 0).collect();
+                    let parts =
+                        if dimension + 1 == dimensions { left } else { divisors[choices[dimension] % divisors.len()] };
+                    left /= parts;
+                    cuts.push(Cut { dimension: dimension as u32, parts });
+                }
+                if choices[0] % 2 == 1 {
+                    cuts.reverse();
+                }
+                Decomposition { cuts }
+            },
+        )
     }
 
     fn two_sides() -> impl Strategy<Value = (Vec<u64>, Decomposition, Decomposition)> {

@@ -133,7 +133,14 @@ impl Model {
                     "in" => (Direction::In, None),
                     _ => (Direction::Out, None),
                 };
-                PortSpec { name: port.into(), direction, operator, copies, decomposition: Default::default(), shape: vec![] }
+                PortSpec {
+                    name: port.into(),
+                    direction,
+                    operator,
+                    copies,
+                    decomposition: Default::default(),
+                    shape: vec![],
+                }
             })
             .collect();
         let spec = InstanceSpec {

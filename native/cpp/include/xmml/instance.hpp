@@ -321,9 +321,11 @@ public:
     // For calls of the C API; null after leave().
     xmml_instance* get() const noexcept { return me_; }
 
+protected:
+    explicit Instance(xmml_instance* me) noexcept : me_(me) {}
+
 private:
     friend class Alone;
-    explicit Instance(xmml_instance* me) noexcept : me_(me) {}
 
     template <class Function, class... Arguments>
     xmml_status call(const Site& site, Function function, Arguments&&... arguments) {
