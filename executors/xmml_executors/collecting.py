@@ -29,6 +29,7 @@ def collect(
     Raises:
         SiteError: the folder cannot be written.
     """
+    folder.flush()
     came_from = provenance(plan, folder, command_line, started, parameter_files)
     folder.write("provenance.json", json.dumps(came_from, indent=1, ensure_ascii=False) + "\n")
     folder.write("profile.json", json.dumps(trace(read_events(folder.path))))

@@ -9,7 +9,7 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -240,6 +240,7 @@ class _Execution:
         timeout = max(0.0, min(times) - time.monotonic()) if times else None
         for key, _ in self.selector.select(timeout):
             key.data()
+        self.on_folder(self.folder.flush)
         now = time.monotonic()
         if self.refresh_at is not None and self.refresh_at <= now:
             self.refresh_at = None
@@ -362,8 +363,12 @@ class _Execution:
 
     def note(self, what: str, instance: str | None = None, **details: Any) -> None:
         site = self.site_of.get(instance or "", self.plan.jobs[0].site if self.plan.jobs else "local")
+        self.on_folder(lambda: self.folder.event(what, site=site, instance=instance, **details))
+
+    def on_folder(self, write: Callable[[], None]) -> None:
+        """Write to the run's folder; if that fails, the run ends."""
         try:
-            self.folder.event(what, site=site, instance=instance, **details)
+            write()
         except SiteError as error:
             self.early = Outcome(ExitStatus.SITE_FAILED, str(error))
             self.carry_out(self.coordination.on_site_failure(str(error), time.monotonic()))

@@ -20,6 +20,8 @@ from xmml_executors.outcome import Outcome, SiteError
 #: Bytes of the secret that authenticates the members of a run.
 SECRET_BYTES = 32
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
 
 class FolderTaken(Exception):
     """The folder asked for already holds something; the text says which."""
@@ -62,7 +64,7 @@ class RunFolder:
             for process in members(plan):
                 (self.path / process).mkdir(parents=True)
             self._write_secret()
-            self._events = open(self.path / "events.jsonl", "w", encoding="utf-8", buffering=1)  # noqa: SIM115 - open as long as the run
+            self._events = open(self.path / "events.jsonl", "w", encoding="utf-8")  # noqa: SIM115 - open as long as the run
         except PermissionError as error:
             raise SiteError(f"{self.unwritable(error)}; name another folder with -o") from None
         except OSError as error:
@@ -91,7 +93,7 @@ class RunFolder:
         return SiteError(f"the run folder cannot be written: {where}: {error.strerror}")
 
     def event(self, what: str, *, site: str, instance: str | None = None, **details: Any) -> None:
-        """Add a line to `events.jsonl`.
+        """Add a line to `events.jsonl`; others see it after the next `flush`.
 
         Raises:
             SiteError: the file cannot be written.
@@ -100,7 +102,20 @@ class RunFolder:
         if self._events is None:
             return
         try:
-            self._events.write(json.dumps(line, ensure_ascii=False) + "\n")
+            self._events.write(_encode(line) + "\n")
+        except OSError as error:
+            self._events = None
+            raise self.unwritable(error) from None
+
+    def flush(self) -> None:
+        """Let others read the events so far.
+
+        Raises:
+            SiteError: the file cannot be written.
+        """
+        try:
+            if self._events is not None:
+                self._events.flush()
         except OSError as error:
             self._events = None
             raise self.unwritable(error) from None

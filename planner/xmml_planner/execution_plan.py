@@ -179,6 +179,10 @@ class Plan:
                 found[conduit.receiver].append(conduit)
         return found
 
+    @cached_property
+    def _plain_conduits(self) -> Mapping[int, Any]:
+        return {conduit.id: _plain(conduit) for conduit in self.conduits}
+
     def spec(self, name: str) -> dict[str, Any]:
         """Return what the coordinator tells an instance about itself: the native `InstanceSpec` as plain values."""
         instance = self.by_name[name]
@@ -186,7 +190,7 @@ class Plan:
         spec["params"] = dict(instance.params)
         spec["scales"] = [_plain(scale) for scale in instance.scales]
         spec["ports"] = [_plain(port) for port in instance.ports]
-        spec["conduits"] = [_plain(conduit) for conduit in self._conduits_of[name]]
+        spec["conduits"] = [self._plain_conduits[conduit.id] for conduit in self._conduits_of[name]]
         return spec
 
     def as_json(self) -> dict[str, Any]:
@@ -195,8 +199,16 @@ class Plan:
         return plain
 
     def to_text(self) -> str:
-        """Return the plan as the text of `plan.json`; the same plan always gives the same text."""
-        return json.dumps(self.as_json(), indent=1, ensure_ascii=False) + "\n"
+        """Return the plan as the text of `plan.json`, with a line for each instance and each conduit; the same plan
+        always gives the same text."""
+        encode = json.JSONEncoder(ensure_ascii=False).encode
+
+        def text(value: Any) -> str:
+            if isinstance(value, list) and value:
+                return "[\n" + ",\n".join(f"  {encode(each)}" for each in value) + "\n ]"
+            return encode(value)
+
+        return "{\n" + ",\n".join(f" {encode(key)}: {text(value)}" for key, value in self.as_json().items()) + "\n}\n"
 
 
 _SPEC_FIELDS = ("name", "kind", "index", "count", "check_order", "steps", "until", "delta_s", "total_s")
@@ -224,14 +236,19 @@ def plan_from_text(text: str) -> Plan:
     return _build(Plan, plain, "plan")
 
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
 def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    """Return dataclasses as dictionaries and tuples as lists; a plan may hold a hundred thousand of them."""
+    if type(value) in _SCALARS:
+        return value
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    return value
+    if dataclasses.is_dataclass(value):
+        values = {field.name: getattr(value, field.name) for field in _fields(typing.cast(Any, type(value)))}
+        return {name: each if type(each) in _SCALARS else _plain(each) for name, each in values.items()}
+    return {key: _plain(each) for key, each in value.items()}
 
 
 _Made = TypeVar("_Made")
@@ -248,7 +265,7 @@ def _build(kind: type[_Made], plain: Any, where: str) -> _Made:
         raise PlanFormatError(f"{where}: expected an object, found {type(plain).__name__}")
     hints = _field_types(typing.cast(Any, kind))
     values = {}
-    for each in dataclasses.fields(kind):  # type: ignore[arg-type]
+    for each in _fields(typing.cast(Any, kind)):
         if each.name in plain:
             values[each.name] = _value(hints[each.name], plain[each.name], f"{where}.{each.name}")
         elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
@@ -259,8 +276,20 @@ def _build(kind: type[_Made], plain: Any, where: str) -> _Made:
     return kind(**values)
 
 
+@cache
+def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    return typing.get_origin(hint), typing.get_args(hint)
+
+
+@cache
+def _fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(kind)
+
+
 def _value(hint: Any, plain: Any, where: str) -> Any:
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if type(plain) is hint:
+        return plain
+    origin, arguments = _parts(hint)
     if origin is tuple:
         if not isinstance(plain, list):
             raise PlanFormatError(f"{where}: expected a list, found {type(plain).__name__}")
