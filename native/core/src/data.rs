@@ -245,21 +245,28 @@ impl Data {
 
     /// The same with nothing lent in it ([`Buffer::is_lent`]): memory that belongs to somebody else is copied into memory from `pool`.
     pub fn owned(self, pool: &BufferPool) -> std::result::Result<Data, OutOfMemory> {
-        let own = |buffer: Buffer| if buffer.is_lent() { pool.copy_of(&buffer) } else { Ok(buffer) };
-        Ok(match self {
-            Data::Bytes(bytes) => Data::Bytes(own(bytes)?),
-            Data::Array(array) => Data::Array(Array { data: own(array.data)?, ..array }),
-            Data::List(items) => {
-                Data::List(items.into_iter().map(|item| item.owned(pool)).collect::<std::result::Result<_, _>>()?)
+        let mut failed = None;
+        let owned = self.with_memory(&mut |buffer: Buffer| match buffer.is_lent() {
+            false => buffer,
+            true => pool.copy_of(&buffer).unwrap_or_else(|none| {
+                failed = Some(none);
+                buffer
+            }),
+        });
+        failed.map_or(Ok(owned), Err)
+    }
+
+    /// The same with other memory behind arrays and bytes.
+    pub fn with_memory(self, other: &mut impl FnMut(Buffer) -> Buffer) -> Data {
+        match self {
+            Data::Bytes(bytes) => Data::Bytes(other(bytes)),
+            Data::Array(array) => Data::Array(Array { data: other(array.data), ..array }),
+            Data::List(items) => Data::List(items.into_iter().map(|item| item.with_memory(other)).collect()),
+            Data::Map(entries) => {
+                Data::Map(entries.into_iter().map(|(key, value)| (key, value.with_memory(other))).collect())
             }
-            Data::Map(entries) => Data::Map(
-                entries
-                    .into_iter()
-                    .map(|(key, value)| Ok((key, value.owned(pool)?)))
-                    .collect::<std::result::Result<_, _>>()?,
-            ),
-            other => other,
-        })
+            plain => plain,
+        }
     }
 
     /// How many bytes of payload it holds, scalars and keys not counted.

@@ -158,6 +158,11 @@ impl Connection {
         self.stream.is_memory()
     }
 
+    /// From which size on payloads are lent instead of written.
+    pub fn lends_from(&self) -> usize {
+        self.stream.lends_from()
+    }
+
     /// Whether a look may find something, as far as a glance can tell.
     pub fn has_news(&self) -> bool {
         self.stream.has_news() || self.is_closed()

@@ -33,7 +33,7 @@ impl Instance {
             return Ok(Sent::NotConnected);
         }
         let spread = self.spread(declared, &data, shape)?;
-        let (message, position) = {
+        let (mut message, position) = {
             let mut program = self.program()?;
             program.sequence.may_send(port, to)?;
             program.sequence.sent(port, to);
@@ -50,6 +50,10 @@ impl Instance {
             };
             (message, program.position())
         };
+        self.hand_over(&mut message.data)?;
+        if let Some(from) = self.shares_from(&ends).filter(|_| spread.is_none()) {
+            message.data = self.share(message.data, from);
+        }
         let mut delivered = false;
         for end in ends {
             let part = self.part_of(&spread, end, &message)?;
@@ -64,6 +68,18 @@ impl Instance {
             return Ok(Sent::ReceiverGone);
         }
         Ok(Sent::Queued)
+    }
+
+    /// From which size on a payload for these ends is written once and shown to all; `None`: it goes to one, or none of them reads it
+    /// where it is.
+    fn shares_from(&self, ends: &[usize]) -> Option<usize> {
+        if ends.len() < 2 {
+            return None;
+        }
+        self.with_state(|state| {
+            let connections = ends.iter().filter_map(|end| state.links[state.sending[*end].link].connection.as_ref());
+            connections.map(|connection| connection.lends_from()).min().filter(|from| *from < usize::MAX)
+        })
     }
 
     /// Sends a message on one conduit through its filters; false if the receiver has left.
@@ -221,6 +237,6 @@ impl Instance {
     }
 }
 
-fn no_memory(none: OutOfMemory) -> Error {
+pub(super) fn no_memory(none: OutOfMemory) -> Error {
     Error::Io { action: "keep a message until it is sent".into(), cause: none.to_string() }
 }

@@ -6,6 +6,7 @@ mod exchange;
 mod join;
 mod leave;
 mod parts;
+mod loans;
 mod ports;
 mod ranks;
 
@@ -30,6 +31,7 @@ use crate::team::Team;
 
 use self::alone::Alone;
 use self::clock::Clock;
+use self::loans::Loans;
 use self::ports::Ports;
 
 /// How an instance finds its run. `None` means: as the environment says.
@@ -84,6 +86,7 @@ pub struct Instance {
     program: Mutex<Program>,
     /// The other ranks, if this is one of several that joined together.
     team: Option<Box<dyn Team>>,
+    loans: Loans,
     /// The process that joined.
     pid: u32,
 }
@@ -157,6 +160,7 @@ impl Instance {
             outgoing,
             program: Mutex::new(program),
             team: None,
+            loans: Loans::default(),
             pid: std::process::id(),
             spec,
         })
