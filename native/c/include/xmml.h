@@ -226,6 +226,18 @@ xmml_status xmml_send_complex(xmml_instance *me, const char *port, double real, 
 xmml_status xmml_send_text(xmml_instance *me, const char *port, const char *text);
 xmml_status xmml_send_bytes(xmml_instance *me, const char *port, const void *bytes, size_t size);
 
+/* ---------------------------------------------------------------------------------------------- sending without a copy */
+
+/*
+ * Memory for an array of this type and shape, to be filled and then sent with any of the calls that send arrays: receivers on this host get
+ * the very memory and no copy of it. Its contents are unspecified at first. Once it is sent it belongs to the receiver: the program must not
+ * touch it any more, and asks for another one (which costs next to nothing: memory that receivers are done with is used again).
+ */
+xmml_status xmml_loan(xmml_instance *me, xmml_dtype dtype, size_t rank, const size_t *shape, void **memory);
+
+/* Gives memory back that is not going to be sent. Null does nothing. */
+xmml_status xmml_give_back(xmml_instance *me, void *memory);
+
 /* ------------------------------------------------------------------------------------------------ sending any value */
 
 /* Something that a message can carry: a number, a text, an array, or a list or map of such. */
@@ -425,6 +437,8 @@ void xmml_at(const char *file, int line);
 #define xmml_send_array_order(...) (xmml_at(__FILE__, __LINE__), xmml_send_array_order(__VA_ARGS__))
 #define xmml_send_array_at(...) (xmml_at(__FILE__, __LINE__), xmml_send_array_at(__VA_ARGS__))
 #define xmml_send_array_to(...) (xmml_at(__FILE__, __LINE__), xmml_send_array_to(__VA_ARGS__))
+#define xmml_loan(...) (xmml_at(__FILE__, __LINE__), xmml_loan(__VA_ARGS__))
+#define xmml_give_back(...) (xmml_at(__FILE__, __LINE__), xmml_give_back(__VA_ARGS__))
 #define xmml_send_nothing(...) (xmml_at(__FILE__, __LINE__), xmml_send_nothing(__VA_ARGS__))
 #define xmml_send_bool(...) (xmml_at(__FILE__, __LINE__), xmml_send_bool(__VA_ARGS__))
 #define xmml_send_int(...) (xmml_at(__FILE__, __LINE__), xmml_send_int(__VA_ARGS__))

@@ -12,6 +12,7 @@ mod alone;
 mod argument;
 mod array;
 mod instance;
+mod loan;
 mod message;
 mod parameter;
 mod receive;

@@ -82,7 +82,7 @@ unsafe fn array_arguments<'a>(
     Ok((dtype, order, shape, bytes))
 }
 
-unsafe fn shape_from_c<'a>(rank: usize, shape: *const usize) -> Result<&'a [usize]> {
+pub unsafe fn shape_from_c<'a>(rank: usize, shape: *const usize) -> Result<&'a [usize]> {
     const MAX_RANK: usize = 64;
     if rank > MAX_RANK {
         return Err(Failure::usage(format!("rank {rank} is more than {MAX_RANK}")));

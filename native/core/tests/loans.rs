@@ -48,7 +48,9 @@ fn an_array_on_loan_arrives_whole_by_every_method() {
             let loan = filled_loan(&a, bytes, value);
             assert_eq!(a.send("out", None, loan, None, None).unwrap(), Sent::Queued);
             let message = receive_any(&b, "in").unwrap();
-            assert!(bytes_of(&message.data).len() == bytes && bytes_of(&message.data).iter().all(|byte| *byte == value));
+            assert!(
+                bytes_of(&message.data).len() == bytes && bytes_of(&message.data).iter().all(|byte| *byte == value)
+            );
         }
     }
 }

@@ -186,7 +186,7 @@ pub fn from_data<'py>(py: Python<'py>, data: Data) -> PyResult<Bound<'py, PyAny>
 fn owns_its_memory(data: &Data) -> bool {
     let mut memories: Vec<(&Buffer, usize)> = Vec::new();
     count_parts(data, &mut memories);
-    memories.iter().all(|(memory, parts)| memory.owners() == *parts)
+    memories.iter().all(|(memory, parts)| memory.owners() == *parts && memory.is_writable())
 }
 
 /// Counts the parts of `data` in each memory.

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyType};
 use pythonize::{depythonize, pythonize};
 use xmml_core::buffer::BufferPool;
-use xmml_core::data::Data;
+use xmml_core::data::{Data, Order};
 use xmml_core::error::{Error, Result};
 use xmml_core::instance::{self as core, JoinOptions, Received, Sent};
 use xmml_core::methods::MethodReport;
@@ -19,6 +19,7 @@ use crate::data::lend_data;
 use crate::declared::{Port, Scale};
 use crate::errors;
 use crate::message::Message;
+use crate::payload;
 
 /// What `next_timestamp` is in a call of `send`.
 enum Next {
@@ -278,6 +279,36 @@ impl Instance {
         Steps { instance: slf }
     }
 
+    /// An array to be filled and then sent: receivers on this host get its memory without a copy.
+    ///
+    /// Its contents are unspecified. After a send it belongs to the receiver, and is read-only here; ask for another one then.
+    #[pyo3(
+        signature = (shape, dtype = None, order = "C"),
+        text_signature = "($self, shape, dtype=float, order='C')"
+    )]
+    fn empty<'py>(
+        &self,
+        py: Python<'py>,
+        shape: &Bound<'py, PyAny>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        order: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let extents = shape.extract::<u64>().map(|extent| vec![extent]).or_else(|_| shape.extract::<Vec<u64>>());
+        let Ok(shape) = extents else {
+            let problem = format!("shape={shape}: the shape of an array is a whole number from 0, or several");
+            return Err(errors::raise(py, Error::Usage { problem }));
+        };
+        let order = match order {
+            "C" => Order::RowMajor,
+            "F" => Order::ColumnMajor,
+            other => {
+                let problem = format!("order={other:?}: an array has order \"C\" (rows) or \"F\" (columns)");
+                return Err(errors::raise(py, Error::Usage { problem }));
+            }
+        };
+        payload::empty(py, &self.core, shape, dtype, order)
+    }
+
     /// Sends `data` on `port`; False if the receiver has left.
     ///
     /// The time stamps follow from the loop unless given. A `Message` as data is passed on with its own time stamps.
@@ -300,6 +331,7 @@ impl Instance {
             Next::Derived => None,
             Next::Given(next) => Some(next),
         };
+        let given = data;
         let (data, loans) = match data {
             None => (Data::Nothing, Vec::new()),
             Some(value) => match value.cast::<Message>() {
@@ -312,9 +344,19 @@ impl Instance {
                 Err(_) => lend_data(value, &self.pool)?,
             },
         };
+        let on_loan = match &data {
+            Data::Array(array) if self.core.is_loan(array.data.as_ptr()) => Some(array.data.as_ptr() as usize),
+            _ => None,
+        };
         let sent = self.waiting(py, |core| core.send(port, to, data, timestamp, next));
         drop(loans); // the core has copied what it could not write
         let sent = sent?;
+        if let (Some(start), Some(given)) = (on_loan, given) {
+            if !self.core.is_loan(start as *const u8) {
+                // It belongs to the receiver now.
+                given.call_method("setflags", (false,), None)?;
+            }
+        }
         Ok(!matches!(sent, Sent::ReceiverGone))
     }
 

@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple};
 use xmml_core::buffer::Buffer;
-use xmml_core::data::{Array, Dtype, Order};
+use xmml_core::data::{array_bytes, Array, Dtype, Order};
+use xmml_core::error::Error;
 
 /// The memory of a received array; the `base` of the numpy array that shows it.
 #[pyclass(frozen, module = "xmml_native._native")]
@@ -72,6 +73,36 @@ fn numpy(py: Python<'_>) -> PyResult<&Numpy> {
             column_major: PyString::intern(py, "F").unbind(),
         })
     })
+}
+
+/// An array to be filled, over memory that is handed over when it is sent.
+pub fn empty<'py>(
+    py: Python<'py>,
+    me: &xmml_core::instance::Instance,
+    shape: Vec<u64>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    order: Order,
+) -> PyResult<Bound<'py, PyAny>> {
+    let wanted = match dtype {
+        Some(dtype) => py.import("numpy")?.getattr("dtype")?.call1((dtype,))?,
+        None => numpy(py)?.dtypes[Dtype::F64 as usize].bind(py).clone(),
+    };
+    let known = &numpy(py)?.dtypes;
+    let mut found = None;
+    for (code, dtype) in known.iter().enumerate() {
+        if wanted.eq(dtype)? {
+            found = Dtype::from_code(code as u8);
+        }
+    }
+    let Some(dtype) = found else {
+        let problem = format!(
+            "arrays of {wanted} cannot be sent; they may hold bool, int8 to int64, uint8 to uint64, float32, float64, complex64 and complex128"
+        );
+        return Err(crate::errors::raise(py, Error::Usage { problem }));
+    };
+    let memory = me.loan(dtype, &shape, false).map_err(|error| crate::errors::raise(py, error))?;
+    let bytes = array_bytes(dtype, &shape).unwrap_or(0) as usize;
+    to_numpy(py, Array { dtype, order, shape, data: memory.slice(0..bytes) }, true)
 }
 
 /// A numpy array over the memory of `array`; it may be written to when `writeable`, which the caller must only say if

@@ -3,7 +3,9 @@
 import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from types import EllipsisType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, overload
+
+from numpy.typing import DTypeLike, NDArray
 
 _Param = TypeVar("_Param", str, float, int, bool)
 
@@ -135,6 +137,14 @@ class Instance:
         """Whether there is another run; waits until that is known."""
     def steps(self) -> Iterator[float]:
         """The iterations of this run: iterates over their times in seconds."""
+    def empty(
+        self, shape: int | Sequence[int], dtype: DTypeLike = ..., order: Literal["C", "F"] = "C"
+    ) -> NDArray[Any]:
+        """An array to be filled and then sent: receivers on this host get its memory without a copy.
+
+        Its contents are unspecified. After a send it belongs to the receiver, and is read-only here; ask for another
+        one then: memory that receivers are done with is used again.
+        """
     def send(
         self,
         port: str,

@@ -336,6 +336,37 @@ static void scales_are_in_base_units(void)
     xmml_instance_free(&me);
 }
 
+static void an_array_on_loan_is_handed_over_once(void)
+{
+    xmml_instance *me = started();
+    xmml_message *message = NULL;
+    xmml_array array;
+    size_t shape[2] = {2, 3};
+    void *memory = NULL;
+    double time = 0;
+    CHECK(xmml_step(me, &time) == XMML_OK);
+    CHECK(xmml_loan(me, XMML_F64, 2, shape, &memory) == XMML_OK && memory != NULL);
+    for (int i = 0; i < 6; ++i) ((double *)memory)[i] = i;
+    CHECK(xmml_send_array(me, "out", XMML_F64, 2, shape, memory) == XMML_OK);
+    CHECK(xmml_output(me, "out", 0, &message) == XMML_OK);
+    CHECK(xmml_message_array(message, XMML_F64, 2, &array) == XMML_OK && ((const double *)array.data)[5] == 5.0);
+    xmml_message_free(message);
+    CHECK(xmml_give_back(me, memory) == XMML_ERROR_USAGE);
+    CHECK_SAYS("not on loan");
+    xmml_instance_free(&me);
+}
+
+static void a_loan_that_is_not_sent_goes_back(void)
+{
+    xmml_instance *me = started();
+    size_t shape = 1000;
+    void *memory = NULL;
+    CHECK(xmml_loan(me, XMML_C128, 1, &shape, &memory) == XMML_OK);
+    CHECK(xmml_give_back(me, memory) == XMML_OK);
+    CHECK(xmml_give_back(me, NULL) == XMML_OK);
+    xmml_instance_free(&me);
+}
+
 static void an_unknown_operator_is_refused(void)
 {
     xmml_alone *alone = xmml_alone_new("cell");
@@ -364,6 +395,8 @@ int main(int argc, char **argv)
         {"a_negative_time_out_is_refused", a_negative_time_out_is_refused},
         {"an_array_outlives_the_message_only_as_a_copy", an_array_outlives_the_message_only_as_a_copy},
         {"scales_are_in_base_units", scales_are_in_base_units},
+        {"an_array_on_loan_is_handed_over_once", an_array_on_loan_is_handed_over_once},
+        {"a_loan_that_is_not_sent_goes_back", a_loan_that_is_not_sent_goes_back},
         {"an_unknown_operator_is_refused", an_unknown_operator_is_refused},
         {NULL, NULL},
     };

@@ -138,6 +138,22 @@ static void scales_are_in_base_units() {
     }
 }
 
+static void an_array_on_loan_is_filled_and_sent() {
+    auto me = cell();
+    me.reuse();
+    me.receive("start");
+    for (double time : me.steps()) {
+        auto loan = me.loan<double>({2, 3});
+        for (double& element : loan) element = time;
+        CHECK(loan.size() == 6 && me.send("out", loan));
+        auto unsent = me.loan<std::int32_t>({4});
+        unsent[3] = 1;
+        break;
+    }
+    CHECK(me.outputs("out").size() == 1);
+    CHECK(me.outputs("out")[0].data().array<double>(2)(1, 2) == 10.0);
+}
+
 static void an_instance_can_be_moved() {
     auto me = cell();
     xmml::Instance moved(std::move(me));
@@ -155,6 +171,7 @@ int main(int argc, char** argv) {
         {"received_data_can_be_passed_on", received_data_can_be_passed_on},
         {"memory_is_sent_in_the_shape_of_what_was_received", memory_is_sent_in_the_shape_of_what_was_received},
         {"scales_are_in_base_units", scales_are_in_base_units},
+        {"an_array_on_loan_is_filled_and_sent", an_array_on_loan_is_filled_and_sent},
         {"an_instance_can_be_moved", an_instance_can_be_moved},
         {nullptr, nullptr},
     };

@@ -47,7 +47,9 @@ impl Instance {
     /// # Errors
     /// There is no memory for it, or the extents are too large.
     pub fn loan(&self, dtype: Dtype, shape: &[u64], pinned: bool) -> Result<Buffer> {
-        let too_large = || Error::Usage { problem: format!("{}: an array of this shape is larger than any memory", self.spec.name) };
+        let too_large = || Error::Usage {
+            problem: format!("{}: an array of this shape is larger than any memory", self.spec.name),
+        };
         let bytes = array_bytes(dtype, shape).and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(too_large)?;
         // Also an array without elements has an address of its own.
         let bytes = bytes.max(1);

@@ -5,8 +5,8 @@ mod clock;
 mod exchange;
 mod join;
 mod leave;
-mod parts;
 mod loans;
+mod parts;
 mod ports;
 mod ranks;
 

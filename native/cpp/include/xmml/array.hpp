@@ -89,6 +89,49 @@ ArrayRef<std::remove_cv_t<T>> array(T* data, const std::vector<I>& shape, Order 
     return {data, std::vector<std::size_t>(shape.begin(), shape.end()), order};
 }
 
+// Memory for an array that is handed over when it is sent: receivers on this host get it without a copy. From Instance::loan. After the
+// send it belongs to the receiver and must not be touched any more; one that is not sent goes back by itself.
+template <class T>
+class Loan {
+public:
+    Loan(xmml_instance* me, T* data, std::vector<std::size_t> shape, Order order) noexcept
+        : me_(me), data_(data), shape_(std::move(shape)), order_(order) {}
+    Loan(Loan&& other) noexcept
+        : me_(other.me_), data_(std::exchange(other.data_, nullptr)), shape_(std::move(other.shape_)), order_(other.order_) {}
+    Loan& operator=(Loan&& other) noexcept {
+        std::swap(me_, other.me_);
+        std::swap(data_, other.data_);
+        std::swap(shape_, other.shape_);
+        std::swap(order_, other.order_);
+        return *this;
+    }
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+    ~Loan() {
+        if (data_ != nullptr) xmml_give_back(me_, data_);  // an error when it was sent, and rightly so
+    }
+
+    T* data() const noexcept { return data_; }
+    std::size_t size() const noexcept {
+        std::size_t size = 1;
+        for (std::size_t extent : shape_) size *= extent;
+        return size;
+    }
+    const std::vector<std::size_t>& shape() const noexcept { return shape_; }
+    T* begin() const noexcept { return data_; }
+    T* end() const noexcept { return data_ + size(); }
+    T& operator[](std::size_t i) const noexcept { return data_[i]; }
+
+    // For a send.
+    ArrayRef<T> array() const { return {data_, shape_, order_}; }
+
+private:
+    xmml_instance* me_;
+    T* data_;
+    std::vector<std::size_t> shape_;
+    Order order_;
+};
+
 // The shape of an array that was received.
 class Shape {
 public:

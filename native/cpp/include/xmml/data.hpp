@@ -275,6 +275,8 @@ public:
     Sendable(const ArrayRef<T>& array)
         : made_(Value::lent(array.data, array.shape.size(), array.shape.data(), array.order)) {}
     template <class T>
+    Sendable(const Loan<T>& loan) : Sendable(loan.array()) {}
+    template <class T>
     Sendable(const View<T>& view) : made_(Value::lent(view.data(), view.rank(), view.shape().begin(), view.order())) {}
     template <class T, class A, std::enable_if_t<detail::is_element<T> && !std::is_same_v<T, bool>, int> = 0>
     Sendable(const std::vector<T, A>& elements) : made_(of_elements(elements.data(), elements.size())) {}

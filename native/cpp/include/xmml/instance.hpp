@@ -264,6 +264,15 @@ public:
                            next_timestamp.value_or(XMML_NO_TIME)));
     }
 
+    // Memory for an array of T, to be filled and then sent: receivers on this host get it without a copy (see Loan).
+    template <class T>
+    Loan<T> loan(std::initializer_list<Extent> shape, Order order = Order::row_major, Site site = Site::here()) {
+        std::vector<std::size_t> extents(shape.begin(), shape.end());
+        void* memory = nullptr;
+        call(site, xmml_loan, me_, dtype_of<T>(), extents.size(), extents.data(), &memory);
+        return {me_, static_cast<T*>(memory), std::move(extents), order};
+    }
+
     // Waits for the next message. That the sender has ended is an EndedError.
     Message receive(Name port, Site site = Site::here()) {
         xmml_message* message = nullptr;
