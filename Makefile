@@ -21,7 +21,7 @@ CPP := $(shell find native/cpp tests/unit/native_cpp -name '*.hpp' -o -name '*.c
 
 # What the compiled parts are made of. Python files are not among them: the installation is editable.
 COMPILED := pyproject.toml setup.py Cargo.toml Cargo.lock \
-	$(shell find native -name '*.rs' -o -name Cargo.toml -o -name '*.h' -o -name '*.hpp' -o -name '*.in' -o -name '*.cmake')
+	$(shell find native -name '*.rs' -o -name Cargo.toml -o -name '*.h' -o -name '*.hpp' -o -name '*.in' -o -name "*.cmake" -o -path "native/fortran/*")
 
 # The same for cargo alone as for the build through pip, or pyo3 would be compiled again each time one follows the other.
 export PYO3_PYTHON := $(BIN)/python

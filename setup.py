@@ -1,15 +1,17 @@
-"""The build step that pyproject.toml cannot express: the C and C++ development kit inside xmml_native/sdk.
+"""The build step that pyproject.toml cannot express: the development kit inside xmml_native/sdk.
 
-The kit holds libxmml.so.0 and libxmml.a (the Rust crate native/c), the headers, and what pkg-config and
-CMake need to find them.
+The kit holds libxmml.so.0 and libxmml.a (the Rust crate native/c), the headers, the source of the Fortran module, and
+what pkg-config and CMake need to find them.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,6 +20,7 @@ from setuptools.command.build import build
 
 ROOT = Path(__file__).resolve().parent
 INCLUDE = [ROOT / "native/c/include", ROOT / "native/cpp/include"]
+FORTRAN = ROOT / "native/fortran"
 TEMPLATES = {
     "lib/pkgconfig/xmml.pc": ROOT / "native/c/xmml.pc.in",
     "lib/cmake/xmml/xmml-config.cmake": ROOT / "native/cpp/xmml-config.cmake",
@@ -61,10 +64,22 @@ class BuildSdk(Command):
             shutil.copytree(folder, sdk / "include", dirs_exist_ok=True)
         for target, template in TEMPLATES.items():
             (sdk / target).write_text(template.read_text().replace("@VERSION@", version))
+        self.lay_out_fortran(sdk)
+
+    def lay_out_fortran(self, sdk: Path) -> None:
+        """Put the source of the Fortran module there; in place, compile it already if there is a compiler."""
+        command = [sys.executable, FORTRAN / "generate.py"]
+        generated = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        (sdk / "fortran").mkdir()
+        (sdk / "fortran/xmml.f90").write_text(generated.stdout)
+        if self.editable_mode and shutil.which(os.environ.get("FC", "gfortran")):
+            # By its path: the package itself needs what is being built.
+            kit = runpy.run_path(str(ROOT / "native/python/xmml_native/fortran_kit.py"))
+            kit["compiled"](sdk / "fortran/xmml.f90")
 
     def get_source_files(self) -> list[str]:
         headers = [header for folder in INCLUDE for header in folder.rglob("*.h*")]
-        sources = [*headers, *TEMPLATES.values()]
+        sources = [*headers, *TEMPLATES.values(), *FORTRAN.iterdir()]
         return [os.path.relpath(source, ROOT) for source in sources]
 
     def get_outputs(self) -> list[str]:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 
+from xmml_native import fortran_kit
+
 SDK = Path(__file__).resolve().parent / "sdk"
 STATIC_DEPENDENCIES = ["-lpthread", "-ldl", "-lm"]
 
@@ -15,10 +17,12 @@ EPILOG = """\
 examples:
   cc  -O2 -o heater heater.c   $(xmml-config --cflags --libs)
   c++ -O2 -o heater heater.cpp $(xmml-config --cflags --libs)
+  gfortran -O2 -o heater heater.f90 $(xmml-config --fflags --flibs)
   cmake -S . -B build -Dxmml_DIR=$(xmml-config --cmake)
   PKG_CONFIG_PATH=$(xmml-config --pkgconfig) pkg-config --cflags xmml
 
-C needs C99 or newer, C++ needs C++17 or newer."""
+C needs C99 or newer, C++ needs C++17 or newer, Fortran needs 2008 or newer.
+The Fortran module is compiled by gfortran, or by the compiler that the environment variable FC names."""
 
 
 class SdkError(Exception):
@@ -54,8 +58,25 @@ def jar(sdk: Path = SDK) -> Path:
 
 
 def fflags(sdk: Path = SDK) -> list[str]:
-    """Compiler options for Fortran."""
-    return [f"-I{_optional(sdk / 'include/fortran', 'the Fortran API')}"]
+    """Compiler options for Fortran: where the module is, compiled for $FC or gfortran."""
+    return [f"-I{_fortran_module(sdk)}"]
+
+
+def flibs(sdk: Path = SDK, *, static: bool = False) -> list[str]:
+    """Linker options for Fortran."""
+    return [str(_fortran_module(sdk) / "xmml.o"), *libs(sdk, static=static)]
+
+
+def fsources(sdk: Path = SDK) -> Path:
+    """The source of the Fortran module, for those who compile it themselves."""
+    return _present(sdk / "fortran/xmml.f90", sdk)
+
+
+def _fortran_module(sdk: Path) -> Path:
+    try:
+        return fortran_kit.compiled(fsources(sdk))
+    except fortran_kit.CompilerError as problem:
+        raise SdkError(str(problem)) from problem
 
 
 def _present(path: Path, sdk: Path) -> Path:
@@ -89,8 +110,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--cflags", action="store_true", help="compiler options for C and C++")
     parser.add_argument("--fflags", action="store_true", help="compiler options for Fortran")
-    parser.add_argument("--libs", action="store_true", help="linker options")
-    parser.add_argument("--static", action="store_true", help="with --libs: link libxmml.a instead of libxmml.so")
+    parser.add_argument("--libs", action="store_true", help="linker options for C and C++")
+    parser.add_argument("--flibs", action="store_true", help="linker options for Fortran")
+    parser.add_argument("--fsources", action="store_true", help="the source of the Fortran module")
+    parser.add_argument("--static", action="store_true", help="with --libs, --flibs: link libxmml.a, not libxmml.so")
     parser.add_argument("--cmake", action="store_true", help="folder of xmml-config.cmake, for -Dxmml_DIR=")
     parser.add_argument("--pkgconfig", action="store_true", help="folder of xmml.pc, for PKG_CONFIG_PATH")
     parser.add_argument("--jar", action="store_true", help="class path of the Java API")
@@ -106,6 +129,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             words += fflags()
         if asked.libs:
             words += libs(static=asked.static)
+        if asked.flibs:
+            words += flibs(static=asked.static)
+        if asked.fsources:
+            words.append(str(fsources()))
         if asked.cmake:
             words.append(str(cmake()))
         if asked.pkgconfig:

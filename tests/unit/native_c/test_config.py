@@ -94,7 +94,7 @@ def test_cmake_refuses_another_series(source: Path) -> None:
     assert "99.0" in finished.stderr
 
 
-@pytest.mark.parametrize(("option", "what"), [("--jar", "Java"), ("--fflags", "Fortran")])
+@pytest.mark.parametrize(("option", "what"), [("--jar", "Java")])
 def test_what_is_not_part_of_the_installation_is_named(
     option: str, what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

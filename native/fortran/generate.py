@@ -1,0 +1,406 @@
+"""Writes xmml.f90, the one file that is the Fortran API: modules by hand, with what differs only by type and rank.
+
+Fortran has no procedure for "an array of any type and rank", so each gets its own behind a generic name.
+Run by the build:
+
+    python native/fortran/generate.py > xmml.f90
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import indent
+
+HERE = Path(__file__).resolve().parent
+MODULES = ["xmml_c", "xmml_errors", "xmml_values", "xmml_instances", "xmml"]
+RANKS = range(8)
+
+C_TYPES = {
+    "int": "integer(c_int)",
+    "int64": "integer(c_int64_t)",
+    "size": "integer(c_size_t)",
+    "double": "real(c_double)",
+    "ptr": "type(c_ptr)",
+    "array": "type(c_array)",
+    "scale": "type(xmml_scale)",
+}
+
+
+@dataclass(frozen=True)
+class Type:
+    """An element type: the suffix of its procedures, how Fortran declares it, its number in xmml.h."""
+
+    name: str
+    declared: str
+    dtype: str
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether there is a type of the same size without a sign."""
+        return self.name.startswith("i")
+
+    @property
+    def is_logical(self) -> bool:
+        """Whether elements are converted to bytes and back."""
+        return self.name.startswith("bool")
+
+
+TYPES = [
+    *(Type(f"i{bits}", f"integer(int{bits})", f"XMML_I{bits}") for bits in (8, 16, 32, 64)),
+    Type("f32", "real(real32)", "XMML_F32"),
+    Type("f64", "real(real64)", "XMML_F64"),
+    Type("c64", "complex(real32)", "XMML_C64"),
+    Type("c128", "complex(real64)", "XMML_C128"),
+    Type("bool", "logical", "XMML_BOOL"),
+    Type("bool8", "logical(c_bool)", "XMML_BOOL"),
+]
+
+
+def dimensions(rank: int) -> str:
+    """`(:,:)` for rank 2."""
+    return f"({','.join(':' * rank)})" if rank else ""
+
+
+# ------------------------------------------------------------------------------------------------------ C's functions
+
+
+def declaration(argument: str, kind: str) -> str:
+    """Declare an argument of a C function."""
+    if kind == "text":
+        return f"character(kind=c_char), intent(in) :: {argument}(*)"
+    if kind == "sizes":
+        return f"integer(c_size_t), intent(in) :: {argument}(*)"
+    if kind.startswith("out_"):
+        return f"{C_TYPES[kind.removeprefix('out_')]}, intent(inout) :: {argument}"
+    return f"{C_TYPES[kind]}, value :: {argument}"
+
+
+def c_interfaces() -> Iterator[str]:
+    """Yield the interface of each function that c_functions.txt lists."""
+    for line in (HERE / "c_functions.txt").read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        name, result, *given = line.split()
+        arguments = [argument.split(":") for argument in given]
+        names = ", ".join(argument for argument, _ in arguments)
+        what = "subroutine" if result == "-" else "function"
+        head = f'{what} c_{name}({names}) bind(c, name="xmml_{name}")' + (" result(given)" if result != "-" else "")
+        if len(head) > 120:
+            head = head.replace(" bind(c", " &\n        bind(c")
+        yield head
+        yield "    import"
+        yield from (f"    {declaration(argument, kind)}" for argument, kind in arguments)
+        if result != "-":
+            yield f"    {C_TYPES[result]} :: given"
+        yield f"end {what}"
+        yield ""
+
+
+# ------------------------------------------------------------------------------------------------------------- pieces
+
+STATUS = """\
+integer, intent(out), optional :: status
+character(:), allocatable, intent(inout), optional :: message"""
+PLACE = """\
+character(*), intent(in), optional :: key
+integer, intent(in), optional :: item"""
+TIMES = """\
+integer, intent(in), optional :: to
+real(real64), intent(in), optional :: timestamp, next_timestamp"""
+ARRIVAL = """\
+integer, intent(in), optional :: of
+real(real64), intent(in), optional :: timeout
+real(real64), intent(inout), optional :: timestamp, next_timestamp
+logical, intent(out), optional :: ended, timed_out"""
+ARRIVAL_NAMES = "of, timeout, timestamp, next_timestamp, ended, timed_out"
+
+
+def procedure(head: str, body: str, what: str = "subroutine") -> str:
+    """Return a procedure of a module."""
+    if len(head) > 110:
+        first, _, rest = head.partition("(")
+        head = f"{first}(&\n        {rest}"
+    return f"{what} {head}\n{indent(body.strip(), '    ')}\nend {what}\n"
+
+
+def unsigned_of(type_: Type) -> tuple[str, str, str]:
+    """The argument `unsigned` of integer types: in a list of names, its declaration, and handed on."""
+    if not type_.is_integer:
+        return "", "", ""
+    return "unsigned, ", "logical, intent(in), optional :: unsigned\n", ", unsigned=unsigned"
+
+
+# ------------------------------------------------------------------------------------------------------------- values
+
+
+def maker(type_: Type, rank: int) -> str:
+    """xmml_value(data)."""
+    given, declared, _ = unsigned_of(type_)
+    names = (given or "").rstrip(", ")
+    sign = ", unsigned" if names else ""
+    target = "" if type_.is_logical else ", target"
+    lines = [declared]
+    if rank == 0:
+        names = ", ".join(filter(None, ["data", "array", names]))
+        lines += [
+            f"{type_.declared}, intent(in){target} :: data",
+            "logical, intent(in), optional :: array ! keep the type: an array of rank 0 instead of just a number",
+            "type(xmml_value) :: value",
+            "logical :: as_array",
+            "as_array = .false.",
+            "if (present(array)) as_array = array",
+        ]
+        if type_.is_integer:
+            lines.append("if (present(unsigned)) as_array = as_array .or. unsigned")
+    else:
+        names = ", ".join(filter(None, ["data", names]))
+        contiguous = "" if type_.is_logical else ", contiguous"
+        lines += [
+            f"{type_.declared}, intent(in){contiguous}{target} :: data{dimensions(rank)}",
+            "type(xmml_value) :: value",
+        ]
+    if type_.is_logical:
+        lines.insert(-1 if rank else -2, f"integer(int8), allocatable, target :: bytes{dimensions(rank)}")
+        fill = "allocate(bytes, source=merge(1_int8, 0_int8, data))"
+        array = [fill, f"value = copied({type_.dtype}, shape(data, c_size_t), c_loc(bytes))"]
+    else:
+        array = [f"value = copied({type_.dtype}, shape(data, c_size_t), c_loc(data){sign})"]
+    if rank:
+        lines += array
+    else:
+        number = {
+            "i": "c_value_int(int(data, int64))",
+            "f": "c_value_double(real(data, real64))",
+            "c": "c_value_complex(real(data, real64), real(aimag(data), real64))",
+            "b": "c_value_bool(merge(1_c_int, 0_c_int, data))",
+        }[type_.name[0]]
+        lines += [
+            "if (as_array) then",
+            *(f"    {line}" for line in array),
+            "else",
+            f"    value = owned({number})",
+            "end if",
+        ]
+    head = f"of_{type_.name}_{rank}({names}) result(value)"
+    return procedure(head, "\n".join(lines), "function")
+
+
+def getter(type_: Type, rank: int) -> str:
+    """value%get(data): a number, or an array that is allocated to fit."""
+    given, declared, handed = unsigned_of(type_)
+    head = f"get_{type_.name}_{rank}(self, data, key, item, {given}status, message)"
+    attributes = ", allocatable" if rank else ""
+    lines = [
+        "class(xmml_value), intent(in) :: self",
+        f"{type_.declared}{attributes}, intent(inout) :: data{dimensions(rank)}",
+        f"{PLACE}\n{declared}{STATUS}",
+    ]
+    if rank:
+        lines.append(from_array(type_, rank, f"spread_any({rank})", handed))
+    else:
+        lines.append(scalar(type_, handed))
+    return procedure(head, "\n".join(lines))
+
+
+def from_array(type_: Type, rank: int, wanted: str, handed: str) -> str:
+    """The elements of an array to `data`."""
+    element = "integer(int8)" if type_.is_logical else type_.declared
+    convert = "there /= 0" if type_.is_logical else "there"
+    return (
+        f"type(c_array) :: array\n"
+        f"{element}, pointer :: there{dimensions(rank)}\n"
+        f"if (.not. self%opened({type_.dtype}, {wanted}, array, key, item{handed}, &\n"
+        f"                      status=status, message=message)) return\n"
+        f"call c_f_pointer(array%data, there, extents_of(array, {rank}))\n"
+        f"data = {convert}"
+    )
+
+
+def scalar(type_: Type, handed: str) -> str:
+    """A number to `data`."""
+    if type_.is_integer:
+        return (
+            "type(c_array) :: array\n"
+            f"{type_.declared}, pointer :: there\n"
+            "integer(int64) :: wide\n"
+            "if (present(unsigned)) then\n"
+            "    if (unsigned) then\n"
+            f"        if (.not. self%opened({type_.dtype}, spread_any(0), array, key, item, unsigned, &\n"
+            "                              status, message)) return\n"
+            "        call c_f_pointer(array%data, there)\n"
+            "        data = there\n"
+            "        return\n"
+            "    end if\n"
+            "end if\n"
+            "if (.not. whole_number(self, int(bit_size(data)), wide, key, item, status, message)) return\n"
+            f"data = int(wide, kind(data))"
+        )
+    if type_.name.startswith("f"):
+        return (
+            "real(real64) :: wide\n"
+            "if (real_number(self, wide, key, item, status, message)) data = real(wide, kind(data))"
+        )
+    if type_.name.startswith("c"):
+        return (
+            "complex(real64) :: wide\n"
+            "if (complex_number(self, wide, key, item, status, message)) data = cmplx(wide, kind=kind(data))"
+        )
+    return "logical :: truth\nif (truth_value(self, truth, key, item, status, message)) data = truth"
+
+
+def copier(type_: Type, rank: int) -> str:
+    """value%copy_to(data): into an array that is there."""
+    given, declared, handed = unsigned_of(type_)
+    lines = [
+        "class(xmml_value), intent(in) :: self",
+        f"{type_.declared}, intent(inout) :: data{dimensions(rank)}",
+        f"{PLACE}\n{declared}{STATUS}",
+        from_array(type_, rank, "shape(data, c_size_t)", handed),
+    ]
+    return procedure(f"copy_{type_.name}_{rank}(self, data, key, item, {given}status, message)", "\n".join(lines))
+
+
+def viewer(type_: Type, rank: int) -> str:
+    """value%view(data): a pointer to where the elements lie."""
+    given, declared, handed = unsigned_of(type_)
+    body = f"""\
+class(xmml_value), intent(in) :: self
+{type_.declared}, pointer, intent(out) :: data{dimensions(rank)}
+{PLACE}
+{declared}{STATUS}
+type(c_array) :: array
+nullify(data)
+if (.not. self%opened({type_.dtype}, spread_any({rank}), array, key, item{handed}, &
+                      status=status, message=message)) return
+call c_f_pointer(array%data, data, extents_of(array, {rank}))"""
+    return procedure(f"view_{type_.name}_{rank}(self, data, key, item, {given}status, message)", body)
+
+
+# ---------------------------------------------------------------------------------------------------------- instances
+
+
+def sender(type_: Type, rank: int) -> str:
+    """me%send(port, data)."""
+    given, declared, _ = unsigned_of(type_)
+    sign = ", unsigned" if given else ""
+    array = "array, " if rank == 0 else ""
+    if rank == 0:
+        attributes, value = "", f"xmml_value(data, array{sign})"
+    elif type_.is_logical:
+        attributes, value = "", "xmml_value(data)"
+    else:
+        attributes = ", contiguous, target"
+        value = f"lent({type_.dtype}, shape(data, c_size_t), c_loc(data){sign})"
+    body = f"""\
+class(xmml_instance), intent(in) :: me
+character(*), intent(in) :: port
+{type_.declared}, intent(in){attributes} :: data{dimensions(rank)}
+{TIMES}
+{declared}{"logical, intent(in), optional :: array" if rank == 0 else ""}
+{STATUS}
+call send_and_free(me, port, {value}, &
+                   to, timestamp, next_timestamp, status, message)"""
+    head = f"send_{type_.name}_{rank}(me, port, data, to, timestamp, next_timestamp, {array}{given}status, message)"
+    return procedure(head, re.sub(r"\n+", "\n", body))
+
+
+def receiver(type_: Type, rank: int, *, into: bool = False) -> str:
+    """me%receive(port, data), allocated to fit; me%receive_into(port, data), an array that is there."""
+    given, declared, handed = unsigned_of(type_)
+    name, read = ("into", "copy_to") if into else ("receive", "get")
+    attributes = ", allocatable" if rank and not into else ""
+    body = f"""\
+class(xmml_instance), intent(in) :: me
+character(*), intent(in) :: port
+{type_.declared}{attributes}, intent(inout) :: data{dimensions(rank)}
+{ARRIVAL}
+{declared}{STATUS}
+type(xmml_message) :: taken
+if (.not. me%arrived(port, taken, {ARRIVAL_NAMES}, &
+                     status, message)) return
+call taken%{read}(data{handed}, status=status, message=message)
+call taken%free()"""
+    return procedure(f"{name}_{type_.name}_{rank}(me, port, data, {ARRIVAL_NAMES}, {given}status, message)", body)
+
+
+# ----------------------------------------------------------------------------------------------------------- the file
+
+
+def bindings(generic: str, prefix: str, ranks: range, types: list[Type], *more: str) -> Iterator[str]:
+    """Bind the procedures of all types and ranks, and `more`, to one generic name of a type."""
+    for type_ in types:
+        names = ", ".join(f"{prefix}_{type_.name}_{rank}" for rank in ranks)
+        yield f"procedure, private :: {names}"
+        yield f"generic :: {generic} => {names}"
+    for name in more:
+        yield f"procedure, private :: {name}"
+        yield f"generic :: {generic} => {name}"
+
+
+def wrapped(lines: Iterator[str]) -> str:
+    """Continue lines that are too long."""
+    return "\n".join(line if len(line) <= 110 else re.sub(r"((?:[^,]+,){4})", r"\1 &\n       ", line) for line in lines)
+
+
+def parts() -> dict[str, str]:
+    """What replaces each @name@ in the modules."""
+    arrays = RANKS[1:]
+    seen = [type_ for type_ in TYPES if type_.name != "bool"]  # a default logical is not laid out as in a message
+    every = [(type_, rank) for type_ in TYPES for rank in RANKS]
+    no_scalars = [(type_, rank) for type_, rank in every if rank]
+    values = [maker(*each) for each in every] + [getter(*each) for each in every]
+    values += [copier(*each) for each in no_scalars]
+    values += [viewer(type_, rank) for type_ in seen for rank in arrays]
+    instances = [sender(*each) for each in every] + [receiver(*each) for each in every]
+    instances += [receiver(*each, into=True) for each in no_scalars]
+    makers = (f"procedure :: {', '.join(f'of_{type_.name}_{rank}' for rank in RANKS)}" for type_ in TYPES)
+    constants = re.findall(r"parameter :: (XMML_\w+)", (HERE / "xmml_c.f90").read_text())
+    return {
+        "c_interfaces": indent("\n".join(c_interfaces()), " " * 8),
+        "constants": " &\n        ".join(re.findall(r"(?:\w+, ){1,4}", ", ".join(constants) + ", ")).rstrip(", "),
+        "value_makers": indent(wrapped(iter([*makers, "procedure :: of_text"])), " " * 8),
+        "value_bindings": indent(
+            wrapped(
+                line
+                for lines in (
+                    bindings("get", "get", RANKS, TYPES, "get_text"),
+                    bindings("copy_to", "copy", arrays, TYPES, "copy_text"),
+                    bindings("view", "view", arrays, seen),
+                )
+                for line in lines
+            ),
+            " " * 8,
+        ),
+        "value_procedures": indent("\n".join(values), "    "),
+        "instance_bindings": indent(
+            wrapped(
+                line
+                for lines in (
+                    bindings("send", "send", RANKS, TYPES, "send_text"),
+                    bindings("receive", "receive", RANKS, TYPES, "receive_text"),
+                    bindings("receive_into", "into", arrays, TYPES, "into_text"),
+                )
+                for line in lines
+            ),
+            " " * 8,
+        ),
+        "instance_procedures": indent("\n".join(instances), "    "),
+    }
+
+
+def source() -> str:
+    """Return the text of xmml.f90."""
+    replacements = parts()
+    modules = "\n".join((HERE / f"{module}.f90").read_text() for module in MODULES)
+    filled = re.sub(r"^ *@(\w+)@$", lambda found: replacements[found[1]], modules, flags=re.MULTILINE)
+    filled = re.sub(r"@(\w+)@", lambda found: replacements[found[1]], filled)
+    head = "! Made by native/fortran/generate.py: change that or the modules beside it.\n"
+    return head + re.sub(r" +$", "", filled, flags=re.MULTILINE)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(source())
