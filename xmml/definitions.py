@@ -23,7 +23,7 @@ from xmml.model import (
     read_only,
 )
 from xmml.positions import Position
-from xmml.run_options import run_options
+from xmml.run_options import run_options, settings_of
 from xmml.scales import Range, Scale, ScaleKind, name_unnamed
 from xmml.tree import Element
 from xmml.units import Dimension, Quantity, UnitError, parse
@@ -129,6 +129,7 @@ def read_ports(definition: Element) -> Mapping[str, Port]:
                 operator=choice(element.get("operator"), ("finit", "Oi", "S", "B", "Of"), cast(str, None)),
                 datatype=element.get("datatype"),
                 type=choice(element.get("type"), ("state", "normal"), "normal"),
+                decomposition=settings_of(element).get("decomp", ()),
                 position=element.position,
             )
     return read_only(ports)

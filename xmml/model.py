@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from xmml.builtins import FILTERS
 from xmml.positions import Position
-from xmml.run_options import RunOptions
+from xmml.run_options import Decomposition, RunOptions
 from xmml.scales import Scale
 
 if TYPE_CHECKING:
@@ -59,13 +59,18 @@ class Datatype:
 
 @dataclass(frozen=True)
 class Port:
-    """A place where messages leave or reach a submodel, mapper or terminal."""
+    """A place where messages leave or reach a submodel, mapper or terminal.
+
+    Attributes:
+        decomposition: how its arrays are spread over the ranks of an MPI program; empty: rank 0 has all of them.
+    """
 
     id: str
     direction: Direction
     operator: Operator | None = None
     datatype: str | None = None
     type: Literal["state", "normal"] = "normal"
+    decomposition: Decomposition = ()
     position: Position | None = field(default=None, compare=False)
 
 

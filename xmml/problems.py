@@ -50,6 +50,7 @@ CODES: Mapping[str, str] = {
     "E25": "a port that leads to different numbers of copies",
     "E26": "inline code that is not Python",
     "E27": "more copies, iterations or run time than can be handled",
+    "E28": "a decomposition that fits neither its ranks nor its scales, or a filter that cannot work on parts",
     "W01": "messages of another datatype than the receiver expects",
     "W02": "a coupling that does not fit the time scales of its ends",
     "W03": "something that nothing is coupled to, or nothing uses",

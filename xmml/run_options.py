@@ -110,6 +110,24 @@ def _filled(text: str) -> str:
     return text.strip()
 
 
+_CUT = re.compile(r"\s*([A-Za-z_][\w.-]*|[0-9]{1,2})\s*:\s*([0-9]{1,10})\s*")
+
+#: How an array is spread over ranks: the dimensions that are cut (the id of a spacescale, or a number from 0), and into
+#: how many parts. Ranks are numbered through them, the last one fastest.
+Decomposition = tuple[tuple[str, int], ...]
+
+
+def _decomposition(text: str) -> Decomposition:
+    found = re.fullmatch(r"\s*block\s*\(([^()]*)\)\s*", text)
+    cuts = []
+    for cut in found.group(1).split(",") if found else ("",):
+        parts = _CUT.fullmatch(cut)
+        if parts is None or not 1 <= int(parts.group(2)) <= _LARGEST_COUNT:
+            raise SettingError('expected dimensions and into how many parts each is cut: "block(x:4,y:2)"')
+        cuts.append((parts.group(1), int(parts.group(2))))
+    return tuple(cuts)
+
+
 @dataclass(frozen=True)
 class _Setting:
     elements: tuple[str, ...]
@@ -119,6 +137,7 @@ class _Setting:
 _IMPLEMENTATION = ("implementation",)
 _COUPLING = ("coupling",)
 _INSTANCE = ("instance", "submodel")
+_PORT = ("in", "out")
 
 #: Every setting of the run extension.
 SETTINGS: Mapping[str, _Setting] = MappingProxyType(
@@ -138,6 +157,7 @@ SETTINGS: Mapping[str, _Setting] = MappingProxyType(
         "class": _Setting(_COUPLING, _one_of(*TRAFFIC_CLASSES)),
         "steps": _Setting(_INSTANCE, _one_of("until")),
         "order": _Setting(_INSTANCE, _one_of("free", "checked")),
+        "decomp": _Setting(_PORT, _decomposition),
     }
 )
 

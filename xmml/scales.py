@@ -69,6 +69,12 @@ class Scale:
         ratio = self._ratio()
         return None if ratio is None else math.floor(ratio + Fraction(1, 2))
 
+    @property
+    def exact_steps(self) -> int | None:
+        """How often delta fits into total, if that is a whole number; else `None`."""
+        ratio = self._ratio()
+        return int(ratio) if ratio is not None and ratio.denominator == 1 else None
+
     def in_base_units(self) -> dict[str, str | float | int]:
         """Return what a program is told: name, kind, delta and total in base units (of a range the middle), and steps.
 

@@ -21,6 +21,7 @@ from xmml_executors import deadlock
 from xmml_executors.failure import Failure, Sign, cause_of, describe, one_line
 from xmml_executors.instance_record import InstanceRecord, State
 from xmml_executors.outcome import ExitStatus, Outcome
+from xmml_executors.ranks import Ranks
 
 #: How long signs of failure are collected before one is named the cause.
 SETTLE_S = 0.1
@@ -111,6 +112,7 @@ class Coordination:
         self._unended = list(self.records)
         self._mappers = frozenset(instance.name for instance in plan.instances if instance.kind == "mapper")
         self._capacities = {conduit.id: conduit.capacity for conduit in plan.conduits}
+        self._ranks = Ranks(plan, self.records)
 
     # --- processes --------------------------------------------------------------------------------------------------
 
@@ -121,6 +123,7 @@ class Coordination:
         if record.state is State.PLANNED:
             record.become(State.STARTED)
         record.pid, record.started_at = pid, now
+        self._ranks.on_started(name, now)
         return [] if self.phase is not Phase.STOPPING else [Signal(name, signal.SIGTERM)]
 
     def on_refused(self, name: str, reason: str, now: float) -> list[Order]:
@@ -161,6 +164,10 @@ class Coordination:
         record = self.records[name]
         record.exit_status, record.signal, record.ended_at = status, signal_number, now
         self._no_longer_waiting(name)
+        for rank in self._ranks.on_ended(name, self._failures):
+            self._no_longer_waiting(rank.name)
+            if not rank.state.is_final:
+                self._pending[rank.name] = now + LEAVING_NEWS_S
         if record.failure or signal_number is not None or status != 0:
             return self._end_badly(name, now)
         if record.state is State.LEFT:
@@ -194,7 +201,7 @@ class Coordination:
         """The user wants the run to stop; the second time, at once."""
         if self.phase is Phase.STOPPING:
             self._stop_steps = [(now + GIVE_UP_AFTER_S, None)]
-            return [Signal(record.name, signal.SIGKILL) for record in self._alive()]
+            return self._signals(signal.SIGKILL)
         return self._stop(Outcome(ExitStatus.INTERRUPTED, "the run was interrupted"), now)
 
     # --- the coordinator's events -----------------------------------------------------------------------------------
@@ -320,6 +327,10 @@ class Coordination:
     def _alive(self) -> list[InstanceRecord]:
         return [record for record in self.records.values() if record.is_alive and record.ended_at is None]
 
+    def _signals(self, number: int) -> list[Order]:
+        """A signal to every process; further ranks are in that of rank 0."""
+        return [Signal(record.name, number) for record in self._alive() if record.name not in self._ranks]
+
     def _look_whether_all_ended(self, now: float) -> list[Order]:
         while self._unended and self.records[self._unended[-1]].state.is_final:
             self._unended.pop()
@@ -361,7 +372,7 @@ class Coordination:
 
     def _stop_harder(self, number: int | None, now: float) -> list[Order]:
         if number is not None:
-            return [Signal(record.name, number) for record in self._alive()]
+            return self._signals(number)
         for record in self._alive():
             record.become(State.STOPPED)
         return [

@@ -159,7 +159,7 @@ class _Execution:
         for instance in self.plan.instances:
             self.coordinator.define(self.plan.spec(instance.name))
         for instance in self.plan.instances:
-            if instance.process is None:
+            if instance.process is None and instance.rank_of is None:
                 self.start(instance)
         for process, instances in self.processes.items():
             self.start_process(process, instances)

@@ -60,7 +60,8 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             (self.path / "plan.json").write_bytes(text)
             for instance in plan.instances:
-                self.work(instance).mkdir(parents=True)
+                if instance.rank_of is None:
+                    self.work(instance).mkdir(parents=True)
             for process in members(plan):
                 (self.path / process).mkdir(parents=True)
             self._write_secret()

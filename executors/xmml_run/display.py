@@ -245,7 +245,7 @@ def summary_line(plan: Plan, wall_s: float, records: Mapping[str, InstanceRecord
     """Return what ran, in one sentence."""
     messages = sum(record.messages_sent for record in records.values())
     traffic = sum(record.bytes_sent for record in records.values())
-    count = len(plan.instances)
+    count = sum(instance.rank_of is None for instance in plan.instances)
     return (
         f"{plan.model}: {count} instance{'' if count == 1 else 's'} ran {seconds(wall_s)} and exchanged "
         f"{messages:,} message{'' if messages == 1 else 's'} ({size(traffic)})"

@@ -30,13 +30,39 @@ class FilterSpec:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """A dimension of arrays that is cut into parts, one for each rank."""
+
+    dimension: int
+    parts: int
+
+
+@dataclass(frozen=True)
 class PortSpec:
-    """A declared port. `copies`: number of copies at the other end, if that is a multiplied instance, else 0."""
+    """A declared port.
+
+    Attributes:
+        copies: number of copies at the other end, if that is a multiplied instance, else 0.
+        decomposition: how its arrays are spread over ranks; empty: rank 0 has all of them.
+        shape: extents of the whole array in its first dimensions, as far as the scales give them.
+    """
 
     name: str
     direction: str
     operator: str | None
     copies: int = 0
+    decomposition: tuple[Cut, ...] = ()
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class PartsSpec:
+    """Between which ranks a conduit carries parts of arrays; a side without cuts is one rank with the whole array."""
+
+    sender: tuple[Cut, ...]
+    sender_rank: int
+    receiver: tuple[Cut, ...]
+    receiver_rank: int
 
 
 @dataclass(frozen=True)
@@ -59,6 +85,7 @@ class ConduitSpec:
 
     Attributes:
         is_state: it brings an instance the state of its own previous run, so the first does without.
+        parts: between which ranks it carries parts of arrays; `None`: it carries whole messages.
     """
 
     id: int
@@ -75,6 +102,7 @@ class ConduitSpec:
     sender_filters: tuple[FilterSpec, ...] = ()
     receiver_filters: tuple[FilterSpec, ...] = ()
     is_state: bool = False
+    parts: PartsSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +127,7 @@ class PlannedInstance:
         folder: its folder, relative to that of the run; it works in `work` below.
         host: the host it must run on, or `own` if it must not share a process.
         process: the process that it shares with the other instances of the same; `None`: it has its own.
+        rank_of: the instance that this is a further rank of, started with it; `None`: it is started itself.
         program: the file that must be there before the start, as the model names it; `None` for what the runtime hosts.
         position: where the model says what to run, `file:line:column`.
         stage_in: files and globs, relative to the model's folder, copied to its working folder.
@@ -124,6 +153,7 @@ class PlannedInstance:
     site: str
     host: str | None = None
     process: str | None = None
+    rank_of: str | None = None
     program: str | None = None
     position: str = ""
     stage_in: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from xmml_planner.execution_plan import Build, Job, Plan, PlannedInstance, PortS
 from xmml_planner.hosting import OWN, share_processes
 from xmml_planner.problems import position_from_text, problem_at
 from xmml_planner.programs import MPI_LAUNCHER, Program, check_file, filter_program, program_of
+from xmml_planner.ranks import members, port_spec
 from xmml_planner.wiring import FILTER_PORTS, FilterTable, OwnFilter, check_filters, wire, with_copies
 
 #: The only site until there is a catalogue of sites.
@@ -55,7 +56,7 @@ def plan(
         if isinstance(program, Problem):
             problems.append(program)
             continue
-        ports = tuple(PortSpec(port.id, port.direction, port.operator) for port in instance.ports.values())
+        ports = tuple(port_spec(instance, port) for port in instance.ports.values())
         instances += _copies_of(instance, program, with_copies(ports, instance.id, copies), site)
     for own in own_filters:
         program = filter_program(own.applied, folder)
@@ -69,7 +70,7 @@ def plan(
         model_version=model.version,
         model_path=os.path.abspath(model.path),
         model_folder=folder,
-        jobs=(Job("all", site, tuple(instance.name for instance in instances)),),
+        jobs=(Job("all", site, tuple(instance.name for instance in instances if instance.rank_of is None)),),
         builds=_builds(model, folder),
         instances=tuple(instances),
         conduits=conduits,
@@ -87,7 +88,7 @@ def _copies_of(instance: Instance, program: Program, ports: tuple[PortSpec, ...]
     implementation = instance.definition.implementation
     run = implementation.run if implementation else None
     names = copy_names(instance)
-    return [
+    planned = [
         PlannedInstance(
             name=name,
             element=instance.id,
@@ -115,6 +116,7 @@ def _copies_of(instance: Instance, program: Program, ports: tuple[PortSpec, ...]
         )
         for index, name in enumerate(names)
     ]
+    return [member for each in planned for member in members(each, instance)]
 
 
 def _host(instance: Instance) -> str | None:

@@ -14,7 +14,11 @@ def summary(plan: Plan) -> str:
     """Return what the plan starts and how it is wired, several lines without a final line end."""
     cores = sum(instance.cores for instance in plan.instances)
     sites = ", ".join(dict.fromkeys(job.site for job in plan.jobs))
-    size = (_count(len(plan.instances), "instance"), _count(cores, "core"), _count(len(plan.conduits), "conduit"))
+    size = (
+        _count(sum(instance.rank_of is None for instance in plan.instances), "instance"),
+        _count(cores, "core"),
+        _count(len(plan.conduits), "conduit"),
+    )
     lines = [f"{plan.model} on {sites}: {', '.join(size)}"]
     if plan.builds:
         lines += ["", "build"]
@@ -42,6 +46,8 @@ def _groups(instances: Sequence[PlannedInstance]) -> list[list[PlannedInstance]]
     """Return the instances with the copies of one together."""
     groups: dict[str, list[PlannedInstance]] = {}
     for instance in instances:
+        if instance.rank_of is not None:
+            continue
         groups.setdefault(instance.element if instance.count > 1 else instance.name, []).append(instance)
     return list(groups.values())
 

@@ -14,6 +14,7 @@ from xmml_planner.copies import copy_names
 from xmml_planner.execution_plan import ConduitSpec, FilterSpec, PortSpec
 from xmml_planner.filter_placement import cut
 from xmml_planner.problems import problem_at
+from xmml_planner.ranks import cuts, pairs, parts, rank_name
 
 #: What `run:compress` puts around the wire: any data, smaller while it travels.
 COMPRESSION = (FilterSpec("serialize"), FilterSpec("compress"))
@@ -59,6 +60,9 @@ class _End:
     port: str
     copy: int | None = None
 
+    def at_rank(self, rank: int) -> _End:
+        return dataclasses.replace(self, instance=rank_name(self.instance, rank)) if rank else self
+
     def __str__(self) -> str:
         return f"{self.instance}.{self.port}"
 
@@ -76,6 +80,9 @@ def wire(
     taken = {name for instance in model.instances.values() for name in copy_names(instance)}
     rooms = (_Room(*each) for each in zip(room.chosen, room.byte_budget, strict=True))
     for coupling in model.couplings:
+        spread = cuts(model.instances[coupling.sender.instance], model.port(coupling.sender))
+        wanted = cuts(model.instances[coupling.receiver.instance], model.port(coupling.receiver))
+        ranks = pairs(spread, wanted)
         for sender, receiver in _pairs(model, coupling):
             holds = next(rooms)
             segments, between = _segments(coupling.filters)
@@ -91,10 +98,15 @@ def wire(
             ends.append(receiver)
             carries_state = model.carries_state(coupling)
             for number, filters in enumerate(segments):
-                sends, receives = ends[2 * number], ends[2 * number + 1]
-                conduit = _conduit(len(conduits), sends, receives, coupling, filters, filter_cost, holds)
                 reaches_receiver = number == len(between)
-                conduits.append(dataclasses.replace(conduit, is_state=carries_state and reaches_receiver))
+                for pair in ranks:
+                    sends, receives = ends[2 * number].at_rank(pair[0]), ends[2 * number + 1].at_rank(pair[1])
+                    conduit = _conduit(len(conduits), sends, receives, coupling, filters, filter_cost, holds)
+                    conduits.append(
+                        dataclasses.replace(
+                            conduit, is_state=carries_state and reaches_receiver, parts=parts(spread, wanted, pair)
+                        )
+                    )
     return tuple(conduits), tuple(own_filters)
 
 

@@ -20,7 +20,13 @@
 #ifndef XMML_MPI_H
 #define XMML_MPI_H
 
-#include <limits.h>
+/* Not the C++ interface of old versions of MPI, which only makes compilers warn. */
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>

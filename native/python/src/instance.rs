@@ -20,6 +20,7 @@ use crate::declared::{Port, Scale};
 use crate::errors;
 use crate::message::Message;
 use crate::payload;
+use crate::team::Ranks;
 
 /// What `next_timestamp` is in a call of `send`.
 enum Next {
@@ -132,21 +133,25 @@ impl Instance {
 #[pymethods]
 impl Instance {
     /// Joins the run this process was started for (`hosted_as`: as this one of several instances that it hosts); with a specification,
-    /// an instance that is alone.
+    /// an instance that is alone. With `team`, all ranks that it reaches join together.
     #[new]
-    #[pyo3(signature = (spec = None, inputs = None, *, hosted_as = None))]
+    #[pyo3(signature = (spec = None, inputs = None, *, hosted_as = None, team = None))]
     fn new(
         py: Python<'_>,
         spec: Option<&Bound<'_, PyAny>>,
         inputs: Option<BTreeMap<String, Vec<Py<Message>>>>,
         hosted_as: Option<String>,
+        team: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Instance> {
         let is_hosted = hosted_as.is_some();
         let joined = match spec {
             None => {
                 let options =
                     JoinOptions { coordinator: None, instance: hosted_as, secret_file: None, language: "python" };
-                py.detach(|| core::Instance::join(options))
+                match team.map(Ranks::new).transpose()? {
+                    None => py.detach(|| core::Instance::join(options)),
+                    Some(ranks) => py.detach(|| core::Instance::join_team(options, Box::new(ranks))),
+                }
             }
             Some(spec) => {
                 let spec: InstanceSpec = depythonize(spec)?;
@@ -215,7 +220,65 @@ impl Instance {
     /// Name in the model; copies are called `c[0]`, `c[1]`, ...
     #[getter]
     fn name(&self) -> &str {
-        self.core.name()
+        self.core.model_name()
+    }
+
+    /// Which rank of an MPI program this is, from 0; 0 if it has not joined with others.
+    #[getter]
+    fn rank(&self) -> u32 {
+        self.core.rank()
+    }
+
+    /// How many ranks have joined together; 1 if it has not joined with others.
+    #[getter]
+    fn ranks(&self) -> u32 {
+        self.core.ranks()
+    }
+
+    /// The part of the array on `port` that this rank holds: its start, its extent, and the extents of the whole.
+    #[pyo3(signature = (port, shape = None))]
+    fn _block(&self, py: Python<'_>, port: &str, shape: Option<Vec<u64>>) -> PyResult<(Vec<u64>, Vec<u64>, Vec<u64>)> {
+        let (block, whole) = self.core.block(port, shape.as_deref()).map_err(|e| self.raise(py, e))?;
+        Ok((block.start, block.extent, whole))
+    }
+
+    /// Whether received parts of arrays are put together with the first index fastest.
+    fn _prefer_column_major(&self, yes: bool) {
+        self.core.prefer_order(if yes { Order::ColumnMajor } else { Order::RowMajor });
+    }
+
+    /// Puts the blocks of all ranks together on rank 0, which sends the whole array on `port`; False if the receiver has left.
+    ///
+    /// `decomposition` says how the ranks lie to each other, as `run:decomp` does: "block(x:2,y:2)". The blocks need not be of equal
+    /// size, but must make a grid.
+    #[pyo3(
+        signature = (port, block, decomposition, timestamp = None, next_timestamp = Next::Derived, *, to = None),
+        text_signature = "($self, port, block, decomposition, timestamp=None, next_timestamp=..., *, to=None)"
+    )]
+    #[allow(clippy::too_many_arguments)]
+    fn send_gathered(
+        &self,
+        py: Python<'_>,
+        port: &str,
+        block: &Bound<'_, PyAny>,
+        decomposition: &str,
+        timestamp: Option<f64>,
+        next_timestamp: Next,
+        to: Option<u32>,
+    ) -> PyResult<bool> {
+        let next = match next_timestamp {
+            Next::Derived => None,
+            Next::Given(next) => Some(next),
+        };
+        let decomposition = self.core.decomposition(decomposition).map_err(|e| self.raise(py, e))?;
+        let (data, loans) = lend_data(block, &self.pool)?;
+        let Data::Array(array) = data else {
+            let problem = format!("a block is an array, and this is {}", data.describe());
+            return Err(errors::raise(py, Error::Usage { problem }));
+        };
+        let sent = self.waiting(py, |core| core.send_gathered(port, to, array, &decomposition, timestamp, next));
+        drop(loans); // the core has copied what it could not write
+        Ok(!matches!(sent?, Sent::ReceiverGone))
     }
 
     /// Which copy this is, from 0.
@@ -312,11 +375,13 @@ impl Instance {
     /// Sends `data` on `port`; False if the receiver has left.
     ///
     /// The time stamps follow from the loop unless given. A `Message` as data is passed on with its own time stamps.
-    /// `to` addresses one copy of a multiplied receiver; without it every copy gets the message.
+    /// `to` addresses one copy of a multiplied receiver; without it every copy gets the message. On a parallel port each rank sends its
+    /// block; `shape` are the extents of the whole array if the model does not give them.
     #[pyo3(
-        signature = (port, data = None, timestamp = None, next_timestamp = Next::Derived, *, to = None),
-        text_signature = "($self, port, data=None, timestamp=None, next_timestamp=..., *, to=None)"
+        signature = (port, data = None, timestamp = None, next_timestamp = Next::Derived, *, to = None, shape = None),
+        text_signature = "($self, port, data=None, timestamp=None, next_timestamp=..., *, to=None, shape=None)"
     )]
+    #[allow(clippy::too_many_arguments)]
     fn send(
         &self,
         py: Python<'_>,
@@ -325,6 +390,7 @@ impl Instance {
         timestamp: Option<f64>,
         next_timestamp: Next,
         to: Option<u32>,
+        shape: Option<Vec<u64>>,
     ) -> PyResult<bool> {
         let mut timestamp = timestamp;
         let mut next = match next_timestamp {
@@ -348,7 +414,7 @@ impl Instance {
             Data::Array(array) if self.core.is_loan(array.data.as_ptr()) => Some(array.data.as_ptr() as usize),
             _ => None,
         };
-        let sent = self.waiting(py, |core| core.send(port, to, data, timestamp, next));
+        let sent = self.waiting(py, |core| core.send_block(port, to, data, shape.as_deref(), timestamp, next));
         drop(loans); // the core has copied what it could not write
         let sent = sent?;
         if let (Some(start), Some(given)) = (on_loan, given) {

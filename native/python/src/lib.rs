@@ -11,6 +11,7 @@ mod filters;
 mod instance;
 mod message;
 mod payload;
+mod team;
 mod threads;
 
 /// The native half of `xmml_native`.
@@ -30,6 +31,8 @@ mod _native {
     use crate::message::Message;
     #[pymodule_export]
     use crate::payload::Payload;
+    #[pymodule_export]
+    use crate::team::rank_pairs;
     #[pymodule_export]
     use crate::threads::{enter_folder_alone, threads_can_have_folders};
 

@@ -80,7 +80,16 @@ class Instance:
         inputs: Mapping[str, Sequence[Message]] | None = None,
         *,
         hosted_as: str | None = None,
+        team: Any = None,
     ) -> Self: ...
+    @property
+    def rank(self) -> int:
+        """Which rank of an MPI program this is, from 0; 0 if it has not joined with others."""
+    @property
+    def ranks(self) -> int:
+        """How many ranks have joined together; 1 if it has not joined with others."""
+    def _block(self, port: str, shape: Sequence[int] | None = None) -> tuple[list[int], list[int], list[int]]: ...
+    def _prefer_column_major(self, yes: bool) -> None: ...
     @property
     def spec(self) -> dict[str, Any]:
         """What the model says about this instance."""
@@ -153,11 +162,29 @@ class Instance:
         next_timestamp: float | EllipsisType | None = ...,
         *,
         to: int | None = None,
+        shape: Sequence[int] | None = None,
     ) -> bool:
         """Send `data` on `port`; False if the receiver has left.
 
         The time stamps follow from the loop unless given. A `Message` as data is passed on with its own time stamps.
-        `to` addresses one copy of a multiplied receiver; without it every copy gets the message.
+        `to` addresses one copy of a multiplied receiver; without it every copy gets the message. On a parallel port
+        each rank sends its block; `shape` are the extents of the whole array if the model does not give them.
+        """
+    def send_gathered(
+        self,
+        port: str,
+        block: Any,
+        decomposition: str,
+        timestamp: float | None = None,
+        next_timestamp: float | EllipsisType | None = ...,
+        *,
+        to: int | None = None,
+    ) -> bool:
+        """Put the blocks of all ranks together on rank 0, which sends the array on `port`; False if the receiver has
+        left.
+
+        `decomposition` says how the ranks lie to each other, as `run:decomp` does: "block(x:2,y:2)". The blocks need
+        not be of equal size, but must make a grid.
         """
     def receive(self, port: str, *, of: int | None = None, default: Any = ..., timeout: float | None = None) -> Message:
         """Wait for the next message on `port` and return it.
@@ -211,6 +238,10 @@ class Coordinator:
         """Ask an instance whether it still waits as it reported with `epoch`; it answers with the event "confirmed"."""
     def close(self) -> None:
         """Stop listening and close every connection."""
+
+def rank_pairs(sender: Sequence[tuple[int, int]], receiver: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The pairs of a sending and a receiving rank that can have elements of an array in common; each side as
+    dimensions and into how many parts they are cut."""
 
 def filter_outputs(spec: Mapping[str, Any], n: int) -> int:
     """How many messages the built-in filter of `spec` (name, factor, params) has emitted after `n` inputs."""

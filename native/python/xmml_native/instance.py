@@ -10,21 +10,39 @@ from xmml_native.errors import RunAborted, describe
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
     from typing import Any, Literal, Self
+
+    from xmml_native.mpi import Block, Ranks
 
 
 class Instance(_native.Instance):
     """This program's part in a run: joins it when made, leaves it at the end of a ``with`` block.
+
+    All ranks of an MPI program join together with ``Instance(comm=MPI.COMM_WORLD)`` (of mpi4py). Rank 0 then talks to
+    the run, and every rank makes the same calls and has the same answers; on a parallel port (``run:decomp``) each
+    sends and receives its own block. A rank that ends with an exception ends all of them.
 
     Raises:
         NotInARunError: the program was not started by ``xmml-run``; ``Instance.alone`` works without a run.
     """
 
     _is_alone = False
+    _team: Ranks | None = None
 
-    def __init__(self) -> None:
+    def __new__(cls, *arguments: Any, comm: Any = None, **options: Any) -> Self:
+        """Join; with a communicator, together with all its ranks."""
+        if comm is None:
+            return super().__new__(cls, *arguments, **options)
+        from xmml_native.mpi import Ranks
+
+        team = Ranks(comm)
+        me = super().__new__(cls, team=team)
+        me._team = team
+        return me
+
+    def __init__(self, *, comm: Any = None) -> None:
         super().__init__()
 
     @classmethod
@@ -70,6 +88,22 @@ class Instance(_native.Instance):
         me._is_alone = True
         return me
 
+    def block(self, port: str, shape: Sequence[int] | None = None) -> Block:
+        """The part of the array on ``port`` that this rank holds.
+
+        Of the last array sent or received there, or of one with the extents that the model gives, or with ``shape``.
+        """
+        from xmml_native.mpi import Block
+
+        start, extent, whole = self._block(port, None if shape is None else [int(each) for each in shape])
+        return Block(tuple(whole), tuple(start), tuple(extent))
+
+    def prefer_order(self, order: Literal["C", "F"]) -> None:
+        """In which order, row-major or column-major, the blocks received on parallel ports are put together."""
+        if order not in ("C", "F"):
+            raise ValueError(f'{order!r} is no order; "C" is row-major, "F" column-major')
+        self._prefer_column_major(order == "F")
+
     def __enter__(self) -> Self:
         return self
 
@@ -94,6 +128,12 @@ class Instance(_native.Instance):
         """Tells the run why this program fails; without a run the traceback says it."""
         if not self._is_alone:
             self.fail(describe(failure))
+        if self._team is not None and self.ranks > 1:
+            import traceback
+
+            traceback.print_exception(failure)
+            sys.stderr.flush()
+            self._team.abort()
 
     def _stop(self, reason: RunAborted) -> None:
         """Ends the program quietly: the run already knows why, and one line is enough here."""

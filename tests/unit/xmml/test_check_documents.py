@@ -54,6 +54,9 @@ TOLD: dict[str, list[tuple[int, int, str]]] = {
     "E27/wrong-iterations": [(14, 15, "look at the units of delta and total")],
     "E27/wrong-runtime": [(10, 23, "look at its unit; a bare number is in seconds")],
     "E27/wrong": [(22, 45, "make multiplicity smaller")],
+    "E28/wrong-dimension": [(8, 46, 'known spacescales: "x", "y"')],
+    "E28/wrong-filter": [(21, 14, "apply it in a mapper or submodel that has the whole array")],
+    "E28/wrong": [(8, 46, 'cut it into 8 parts, or write run:mpi="16" on the implementation')],
     "W01/wrong": [(21, 33, 'give both the same datatype, let "grid" extend "field" if it holds all')],
     "W02/wrong-call": [
         (16, 15, "submodels of overlapping time scales interact: from Oi to S or B, both"),
