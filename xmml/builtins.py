@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 FILTERS = (
     "blockafter",
+    "checksum",
     "chunk",
     "compress",
     "console",
@@ -21,16 +22,19 @@ FILTERS = (
     "last",
     "lineartimeinterpolation",
     "linearinterpolation",
+    "lz4",
     "mean",
     "multiply",
     "null",
     "pipe",
+    "precision",
     "repeat",
     "serialize",
     "sum",
     "thread",
     "timefactor",
     "timeoffset",
+    "zstd",
 )
 
 #: The built-in mappers, and which of in and out ports they have one of.

@@ -219,7 +219,7 @@ class Coupling:
         size_bytes: size of one message, if the coupling gives it or the datatype's estimate can be worked out.
         capacity: messages that may wait, if the model fixes it (`run:capacity`).
         methods: how messages may travel, in this order (`run:methods`); empty: any.
-        compress: whether messages are compressed on the way (`run:compress`).
+        compress: how messages are compressed on the way, "lz4" or "zstd:<level>" (`run:compress`).
         traffic_class: `bulk` or `control` (`run:class`).
     """
 
@@ -231,7 +231,7 @@ class Coupling:
     filters: tuple[AppliedFilter, ...] = ()
     capacity: int | None = None
     methods: tuple[str, ...] = ()
-    compress: bool = False
+    compress: str | None = None
     traffic_class: Literal["bulk", "control"] | None = None
     position: Position | None = field(default=None, compare=False)
 

@@ -215,7 +215,7 @@ class _Resolution:
                     else (),
                     capacity=settings.get("capacity"),
                     methods=settings.get("methods", ()),
-                    compress=settings.get("compress") == "yes",
+                    compress=settings.get("compress"),
                     traffic_class=settings.get("class"),
                     position=element.position,
                 )

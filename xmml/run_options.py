@@ -47,6 +47,10 @@ class RunOptions:
 METHODS = ("inproc", "shm", "unix", "tcp", "relay")
 TRAFFIC_CLASSES = ("bulk", "control")
 
+#: The values of `run:compress` that have no level.
+_COMPRESSION: Mapping[str, str | None] = MappingProxyType({"yes": "zstd:3", "no": None, "lz4": "lz4", "zstd": "zstd:3"})
+_ZSTD_LEVEL = re.compile(r"[1-9]|1[0-9]|2[0-2]")
+
 _LARGEST_COUNT = 2**31 - 1
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -104,6 +108,18 @@ def _methods(text: str) -> tuple[str, ...]:
     return methods
 
 
+def _compression(text: str) -> str | None:
+    """Return "lz4" or "zstd:<level>"; None: no compression."""
+    method, colon, level = text.strip().partition(":")
+    if not colon and method in _COMPRESSION:
+        return _COMPRESSION[method]
+    if method == "zstd" and colon:
+        if not _ZSTD_LEVEL.fullmatch(level):
+            raise SettingError(f'expected a level of zstd from 1 to 22, not "{level}"')
+        return f"zstd:{level}"
+    raise SettingError(did_you_mean(text.strip(), (*_COMPRESSION, "zstd:3"), "values"))
+
+
 def _filled(text: str) -> str:
     if not text.strip():
         raise SettingError("it is empty")
@@ -153,7 +169,7 @@ SETTINGS: Mapping[str, _Setting] = MappingProxyType(
         "host": _Setting(("implementation", "instance", "submodel", "mapper", "terminal"), _filled),
         "capacity": _Setting(_COUPLING, _count(1)),
         "methods": _Setting(_COUPLING, _methods),
-        "compress": _Setting(_COUPLING, _one_of("yes", "no")),
+        "compress": _Setting(_COUPLING, _compression),
         "class": _Setting(_COUPLING, _one_of(*TRAFFIC_CLASSES)),
         "steps": _Setting(_INSTANCE, _one_of("until")),
         "order": _Setting(_INSTANCE, _one_of("free", "checked")),

@@ -12,13 +12,9 @@ from xmml.model import AppliedFilter, Coupling, Model
 from xmml.problems import Problem
 from xmml_planner.copies import copy_names
 from xmml_planner.execution_plan import ConduitSpec, FilterSpec, PortSpec
-from xmml_planner.filter_placement import cut
+from xmml_planner.filter_placement import WIRE, cut, wire_of
 from xmml_planner.problems import problem_at
 from xmml_planner.ranks import cuts, pairs, parts, rank_name
-
-#: What `run:compress` puts around the wire: any data, smaller while it travels.
-COMPRESSION = (FilterSpec("serialize"), FilterSpec("compress"))
-DECOMPRESSION = (FilterSpec("decompress"), FilterSpec("deserialize"))
 
 #: The built-in filter that lets a message go when a run of the sender ends.
 END_OF_RUN = "last"
@@ -187,6 +183,8 @@ def _conduit(
     filter_cost: FilterTable,
     room: _Room,
 ) -> ConduitSpec:
+    wire = wire_of(filters, coupling.compress)
+    filters = [each for each in filters if each.name not in WIRE]
     costs = [filter_cost(each) for each in filters]
     # Only the sender knows when its run ends.
     needs_sender = max((place for place, each in enumerate(filters, 1) if each.name == END_OF_RUN), default=0)
@@ -204,8 +202,8 @@ def _conduit(
         capacity=coupling.capacity or max(room.messages, burst),
         byte_budget=room.bytes,
         methods=coupling.methods,
-        sender_filters=(*filters[:at_sender], *(COMPRESSION if coupling.compress else ())),
-        receiver_filters=(*(DECOMPRESSION if coupling.compress else ()), *filters[at_sender:]),
+        sender_filters=(*filters[:at_sender], *wire.sender),
+        receiver_filters=(*wire.receiver, *filters[at_sender:]),
     )
 
 

@@ -309,7 +309,7 @@ fn invalid() -> Vec<Vector> {
     vec![
         changed("unknown-version", "message", 9, &[2]),
         changed("unknown-kind", "message", 8, &[99]),
-        changed("unknown-flag", "message", 10, &[3]),
+        changed("unknown-flag", "message", 10, &[5]),
         changed("unknown-tag", "message", 48, &[42]),
         changed("unknown-dtype", "array-rank-3", 49, &[13]),
         changed("unknown-order", "array-rank-3", 50, &[2]),

@@ -46,7 +46,7 @@ TOLD: dict[str, list[tuple[int, int, str]]] = {
     "E21/wrong-rates": [(16, 33, "give both the same number of steps (delta, total), or apply an")],
     "E22/wrong-option": [(0, 0, 'did you mean "D"?')],
     "E22/wrong": [(2, 13, 'write id="reaction" if they are meant for this model')],
-    "E23/wrong-filter": [(5, 23, "built in are: blockafter, chunk, compress, console, convert, dechunk,")],
+    "E23/wrong-filter": [(5, 23, "built in are: blockafter, checksum, chunk, compress, console, convert, dechunk,")],
     "E23/wrong": [(4, 40, 'did you mean "scatter" or "gather"?')],
     "E24/wrong": [(20, 57, 'write factor="..." here, or at the definition of the filter')],
     "E25/wrong": [(26, 34, 'give "spread" one port for each of them')],

@@ -30,6 +30,11 @@ def element(name: str, attributes: str):  # type: ignore[no-untyped-def]
         ("capacity", "32", 32),
         ("steps", "until", "until"),
         ("build", " make it ", "make it"),
+        ("compress", "yes", "zstd:3"),
+        ("compress", "no", None),
+        ("compress", "zstd", "zstd:3"),
+        ("compress", " zstd:19 ", "zstd:19"),
+        ("compress", "lz4", "lz4"),
     ],
 )
 def test_a_setting_has_its_value(name: str, text: str, value: object) -> None:
@@ -48,7 +53,7 @@ def test_a_setting_has_its_value(name: str, text: str, value: object) -> None:
         ),
         *(("methods", text) for text in ("", ",", "mpi", "tcp,tcp", "tcp;shm")),
         *(("class", text) for text in ("", "Bulk", "fast")),
-        ("compress", "true"),
+        *(("compress", text) for text in ("", "true", "zstd:", "zstd:0", "zstd:23", "zstd:03", "zstd:x", "lz4:1")),
         ("steps", "10"),
         ("order", "no"),
         ("build", " "),

@@ -26,6 +26,7 @@ FILTERS = (
 def costs(spec: FilterSpec) -> FilterCost:
     """A filter table for these tests."""
     table = {"multiply": FilterCost(1.0, 1), "compress": FilterCost(0.5, 1), "repeat": FilterCost(100.0, 100)}
+    table["checksum"] = FilterCost(1.0, 1)
     if spec.name not in table:
         raise FilterRefused(f'there is no filter "{spec.name}"')
     return table[spec.name]
@@ -67,8 +68,16 @@ def test_a_compressed_coupling_packs_after_the_senders_filters_and_unpacks_befor
 ) -> None:
     coupling = '<coupling from="a.o" to="b.i" run:compress="yes"><apply filter="half"/></coupling>'
     (conduit,) = planned(model(f"{AB}{coupling}", FILTERS)).conduits
-    assert [each.name for each in conduit.sender_filters] == ["serialize", "compress"]
-    assert [each.name for each in conduit.receiver_filters] == ["decompress", "deserialize", "multiply"]
+    assert [each.name for each in conduit.sender_filters] == ["zstd"]
+    assert [each.name for each in conduit.receiver_filters] == ["unzstd", "multiply"]
+
+
+def test_filters_of_the_wire_stand_between_those_of_the_sender_and_those_of_the_receiver(model: MakeModel) -> None:
+    applied = "".join(f'<apply filter="{name}"/>' for name in ("check", "pack", "half"))
+    check = '<filter id="check" class="checksum" type="converter"/>'
+    (conduit,) = planned(model(f'{AB}<coupling from="a.o" to="b.i">{applied}</coupling>', FILTERS + check)).conduits
+    assert [each.name for each in conduit.sender_filters] == ["compress", "checksum"]
+    assert [each.name for each in conduit.receiver_filters] == ["checksum", "multiply"]
 
 
 def test_a_python_filter_runs_between_two_conduits(model: MakeModel) -> None:

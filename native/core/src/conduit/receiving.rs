@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::filters;
 use crate::frame::{self, MessageFrame};
 use crate::message::Message;
 use crate::spec::ConduitSpec;
@@ -28,6 +29,8 @@ pub struct ReceivingEnd {
     pub method: Option<&'static str>,
     /// When and why the connection was lost; cleared by the next one.
     pub lost: Option<(std::time::Instant, String)>,
+    /// Every message must have a checksum.
+    is_checked: bool,
     queue: VecDeque<(Message, u64)>,
     arrived: u64,
     receipted: u64,
@@ -40,6 +43,7 @@ impl ReceivingEnd {
     /// Nothing received yet.
     pub fn new(spec: ConduitSpec) -> ReceivingEnd {
         ReceivingEnd {
+            is_checked: filters::checksum(&spec.receiver_filters).is_some(),
             spec,
             taken: 0,
             bytes: 0,
@@ -72,6 +76,9 @@ impl ReceivingEnd {
 
     /// A message came. An error names what is impossible.
     pub fn message(&mut self, frame: MessageFrame) -> Result<Arrival, String> {
+        if self.is_checked && frame.checked.is_none() {
+            return Err(format!("{}: message {} has lost its checksum", self.spec.name, frame.sequence));
+        }
         let arrival = self.arrival(frame.sequence, "message")?;
         if arrival == Arrival::New {
             self.queue.push_back((frame.message, frame.frame_len));
@@ -158,7 +165,14 @@ mod tests {
     use super::*;
 
     fn message(sequence: u64) -> MessageFrame {
-        MessageFrame { conduit: 1, sequence, sender_copy: None, frame_len: 100, message: Message::default() }
+        MessageFrame {
+            conduit: 1,
+            sequence,
+            sender_copy: None,
+            frame_len: 100,
+            checked: None,
+            message: Message::default(),
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub enum Looked {
     /// The connection has ended or is broken, for this reason; frames may have come before.
     Closed(String),
     /// What came is no frame, or none that can be taken in, for this reason; frames may have come before, nothing can come after.
-    Fault(String),
+    Fault(FrameError),
 }
 
 /// An authenticated connection. The reader and the writer have a lock each; when both are needed, or the state of an instance
@@ -120,7 +120,9 @@ impl Connection {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return nothing(part),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => return Looked::Fault(error.to_string()),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    return Looked::Fault(FrameError::Stream { problem: error.to_string() });
+                }
                 Err(error) => return Looked::Closed(error.to_string()),
             };
             decoder.filled(count);
@@ -128,12 +130,12 @@ impl Connection {
                 match decoder.next_frame() {
                     Ok(Some(Frame::Lent(lent))) => match self.borrow(&lent) {
                         Ok(frame) => frames.push(frame),
-                        Err(problem) => return Looked::Fault(problem),
+                        Err(problem) => return Looked::Fault(FrameError::Stream { problem }),
                     },
                     Ok(Some(frame)) => frames.push(frame),
                     Ok(None) => break,
                     Err(error @ FrameError::Refused { .. }) => return Looked::Closed(error.to_string()),
-                    Err(error) => return Looked::Fault(error.to_string()),
+                    Err(error) => return Looked::Fault(error),
                 }
             }
             if !frames.is_empty() {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
 use crate::buffer::{Buffer, BufferPool, OutOfMemory};
+use crate::frame::check::HAS_CHECKSUM;
 use crate::frame::{EncodedMessage, Kind, HEAD};
 use crate::methods::{LentPlace, Stream};
 
@@ -17,13 +18,18 @@ pub struct Outgoing {
     payload: Vec<Buffer>,
 }
 
-/// Payloads of these frames can be lent instead of written.
+/// Payloads of these frames can be lent instead of written. (What has a checksum travels as it is: the sum is over its bytes.)
 fn can_be_lent(head: &[u8]) -> bool {
-    head.get(KIND_AT) == Some(&(Kind::Message as u8))
+    head.get(KIND_AT) == Some(&(Kind::Message as u8)) && head.get(FLAGS_AT).is_some_and(|flags| flags & CHECKED == 0)
 }
 
 /// Where in a frame its kind stands.
 const KIND_AT: usize = 8;
+
+/// Where the low byte of its flags stands.
+const FLAGS_AT: usize = 10;
+
+const CHECKED: u8 = HAS_CHECKSUM as u8;
 
 impl From<EncodedMessage> for Outgoing {
     fn from(message: EncodedMessage) -> Outgoing {

@@ -6,14 +6,12 @@ use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use flate2::Compression;
 
+use super::compression::DECOMPRESSED_MAX;
 use super::{incomplete_group, Filter, Problem};
 use crate::buffer::{Buffer, BufferMut, BufferPool};
 use crate::data::Data;
 use crate::frame::descriptor;
 use crate::message::Message;
-
-/// More than this does not come out of `decompress`, however small the message was: 64 GiB.
-const DECOMPRESSED_MAX: u64 = 64 << 30;
 
 fn bytes_of(message: &Message, before: &str) -> Result<Buffer, Problem> {
     match &message.data {
@@ -104,10 +102,15 @@ impl Filter for Decompress {
             return Ok(());
         }
         let mut unpacked = Vec::new();
+        // deflate makes at most 1032 bytes of one.
+        let most = (bytes.len() as u64).saturating_mul(1032).min(DECOMPRESSED_MAX);
         ZlibDecoder::new(&bytes[..])
-            .take(DECOMPRESSED_MAX)
+            .take(most + 1)
             .read_to_end(&mut unpacked)
             .map_err(|error| format!("the bytes were not made by compress: {error}"))?;
+        if unpacked.len() as u64 > most {
+            return Err(format!("more than {most} bytes came out of {}", bytes.len()));
+        }
         out.push(Message { data: Data::Bytes(Buffer::copy_of(&unpacked)), ..message });
         Ok(())
     }

@@ -19,21 +19,31 @@
 //! | `extrapolate` | `k` | k per message, on the line through the last two; the first is repeated | as `repeat` |
 //! | `serialize`, `deserialize` | - | any data to bytes and back | kept |
 //! | `compress`, `decompress` | - | bytes to zlib and back; no bytes stay no bytes | kept |
+//! | `zstd` | `level` (3) | the same data, compressed on the wire | kept |
+//! | `lz4` | - | the same data, compressed on the wire | kept |
+//! | `precision` | `to` or `tolerance` | the same data, rounded on the wire | kept |
+//! | `checksum` | `kind` (xxh3) | the same data, checked on the wire | kept |
 //! | `chunk` | `n` | n messages of bytes; the last takes the rest | kept on each |
 //! | `dechunk` | `n` | n messages of bytes joined | the last's |
+//!
+//! The last four work in two halves, one at each end of a conduit: [`OTHER_HALVES`]. A checksum is not made by the filter itself but
+//! travels in the frame ([`crate::frame::check`]); what it would do here is nothing.
 //!
 //! The single argument is the filter's factor, or the parameter of that name. Arithmetic works on every numeric array and scalar, nested ones included;
 //! [`numeric`] says what becomes of integers.
 
 mod aggregate;
 mod bytes;
+pub mod compression;
 mod counting;
 pub mod numeric;
+pub mod precision;
 mod scaling;
 mod space;
 mod time;
 
 use crate::error::{Error, Result};
+use crate::frame::check::Algorithm;
 use crate::message::Message;
 use crate::param;
 use crate::spec::FilterSpec;
@@ -87,6 +97,7 @@ fn incomplete_group(held: usize, k: usize, seen: u64) -> Option<String> {
 /// Names of all built-in filters, sorted.
 pub const NAMES: &[&str] = &[
     "blockafter",
+    "checksum",
     "chunk",
     "compress",
     "console",
@@ -99,17 +110,27 @@ pub const NAMES: &[&str] = &[
     "last",
     "linearinterpolation",
     "lineartimeinterpolation",
+    "lz4",
     "mean",
     "multiply",
     "null",
     "pipe",
+    "precision",
     "repeat",
     "serialize",
     "sum",
     "thread",
     "timefactor",
     "timeoffset",
+    "zstd",
 ];
+
+/// Filters of the wire: what the sender does, and what the receiver does to undo it. Only the planner places the second halves.
+pub const OTHER_HALVES: &[(&str, &str)] =
+    &[("checksum", CHECKSUM), ("lz4", "unlz4"), ("precision", "restore"), ("zstd", "unzstd")];
+
+/// The filter that has messages checked on the wire; the same name at both ends.
+pub const CHECKSUM: &str = "checksum";
 
 /// Makes a filter.
 ///
@@ -142,10 +163,17 @@ fn make(spec: &FilterSpec, conduit: &str) -> std::result::Result<Box<dyn Filter>
         "linearinterpolation" => Box::new(space::LinearInterpolation),
         "lineartimeinterpolation" => Box::new(time::LinearTimeInterpolation::new(arguments.count("k")?)),
         "extrapolate" => Box::new(time::Extrapolate::new(arguments.count("k")?)),
+        CHECKSUM => Box::new(arguments.kind().map(|_| counting::Pipe)?),
         "serialize" => Box::new(bytes::Serialize::default()),
         "deserialize" => Box::new(bytes::Deserialize),
         "compress" => Box::new(bytes::Compress),
         "decompress" => Box::new(bytes::Decompress),
+        "zstd" => Box::new(compression::Pack::zstd(arguments.level()?)?),
+        "lz4" => Box::new(compression::Pack::lz4()),
+        "unzstd" => Box::new(compression::Unpack::zstd()?),
+        "unlz4" => Box::new(compression::Unpack::lz4()),
+        "precision" => Box::new(precision::Reduce::new(arguments.form()?)),
+        "restore" => Box::new(precision::Restore::default()),
         "chunk" => Box::new(bytes::Chunk(arguments.count("n")?)),
         "dechunk" => Box::new(bytes::Dechunk::new(arguments.count("n")?)),
         unknown => return Err(no_such_filter(unknown)),
@@ -186,6 +214,32 @@ impl Arguments<'_> {
         }
     }
 
+    /// The level of zstd.
+    fn level(&self) -> std::result::Result<i32, Problem> {
+        if self.0.factor.is_none() && !self.0.params.contains_key("level") {
+            return Ok(compression::ZSTD_LEVEL);
+        }
+        self.count("level").map(|level| i32::try_from(level).unwrap_or(i32::MAX))
+    }
+
+    /// What numbers become on the wire.
+    fn form(&self) -> std::result::Result<precision::Form, Problem> {
+        match (self.0.params.get("to"), self.0.params.contains_key("tolerance") || self.0.factor.is_some()) {
+            (Some(_), true) => Err("takes \"to\" or a tolerance, not both".to_owned()),
+            (Some(name), false) => precision::Form::named(name),
+            (None, true) => precision::Form::within(self.number("tolerance", None)?),
+            (None, false) => Err("needs a parameter \"to\" (float32, float16, bfloat16), or a tolerance".to_owned()),
+        }
+    }
+
+    /// How checksums are made.
+    fn kind(&self) -> std::result::Result<Algorithm, Problem> {
+        match self.0.params.get("kind") {
+            None => Ok(Algorithm::Xxh3),
+            Some(name) => Algorithm::named(name).ok_or_else(|| format!("kind must be crc32c or xxh3, not \"{name}\"")),
+        }
+    }
+
     fn text(&self, name: &str) -> std::result::Result<&str, Problem> {
         self.0.params.get(name).map(String::as_str).ok_or_else(|| format!("needs a parameter \"{name}\""))
     }
@@ -203,7 +257,13 @@ impl Chain {
     /// # Errors
     /// As [`build`].
     pub fn build(specs: &[FilterSpec], conduit: &str) -> Result<Chain> {
-        let filters = specs.iter().map(|spec| Ok((spec.name.clone(), build(spec, conduit)?))).collect::<Result<_>>()?;
+        let mut filters = Vec::new();
+        for spec in specs {
+            let filter = build(spec, conduit)?;
+            if spec.name != CHECKSUM {
+                filters.push((spec.name.clone(), filter));
+            }
+        }
         Ok(Chain { conduit: conduit.to_owned(), filters })
     }
 
@@ -281,6 +341,12 @@ impl Chain {
         }
         Ok(out)
     }
+}
+
+/// How the messages of a conduit with these filters at its sender are checked on the wire; `None`: not at all.
+pub fn checksum(specs: &[FilterSpec]) -> Option<Algorithm> {
+    // An argument that is not possible was refused when the chain was built.
+    specs.iter().find(|spec| spec.name == CHECKSUM).and_then(|spec| Arguments(spec).kind().ok())
 }
 
 /// How many messages the built-in filter of `spec` has emitted after `n` inputs.

@@ -280,6 +280,7 @@ fn every_filter(k: u32) -> Vec<FilterSpec> {
         .filter(|name| !matches!(**name, "blockafter" | "deserialize" | "decompress"))
         .map(|name| match *name {
             "convert" => spec(name, None, &[("from", "km"), ("to", "m")]),
+            "precision" => spec(name, None, &[("to", "float32")]),
             "pipe" | "thread" | "null" | "console" | "last" | "serialize" | "linearinterpolation" | "compress" => {
                 spec(name, None, &[])
             }
@@ -404,5 +405,5 @@ fn a_group_that_the_sender_does_not_complete_is_told_at_its_end() {
 fn a_misspelt_filter_gets_a_suggestion() {
     let problem = |name| build(&spec(name, None, &[]), "a.o -> b.i").err().unwrap().to_string();
     assert!(problem("repaet").ends_with("did you mean repeat?"), "{}", problem("repaet"));
-    assert!(problem("fourier").contains("the filters are blockafter, chunk"));
+    assert!(problem("fourier").contains("the filters are blockafter, checksum, chunk"));
 }

@@ -5,6 +5,7 @@
 
 use crate::buffer::{Buffer, BufferMut, BufferPool};
 use crate::control::CONTROL_LIMIT;
+use crate::frame::check::{is_guarded, CHECKSUMS};
 use crate::frame::message::{Prefix, MAX_DESCRIPTOR, PREFIX};
 use crate::frame::{Block, Frame, FrameError, Head, Kind, Lent, MessageFrame, RelayHop, Returned, HEAD};
 
@@ -62,7 +63,7 @@ enum State {
 impl Decoder {
     /// A decoder that puts large payloads into blocks of `pool`.
     pub fn new(pool: BufferPool, limits: Limits) -> Decoder {
-        let staging = vec![0; limits.staging.max(2 * (HEAD + PREFIX))];
+        let staging = vec![0; limits.staging.max(2 * (HEAD + PREFIX + CHECKSUMS))];
         Decoder { pool, limits, staging, start: 0, end: 0, state: State::Idle, scratch: Vec::new() }
     }
 
@@ -172,6 +173,9 @@ impl Decoder {
                         return Ok(None);
                     };
                     let head = Head::decode(head)?;
+                    if !is_guarded(&head, self.staged())? {
+                        return Ok(None);
+                    }
                     self.check(&head)?;
                     let fits = head.length <= (self.staging.len() - HEAD) as u64;
                     if fits && self.end - self.start < HEAD + head.length as usize {

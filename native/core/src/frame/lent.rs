@@ -87,7 +87,7 @@ impl Lent {
         // As long as if the payload had come with it: that is what the sender counts.
         let frame_len = (HEAD + PREFIX + self.descriptor.len()) as u64 + self.length;
         let Lent { conduit, sequence, sender_copy, .. } = *self;
-        Ok(MessageFrame { conduit, sequence, sender_copy, frame_len, message })
+        Ok(MessageFrame { conduit, sequence, sender_copy, frame_len, checked: None, message })
     }
 }
 

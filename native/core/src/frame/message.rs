@@ -8,11 +8,14 @@
 //! | 44 | 4 | index of the sending copy or rank, or `ff ff ff ff` |
 //! | 48 | | descriptor, then payload |
 //!
+//! With flag bit 1 the descriptor begins with checksums ([`check`]).
+//!
 //! [`Block`]: crate::frame::Block
 //! [`Lent`]: crate::frame::Lent
 
 use crate::buffer::{Buffer, BufferPool, OutOfMemory};
 use crate::error::{Error, Result};
+use crate::frame::check::{self, Algorithm, CHECKSUMS, HAS_CHECKSUM};
 use crate::frame::descriptor::{self, Layout};
 use crate::frame::{FrameError, Head, Kind, Reader, HEAD, NO_COPY};
 use crate::message::Message;
@@ -40,6 +43,8 @@ pub struct MessageFrame {
     pub sender_copy: Option<u32>,
     /// Bytes of the whole frame, as the sender counts them too.
     pub frame_len: u64,
+    /// It had a checksum of this kind, which fitted.
+    pub checked: Option<Algorithm>,
     /// What it carries.
     pub message: Message,
 }
@@ -93,13 +98,44 @@ impl EncodedMessage {
         other.head[12..16].copy_from_slice(&conduit.to_le_bytes());
         other.head[16..24].copy_from_slice(&sequence.to_le_bytes());
         other.head[44..48].copy_from_slice(&sender_copy.unwrap_or(NO_COPY).to_le_bytes());
+        other.seal();
         other
     }
 
     /// The same message with another sequence number.
     pub fn numbered(mut self, sequence: u64) -> EncodedMessage {
         self.head[16..24].copy_from_slice(&sequence.to_le_bytes());
+        self.seal();
         self
+    }
+
+    /// The same message with checksums, by which the receiver finds out whether it was changed on its way.
+    pub fn checked(mut self, algorithm: Algorithm) -> EncodedMessage {
+        if self.is_checked() {
+            return self;
+        }
+        let body = HEAD + PREFIX;
+        let pieces = std::iter::once(&self.head[body..]).chain(self.payload.iter().map(|piece| &piece[..]));
+        let checksums = check::checksums(algorithm, pieces);
+        self.head.splice(body..body, checksums);
+        self.frame_len += CHECKSUMS as u64;
+        let descriptor_len = u32::from_le_bytes([self.head[40], self.head[41], self.head[42], self.head[43]]);
+        self.head[0..8].copy_from_slice(&(self.frame_len - HEAD as u64).to_le_bytes());
+        self.head[10] |= HAS_CHECKSUM as u8;
+        self.head[40..44].copy_from_slice(&(descriptor_len + CHECKSUMS as u32).to_le_bytes());
+        self.seal();
+        self
+    }
+
+    /// Whether it has checksums. Then it must travel as it is, byte for byte.
+    pub fn is_checked(&self) -> bool {
+        u16::from_le_bytes([self.head[10], self.head[11]]) & HAS_CHECKSUM != 0
+    }
+
+    fn seal(&mut self) {
+        if self.is_checked() {
+            check::seal(&mut self.head);
+        }
     }
 
     /// Copies what is lent by the caller, so that its memory may change after this.
@@ -176,12 +212,14 @@ impl MessageFrame {
         descriptor: &[u8],
         payload: Buffer,
     ) -> std::result::Result<MessageFrame, FrameError> {
+        let (descriptor, checked) = check::verified(head, descriptor, &payload)?;
         let data = descriptor::decode(descriptor, &payload)?;
         Ok(MessageFrame {
             conduit: head.conduit,
             sequence: head.sequence,
             sender_copy: prefix.copy,
             frame_len: HEAD as u64 + head.length,
+            checked,
             message: Message { timestamp: prefix.timestamp, next_timestamp: prefix.next_timestamp, data },
         })
     }

@@ -13,6 +13,7 @@
 
 pub mod address;
 pub mod block;
+pub mod check;
 pub mod decoder;
 pub mod descriptor;
 pub mod lent;
@@ -99,7 +100,8 @@ impl Kind {
     /// Flags that have a meaning for this kind; all others must be zero.
     const fn known_flags(self) -> u16 {
         match self {
-            Kind::Message | Kind::Block | Kind::Lent => message::HAS_NEXT,
+            Kind::Message => message::HAS_NEXT | check::HAS_CHECKSUM,
+            Kind::Block | Kind::Lent => message::HAS_NEXT,
             _ => 0,
         }
     }
@@ -239,6 +241,12 @@ pub enum FrameError {
     Descriptor { problem: String },
     /// The other side refused the connection after all.
     Refused { reason: String },
+    /// The checksum of a message says that it was changed on its way.
+    Damaged { conduit: u32, sequence: u64 },
+    /// The same, where not even the number of the message can be trusted.
+    DamagedHead,
+    /// The stream that carries the frames found something impossible.
+    Stream { problem: String },
     /// A text is not UTF-8.
     NotText,
     /// There is no memory for the payload.
@@ -270,6 +278,13 @@ impl fmt::Display for FrameError {
                 write!(f, "a message with an impossible descriptor: {problem}")
             }
             FrameError::Refused { reason } => write!(f, "it refused: {reason}"),
+            FrameError::Damaged { conduit, sequence } => {
+                write!(f, "message {sequence} on conduit {conduit} was changed on its way: its checksum does not fit")
+            }
+            FrameError::DamagedHead => {
+                f.write_str("a message was changed on its way: the checksum of its head does not fit")
+            }
+            FrameError::Stream { problem } => f.write_str(problem),
             FrameError::NotText => f.write_str("a text that is not UTF-8"),
             FrameError::NoMemory { bytes } => {
                 write!(f, "there is no memory for a payload of {bytes} bytes")

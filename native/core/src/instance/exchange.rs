@@ -123,8 +123,12 @@ impl Instance {
             }
         };
         runtime.note_caller();
-        let (id, copy) = self.outgoing[end];
+        let (id, copy, checksum) = self.outgoing[end];
         let encoded = encode_message(id, 0, copy, message)?;
+        let encoded = match checksum {
+            Some(algorithm) => encoded.checked(algorithm),
+            None => encoded,
+        };
         let bytes = encoded.frame_len();
         let pool = &runtime.pool;
         let mut encoded = Some(encoded);

@@ -197,8 +197,13 @@ fn await_welcome(control: &Connection, until: Instant) -> Result<(InstanceSpec, 
             Some(_) => return Err(not_a_coordinator()),
             None => {}
         }
-        if let Looked::Closed(reason) | Looked::Fault(reason) = looked {
-            return Err(Error::Protocol { peer: "the coordinator".into(), problem: reason });
+        let problem = match looked {
+            Looked::Closed(reason) => Some(reason),
+            Looked::Fault(error) => Some(error.to_string()),
+            _ => None,
+        };
+        if let Some(problem) = problem {
+            return Err(Error::Protocol { peer: "the coordinator".into(), problem });
         }
         let polled = poll_readable(&[control.fd()], Some(until))
             .map_err(|error| Error::io("wait for the coordinator", &error))?;

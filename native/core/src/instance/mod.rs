@@ -18,7 +18,8 @@ use std::time::Instant;
 use crate::conduit::inlet::Next;
 use crate::data::Order;
 use crate::error::{Error, Result};
-use crate::filters::Chain;
+use crate::filters::{self, Chain};
+use crate::frame::check::Algorithm;
 use crate::message::Message;
 use crate::methods::MethodReport;
 use crate::runtime::link::Status;
@@ -81,8 +82,8 @@ pub struct Instance {
     backend: Backend,
     /// Whether a sending end has filters, by its index.
     filters_outlet: Vec<bool>,
-    /// Conduit of a sending end and which copy of this instance it is, by its index.
-    outgoing: Vec<(u32, Option<u32>)>,
+    /// Conduit of a sending end, which copy of this instance it is, and how its messages are checked on the wire, by its index.
+    outgoing: Vec<(u32, Option<u32>, Option<Algorithm>)>,
     program: Mutex<Program>,
     /// The other ranks, if this is one of several that joined together.
     team: Option<Box<dyn Team>>,
@@ -152,7 +153,9 @@ impl Instance {
         };
         let filters_outlet = program.outlets.iter().map(|outlet| !outlet.is_empty()).collect();
         let sending = spec.conduits.iter().filter(|conduit| conduit.sender == spec.name);
-        let outgoing = sending.map(|conduit| (conduit.id, conduit.sender_copy)).collect();
+        let outgoing = sending
+            .map(|conduit| (conduit.id, conduit.sender_copy, filters::checksum(&conduit.sender_filters)))
+            .collect();
         Ok(Instance {
             ports,
             backend,

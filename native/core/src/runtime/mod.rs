@@ -21,7 +21,7 @@ use crate::buffer::BufferPool;
 use crate::connection::{Connection, Looked};
 use crate::control::ToCoordinator;
 use crate::error::{Error, Result};
-use crate::frame::Limits;
+use crate::frame::{FrameError, Limits};
 use crate::handshake::{self, Party};
 use crate::methods::Place;
 use crate::shared_memory::arena::Arena;
@@ -234,7 +234,8 @@ impl Runtime {
         drop(reader); // a failing write reads what the peer said last
         to_flush.iter().for_each(|connection| self.flush(connection));
         match (fault, looked) {
-            (Some(problem), _) | (None, Looked::Fault(problem)) => self.connection_at_fault(connection, &problem),
+            (Some(problem), _) => self.connection_at_fault(connection, &problem),
+            (None, Looked::Fault(error)) => self.frame_at_fault(connection, &error),
             (None, Looked::Closed(reason)) => self.connection_lost(connection, &reason),
             _ => return found,
         }
@@ -258,6 +259,26 @@ impl Runtime {
         }
         drop(state);
         self.connection_lost(connection, problem);
+    }
+
+    /// A frame that cannot be. If it is a message that was changed on its way, people are told which.
+    pub fn frame_at_fault(&self, connection: &Arc<Connection>, error: &FrameError) {
+        let problem = match error {
+            FrameError::Damaged { conduit, sequence } => {
+                let state = self.state();
+                let name = state.receiving_end(*conduit).map(|end| state.receiving[end].spec.name.clone());
+                drop(state);
+                let name = name.unwrap_or_else(|| format!("conduit {conduit}"));
+                format!("{name}: message {sequence} was changed on its way: its checksum does not fit")
+            }
+            other => other.to_string(),
+        };
+        let is_damage = matches!(error, FrameError::Damaged { .. } | FrameError::DamagedHead);
+        if is_damage && connection.breaks {
+            let text = format!("{}: {problem}; it is sent again over a new connection", connection.peer);
+            self.tell(&ToCoordinator::Warning { text });
+        }
+        self.connection_at_fault(connection, &problem);
     }
 
     /// A connection has ended or is broken. What that means is for its peer to say (it ended the conduits before), or for the

@@ -3,6 +3,7 @@
 #![allow(dead_code)] // every test program uses another part
 
 pub mod by_hand;
+pub mod proxy;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

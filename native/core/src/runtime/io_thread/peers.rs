@@ -170,15 +170,18 @@ impl IoThread {
         let mut reader = connection.reader();
         let mut state = self.runtime.state();
         make_known(&mut state);
-        let problem = match reader.push(rest) {
-            Ok(frames) => state.deliver(connection, frames).err(),
-            Err(error) => Some(error.to_string()),
+        let (problem, error) = match reader.push(rest) {
+            Ok(frames) => (state.deliver(connection, frames).err(), None),
+            Err(error) => (None, Some(error)),
         };
         // Before the state: its release writes what was queued, and reads this connection again if that fails.
         drop(reader);
         drop(state);
         if let Some(problem) = problem {
             self.runtime.connection_at_fault(connection, &problem);
+        }
+        if let Some(error) = error {
+            self.runtime.frame_at_fault(connection, &error);
         }
     }
 }
