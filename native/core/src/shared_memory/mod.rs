@@ -82,6 +82,11 @@ impl SharedMemory {
         self.length
     }
 
+    /// It will not be passed on any more: closes the descriptor. The mapping stays.
+    pub fn keep_to_itself(&mut self) {
+        self.file = None;
+    }
+
     /// For passing it on; `None` if it was passed to here.
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(AsFd::as_fd)

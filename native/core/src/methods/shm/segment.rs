@@ -82,9 +82,16 @@ impl Segment {
         Ok(Segment { memory: Arc::new(memory), side: Side::Listener })
     }
 
-    /// For passing it on; `None` on the listener's side.
+    /// For passing it on; `None` on the listener's side, and once it was passed.
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
         self.memory.file()
+    }
+
+    /// It was passed, and will not be again.
+    pub fn was_passed(&mut self) {
+        if let Some(memory) = Arc::get_mut(&mut self.memory) {
+            memory.keep_to_itself();
+        }
     }
 
     /// Positions of the ring that this side writes.

@@ -126,7 +126,10 @@ impl Stream for ShmStream {
     fn established(&self, arena: &Arena) -> io::Result<()> {
         let mut before = lock(&self.before);
         let segment = match before.segment.take() {
-            Some(segment) => segment,
+            Some(mut segment) => {
+                segment.was_passed();
+                segment
+            }
             None if before.files.is_empty() => return Err(io::Error::other("no shared memory was passed")),
             None => Segment::open(before.files.remove(0))?,
         };
