@@ -68,7 +68,7 @@ class BuildSdk(Command):
 
     def lay_out_fortran(self, sdk: Path) -> None:
         """Put the source of the Fortran module there; in place, compile it already if there is a compiler."""
-        command = [sys.executable, FORTRAN / "generate.py"]
+        command = [sys.executable, str(FORTRAN / "generate.py")]
         generated = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         (sdk / "fortran").mkdir()
         (sdk / "fortran/xmml.f90").write_text(generated.stdout)

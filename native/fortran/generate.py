@@ -104,7 +104,7 @@ def c_interfaces() -> Iterator[str]:
 
 STATUS = """\
 integer, intent(out), optional :: status
-character(:), allocatable, intent(inout), optional :: message"""
+character(*), intent(inout), optional :: message"""
 PLACE = """\
 character(*), intent(in), optional :: key
 integer, intent(in), optional :: item"""
@@ -327,6 +327,32 @@ call taken%free()"""
     return procedure(f"{name}_{type_.name}_{rank}(me, port, data, {ARRIVAL_NAMES}, {given}status, message)", body)
 
 
+def lender(type_: Type, rank: int) -> str:
+    """me%loan(data, shape): memory to be filled and sent."""
+    given, declared, _ = unsigned_of(type_)
+    dtype = f"signedness({type_.dtype}, unsigned)" if given else type_.dtype
+    body = f"""\
+class(xmml_instance), intent(in) :: me
+{type_.declared}, pointer, contiguous, intent(out) :: data{dimensions(rank)}
+integer, intent(in) :: shape({rank})
+{declared}{STATUS}
+type(c_ptr) :: memory
+nullify(data)
+if (lends(me, {dtype}, shape, memory, status, message)) call c_f_pointer(memory, data, shape)"""
+    return procedure(f"loan_{type_.name}_{rank}(me, data, shape, {given}status, message)", body)
+
+
+def returner(type_: Type, rank: int) -> str:
+    """me%give_back(data): a loan that is not going to be sent."""
+    body = f"""\
+class(xmml_instance), intent(in) :: me
+{type_.declared}, pointer, contiguous, intent(inout) :: data{dimensions(rank)}
+{STATUS}
+call conclude(c_give_back(me%pointer, c_loc(data)), status, message)
+nullify(data)"""
+    return procedure(f"return_{type_.name}_{rank}(me, data, status, message)", body)
+
+
 # ----------------------------------------------------------------------------------------------------------- the file
 
 
@@ -357,6 +383,7 @@ def parts() -> dict[str, str]:
     values += [viewer(type_, rank) for type_ in seen for rank in arrays]
     instances = [sender(*each) for each in every] + [receiver(*each) for each in every]
     instances += [receiver(*each, into=True) for each in no_scalars]
+    instances += [make(type_, rank) for make in (lender, returner) for type_ in seen for rank in arrays]
     makers = (f"procedure :: {', '.join(f'of_{type_.name}_{rank}' for rank in RANKS)}" for type_ in TYPES)
     constants = re.findall(r"parameter :: (XMML_\w+)", (HERE / "xmml_c.f90").read_text())
     return {
@@ -383,6 +410,8 @@ def parts() -> dict[str, str]:
                     bindings("send", "send", RANKS, TYPES, "send_text"),
                     bindings("receive", "receive", RANKS, TYPES, "receive_text"),
                     bindings("receive_into", "into", arrays, TYPES, "into_text"),
+                    bindings("loan", "loan", arrays, seen),
+                    bindings("give_back", "return", arrays, seen),
                 )
                 for line in lines
             ),

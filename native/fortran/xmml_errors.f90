@@ -12,11 +12,12 @@ module xmml_errors
 contains
 
     ! The last step of every procedure. A program that asked for `status` or `message` gets them and decides; for another one an error
-    ! is the end, and outcomes that are no errors are nothing special.
+    ! is the end, and outcomes that are no errors are nothing special. (The message has the length that the program chose, as in Fortran's
+    ! own iomsg: gfortran 12 loses the length of an optional character(:), allocatable that is handed on.)
     subroutine conclude(code, status, message, text)
         integer(c_int), intent(in) :: code
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         character(*), intent(in), optional :: text ! default: what the library says
         character(:), allocatable :: said
         if (present(status)) status = int(code)

@@ -6,7 +6,7 @@ module xmml_instances
     use xmml_values
     implicit none
     private
-    public :: xmml_instance, xmml_alone, xmml_version, xmml_no_time, xmml_dtype_name
+    public :: xmml_instance, xmml_alone, xmml_version, xmml_error, xmml_no_time, xmml_dtype_name
 
     ! A program's membership of a run.
     type :: xmml_instance
@@ -76,6 +76,12 @@ contains
         version = c_text(c_version())
     end function
 
+    ! What the library has to say about this thread's last call that did not succeed, in full length.
+    function xmml_error() result(text)
+        character(:), allocatable :: text
+        text = last_error()
+    end function
+
     ! As the next time stamp of a send: this is the last message.
     real(real64) function xmml_no_time() result(time)
         time = c_no_time()
@@ -94,7 +100,7 @@ contains
     subroutine join(me, status, message)
         class(xmml_instance), intent(inout) :: me
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         integer(c_int) :: code
         code = c_join_as(me%pointer, c_string("fortran"))
         if (code == XMML_OK) call note_joined(me%pointer)
@@ -106,7 +112,7 @@ contains
     subroutine leave(me, status, message)
         class(xmml_instance), intent(inout) :: me
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         flush(output_unit)
         call note_left(me%pointer)
         call conclude(c_leave(me%pointer), status, message)
@@ -117,7 +123,7 @@ contains
         class(xmml_instance), intent(in) :: me
         character(*), intent(in) :: text
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         call conclude(c_fail(me%pointer, c_string(text)), status, message)
     end subroutine
 
@@ -126,7 +132,7 @@ contains
         class(xmml_instance), intent(in) :: me
         character(*), intent(in) :: text
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         call conclude(c_warn(me%pointer, c_string(text)), status, message)
     end subroutine
 
@@ -141,7 +147,7 @@ contains
     logical function reuse(me, status, message)
         class(xmml_instance), intent(in) :: me
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         integer(c_int) :: again
         again = 0
         flush(output_unit) ! a run reads what its programs print through pipes; people want to see each line now
@@ -154,7 +160,7 @@ contains
         class(xmml_instance), intent(in) :: me
         real(real64), intent(inout), optional :: time
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         real(c_double) :: now
         integer(c_int) :: code
         flush(output_unit)
@@ -221,7 +227,7 @@ contains
         class(xmml_instance), intent(in) :: me
         character(*), intent(in) :: name
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(xmml_scale) :: scale
         call conclude(c_scale_of(me%pointer, c_string(name), scale), status, message)
     end function
@@ -256,7 +262,7 @@ contains
         character(*), intent(in), optional :: unit
         real(real64), intent(in), optional :: default
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         if (present(default)) value = default
         if (takes_default(me, name, present(default))) then
             call conclude(int(XMML_OK, c_int), status, message)
@@ -279,7 +285,7 @@ contains
         character(*), intent(in), optional :: unit
         real(real32), intent(in), optional :: default
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         real(real64) :: wide
         wide = value
         if (present(default)) then
@@ -297,7 +303,7 @@ contains
         character(*), intent(in), optional :: unit
         integer(int64), intent(in), optional :: default
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         if (present(default)) value = default
         if (takes_default(me, name, present(default))) then
             call conclude(int(XMML_OK, c_int), status, message)
@@ -320,7 +326,7 @@ contains
         character(*), intent(in), optional :: unit
         integer(int32), intent(in), optional :: default
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         integer(int64) :: wide
         character(20) :: digits
         wide = value
@@ -344,7 +350,7 @@ contains
         logical, intent(inout) :: value
         logical, intent(in), optional :: default
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         integer(c_int) :: truth, code
         if (present(default)) value = default
         if (takes_default(me, name, present(default))) then
@@ -362,7 +368,7 @@ contains
         character(:), allocatable, intent(inout) :: value
         character(*), intent(in), optional :: default
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         integer(c_int) :: code
         type(c_ptr) :: text
         if (takes_default(me, name, present(default))) then
@@ -382,7 +388,7 @@ contains
         class(xmml_instance), intent(in) :: me
         character(*), intent(in) :: port
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         integer(c_int) :: yes
         yes = 0
         call conclude(c_connected(me%pointer, c_string(port), yes), status, message)
@@ -394,7 +400,7 @@ contains
         class(xmml_instance), intent(in) :: me
         character(*), intent(in) :: port
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         integer(c_int) :: number
         number = 0
         call conclude(c_copies(me%pointer, c_string(port), number), status, message)
@@ -406,7 +412,7 @@ contains
         class(xmml_instance), intent(in) :: me
         character(*), intent(in) :: port
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         character(:), allocatable :: text
         type(c_ptr) :: there
         call conclude(c_methods(me%pointer, c_string(port), there), status, message)
@@ -418,7 +424,7 @@ contains
         class(xmml_instance), intent(in) :: me
         character(*), intent(in) :: port
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         call conclude(c_skip(me%pointer, c_string(port)), status, message)
     end subroutine
 
@@ -428,7 +434,7 @@ contains
         character(*), intent(in) :: port
         integer, intent(in), optional :: of
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         integer(c_int) :: yes
         yes = 0
         if (present(of)) then
@@ -449,7 +455,7 @@ contains
         integer, intent(in), optional :: to
         real(real64), intent(in), optional :: timestamp, next_timestamp
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         real(c_double) :: now, next
         integer(c_int) :: code
         now = c_default_time()
@@ -472,7 +478,7 @@ contains
         integer, intent(in), optional :: to
         real(real64), intent(in), optional :: timestamp, next_timestamp
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(xmml_value) :: made
         made = value
         if (c_associated(made%handle())) then
@@ -490,7 +496,7 @@ contains
         integer, intent(in), optional :: to
         real(real64), intent(in), optional :: timestamp, next_timestamp
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         call send_and_free(me, port, xmml_nothing(), to, timestamp, next_timestamp, status, message)
     end subroutine
 
@@ -502,9 +508,23 @@ contains
         integer, intent(in), optional :: to
         real(real64), intent(in), optional :: timestamp, next_timestamp
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         call send_and_free(me, port, xmml_bytes(data), to, timestamp, next_timestamp, status, message)
     end subroutine
+
+    ! Memory for an array that receivers on this host get without a copy; whether there is some.
+    logical function lends(me, dtype, shape, memory, status, message)
+        class(xmml_instance), intent(in) :: me
+        integer, intent(in) :: dtype
+        integer, intent(in) :: shape(:)
+        type(c_ptr), intent(out) :: memory
+        integer, intent(out), optional :: status
+        character(*), intent(inout), optional :: message
+        integer(c_int) :: code
+        code = c_loan(me%pointer, int(dtype, c_int), size(shape, kind=c_size_t), int(shape, c_size_t), memory)
+        lends = code == XMML_OK
+        call conclude(code, status, message)
+    end function
 
     ! ------------------------------------------------------------------------------------------------------------- receiving
 
@@ -521,7 +541,7 @@ contains
         real(real64), intent(inout), optional :: timestamp, next_timestamp
         logical, intent(out), optional :: ended, timed_out
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         logical :: ignored
         ignored = me%arrived(port, data, of, timeout, timestamp, next_timestamp, ended, timed_out, status, message)
     end subroutine
@@ -536,7 +556,7 @@ contains
         real(real64), intent(inout), optional :: timestamp, next_timestamp
         logical, intent(out), optional :: ended, timed_out
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(c_ptr) :: taken
         integer(c_int) :: code
         flush(output_unit)
@@ -586,7 +606,7 @@ contains
         real(real64), intent(inout), optional :: timestamp, next_timestamp
         logical, intent(out), optional :: ended, timed_out
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(xmml_message) :: taken
         if (.not. me%arrived(port, taken, of, timeout, timestamp, next_timestamp, ended, timed_out, status, message)) return
         call taken%get_bytes(data, status=status, message=message)
@@ -601,7 +621,7 @@ contains
         integer, intent(in), optional :: to
         real(real64), intent(in), optional :: timestamp, next_timestamp
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         call send_and_free(me, port, xmml_value(data), to, timestamp, next_timestamp, status, message)
     end subroutine
 
@@ -615,7 +635,7 @@ contains
         real(real64), intent(inout), optional :: timestamp, next_timestamp
         logical, intent(out), optional :: ended, timed_out
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(xmml_message) :: taken
         if (.not. me%arrived(port, taken, of, timeout, timestamp, next_timestamp, ended, timed_out, status, message)) return
         call taken%get(data, status=status, message=message)
@@ -632,7 +652,7 @@ contains
         real(real64), intent(inout), optional :: timestamp, next_timestamp
         logical, intent(out), optional :: ended, timed_out
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(xmml_message) :: taken
         if (.not. me%arrived(port, taken, of, timeout, timestamp, next_timestamp, ended, timed_out, status, message)) return
         call taken%copy_to(data, status=status, message=message)
@@ -647,7 +667,7 @@ contains
         class(xmml_alone), intent(inout) :: self
         character(*), intent(in) :: name
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         call self%free()
         self%pointer = c_alone_new(c_string(name))
         call conclude(merge(int(XMML_OK, c_int), int(XMML_ERROR_USAGE, c_int), c_associated(self%pointer)), status, message)
@@ -658,7 +678,7 @@ contains
         class(xmml_alone), intent(in) :: self
         character(*), intent(in) :: port, operator_or_direction
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         call conclude(c_alone_port(self%pointer, c_string(port), c_string(operator_or_direction)), status, message)
     end subroutine
 
@@ -666,7 +686,7 @@ contains
         class(xmml_alone), intent(in) :: self
         character(*), intent(in) :: name, text
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         call conclude(c_alone_param(self%pointer, c_string(name), c_string(text)), status, message)
     end subroutine
 
@@ -675,7 +695,7 @@ contains
         integer, intent(in) :: steps
         real(real64), intent(in) :: delta
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         call conclude(c_alone_steps(self%pointer, int(steps, c_int64_t), delta), status, message)
     end subroutine
 
@@ -685,7 +705,7 @@ contains
         character(*), intent(in) :: name
         real(real64), intent(in) :: delta, total
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         call conclude(c_alone_scale(self%pointer, c_string(name), delta, total), status, message)
     end subroutine
 
@@ -697,7 +717,7 @@ contains
         real(real64), intent(in) :: timestamp
         class(xmml_value), intent(in) :: value
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(c_ptr) :: pointer
         pointer = taken_over(value)
         call conclude(c_alone_input(self%pointer, c_string(port), timestamp, pointer), status, message)
@@ -709,7 +729,7 @@ contains
         class(xmml_alone), intent(inout) :: self
         type(xmml_instance), intent(inout) :: me
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         integer(c_int) :: code
         code = c_alone_join(self%pointer, me%pointer)
         if (code == XMML_OK) call note_joined(me%pointer)
@@ -729,7 +749,7 @@ contains
         integer, intent(in) :: i
         type(xmml_message), intent(inout) :: data
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(c_ptr) :: found
         integer(c_int) :: code
         call data%free()

@@ -6,7 +6,7 @@ module xmml_values
     implicit none
     private
     public :: xmml_value, xmml_message, xmml_list, xmml_map, xmml_nothing, xmml_bytes
-    public :: taken_over, lent, message_of
+    public :: taken_over, lent, message_of, signedness
 
     ! Something that a message can carry: a number, a text, an array, or a list or map of such.
     !
@@ -97,7 +97,7 @@ contains
         class(xmml_value), intent(in) :: self
         character(*), intent(in) :: key
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(xmml_value) :: value
         value%pointer = self%part(key=key, status=status, message=message)
     end function
@@ -107,7 +107,7 @@ contains
         class(xmml_value), intent(in) :: self
         integer, intent(in) :: i
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(xmml_value) :: value
         value%pointer = self%part(item=i, status=status, message=message)
     end function
@@ -162,7 +162,7 @@ contains
         character(*), intent(in), optional :: key
         integer, intent(in), optional :: item
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(c_ptr) :: part
         character(:), allocatable :: what
         character(20) :: digits
@@ -199,7 +199,7 @@ contains
         integer, intent(in), optional :: item
         logical, intent(in), optional :: unsigned
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(c_ptr) :: part
         integer(c_int) :: code
         integer(c_size_t), allocatable :: found(:)
@@ -261,7 +261,7 @@ contains
         character(*), intent(in), optional :: key
         integer, intent(in), optional :: item
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(c_ptr) :: part, bytes
         integer(int8), pointer :: there(:)
         integer(c_size_t) :: size
@@ -280,7 +280,7 @@ contains
         character(*), intent(in), optional :: key
         integer, intent(in), optional :: item
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(c_ptr) :: part
         character(20) :: digits, size
         is_one = .false.
@@ -301,7 +301,7 @@ contains
         character(*), intent(in), optional :: key
         integer, intent(in), optional :: item
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(c_ptr) :: part
         is_one = .false.
         part = self%part(key, item, status, message)
@@ -315,7 +315,7 @@ contains
         character(*), intent(in), optional :: key
         integer, intent(in), optional :: item
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(c_ptr) :: part
         real(real64) :: real_part, imaginary_part
         is_one = .false.
@@ -331,7 +331,7 @@ contains
         character(*), intent(in), optional :: key
         integer, intent(in), optional :: item
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(c_ptr) :: part
         integer(c_int) :: yes
         is_one = .false.
@@ -348,7 +348,7 @@ contains
         character(*), intent(in), optional :: key
         integer, intent(in), optional :: item
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         type(c_ptr) :: part, text
         integer(c_size_t) :: length
         part = self%part(key, item, status, message)
@@ -363,7 +363,7 @@ contains
         character(*), intent(in), optional :: key
         integer, intent(in), optional :: item
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         character(20) :: found, room
         type(c_ptr) :: part, text
         integer(c_size_t) :: length
@@ -393,7 +393,7 @@ contains
         class(xmml_value), intent(in) :: self
         integer(c_int), intent(in) :: code
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         succeeded = code == XMML_OK
         if (succeeded) then
             call conclude(code, status, message)
@@ -488,7 +488,7 @@ contains
         class(xmml_value), intent(in) :: self
         class(xmml_value), intent(in) :: element
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         call conclude(c_list_add(self%pointer, taken_over(element)), status, message)
     end subroutine
 
@@ -498,7 +498,7 @@ contains
         character(*), intent(in) :: key
         class(xmml_value), intent(in) :: value
         integer, intent(out), optional :: status
-        character(:), allocatable, intent(inout), optional :: message
+        character(*), intent(inout), optional :: message
         call conclude(c_map_set(self%pointer, c_string(key), taken_over(value)), status, message)
     end subroutine
 

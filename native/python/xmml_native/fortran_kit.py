@@ -1,8 +1,8 @@
 """The Fortran API of the development kit, compiled for the compiler at hand.
 
 Module files (.mod) are readable only to the compiler, and often only to the version of it, that wrote them. So the
-kit holds the source, and the first `xmml-config --fflags` for a compiler compiles it: beside the source, or in the user's
-cache where the kit may not be written to.
+kit holds the source, and the first `xmml-config --fflags` for a compiler compiles it: beside the source, or in the
+user's cache where the kit may not be written to.
 """
 
 from __future__ import annotations
