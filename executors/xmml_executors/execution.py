@@ -29,6 +29,10 @@ from xmml_executors.run_folder import RunFolder
 
 #: What starts a process that instances share.
 SHARED_HOST_COMMAND = (sys.executable, "-c", "from xmml_native.shared_host import main; raise SystemExit(main())")
+#: The fork server is worth its start from so many processes on.
+FORKED_FROM = 3
+#: How the names of variables begin that an interpreter and the C library look at when a process starts.
+READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "ASAN_", "TSAN_", "TZ")
 #: How often a watcher is shown what has changed.
 REFRESH_S = 0.125
 #: What a build writes is shown once it takes so long; one that is over sooner usually had nothing to do.
@@ -98,6 +102,20 @@ class _Execution:
         self.noted: dict[str, float] = {}
         self.site_of = {instance.name: instance.site for instance in plan.instances}
         self.processes = members(plan)
+        alike = [each.name for each in plan.instances if each.process is None and self.can_be_forked(each)]
+        alike += self.processes
+        self.forked = frozenset(alike if len(alike) >= FORKED_FROM else ())
+
+    def can_be_forked(self, instance: PlannedInstance) -> bool:
+        """Whether the fork server can start an instance: it runs in our interpreter, and nothing that it wants must be
+        known when an interpreter starts."""
+        return (
+            instance.command[0] == sys.executable
+            and (instance.command[1] == "-c" or instance.command[1] == instance.program)
+            and not os.path.isdir(instance.command[1])
+            and not any(name.startswith(READ_AT_START) for name in instance.env)
+            and instance.name not in self.options.debug
+        )
 
     # --- phases -----------------------------------------------------------------------------------------------------
 
@@ -179,6 +197,7 @@ class _Execution:
             self.folder.log(instance.name, "stdout"),
             self.folder.log(instance.name, "stderr"),
             terminal,
+            fork=instance.name in self.forked,
         )
 
     def start_process(self, process: str, instances: Sequence[PlannedInstance]) -> None:
@@ -203,6 +222,7 @@ class _Execution:
             folder / "stdout",
             folder / "stderr",
             hosted=[instance.name for instance in instances],
+            fork=process in self.forked,
         )
 
     def joining_environment(self) -> dict[str, str]:

@@ -68,9 +68,10 @@ class LocalExecutor:
         stderr: Path,
         terminal: str | None = None,
         hosted: Sequence[str] = (),
+        fork: bool = False,
     ) -> None:
         """Start a process. With `terminal` (a device) it gets that instead of captured streams; `hosted` are the
-        instances that it hosts and reports about."""
+        instances that it hosts and reports about; `fork`: the fork server may start it."""
         self._tell(
             {
                 "do": "start",
@@ -82,6 +83,7 @@ class LocalExecutor:
                 "stderr": str(stderr),
                 "terminal": terminal,
                 "hosted": list(hosted),
+                "fork": fork,
             }
         )
 

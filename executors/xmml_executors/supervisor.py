@@ -6,12 +6,14 @@ whatever happens to others:
 * It is a child subreaper: a process that an instance leaves behind, also one that detached itself, becomes its child
   and stays findable.
 * Each instance is the leader of a process group and gets SIGKILL when the supervisor dies.
+* A program for the same interpreter may be started by the fork server (`fork`, see `xmml_native.fork_server`), which
+  has one ready. Its processes are the supervisor's children like all others; if it is gone, they are started as others.
 * Its standard input is a socket to `xmml-run`. When that closes, however it came about, everything ends: SIGTERM, a
   grace of `STOP_GRACE_S`, then SIGKILL.
 
 On the socket, both ways, each message is one line of JSON. To the supervisor:
 
-    {"do": "start", "name", "command", "env", "folder", "stdout", "stderr", "terminal", "hosted"}
+    {"do": "start", "name", "command", "env", "folder", "stdout", "stderr", "terminal", "hosted", "fork"}
     {"do": "signal", "name", "signal"}     to the process group of the instance, or of what hosts it
     {"do": "remove", "path"}               this file, when everything has ended
     {"do": "quit"}                         end what is left, then the supervisor
@@ -59,6 +61,14 @@ BACKLOG_LIMIT_BYTES = 4 * 1024 * 1024
 LONGEST_LINE_BYTES = 64 * 1024
 READ_BYTES = 64 * 1024
 
+#: The program of the fork server, for the descriptor of its socket, and what can be sent to it at once.
+FORK_SERVER = "from xmml_native.fork_server import serve; serve({})"
+LONGEST_PACKET_BYTES = 128 * 1024
+#: How many processes the fork server is asked for before it has answered.
+FORKS_AT_ONCE = 8
+#: How the names of variables begin that differ from instance to instance.
+ABOUT_ONE_INSTANCE = ("XMML_INSTANCE", "XMML_HOST")
+
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -93,6 +103,53 @@ class Stream:
         self.rest = b""
 
 
+class Forking:
+    """A process that the fork server is to start."""
+
+    def __init__(
+        self, order: dict[str, Any], pipes: dict[str, tuple[int, int]], logs: dict[str, int], packet: bytes
+    ) -> None:
+        self.order = order
+        self.pipes = pipes
+        self.logs = logs
+        self.packet = packet
+
+
+class ForkServer:
+    """The supervisor's side of the fork server: what it was asked for and has not answered, and what comes then."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+        self.socket.setblocking(False)
+        self.asked: dict[str, Forking] = {}
+        self.waiting: list[Forking] = []
+        self.is_gone = False
+
+    def ask(self) -> None:
+        """Ask for what waits, as far as the server keeps up: it must never wait for us while we wait for it."""
+        while self.waiting and len(self.asked) < FORKS_AT_ONCE:
+            first = self.waiting[0]
+            ends = [first.pipes[kind][1] for kind in ("stdout", "stderr", "error", "reports") if kind in first.pipes]
+            try:
+                socket.send_fds(self.socket, [first.packet], ends)
+            except OSError:
+                return  # it is busy, and answers; or it is gone, and that shows when we read
+            self.asked[first.order["name"]] = self.waiting.pop(0)
+
+    def answer(self) -> dict[str, Any] | None:
+        """Return its answer to one request; `None` if it is gone."""
+        try:
+            packet = self.socket.recv(LONGEST_PACKET_BYTES)
+        except OSError:
+            packet = b""
+        return json.loads(packet) if packet else None
+
+    def close(self) -> None:
+        """Let it end."""
+        self.is_gone = True
+        self.socket.close()
+
+
 class Supervisor:
     """Starts, captures, signals, reaps."""
 
@@ -107,6 +164,8 @@ class Supervisor:
         self.remove: list[str] = []
         self.paused = False
         self.quitting = False
+        self.fork_server: ForkServer | None = None
+        self.unclaimed: dict[int, tuple[int, resource.struct_rusage]] = {}
         self.libc = ctypes.CDLL(None)
         self.file_limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 
@@ -191,7 +250,73 @@ class Supervisor:
             file = error.filename or order["folder"]
             self.tell({"is": "unwritable", "name": name, "file": file, "error": error.strerror})
             return
-        pid, exec_error = self.fork(order, pipes)
+        if not order["fork"] or not self.have_forked(order, pipes, logs):
+            pid, exec_error = self.fork(order, pipes)
+            self.take_up(order, pid, exec_error, pipes, logs)
+
+    def have_forked(self, order: dict[str, Any], pipes: dict[str, tuple[int, int]], logs: dict[str, int]) -> bool:
+        """Have the fork server start a process; return False if it cannot."""
+        if self.fork_server is None:
+            self.fork_server = self.start_fork_server(order)
+            self.selector.register(self.fork_server.socket, selectors.EVENT_READ, lambda _: self.on_forked())
+        packet = json.dumps({**order, "environ": {**os.environ, **order["env"]}, "parent": os.getpid()}).encode()
+        if self.fork_server.is_gone or len(packet) > LONGEST_PACKET_BYTES:
+            return False
+        pipes["error"] = os.pipe2(os.O_CLOEXEC)
+        self.fork_server.waiting.append(Forking(order, pipes, logs, packet))
+        self.fork_server.ask()
+        return True
+
+    def start_fork_server(self, order: dict[str, Any]) -> ForkServer:
+        """Start the fork server as the process of `order` would be started, less what belongs to its instance."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        os.set_inheritable(theirs.fileno(), True)
+        env = {name: value for name, value in order["env"].items() if not name.startswith(ABOUT_ONE_INSTANCE)}
+        command = [order["command"][0], "-c", FORK_SERVER.format(theirs.fileno())]
+        own = {"command": command, "env": env, "folder": ".", "terminal": None}
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        _, exec_error = self.fork(own, {"stdout": (nowhere, nowhere), "stderr": (2, 2)})
+        os.close(exec_error)  # that it did not start shows when its end of the socket closes
+        os.close(nowhere)
+        theirs.close()
+        return ForkServer(ours)
+
+    def on_forked(self) -> None:
+        """The fork server has started a process, or is gone."""
+        server = self.fork_server
+        assert server is not None
+        answer = server.answer()
+        if answer is not None:
+            forked = server.asked.pop(answer["name"])
+            server.ask()
+            exec_error, write_end = forked.pipes.pop("error")
+            os.close(write_end)
+            self.take_up(forked.order, answer["pid"], exec_error, forked.pipes, forked.logs)
+            status = self.unclaimed.pop(answer["pid"], None)
+            if status is not None:
+                self.account(self.by_pid[answer["pid"]], *status)
+        else:
+            self.selector.unregister(server.socket)
+            server.close()
+            for left in (*server.asked.values(), *server.waiting):
+                for end in left.pipes.pop("error"):
+                    os.close(end)
+                self.take_up(left.order, *self.fork(left.order, left.pipes), left.pipes, left.logs)
+            server.asked.clear()
+            server.waiting.clear()
+        if not server.asked:
+            self.unclaimed.clear()
+
+    def take_up(
+        self,
+        order: dict[str, Any],
+        pid: int,
+        exec_error: int,
+        pipes: dict[str, tuple[int, int]],
+        logs: dict[str, int],
+    ) -> None:
+        """From now on care for a process that was started, and report it."""
+        name, hosted = order["name"], order["hosted"]
         for _, write_end in pipes.values():
             os.close(write_end)
         instance = self.by_pid[pid] = self.by_name[name] = Instance(name, pid, exec_error, hosted)
@@ -333,6 +458,8 @@ class Supervisor:
             instance = self.by_pid.get(pid)
             if instance is not None:
                 self.account(instance, status, usage)
+            elif self.fork_server is not None and self.fork_server.asked:
+                self.unclaimed[pid] = (status, usage)  # perhaps one that the fork server has not told of yet
 
     def account(self, instance: Instance, status: int, usage: resource.struct_rusage) -> None:
         """Report the end of an instance, after everything it has written."""
@@ -373,6 +500,8 @@ class Supervisor:
         """Leave no process behind: SIGTERM to the groups, a grace, SIGKILL to every descendant until there is none."""
         signal.set_wakeup_fd(-1)
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+        if self.fork_server is not None:
+            self.fork_server.close()
         for instance in list(self.by_pid.values()):
             self.signal_group(instance, signal.SIGTERM)
         self.wait_for_children(STOP_GRACE_S, until=lambda: not self.by_pid)

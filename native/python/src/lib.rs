@@ -11,8 +11,8 @@ mod filters;
 mod instance;
 mod message;
 mod payload;
+mod processes;
 mod team;
-mod threads;
 
 /// The native half of `xmml_native`.
 #[pymodule]
@@ -32,9 +32,9 @@ mod _native {
     #[pymodule_export]
     use crate::payload::Payload;
     #[pymodule_export]
-    use crate::team::rank_pairs;
+    use crate::processes::{die_with_parent, enter_folder_alone, threads_can_have_folders};
     #[pymodule_export]
-    use crate::threads::{enter_folder_alone, threads_can_have_folders};
+    use crate::team::rank_pairs;
 
     /// The value of a JSON text: as `json.loads`, without the milliseconds that importing `json` takes.
     #[pyfunction]

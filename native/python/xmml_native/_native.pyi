@@ -14,6 +14,10 @@ __version__: str
 def parse_json(text: str) -> Any:
     """The value of a JSON text: as `json.loads`, without the milliseconds that importing `json` takes."""
 
+def die_with_parent(parent: int) -> None:
+    """Have the system kill this process when its parent dies, which must be the process `parent` (if it is not any
+    more, this process ends)."""
+
 def enter_folder_alone(folder: str) -> None:
     """Make `folder` the working folder of the calling thread, and of the threads and processes that it starts; other
     threads keep theirs."""

@@ -1,4 +1,4 @@
-//! What a thread that hosts an instance needs of the operating system.
+//! What processes and threads that run instances need of the operating system.
 
 use std::io;
 
@@ -26,4 +26,19 @@ pub fn enter_folder_alone(folder: std::path::PathBuf) -> PyResult<()> {
 #[pyfunction]
 pub fn threads_can_have_folders(py: Python<'_>) -> bool {
     py.detach(|| std::thread::spawn(|| separate_from_other_threads().is_ok()).join().unwrap_or(false))
+}
+
+/// Has the system kill this process when its parent dies, which must be the process `parent` (if it is not any more, this process ends).
+#[pyfunction]
+pub fn die_with_parent(parent: i32) -> PyResult<()> {
+    // SAFETY: prctl takes numbers only here, getppid nothing.
+    let (status, now) = unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), libc::getppid()) };
+    if status != 0 {
+        return Err(io::Error::last_os_error().into());
+    }
+    if now != parent {
+        // SAFETY: ends the process at once; nobody is there any more to hear why.
+        unsafe { libc::_exit(127) };
+    }
+    Ok(())
 }
