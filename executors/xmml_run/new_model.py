@@ -13,7 +13,7 @@ from xmml_run.templates import IN_OPERATORS, TEMPLATES, Sketch, Template
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 #: How the model names each language.
-_XMML_LANGUAGE = {"python": "python", "c": "c", "cpp": "c++"}
+_XMML_LANGUAGE = {"python": "python", "c": "c", "cpp": "c++", "fortran": "fortran"}
 
 
 class NameTaken(Exception):

@@ -122,24 +122,60 @@ def cpp_skeleton(sketch: Sketch) -> str:
     return "\n".join(lines) + "\n"
 
 
+def fortran_skeleton(sketch: Sketch) -> str:
+    """Return the submodel in Fortran."""
+    inputs = [*_ports(sketch, "S"), *_ports(sketch, "B")]
+    source = f"(state + {inputs[0]}) / 2" if inputs else "state + me%delta()"
+    lines = [
+        f"! {sketch.id}: {sketch.about}.",
+        "! An error ends the program, and the last line of the run tells its text.",
+        f"program {sketch.instance}",
+        "    use, intrinsic :: iso_fortran_env, only: real64",
+        "    use xmml",
+        "    implicit none",
+        "    type(xmml_instance) :: me",
+        f"    real(real64) :: {', '.join(['t', 'state', *inputs])}",
+        "",
+        "    call me%join()",
+        '    call me%param("initial", state)',
+        "    do while (me%reuse()) ! one pass per run",
+        *(f'        call me%receive("{port}", state)' for port in _ports(sketch, "finit")),
+        "        do while (me%step(t))",
+        *(f'            call me%send("{port}", state)' for port in _ports(sketch, "Oi")),
+        *(f'            call me%receive("{port}", {port})' for port in inputs),
+        f"            state = {source} ! your equations",
+        "        end do",
+        '        print "(a, g0, a, g0)", "t = ", me%time(), " s: ", state',
+        *(f'        call me%send("{port}", state)' for port in _ports(sketch, "Of")),
+        "    end do",
+        "    call me%leave()",
+        "end program",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def makefile(programs: Sequence[tuple[Sketch, str]]) -> str:
-    """Return a Makefile that builds the programs in C and C++; each is given with its language."""
+    """Return a Makefile that builds the programs that are compiled; each is given with its language."""
     names = [sketch.instance for sketch, _ in programs]
     rules = dict.fromkeys((LANGUAGES[language][0], LANGUAGES[language][2]) for _, language in programs)
     return (
         f"# Builds the submodels; xmml-run calls it (run:build in the model).\n"
         f"all: {' '.join(names)}\n\n"
         + "".join(
-            f"%: %{suffix}\n\t{compiler} -O2 -g -o $@ $< $$(xmml-config --cflags --libs)\n\n"
+            f"%: %{suffix}\n\t{compiler} -O2 -g -o $@ $< $$(xmml-config {_OPTIONS.get(suffix, '--cflags --libs')})\n\n"
             for suffix, compiler in rules
         )
         + f"clean:\n\trm -f {' '.join(names)}\n"
     )
 
 
+#: What xmml-config is asked for, where it is not the options for C and C++.
+_OPTIONS = {".f90": "--fflags --flibs"}
+
 #: For each language: the suffix of a program, its skeleton, and the compiler (none: it is not compiled).
 LANGUAGES: Mapping[str, tuple[str, Callable[[Sketch], str], str | None]] = {
     "python": (".py", python_skeleton, None),
     "c": (".c", c_skeleton, "cc"),
     "cpp": (".cpp", cpp_skeleton, "c++ -std=c++17"),
+    "fortran": (".f90", fortran_skeleton, "gfortran"),
 }

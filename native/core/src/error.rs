@@ -73,7 +73,7 @@ impl fmt::Display for Error {
         match self {
             Error::NotInARun { missing } => write!(
                 f,
-                "this program is not part of a run: {missing} is not set; start it with xmml-run, or test it by itself with Instance.alone (C: xmml_alone_new, C++: xmml::Alone)"
+                "this program is not part of a run: {missing} is not set; start it with xmml-run, or test it by itself with Instance.alone (C: xmml_alone_new, C++: xmml::Alone, Fortran: xmml_alone)"
             ),
             Error::PortUnknown { instance, port, known } => write!(
                 f,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from itertools import product
@@ -16,9 +17,16 @@ from xmml_run.templates import TEMPLATES
 
 @pytest.mark.parametrize(
     ("template", "language"),
-    [*product(TEMPLATES, LANGUAGES), ("macro-micro", "python,cpp"), ("pipeline", "python,c,cpp")],
+    [
+        *product(TEMPLATES, LANGUAGES),
+        ("macro-micro", "python,cpp"),
+        ("pipeline", "python,c,cpp"),
+        ("pipeline", "fortran,c,python"),
+    ],
 )
 def test_a_new_model_runs(template: str, language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "fortran" in language and shutil.which("gfortran") is None:
+        pytest.skip("gfortran is not installed")
     monkeypatch.chdir(tmp_path)
     model = write_model("mine", template, *language.split(","))[0]
     ended = subprocess.run(
