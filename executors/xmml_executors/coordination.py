@@ -236,6 +236,14 @@ class Coordination:
         record.methods[event["conduit"]] = event["method"]
         return []
 
+    def _on_changed(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        if event["method"] is not None:
+            record.methods[event["conduit"]] = event["method"]
+        return []
+
+    def _on_figures(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        return []
+
     def _on_warning(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
         return [Notice(one_line(event["text"]), record.name)]
 

@@ -84,6 +84,7 @@ class ConduitSpec:
     """A coupling at run time: one sender, one receiver, one queue.
 
     Attributes:
+        traffic_class: what it is for (`run:class`); conduits of different classes never share a connection.
         is_state: it brings an instance the state of its own previous run, so the first does without.
         parts: between which ranks it carries parts of arrays; `None`: it carries whole messages.
     """
@@ -103,6 +104,7 @@ class ConduitSpec:
     receiver_filters: tuple[FilterSpec, ...] = ()
     is_state: bool = False
     parts: PartsSpec | None = None
+    traffic_class: str | None = None
 
 
 @dataclass(frozen=True)

@@ -202,6 +202,7 @@ def _conduit(
         capacity=coupling.capacity or max(room.messages, burst),
         byte_budget=room.bytes,
         methods=coupling.methods,
+        traffic_class=coupling.traffic_class,
         sender_filters=(*filters[:at_sender], *wire.sender),
         receiver_filters=(*wire.receiver, *filters[at_sender:]),
     )

@@ -144,9 +144,14 @@ xmml_status xmml_connected(const xmml_instance *me, const char *port, int *yes);
 /* How many copies are at the other end of the port; 0 if it is not a multiplied instance. */
 xmml_status xmml_copies(const xmml_instance *me, const char *port, uint32_t *copies);
 
-/* By which method each conduit of the port travels, and why the others were refused; one line per conduit. Valid until this
-   thread's next call of xmml_methods. */
+/* By which method each conduit of the port travels, why the others were refused, and what has passed; one line per conduit. Valid
+   until this thread's next call of xmml_methods. */
 xmml_status xmml_methods(const xmml_instance *me, const char *port, const char **text);
+
+/* Allows these methods on every conduit of the port from now on, separated by commas, in this order ("shm,tcp"; NULL or "": all,
+   fastest first). Also while messages pass: none is lost, doubled or reordered. If none of them leads to the receiver, the conduit
+   goes on as before, and this is an error that says why. */
+xmml_status xmml_set_methods(xmml_instance *me, const char *port, const char *methods);
 
 /* Declares that nothing is sent on this out port in this iteration (O_i) or run (O_f). */
 xmml_status xmml_skip(xmml_instance *me, const char *port);
@@ -432,6 +437,7 @@ void xmml_at(const char *file, int line);
 #define xmml_connected(...) (xmml_at(__FILE__, __LINE__), xmml_connected(__VA_ARGS__))
 #define xmml_copies(...) (xmml_at(__FILE__, __LINE__), xmml_copies(__VA_ARGS__))
 #define xmml_methods(...) (xmml_at(__FILE__, __LINE__), xmml_methods(__VA_ARGS__))
+#define xmml_set_methods(...) (xmml_at(__FILE__, __LINE__), xmml_set_methods(__VA_ARGS__))
 #define xmml_skip(...) (xmml_at(__FILE__, __LINE__), xmml_skip(__VA_ARGS__))
 #define xmml_send_array(...) (xmml_at(__FILE__, __LINE__), xmml_send_array(__VA_ARGS__))
 #define xmml_send_array_order(...) (xmml_at(__FILE__, __LINE__), xmml_send_array_order(__VA_ARGS__))

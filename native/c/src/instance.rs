@@ -6,9 +6,9 @@ use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
 use xmml_core::instance::{Instance, JoinOptions};
-use xmml_core::methods::MethodReport;
+use xmml_core::methods::{names_in, MethodReport};
 
-use crate::argument::{object, object_mut, place, place_for_object, text};
+use crate::argument::{object, object_mut, optional_text, place, place_for_object, text};
 use crate::status::{guard, guard_or, Failure, Result, Status};
 use crate::text::CText;
 
@@ -241,12 +241,24 @@ pub unsafe extern "C" fn xmml_methods(me: *const Member, port: *const c_char, ou
     })
 }
 
+#[no_mangle]
+pub unsafe extern "C" fn xmml_set_methods(me: *mut Member, port: *const c_char, methods: *const c_char) -> c_int {
+    guard(|| unsafe {
+        let names = names_in(optional_text(methods, "methods")?.unwrap_or_default())?;
+        object(me, "me")?.core.set_methods(text(port, "port")?, &names).map_err(Failure::from)
+    })
+}
+
 /// `a.o -> b.i: tcp (unix refused: another host)`
 fn method_line(report: &MethodReport) -> String {
     let chosen = report.chosen.as_deref().unwrap_or("not chosen yet");
     let refused: Vec<String> = report.refused.iter().map(|r| format!("{} refused: {}", r.method, r.reason)).collect();
-    match refused.is_empty() {
-        true => format!("{}: {chosen}", report.name),
-        false => format!("{}: {chosen} ({})", report.name, refused.join("; ")),
-    }
+    let refused = if refused.is_empty() { String::new() } else { format!(" ({})", refused.join("; ")) };
+    let traffic = &report.traffic;
+    let latency =
+        traffic.latency_s.map_or_else(String::new, |latency| format!(", {:.1} us to be taken", latency * 1e6));
+    format!(
+        "{}: {chosen}{refused}; {} messages, {} bytes, {:.0} bytes/s{latency}",
+        report.name, traffic.messages, traffic.bytes, traffic.bytes_per_s
+    )
 }

@@ -46,6 +46,7 @@ fn conduct(method: &str) {
         receiver_filters: vec![],
         is_state: false,
         parts: None,
+        traffic_class: None,
     };
     let port = |name: &str, direction, operator| PortSpec {
         name: name.into(),

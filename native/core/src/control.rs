@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::coordinator::{ConduitTotals, Wait};
 use crate::error::{Error, Result};
-use crate::methods::Table;
+use crate::methods::{MethodReport, Refusal, Table};
 use crate::spec::InstanceSpec;
 
 /// Longest body of a control frame, in bytes. It is allocated as the bytes come in.
@@ -49,7 +49,20 @@ pub enum ToCoordinator {
         waited_s: f64,
     },
     /// It chose the method of a conduit that it sends on.
-    Conduit { conduit: u32, method: String },
+    Conduit {
+        conduit: u32,
+        method: String,
+        #[serde(default)]
+        refused: Vec<Refusal>,
+    },
+    /// Asks for other methods on a conduit that begins or ends at it (none: all); answered by `Changed`.
+    Change { conduit: u32, methods: Vec<String> },
+    /// It listens by the methods of `Allow`; a new table has been sent if that was needed.
+    Prepared { conduit: u32, methods: Vec<String> },
+    /// What became of `Allow`: the method in use now, and why it is not another.
+    Changed { conduit: u32, method: Option<String>, problem: Option<String> },
+    /// Answers `Enquire`: how the conduits that begin and end at it travel, and what has passed.
+    Figures { number: u64, sending: Vec<MethodReport>, receiving: Vec<MethodReport> },
     /// It turned somebody away from its door.
     Refused { peer: String, reason: String },
 }
@@ -66,10 +79,16 @@ pub enum ToInstance {
     PeerLeft { instance: String, sent: Vec<(u32, u64)>, received: Vec<(u32, u64)> },
     /// The run is over.
     Abort { reason: String },
+    /// These methods are allowed on a conduit from now on, in this order (none: all). A receiver answers `Prepared`, a sender `Changed`.
+    Allow { conduit: u32, methods: Vec<String> },
+    /// Answers `Change`.
+    Changed { conduit: u32, method: Option<String>, problem: Option<String> },
     /// The conduit holds more from now on.
     Grow { conduit: u32, capacity: u32 },
     /// Is the instance still in the wait that it reported with this epoch?
     Confirm { epoch: u64 },
+    /// How do the conduits travel? Answered by `Figures` with the same number.
+    Enquire { number: u64 },
     /// Answers `Leaving`: the coordinator has it; the connection may close.
     Goodbye,
 }

@@ -122,6 +122,16 @@ pub struct PortSpec {
     pub shape: Vec<u64>,
 }
 
+/// What a conduit is for, where the model says so (`run:class`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TrafficClass {
+    /// Small messages that others wait for.
+    Control,
+    /// Large ones.
+    Bulk,
+}
+
 /// A coupling at run time: one sender, one receiver, one FIFO.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ConduitSpec {
@@ -147,6 +157,9 @@ pub struct ConduitSpec {
     pub byte_budget: u64,
     /// Methods allowed, in order of preference; empty: all, fastest first.
     pub methods: Vec<String>,
+    /// What it is for: conduits of different classes never share a connection.
+    #[serde(default)]
+    pub traffic_class: Option<TrafficClass>,
     /// Filters applied in this order before a message leaves the sender.
     pub sender_filters: Vec<FilterSpec>,
     /// Filters applied in this order when the receiver takes a message.

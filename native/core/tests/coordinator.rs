@@ -37,6 +37,7 @@ fn spec(name: &str) -> InstanceSpec {
         receiver_filters: vec![],
         is_state: false,
         parts: None,
+        traffic_class: None,
     };
     InstanceSpec {
         name: name.into(),

@@ -134,6 +134,9 @@ fn frames() -> Vec<Vector> {
         vector("gone", encode_gone(7, 2), bare("gone", 2)),
         vector("receipt", encode_receipt(7, 2), bare("receipt", 2)),
         vector("resume", encode_resume(7, 2), bare("resume", 2)),
+        vector("leaves", encode_leaves(7), bare("leaves", 0)),
+        vector("continues", encode_continues(7, 5), bare("continues", 5)),
+        vector("closes", encode_closes(), json!({"frame": "closes", "conduit": 0, "sequence": 0})),
         vector(
             "control-to-coordinator",
             encode_control(&control::encode(&ToCoordinator::Confirmed { epoch: 3, still: true })),
@@ -385,7 +388,10 @@ fn the_golden_messages_are_read_as_what_they_mean() {
             Frame::End { sequence, .. }
             | Frame::Gone { sequence, .. }
             | Frame::Receipt { sequence, .. }
-            | Frame::Resume { sequence, .. } => assert_eq!(json!(sequence), meaning["sequence"]),
+            | Frame::Resume { sequence, .. }
+            | Frame::Continues { sequence, .. } => assert_eq!(json!(sequence), meaning["sequence"]),
+            Frame::Leaves { conduit } => assert_eq!(json!(conduit), meaning["conduit"]),
+            Frame::Closes => assert_eq!(json!("closes"), meaning["frame"]),
         }
     }
 }
@@ -442,6 +448,9 @@ fn the_protocol_page_shows_the_golden_vectors() {
         "gone",
         "receipt",
         "resume",
+        "leaves",
+        "continues",
+        "closes",
         "relay-hop",
         "block",
         "address-of-a-copy",

@@ -31,6 +31,7 @@ fn spec(kind: Kind, steps: u64, until: bool, ports: &[PortOf]) -> InstanceSpec {
         receiver_filters: vec![],
         is_state: false,
         parts: None,
+        traffic_class: None,
     };
     let mut conduits = Vec::new();
     for (name, operator, copies, coupled) in ports {

@@ -7,8 +7,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use pythonize::depythonize;
 use xmml_core::coordinator::{self as core, ConduitTotals, CoordinatorOptions, Event, Wait, WaitKind};
+use xmml_core::methods::MethodReport;
 
-use crate::errors;
+use crate::{errors, methods};
 
 /// Listens for the instances of a run, tells them who they are, and turns what they report into events.
 #[pyclass(frozen, module = "xmml_native._native")]
@@ -71,6 +72,16 @@ impl Coordinator {
     /// Asks an instance whether it still waits as it reported with `epoch`; it answers with the event "confirmed".
     fn confirm(&self, py: Python<'_>, instance: &str, epoch: u64) {
         py.detach(|| self.core.confirm(instance, epoch));
+    }
+
+    /// Asks every instance that is part of the run how its conduits travel; each answers with the event "figures" and this number.
+    fn enquire(&self, py: Python<'_>, number: u64) {
+        py.detach(|| self.core.enquire(number));
+    }
+
+    /// Allows other methods on a conduit, in this order (none: all); what becomes of it comes as the event "changed".
+    fn change(&self, py: Python<'_>, conduit: u32, methods: Vec<String>) -> PyResult<()> {
+        py.detach(|| self.core.change(conduit, &methods)).map_err(|e| errors::raise(py, e))
     }
 
     /// Stops listening and closes every connection.
@@ -141,10 +152,21 @@ fn to_dict(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyDict>> {
         Event::Refused { peer, reason } => {
             dict!(py, "event": "refused", "peer": peer, "reason": reason)
         }
-        Event::Conduit { instance, conduit, method } => dict!(py,
-            "event": "conduit", "instance": instance, "conduit": conduit, "method": method,
+        Event::Conduit { instance, conduit, method, refused } => dict!(py,
+            "event": "conduit", "instance": instance, "conduit": conduit, "method": method, "refused": methods::reasons(py, refused)?,
+        ),
+        Event::Figures { instance, number, sending, receiving } => dict!(py,
+            "event": "figures", "instance": instance, "number": number,
+            "sending": reports(py, sending)?, "receiving": reports(py, receiving)?,
+        ),
+        Event::Changed { instance, conduit, method, problem } => dict!(py,
+            "event": "changed", "instance": instance, "conduit": conduit, "method": method, "problem": problem,
         ),
     })
+}
+
+fn reports(py: Python<'_>, reports: Vec<MethodReport>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    reports.into_iter().map(|report| methods::report(py, report)).collect()
 }
 
 fn wait(py: Python<'_>, wait: Wait) -> PyResult<Bound<'_, PyDict>> {

@@ -11,7 +11,6 @@ use xmml_core::buffer::BufferPool;
 use xmml_core::data::{Data, Order};
 use xmml_core::error::{Error, Result};
 use xmml_core::instance::{self as core, JoinOptions, Received, Sent};
-use xmml_core::methods::MethodReport;
 use xmml_core::param;
 use xmml_core::spec::InstanceSpec;
 
@@ -19,6 +18,7 @@ use crate::data::lend_data;
 use crate::declared::{Port, Scale};
 use crate::errors;
 use crate::message::Message;
+use crate::methods;
 use crate::payload;
 use crate::team::Ranks;
 
@@ -503,23 +503,17 @@ impl Instance {
         self.core.copies(port).map_err(|e| self.raise(py, e))
     }
 
-    /// How each conduit of `port` travels: dictionaries with `conduit`, `name`, `chosen` (None while that is not known), and
-    /// `refused`: the methods considered first, with the reasons.
+    /// How each conduit of `port` travels: dictionaries with `conduit`, `name`, `chosen` (None while that is not known), `refused`: the
+    /// methods considered first, with the reasons; `slower`: those that were not needed; and what has passed: `messages`, `bytes`,
+    /// `messages_per_s`, `bytes_per_s`, `latency_s`.
     fn methods<'py>(&self, py: Python<'py>, port: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let reports = self.core.methods(port).map_err(|e| self.raise(py, e))?;
-        let to_dict = |report: MethodReport| {
-            let refused = PyDict::new(py);
-            for refusal in report.refused {
-                refused.set_item(refusal.method, refusal.reason)?;
-            }
-            let dict = PyDict::new(py);
-            dict.set_item("conduit", report.conduit)?;
-            dict.set_item("name", report.name)?;
-            dict.set_item("chosen", report.chosen)?;
-            dict.set_item("refused", refused)?;
-            Ok(dict)
-        };
-        reports.into_iter().map(to_dict).collect()
+        reports.into_iter().map(|report| methods::report(py, report)).collect()
+    }
+
+    /// Allows these methods on every conduit of `port` from now on, in this order (none: all, fastest first).
+    fn set_methods(&self, py: Python<'_>, port: &str, methods: Vec<String>) -> PyResult<()> {
+        self.waiting(py, |core| core.set_methods(port, &methods))
     }
 
     /// Tells people something through the run's log.

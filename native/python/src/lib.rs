@@ -10,6 +10,7 @@ mod errors;
 mod filters;
 mod instance;
 mod message;
+mod methods;
 mod payload;
 mod processes;
 mod team;

@@ -209,7 +209,20 @@ class Instance:
     def copies(self, port: str) -> int:
         """How many copies are at the other end of `port`; 0 if it is not a multiplied instance."""
     def methods(self, port: str) -> list[dict[str, Any]]:
-        """How each conduit of `port` travels, and why the other methods were refused."""
+        """How each conduit of `port` travels, and what has passed.
+
+        `conduit` and `name` say which; `chosen` is the method in use (None while that is not known), `refused` says why
+        methods before it were not taken, `slower` which would have been the next. `messages` and `bytes` were sent (at an
+        in port: taken), `messages_per_s` and `bytes_per_s` is the rate since somebody asked before, and `latency_s` how
+        long a message took lately until the receiver had taken it and this was known here (None at an in port).
+        """
+    def set_methods(self, port: str, methods: Sequence[str]) -> None:
+        """Allow these methods on every conduit of `port` from now on, in this order (none: all, fastest first).
+
+        Also while messages pass: none is lost, doubled or reordered. May be called at either end. Returns when the
+        conduits travel by what is allowed now. If none of the methods leads to the receiver, the conduit goes on as
+        before, and an `Error` says why.
+        """
     def warn(self, text: str) -> None:
         """Tell people something through the run's log."""
     def fail(self, text: str) -> None:
@@ -240,6 +253,10 @@ class Coordinator:
         """Give a conduit more capacity."""
     def confirm(self, instance: str, epoch: int) -> None:
         """Ask an instance whether it still waits as it reported with `epoch`; it answers with the event "confirmed"."""
+    def change(self, conduit: int, methods: Sequence[str]) -> None:
+        """Allow other methods on a conduit, in this order (none: all); what becomes of it comes as the event "changed"."""
+    def enquire(self, number: int) -> None:
+        """Ask every instance how its conduits travel; each answers with the event "figures" and this number."""
     def close(self) -> None:
         """Stop listening and close every connection."""
 

@@ -1,10 +1,11 @@
 //! The receiving end of a conduit: checks numbers, queues messages, and tells the sender what was taken.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::filters;
 use crate::frame::{self, MessageFrame};
 use crate::message::Message;
+use crate::runtime::traffic::Meter;
 use crate::spec::ConduitSpec;
 
 /// What a frame with a number is to this end.
@@ -14,6 +15,8 @@ pub enum Arrival {
     New,
     /// One that is here already (sent again after a reconnection).
     Again,
+    /// One whose predecessors are still under way on the connection by which the conduit came before.
+    Early,
 }
 
 /// The receiving end of one conduit.
@@ -25,13 +28,21 @@ pub struct ReceivingEnd {
     pub taken: u64,
     /// Bytes of these.
     pub bytes: u64,
+    /// How fast that grows.
+    pub meter: Meter,
     /// Method by which messages come, once the sender has connected.
     pub method: Option<&'static str>,
     /// When and why the connection was lost; cleared by the next one.
     pub lost: Option<(std::time::Instant, String)>,
     /// Every message must have a checksum.
     is_checked: bool,
+    /// The connection by which the conduit comes, where that is certain; else it may be any from the sender.
+    pub via: Option<u64>,
     queue: VecDeque<(Message, u64)>,
+    /// What came before its time, by number; `None`: the end.
+    early: BTreeMap<u64, Option<(Message, u64)>>,
+    /// After these numbers the sender has gone over to another connection.
+    changes: Vec<u64>,
     arrived: u64,
     receipted: u64,
     unreceipted_bytes: u64,
@@ -47,9 +58,13 @@ impl ReceivingEnd {
             spec,
             taken: 0,
             bytes: 0,
+            meter: Meter::new(),
             method: None,
             lost: None,
+            via: None,
             queue: VecDeque::new(),
+            early: BTreeMap::new(),
+            changes: Vec::new(),
             arrived: 0,
             receipted: 0,
             unreceipted_bytes: 0,
@@ -58,8 +73,12 @@ impl ReceivingEnd {
     }
 
     fn arrival(&mut self, sequence: u64, what: &str) -> Result<Arrival, String> {
-        if sequence <= self.arrived {
+        if sequence <= self.arrived || self.early.contains_key(&sequence) {
             return Ok(Arrival::Again);
+        }
+        let may_be_early = self.changes.iter().any(|change| self.arrived < *change && *change < sequence);
+        if may_be_early && sequence != self.arrived + 1 {
+            return Ok(Arrival::Early);
         }
         if sequence != self.arrived + 1 {
             return Err(format!(
@@ -80,17 +99,48 @@ impl ReceivingEnd {
             return Err(format!("{}: message {} has lost its checksum", self.spec.name, frame.sequence));
         }
         let arrival = self.arrival(frame.sequence, "message")?;
-        if arrival == Arrival::New {
-            self.queue.push_back((frame.message, frame.frame_len));
+        match arrival {
+            Arrival::New => {
+                self.queue.push_back((frame.message, frame.frame_len));
+                self.take_in_early();
+            }
+            Arrival::Early => drop(self.early.insert(frame.sequence, Some((frame.message, frame.frame_len)))),
+            Arrival::Again => {}
         }
         Ok(arrival)
+    }
+
+    /// The sender says that what follows `sequence` comes on another connection than what came before.
+    pub fn continues(&mut self, sequence: u64) {
+        self.changes.retain(|change| self.arrived < *change);
+        if self.arrived < sequence && !self.changes.contains(&sequence) {
+            self.changes.push(sequence);
+        }
+    }
+
+    /// Whether messages come by the connection used before and by the next one at the same time.
+    pub fn is_coming_by_two(&self) -> bool {
+        self.changes.iter().any(|change| self.arrived < *change)
+    }
+
+    /// What came before its time, as far as nothing is missing any more.
+    fn take_in_early(&mut self) {
+        while let Some(early) = self.early.remove(&(self.arrived + 1)) {
+            self.arrived += 1;
+            match early {
+                Some(message) => self.queue.push_back(message),
+                None => self.total = Some(self.arrived - 1),
+            }
+        }
     }
 
     /// The sender has ended the conduit; `sequence` is one more than the number of its last message.
     pub fn end(&mut self, sequence: u64) -> Result<Arrival, String> {
         let arrival = self.arrival(sequence, "the end, with number")?;
-        if arrival == Arrival::New {
-            self.total = Some(sequence - 1);
+        match arrival {
+            Arrival::New => self.total = Some(sequence - 1),
+            Arrival::Early => drop(self.early.insert(sequence, None)),
+            Arrival::Again => {}
         }
         Ok(arrival)
     }
@@ -141,6 +191,16 @@ impl ReceivingEnd {
     /// The receipt for what was taken since the last one; `None` if that is nothing, or nobody needs it any more.
     pub fn receipt(&mut self) -> Option<Vec<u8>> {
         if self.taken == self.receipted || self.has_everything() {
+            return None;
+        }
+        self.receipted = self.taken;
+        self.unreceipted_bytes = 0;
+        Some(frame::encode_receipt(self.spec.id, self.taken).to_vec())
+    }
+
+    /// The receipt for all that was taken, whether or not it was said before; `None` if that is nothing.
+    pub fn receipt_again(&mut self) -> Option<Vec<u8>> {
+        if self.taken == 0 {
             return None;
         }
         self.receipted = self.taken;
@@ -216,6 +276,31 @@ mod tests {
         end.message(message(1)).unwrap();
         end.take();
         assert!(end.is_finished());
+    }
+
+    #[test]
+    fn what_comes_early_by_the_next_connection_waits_for_what_comes_late_by_the_one_before() {
+        let mut end = ReceivingEnd::new(spec(10, 1 << 20));
+        end.message(message(1)).unwrap();
+        end.continues(3);
+        assert_eq!(end.message(message(4)), Ok(Arrival::Early));
+        assert_eq!(end.end(5), Ok(Arrival::Early));
+        assert_eq!(end.message(message(4)), Ok(Arrival::Again));
+        assert!(end.take().is_some() && end.take().is_none());
+        assert_eq!(end.message(message(2)), Ok(Arrival::New));
+        assert_eq!(end.message(message(3)), Ok(Arrival::New));
+        assert!((0..3).all(|_| end.take().is_some()));
+        assert!(end.is_finished());
+    }
+
+    #[test]
+    fn a_gap_behind_the_change_of_connections_is_an_error_too() {
+        let mut end = ReceivingEnd::new(spec(10, 1 << 20));
+        end.continues(2);
+        assert!(end.message(message(2)).unwrap_err().contains("lost"));
+        end.message(message(1)).unwrap();
+        end.message(message(2)).unwrap();
+        assert!(end.message(message(4)).unwrap_err().contains("lost"));
     }
 
     #[test]

@@ -2,10 +2,15 @@
 //! (again).
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use crate::connection::Outgoing;
 use crate::frame;
+use crate::runtime::traffic::Meter;
 use crate::spec::ConduitSpec;
+
+/// Every so many messages one is timed: a look at the clock is dear.
+const TIMED_EVERY: u64 = 64;
 
 /// Whether a message can be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +44,18 @@ pub struct SendingEnd {
     pub spec: ConduitSpec,
     /// Which link to the receiver it uses.
     pub link: usize,
+    /// The link that it will use as soon as that has a connection.
+    pub next_link: Option<usize>,
+    /// Somebody waits to hear by which method it goes, once there is a connection.
+    pub owes_report: bool,
     /// Messages sent; also the sequence number of the last one.
     pub sent: u64,
     /// Bytes of these.
     pub bytes: u64,
     /// Messages that will never be received because the receiver has left.
     pub dropped: u64,
+    /// How fast that grows.
+    pub meter: Meter,
     /// Time stamp of the last message.
     pub last_timestamp: f64,
     taken: u64,
@@ -53,6 +64,12 @@ pub struct SendingEnd {
     untaken_bytes: u64,
     kept: VecDeque<(u64, Outgoing)>,
     flow: Flow,
+    /// Up to this number frames were left to a connection that the conduit does not use any more.
+    left_behind: u64,
+    /// A message whose receipt is awaited, and when it was sent.
+    timed: Option<(u64, Instant)>,
+    /// From sending to the receipt, lately.
+    latency: Option<Duration>,
     ended: bool,
     gone: bool,
 }
@@ -64,15 +81,21 @@ impl SendingEnd {
             capacity: spec.capacity.max(1),
             spec,
             link,
+            next_link: None,
+            owes_report: false,
             sent: 0,
             bytes: 0,
             dropped: 0,
+            meter: Meter::new(),
             last_timestamp: f64::NEG_INFINITY,
             taken: 0,
             untaken_sizes: VecDeque::new(),
             untaken_bytes: 0,
             kept: VecDeque::new(),
             flow: Flow::Held,
+            left_behind: 0,
+            timed: None,
+            latency: None,
             ended: false,
             gone: false,
         }
@@ -110,6 +133,9 @@ impl SendingEnd {
         self.bytes += bytes;
         self.untaken_sizes.push_back(bytes);
         self.untaken_bytes += bytes;
+        if self.sent % TIMED_EVERY == 1 && self.timed.is_none() {
+            self.timed = Some((self.sent, Instant::now()));
+        }
         self.pass(self.sent, frame)
     }
 
@@ -158,6 +184,10 @@ impl SendingEnd {
             self.taken += 1;
             self.untaken_bytes -= self.untaken_sizes.pop_front().unwrap_or(0);
         }
+        if let Some((_, sent)) = self.timed.take_if(|(timed, _)| *timed <= sequence) {
+            let now = sent.elapsed();
+            self.latency = Some(self.latency.map_or(now, |before| (before * 3 + now) / 4));
+        }
         Ok(())
     }
 
@@ -180,13 +210,38 @@ impl SendingEnd {
         if self.flow != Flow::Held {
             return Ok(Vec::new());
         }
+        let mut frames: Vec<Outgoing> = self.continues(sequence).into_iter().collect();
         if breaks {
             self.flow = Flow::Kept;
-            Ok(self.kept.iter().map(|(_, frame)| frame.clone()).collect())
+            frames.extend(self.kept.iter().map(|(_, frame)| frame.clone()));
         } else {
             self.flow = Flow::Once;
-            Ok(self.kept.drain(..).map(|(_, frame)| frame).collect())
+            frames.extend(self.kept.drain(..).map(|(_, frame)| frame));
         }
+        Ok(frames)
+    }
+
+    /// Goes over to another connection, whose receiver has everything up to `sequence` (0 if it has not said): hands out what that must
+    /// carry first. What was given to a connection that does not break stays there, and arrives there; what was kept goes out again.
+    pub fn go_over(&mut self, sequence: u64, breaks: bool) -> Result<Vec<Outgoing>, String> {
+        if self.flow == Flow::Once {
+            self.has_arrived(sequence)?;
+            self.left_behind = self.sent + u64::from(self.ended);
+            self.flow = if breaks { Flow::Kept } else { Flow::Once };
+            return Ok(self.continues(sequence).into_iter().collect());
+        }
+        self.hold();
+        self.flow_from(sequence, breaks)
+    }
+
+    /// Says that frames are still under way on another connection, unless the receiver has them.
+    fn continues(&self, sequence: u64) -> Option<Outgoing> {
+        (sequence < self.left_behind).then(|| frame::encode_continues(self.spec.id, self.left_behind).to_vec().into())
+    }
+
+    /// How long a message took lately until the receiver had taken it and this end had heard of that.
+    pub fn latency(&self) -> Option<Duration> {
+        self.latency
     }
 
     /// The connection is lost: from now on frames wait here.
@@ -248,6 +303,7 @@ pub(super) mod tests {
             receiver_filters: vec![],
             is_state: false,
             parts: None,
+            traffic_class: None,
         }
     }
 
@@ -315,6 +371,30 @@ pub(super) mod tests {
         end.hold();
         assert_eq!(end.flow_from(1, true).unwrap().len(), 2);
         assert!(end.flow_from(3, true).unwrap().is_empty());
+        assert!(end.is_flushed());
+    }
+
+    #[test]
+    fn what_was_left_to_the_connection_before_is_announced_to_the_next_one() {
+        let mut end = SendingEnd::new(spec(10, 1000), 0);
+        end.flow_from(0, false).unwrap();
+        end.send(frame(), 1);
+        end.send(frame(), 1);
+        assert_eq!(end.go_over(1, true).unwrap().len(), 1);
+        assert!(end.send(frame(), 1).is_some());
+        end.hold();
+        assert_eq!(end.flow_from(1, true).unwrap().len(), 2, "announced again, and message 3");
+        end.hold();
+        assert_eq!(end.flow_from(2, true).unwrap().len(), 1, "message 3");
+    }
+
+    #[test]
+    fn what_was_kept_goes_out_again_by_the_next_connection() {
+        let mut end = SendingEnd::new(spec(10, 1000), 0);
+        end.flow_from(0, true).unwrap();
+        end.send(frame(), 1);
+        end.send(frame(), 1);
+        assert_eq!(end.go_over(1, false).unwrap().len(), 1);
         assert!(end.is_flushed());
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::methods::{self, Listener};
+use crate::methods::{self, Listener, MethodReport, Refusal};
 use crate::spec::InstanceSpec;
 use crate::wakeup::{poll_readable, EventFd};
 
@@ -97,8 +97,13 @@ pub enum Event {
     Lost { instance: String },
     /// A peer was turned away (reported once per source).
     Refused { peer: String, reason: String },
-    /// A sender has chosen the method of a conduit.
-    Conduit { instance: String, conduit: u32, method: String },
+    /// A sender has chosen the method of a conduit, and passed over others.
+    Conduit { instance: String, conduit: u32, method: String, refused: Vec<Refusal> },
+    /// The answer to [`Coordinator::enquire`]: how the conduits that begin and end at an instance travel, and what has passed.
+    Figures { instance: String, number: u64, sending: Vec<MethodReport>, receiving: Vec<MethodReport> },
+    /// What became of a change of methods: the method in use now (none: it is chosen when the receiver joins), and why it is not
+    /// another.
+    Changed { instance: String, conduit: u32, method: Option<String>, problem: Option<String> },
 }
 
 /// A running coordinator; it has one thread. Dropping it closes it.
@@ -124,6 +129,8 @@ enum Command {
     Abort(String),
     Grow { conduit: u32, capacity: u32 },
     Confirm { instance: String, epoch: u64 },
+    Change { conduit: u32, methods: Vec<String> },
+    Enquire { number: u64 },
     Close,
 }
 
@@ -209,6 +216,22 @@ impl Coordinator {
     /// Asks an instance whether it is still in the wait it reported with this epoch.
     pub fn confirm(&self, instance: &str, epoch: u64) {
         self.shared.command(Command::Confirm { instance: instance.to_owned(), epoch });
+    }
+
+    /// Asks every instance that is part of the run now how its conduits travel; each answers with [`Event::Figures`] and this number.
+    pub fn enquire(&self, number: u64) {
+        self.shared.command(Command::Enquire { number });
+    }
+
+    /// Allows other methods on a conduit, in this order (none: all, fastest first), also while messages pass. What becomes of it comes
+    /// as [`Event::Changed`].
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a method that does not exist.
+    pub fn change(&self, conduit: u32, methods: &[String]) -> Result<()> {
+        methods::check_names(methods)?;
+        self.shared.command(Command::Change { conduit, methods: methods.to_vec() });
+        Ok(())
     }
 
     /// Stops listening and closes every connection. Does nothing the second time.

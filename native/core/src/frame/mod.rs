@@ -57,6 +57,12 @@ pub enum Kind {
     Control = 5,
     /// After reconnecting, from the receiver: "I have everything up to this sequence number, send what follows".
     Resume = 6,
+    /// The conduit goes on by another connection: nothing more of it comes here.
+    Leaves = 7,
+    /// The conduit goes on by this connection, behind this sequence number.
+    Continues = 8,
+    /// Nothing more comes on this connection; the receiver closes it.
+    Closes = 9,
     /// Opens a connection; sent by the side that dialled.
     Hello = 16,
     /// Answers a hello: the listener's range of versions, its challenge and its proof.
@@ -85,6 +91,9 @@ impl Kind {
             4 => Kind::Receipt,
             5 => Kind::Control,
             6 => Kind::Resume,
+            7 => Kind::Leaves,
+            8 => Kind::Continues,
+            9 => Kind::Closes,
             16 => Kind::Hello,
             17 => Kind::Challenge,
             18 => Kind::Proof,
@@ -168,6 +177,12 @@ pub enum Frame {
     Control(Vec<u8>),
     /// The receiver has everything up to `sequence` and wants what follows.
     Resume { conduit: u32, sequence: u64 },
+    /// Nothing more of this conduit comes on this connection: it goes on by another.
+    Leaves { conduit: u32 },
+    /// What follows `sequence` comes on this connection; what came before may still be under way on another.
+    Continues { conduit: u32, sequence: u64 },
+    /// Nothing more comes on this connection.
+    Closes,
     /// A frame inside a frame.
     RelayHop(RelayHop),
     /// One rank's part of a distributed array.
@@ -196,6 +211,21 @@ pub fn encode_receipt(conduit: u32, sequence: u64) -> [u8; HEAD] {
 /// The bytes that ask for everything after `sequence` to be sent (again).
 pub fn encode_resume(conduit: u32, sequence: u64) -> [u8; HEAD] {
     bare(Kind::Resume, conduit, sequence)
+}
+
+/// The bytes that say that a conduit goes on by another connection.
+pub fn encode_leaves(conduit: u32) -> [u8; HEAD] {
+    bare(Kind::Leaves, conduit, 0)
+}
+
+/// The bytes that say that a conduit goes on by this connection, behind `sequence`.
+pub fn encode_continues(conduit: u32, sequence: u64) -> [u8; HEAD] {
+    bare(Kind::Continues, conduit, sequence)
+}
+
+/// The bytes that say that nothing follows on this connection.
+pub fn encode_closes() -> [u8; HEAD] {
+    bare(Kind::Closes, 0, 0)
 }
 
 /// A control frame around a MessagePack value.

@@ -123,5 +123,6 @@ fn conduit(
         receiver_filters: Vec::new(),
         is_state: false,
         parts: None,
+        traffic_class: None,
     }
 }

@@ -13,7 +13,8 @@ use crate::coordinator::CoordinatorAddress;
 use crate::error::{Error, Result};
 use crate::frame::{Frame, Limits};
 use crate::handshake::Role;
-use crate::methods::{self, Descriptor, Table};
+use crate::methods;
+use crate::runtime::io_thread::doors;
 use crate::runtime::io_thread::{self, Commands, Door, CONTROL};
 use crate::runtime::reports::control_frame;
 use crate::runtime::state::State;
@@ -57,34 +58,19 @@ pub fn join(options: &JoinOptions) -> Result<Joined> {
     flush_now(&control, until)?;
     let (spec, early) = await_welcome(&control, until)?;
 
-    let allowed = methods_from_environment();
+    let allowed = methods_from_environment()?;
     let state = State::new(&spec, &allowed)?;
     let ports = Ports::new(&spec, &state);
     let (commands, watch) = Commands::new()?;
     let runtime = Arc::new(Runtime::new(name, run, secret, control, commands, state));
     let doors = open_doors(&spec, &allowed)?;
     if !doors.is_empty() {
-        let entries = doors
-            .iter()
-            .map(|(method, listener)| Descriptor {
-                method: (*method).to_owned(),
-                addresses: published(method, &**listener),
-            })
-            .collect();
-        let table = Table { place: runtime.here.clone(), entries };
+        let table = doors::table(&runtime.here, doors.iter());
         runtime.control.writer().push(control_frame(&ToCoordinator::Reachable { table }));
         flush_now(&runtime.control, until)?;
     }
     io_thread::start(&runtime, watch, doors, early)?;
     Ok(Joined { spec, ports, runtime })
-}
-
-/// Where others find a listener: where it listens, or for TCP what `XMML_PUBLISH` says (behind a proxy or a forwarded port).
-fn published(method: &str, listener: &dyn methods::Listener) -> Vec<String> {
-    match std::env::var("XMML_PUBLISH") {
-        Ok(addresses) if method == "tcp" && !addresses.is_empty() => addresses.split(',').map(str::to_owned).collect(),
-        _ => listener.addresses(),
-    }
 }
 
 fn given(option: Option<String>, variable: &'static str) -> Result<String> {
@@ -94,10 +80,10 @@ fn given(option: Option<String>, variable: &'static str) -> Result<String> {
         .ok_or(Error::NotInARun { missing: variable })
 }
 
-/// For experiments: `XMML_METHODS=tcp,unix` overrides what the model allows, at this instance.
-fn methods_from_environment() -> Vec<String> {
-    let list = std::env::var("XMML_METHODS").unwrap_or_default();
-    list.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+/// `XMML_METHODS=tcp,unix` overrides what the model allows, at this instance.
+fn methods_from_environment() -> Result<Vec<String>> {
+    methods::names_in(&std::env::var("XMML_METHODS").unwrap_or_default())
+        .map_err(|error| Error::Usage { problem: format!("XMML_METHODS: {error}") })
 }
 
 fn read_secret(path: &Path) -> Result<Vec<u8>> {
@@ -227,7 +213,7 @@ fn no_answer() -> Error {
     }
 }
 
-/// Listens by every method by which a sender may want to come; nothing if nobody will. `XMML_LISTEN` says where to listen for TCP.
+/// Listens by every method by which a sender may want to come; nothing if nobody will.
 fn open_doors(spec: &InstanceSpec, allowed: &[String]) -> Result<Vec<Door>> {
     let inbound: Vec<&Vec<String>> =
         spec.conduits.iter().filter(|conduit| conduit.receiver == spec.name).map(|conduit| &conduit.methods).collect();
@@ -237,11 +223,9 @@ fn open_doors(spec: &InstanceSpec, allowed: &[String]) -> Result<Vec<Door>> {
     };
     let mut doors = Vec::new();
     for method in methods::all().into_iter().filter(|method| wanted(method.name())) {
-        let address = std::env::var("XMML_LISTEN").ok().filter(|_| method.name() == "tcp");
-        let listener = method
-            .listen(address.as_deref())
+        let door = doors::open(&*method)
             .map_err(|error| Error::io(&format!("listen for other instances by {}", method.name()), &error))?;
-        doors.push((method.name(), listener));
+        doors.push(door);
     }
     Ok(doors)
 }

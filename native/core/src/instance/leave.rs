@@ -92,9 +92,7 @@ impl Instance {
             for end in 0..state.receiving.len() {
                 if !state.receiving[end].has_everything() {
                     let gone: Outgoing = state.receiving[end].gone().into();
-                    let connection =
-                        state.inbound.get(&state.receiving[end].spec.sender).and_then(|list| list.last().cloned());
-                    if let Some(connection) = connection {
+                    if let Some(connection) = state.answers_by(end) {
                         state.queue(&connection, gone);
                     }
                 }
@@ -154,7 +152,7 @@ impl Instance {
         for connection in state.inbound.values().flatten() {
             connection.close();
         }
-        for connection in state.links.iter().filter_map(|link| link.connection.as_ref()) {
+        for connection in state.links.iter().filter_map(|link| link.connection.as_ref()).chain(&state.retired) {
             connection.close();
         }
         runtime.control.close();

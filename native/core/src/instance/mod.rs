@@ -6,6 +6,7 @@ mod exchange;
 mod join;
 mod leave;
 mod loans;
+mod methods;
 mod parts;
 mod ports;
 mod ranks;
@@ -21,13 +22,11 @@ use crate::error::{Error, Result};
 use crate::filters::{self, Chain};
 use crate::frame::check::Algorithm;
 use crate::message::Message;
-use crate::methods::MethodReport;
-use crate::runtime::link::Status;
 use crate::runtime::state::{Position, State};
 use crate::runtime::wait::WaitFor;
 use crate::runtime::Runtime;
 use crate::sequence::Sequence;
-use crate::spec::{Direction, InstanceSpec, Kind, ScaleSpec};
+use crate::spec::{InstanceSpec, Kind, ScaleSpec};
 use crate::team::Team;
 
 use self::alone::Alone;
@@ -367,32 +366,6 @@ impl Instance {
     /// How many copies are at the other end of the port; 0 if it is not a multiplied instance.
     pub fn copies(&self, port: &str) -> Result<u32> {
         Ok(self.ports.get(port)?.copies)
-    }
-
-    /// By which method each conduit of the port travels, and why the others were refused.
-    pub fn methods(&self, port: &str) -> Result<Vec<MethodReport>> {
-        let port = self.ports.get(port)?;
-        Ok(self.with_state(|state| {
-            let report = |end: usize| match port.direction {
-                Direction::In => {
-                    let end = &state.receiving[end];
-                    let (conduit, name) = (end.spec.id, end.spec.name.clone());
-                    MethodReport { conduit, name, chosen: end.method.map(str::to_owned), refused: vec![] }
-                }
-                Direction::Out => {
-                    let end = &state.sending[end];
-                    let link = &state.links[end.link];
-                    let chosen = link.chosen.filter(|_| matches!(link.status, Status::Up)).map(str::to_owned);
-                    MethodReport {
-                        conduit: end.spec.id,
-                        name: end.spec.name.clone(),
-                        chosen,
-                        refused: link.refused.clone(),
-                    }
-                }
-            };
-            port.ends().map(report).collect()
-        }))
     }
 
     /// The error for a receive without a default that found [`Received::NotConnected`] or [`Received::NoStateYet`].

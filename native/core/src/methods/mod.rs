@@ -17,7 +17,9 @@ use std::os::fd::RawFd;
 use serde::{Deserialize, Serialize};
 
 use crate::buffer::Buffer;
+use crate::error::{Error, Result};
 use crate::shared_memory::arena::Arena;
+use crate::spelling;
 
 pub use place::Place;
 
@@ -39,8 +41,24 @@ pub struct Table {
     pub entries: Vec<Descriptor>,
 }
 
+/// What has passed a conduit at one of its ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Messages sent, or taken by the receiving program.
+    pub messages: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Messages per second since somebody asked before; 0 the first time.
+    pub messages_per_s: f64,
+    /// Bytes per second since somebody asked before; 0 the first time.
+    pub bytes_per_s: f64,
+    /// How long a message took lately from its sending until the sender heard that the receiving program had taken it; only at the
+    /// sender, once it has heard that of a message.
+    pub latency_s: Option<f64>,
+}
+
 /// How a conduit travels, or why it does not (yet).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MethodReport {
     /// The conduit.
     pub conduit: u32,
@@ -50,10 +68,14 @@ pub struct MethodReport {
     pub chosen: Option<String>,
     /// The methods that were considered first and refused, each with the reason.
     pub refused: Vec<Refusal>,
+    /// Methods that could have been taken, had there not been a faster one; only at the sender.
+    pub slower: Vec<String>,
+    /// What has passed.
+    pub traffic: Traffic,
 }
 
 /// A method that was not taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// Its name, e.g. `unix`.
     pub method: String,
@@ -74,7 +96,7 @@ pub trait Method: Send + Sync {
     fn listen(&self, address: Option<&str>) -> io::Result<Box<dyn Listener>>;
 
     /// Whether a process at `here` can reach one at `there` by this descriptor, as far as can be known without trying; else why not.
-    fn probe(&self, descriptor: &Descriptor, there: &Place, here: &Place) -> Result<(), String>;
+    fn probe(&self, descriptor: &Descriptor, there: &Place, here: &Place) -> std::result::Result<(), String>;
 
     /// Begins to connect; never waits. Failure may only show when the stream is used.
     fn connect(&self, address: &str) -> io::Result<Box<dyn Stream>>;
@@ -144,7 +166,7 @@ pub trait Stream: Send + Sync {
     }
 
     /// What the other end has lent.
-    fn borrow(&self, _place: &LentPlace) -> Result<Buffer, String> {
+    fn borrow(&self, _place: &LentPlace) -> std::result::Result<Buffer, String> {
         Err("it lent memory on a connection that cannot".to_owned())
     }
 }
@@ -165,6 +187,28 @@ pub struct LentPlace {
 /// Every method there is, fastest first.
 pub fn all() -> Vec<Box<dyn Method>> {
     vec![Box::new(inproc::Inproc), Box::new(shm::Shm), Box::new(unix::Unix), Box::new(tcp::Tcp)]
+}
+
+/// The methods of a text like `tcp,unix`; an empty one allows all.
+///
+/// # Errors
+/// [`Error::Usage`] as of [`check_names`].
+pub fn names_in(text: &str) -> Result<Vec<String>> {
+    let names: Vec<String> =
+        text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    check_names(&names)?;
+    Ok(names)
+}
+
+/// Refuses names of methods that do not exist, and says what may have been meant.
+pub fn check_names(names: &[String]) -> Result<()> {
+    let all = all();
+    let known: Vec<&str> = all.iter().map(|method| method.name()).collect();
+    let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
+    let meant = spelling::closest(unknown, known.iter().copied()).map(|name| format!("did you mean {name}? "));
+    let problem =
+        format!("there is no method \"{unknown}\": {}the methods are {}", meant.unwrap_or_default(), known.join(", "));
+    Err(Error::Usage { problem })
 }
 
 /// The method of this name.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::connection::Connection;
 use crate::methods::{self, tcp, Place, Refusal, Table};
+use crate::spec::TrafficClass;
 
 /// First and longest pause between two attempts to connect.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
@@ -13,12 +14,17 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_
 /// How long attempts to connect go on before the receiver counts as unreachable.
 pub const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 
+/// How long an address may take to answer before the next one is tried beside it. Whichever leads to the receiver first is taken.
+pub const PATIENCE: Duration = Duration::from_millis(750);
+
 /// How long after a connection broke that cannot break by itself (so the peer has ended) the coordinator may take to say why.
 pub const VERDICT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Where a link stands.
 #[derive(Clone, Debug)]
 pub enum Status {
+    /// No conduit uses it.
+    Resting,
     /// The receiver has not joined yet, as far as is known here.
     Unknown,
     /// A connection is being made (or will be tried again at some time).
@@ -56,6 +62,8 @@ pub struct Link {
     pub peer: String,
     /// Methods allowed, in order of preference; empty: all.
     pub allowed: Vec<String>,
+    /// What its conduits are for; those of another class have another link.
+    pub class: Option<TrafficClass>,
     /// Indices of the sending ends that use it.
     pub conduits: Vec<usize>,
     /// Where it stands.
@@ -76,10 +84,11 @@ pub struct Link {
 
 impl Link {
     /// Not connected.
-    pub fn new(peer: String, allowed: Vec<String>) -> Link {
+    pub fn new(peer: String, allowed: Vec<String>, class: Option<TrafficClass>) -> Link {
         Link {
             peer,
             allowed,
+            class,
             conduits: Vec::new(),
             status: Status::Unknown,
             connection: None,
@@ -103,12 +112,69 @@ impl Link {
         true
     }
 
+    /// How the receiver can be reached, once that is known.
+    pub fn table(&self) -> Option<&Table> {
+        self.table.as_ref()
+    }
+
+    /// A conduit wants to use it from now on. True: begin to connect.
+    pub fn wake(&mut self, table: Option<&Table>, here: &Place) -> bool {
+        if let Some(table) = table {
+            self.table = Some(table.clone());
+        }
+        if !matches!(self.status, Status::Resting | Status::Unreachable { .. }) {
+            return false;
+        }
+        self.status = Status::Unknown;
+        self.attempts_since = None;
+        if self.table.is_some() {
+            self.begin(here);
+        }
+        self.table.is_some()
+    }
+
+    /// No conduit uses it any more; returns the connection, which is not needed.
+    pub fn rest(&mut self) -> Option<Arc<Connection>> {
+        if !matches!(self.status, Status::Over | Status::Broken { .. }) {
+            self.status = Status::Resting;
+        }
+        self.candidates.clear();
+        self.chosen = None;
+        self.connection.take()
+    }
+
+    /// Whether `connection` is the one in use.
+    pub fn is_on(&self, connection: &Arc<Connection>) -> bool {
+        self.connection.as_ref().is_some_and(|own| Arc::ptr_eq(own, connection))
+    }
+
+    /// Whether messages may go out by it: the receiver has answered.
+    pub fn is_admitted(&self) -> bool {
+        self.connection.is_some() && self.admitted
+    }
+
     fn begin(&mut self, here: &Place) {
         self.status = Status::Connecting;
         if let Some(table) = &self.table {
             (self.candidates, self.refused) = candidates(table, here, &self.allowed);
         }
         self.attempts_since.get_or_insert_with(Instant::now);
+    }
+
+    /// Methods that were not tried, since a faster one was taken.
+    pub fn untried(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for candidate in self.candidates.iter().filter(|candidate| Some(candidate.method) != self.chosen) {
+            if !names.iter().any(|name| name == candidate.method) {
+                names.push(candidate.method.to_owned());
+            }
+        }
+        names
+    }
+
+    /// Whether there are addresses that have not been tried.
+    pub fn has_candidates(&self) -> bool {
+        !self.candidates.is_empty()
     }
 
     /// The next address to try; `None`: all were tried.
@@ -129,7 +195,9 @@ impl Link {
         self.begin(here);
         let worth_trying = !self.candidates.is_empty();
         self.refused = refused;
-        if !worth_trying || began.elapsed() >= CONNECT_LIMIT {
+        // While no conduit depends on it there is no need to insist.
+        let gives_up = self.conduits.is_empty();
+        if gives_up || !worth_trying || began.elapsed() >= CONNECT_LIMIT {
             self.status = Status::Unreachable { reason: self.why_unreachable() };
             return None;
         }
@@ -144,7 +212,6 @@ impl Link {
         self.chosen = Some(connection.method);
         self.refused.retain(|refusal| refusal.method != connection.method);
         self.connection = Some(connection);
-        self.candidates.clear();
         self.admitted = false;
     }
 
@@ -162,11 +229,11 @@ impl Link {
             return false;
         }
         if !self.admitted {
-            // Nothing has crossed. After a pause: the receiver may have too many at its door.
+            // Nothing has crossed: this method does not lead there, whatever its probe said.
             self.status = Status::Connecting;
-            self.candidates.clear();
             if let Some(connection) = lost {
-                self.refuse(connection.method, reason.to_owned());
+                self.chosen = None;
+                self.refuse(connection.method, format!("the receiver did not take it up: {reason}"));
             }
             true
         } else if breaks {
@@ -270,7 +337,7 @@ mod tests {
     fn a_receiver_that_no_method_reaches_is_unreachable_and_says_why() {
         let here = Place::here();
         let there = Place { boot_id: "elsewhere".into(), ..here.clone() };
-        let mut link = Link::new("far".into(), vec![]);
+        let mut link = Link::new("far".into(), vec![], None);
         assert!(link.learn(&table(&there), &here));
         assert!(link.next_candidate().is_none());
         assert!(link.exhausted(&here).is_none());

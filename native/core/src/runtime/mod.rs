@@ -7,9 +7,11 @@
 
 pub mod io_thread;
 pub mod link;
+pub mod rebinding;
 pub mod reports;
 pub mod spin;
 pub mod state;
+pub mod traffic;
 pub mod wait;
 
 use std::cell::Cell;
@@ -93,20 +95,37 @@ impl std::ops::DerefMut for Locked<'_> {
     }
 }
 
+/// What the holder of the state has left to be done once it is released.
+#[derive(Default)]
+struct LeftToDo {
+    to_flush: ToFlush,
+    to_watch: Vec<Arc<Connection>>,
+    news: Vec<ToCoordinator>,
+}
+
+impl LeftToDo {
+    fn take_from(state: &mut State) -> LeftToDo {
+        LeftToDo {
+            to_flush: std::mem::take(&mut state.to_flush),
+            to_watch: std::mem::take(&mut state.to_watch),
+            news: std::mem::take(&mut state.news),
+        }
+    }
+}
+
 impl Locked<'_> {
-    /// Releases the state without writing; the caller writes what is queued on these connections. (Whoever holds a reader must release
-    /// that first.)
-    fn release(mut self) -> ToFlush {
-        self.guard.take().map(|mut guard| std::mem::take(&mut guard.to_flush)).unwrap_or_default()
+    /// Releases the state; the caller does what is left to do. (Whoever holds a reader must release that first.)
+    fn release(mut self) -> LeftToDo {
+        self.guard.take().map(|mut guard| LeftToDo::take_from(&mut guard)).unwrap_or_default()
     }
 }
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         let Some(mut guard) = self.guard.take() else { return };
-        let to_flush = std::mem::take(&mut guard.to_flush);
+        let left_to_do = LeftToDo::take_from(&mut guard);
         drop(guard);
-        to_flush.iter().for_each(|connection| self.runtime.flush(connection));
+        self.runtime.finish(left_to_do);
     }
 }
 
@@ -184,6 +203,13 @@ impl Runtime {
         state.wake_all();
     }
 
+    /// Does what was left to do under the lock.
+    fn finish(&self, left: LeftToDo) {
+        left.to_flush.iter().for_each(|connection| self.flush(connection));
+        left.to_watch.into_iter().for_each(|connection| self.commands.give(Command::Read(connection)));
+        left.news.iter().for_each(|news| self.tell(news));
+    }
+
     /// Writes what is queued on a connection; what finds no room is left to the I/O thread.
     pub fn flush(&self, connection: &Arc<Connection>) {
         match connection.flush() {
@@ -222,17 +248,17 @@ impl Runtime {
         let looked = connection.look(&mut reader, &mut frames);
         let mut found = if matches!(looked, Looked::Part) { Read::Part } else { Read::Nothing };
         let mut fault = None;
-        let mut to_flush = ToFlush::new();
+        let mut left_to_do = LeftToDo::default();
         if !frames.is_empty() {
             found = Read::Something;
             let mut state = self.state();
             fault = state.deliver(connection, frames.drain(..)).err();
             state.wake_all();
-            to_flush = state.release();
+            left_to_do = state.release();
         }
         reader.scratch = frames;
         drop(reader); // a failing write reads what the peer said last
-        to_flush.iter().for_each(|connection| self.flush(connection));
+        self.finish(left_to_do);
         match (fault, looked) {
             (Some(problem), _) => self.connection_at_fault(connection, &problem),
             (None, Looked::Fault(error)) => self.frame_at_fault(connection, &error),
@@ -299,6 +325,7 @@ impl Runtime {
                 }
             }
         }
+        state.retired.retain(|other| !Arc::ptr_eq(other, connection));
         let list = state.inbound.entry(connection.peer.clone()).or_default();
         let before = list.len();
         list.retain(|other| !Arc::ptr_eq(other, connection));

@@ -8,16 +8,18 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::conduit::inlet::Next;
-use crate::conduit::{Inlet, ReceivingEnd, SendingEnd};
+use crate::conduit::{Arrival, Inlet, ReceivingEnd, SendingEnd};
 use crate::connection::{Connection, Outgoing};
+use crate::control::ToCoordinator;
 use crate::coordinator::{ConduitTotals, Wait, WaitKind};
 use crate::error::{Error, Result};
 use crate::filters::Chain;
 use crate::frame::Frame;
-use crate::spec::InstanceSpec;
+use crate::spec::{InstanceSpec, TrafficClass};
 use crate::wakeup::EventFd;
 
 use super::link::{Link, Status};
+use super::rebinding::Changed;
 
 /// The ends of a conduit that are here, by their places in [`State`]: one, or both if an instance is coupled to itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +78,14 @@ pub struct State {
     pub inbound: FxHashMap<String, Vec<Arc<Connection>>>,
     /// Connections with frames queued under the lock, to be written once it is released.
     pub to_flush: ToFlush,
+    /// Connections that no conduit uses any more: the receiver closes them when it has read everything.
+    pub retired: Vec<Arc<Connection>>,
+    /// Connections that the I/O thread must read from now on.
+    pub to_watch: Vec<Arc<Connection>>,
+    /// What to tell the coordinator once the lock is released.
+    pub news: Vec<ToCoordinator>,
+    /// Changes of methods that the program has asked for: what became of them, by conduit; `None`: not known yet.
+    pub changes: HashMap<u32, Option<Changed>>,
     /// Why the run is over, if it is.
     pub over: Option<Error>,
     /// By peer, connections in a row that ended with something that cannot be taken in.
@@ -104,6 +114,10 @@ impl State {
             links: Vec::new(),
             inbound: FxHashMap::default(),
             to_flush: ToFlush::new(),
+            retired: Vec::new(),
+            to_watch: Vec::new(),
+            news: Vec::new(),
+            changes: HashMap::new(),
             over: None,
             faults: HashMap::new(),
             coordinator_lost: None,
@@ -116,7 +130,7 @@ impl State {
         for conduit in &spec.conduits {
             if conduit.sender == spec.name {
                 let allowed = if methods.is_empty() { &conduit.methods } else { methods };
-                let link = state.link_to(&conduit.receiver, allowed);
+                let link = state.link_to(&conduit.receiver, allowed, conduit.traffic_class);
                 state.links[link].conduits.push(state.sending.len());
                 state.by_id.entry(conduit.id).or_default().sending = Some(state.sending.len());
                 state.sending.push(SendingEnd::new(conduit.clone(), link));
@@ -140,12 +154,14 @@ impl State {
         self.by_id.get(&conduit).and_then(|ends| ends.receiving)
     }
 
-    fn link_to(&mut self, peer: &str, allowed: &[String]) -> usize {
-        if let Some(found) = self.links.iter().position(|link| link.peer == peer && link.allowed == allowed) {
-            return found;
-        }
-        self.links.push(Link::new(peer.to_owned(), allowed.to_vec()));
-        self.links.len() - 1
+    /// The link that conduits to `peer` share if they allow the same methods and are for the same.
+    pub(super) fn link_to(&mut self, peer: &str, allowed: &[String], class: Option<TrafficClass>) -> usize {
+        let found =
+            self.links.iter().position(|link| link.peer == peer && link.allowed == allowed && link.class == class);
+        found.unwrap_or_else(|| {
+            self.links.push(Link::new(peer.to_owned(), allowed.to_vec(), class));
+            self.links.len() - 1
+        })
     }
 
     /// Wakes everybody who waits, to look at the state again.
@@ -198,7 +214,8 @@ impl State {
 
     /// Whether the kernel has every frame that was handed to a connection to a receiver.
     pub fn connections_are_flushed(&self) -> bool {
-        self.links.iter().filter_map(|link| link.connection.as_ref()).all(|connection| connection.writer().is_empty())
+        let in_use = self.links.iter().filter_map(|link| link.connection.as_ref());
+        in_use.chain(&self.retired).all(|connection| connection.writer().is_empty())
     }
 
     /// Tells a sender what was taken, if it is due (or in any case, when `now`).
@@ -207,10 +224,17 @@ impl State {
         if !now && !end.receipt_due() {
             return;
         }
-        let Some(connection) = self.inbound.get(&end.spec.sender).and_then(|list| list.last()).cloned() else { return };
-        if let Some(receipt) = end.receipt() {
+        let Some(connection) = self.answers_by(receiving) else { return };
+        if let Some(receipt) = self.receiving[receiving].receipt() {
             self.queue(&connection, receipt.into());
         }
+    }
+
+    /// The connection by which a receiving end answers: the one it comes by, or another from the same sender.
+    pub fn answers_by(&self, receiving: usize) -> Option<Arc<Connection>> {
+        let end = &self.receiving[receiving];
+        let list = self.inbound.get(&end.spec.sender)?;
+        list.iter().find(|connection| Some(connection.token) == end.via).or(list.last()).cloned()
     }
 
     /// Tells every sender what was taken: before a wait, so that nobody waits for a receipt that is held back.
@@ -230,11 +254,12 @@ impl State {
             match frame {
                 Frame::Message(message) => {
                     let end = self.receiving_from(connection, message.conduit)?;
-                    self.receiving[end].message(message)?;
+                    if self.receiving[end].message(message)? == Arrival::New {
+                        self.came_by(end, connection);
+                    }
                     if !self.faults.is_empty() {
                         self.faults.remove(&connection.peer);
                     }
-                    self.receiving[end].method = Some(connection.method);
                 }
                 Frame::End { conduit, sequence } => {
                     let end = self.receiving_from(connection, conduit)?;
@@ -254,14 +279,18 @@ impl State {
                 }
                 Frame::Resume { conduit, sequence } => {
                     let end = self.sending_to(connection, conduit)?;
-                    let link = &mut self.links[self.sending[end].link];
-                    if link.connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
-                        link.admitted();
-                        for frame in self.sending[end].flow_from(sequence, connection.breaks)? {
-                            self.queue(connection, frame);
-                        }
-                    }
+                    self.resume(connection, end, sequence)?;
                 }
+                Frame::Leaves { conduit } => {
+                    let end = self.receiving_from(connection, conduit)?;
+                    self.receiving[end].via.take_if(|via| *via == connection.token);
+                }
+                Frame::Continues { conduit, sequence } => {
+                    let end = self.receiving_from(connection, conduit)?;
+                    self.receiving[end].continues(sequence);
+                    self.receiving[end].via = None;
+                }
+                Frame::Closes => self.let_go(connection),
                 other => return Err(format!("it sent a frame that has no place here: {:?}", KindOf(&other))),
             }
         }
@@ -309,9 +338,10 @@ impl State {
     }
 
     /// Whether a link still waits for its receiver to say what it has.
-    pub fn awaits_resume(&self, link: usize) -> bool {
-        let link = &self.links[link];
-        link.connection.is_some() && link.conduits.iter().any(|end| self.sending[*end].is_held())
+    pub fn awaits_resume(&self, index: usize) -> bool {
+        let link = &self.links[index];
+        link.connection.is_some()
+            && (link.conduits.iter().any(|end| self.sending[*end].is_held()) || self.is_wanted(index))
     }
 
     /// A peer has left normally: what it sent on each conduit to here, and took on each from here.
@@ -329,6 +359,7 @@ impl State {
         for link in self.links.iter_mut().filter(|link| link.peer == peer) {
             link.status = Status::Over;
         }
+        self.give_up_changes_to(peer);
         self.wake_all();
     }
 
@@ -383,6 +414,9 @@ impl std::fmt::Debug for KindOf<'_> {
             Frame::Receipt { .. } => "receipt",
             Frame::Control(_) => "control",
             Frame::Resume { .. } => "resume",
+            Frame::Leaves { .. } => "leaves",
+            Frame::Continues { .. } => "continues",
+            Frame::Closes => "closes",
             Frame::RelayHop(_) => "relay hop",
             Frame::Block(_) => "block",
             Frame::Lent(_) => "lent",

@@ -194,6 +194,7 @@ impl Model {
             receiver_filters: vec![],
             is_state: false,
             parts: None,
+            traffic_class: None,
         };
         change(&mut conduit);
         self.conduits.push(conduit);

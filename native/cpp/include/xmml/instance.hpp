@@ -236,6 +236,12 @@ public:
         return text;
     }
 
+    // Allows these methods on every conduit of the port from now on, separated by commas, in this order ("shm,tcp"; "": all, fastest
+    // first), also while messages pass.
+    void set_methods(Name port, Name methods, Site site = Site::here()) {
+        call(site, xmml_set_methods, me_, port.c_str(), methods.c_str());
+    }
+
     // Declares that nothing is sent on this out port in this iteration (O_i) or run (O_f).
     void skip(Name port, Site site = Site::here()) { call(site, xmml_skip, me_, port.c_str()); }
 

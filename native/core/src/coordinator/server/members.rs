@@ -102,7 +102,17 @@ impl Server {
             ToCoordinator::Confirmed { epoch, still } => Event::Confirmed { instance, epoch, still },
             ToCoordinator::Warning { text } => Event::Warning { instance, text },
             ToCoordinator::Failed { text } => Event::Failed { instance, text },
-            ToCoordinator::Conduit { conduit, method } => Event::Conduit { instance, conduit, method },
+            ToCoordinator::Conduit { conduit, method, refused } => {
+                Event::Conduit { instance, conduit, method, refused }
+            }
+            ToCoordinator::Change { conduit, methods } => return self.change(Some(instance), conduit, &methods),
+            ToCoordinator::Prepared { conduit, methods } => return self.allow_at_sender(conduit, &methods),
+            ToCoordinator::Changed { conduit, method, problem } => {
+                return self.changed(instance, conduit, method, problem)
+            }
+            ToCoordinator::Figures { number, sending, receiving } => {
+                Event::Figures { instance, number, sending, receiving }
+            }
             ToCoordinator::Refused { peer, reason } => {
                 return self.refuse(peer, format!("{reason} (turned away by {instance})"))
             }

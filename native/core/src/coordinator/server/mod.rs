@@ -1,5 +1,6 @@
 //! The thread of a coordinator: one epoll over its listeners, handshakes under way, and one control connection per instance.
 
+mod changes;
 mod door;
 mod members;
 
@@ -72,6 +73,8 @@ pub struct Server {
     members: BTreeMap<String, Member>,
     specs: BTreeMap<String, InstanceSpec>,
     capacities: BTreeMap<u32, u32>,
+    /// Who asked for other methods on a conduit, and waits for the answer.
+    askers: BTreeMap<u32, BTreeSet<String>>,
     aborted: Option<String>,
     refused_sources: BTreeSet<String>,
     next_token: u64,
@@ -95,6 +98,7 @@ impl Server {
             members: BTreeMap::new(),
             specs: BTreeMap::new(),
             capacities: BTreeMap::new(),
+            askers: BTreeMap::new(),
             aborted: None,
             refused_sources: BTreeSet::new(),
             next_token: WANTED + 1,
@@ -190,6 +194,11 @@ impl Server {
                 }
             }
             Command::Confirm { instance, epoch } => self.send_to(&instance, &ToInstance::Confirm { epoch }),
+            Command::Enquire { number } => {
+                let here: Vec<u64> = self.members.values().filter_map(|member| member.connection).collect();
+                here.into_iter().for_each(|token| self.send(token, &ToInstance::Enquire { number }));
+            }
+            Command::Change { conduit, methods } => self.change(None, conduit, &methods),
             Command::Close => {}
         }
     }

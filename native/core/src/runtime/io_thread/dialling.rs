@@ -1,10 +1,12 @@
 //! Links to receivers: the addresses of a receiver are tried in order until one leads there.
 
+use std::time::Instant;
+
 use crate::connection::authentication::Authentication;
 use crate::control::ToCoordinator;
 use crate::handshake::Role;
 use crate::methods::{self, Stream};
-use crate::runtime::link::Status;
+use crate::runtime::link::{Status, PATIENCE};
 use crate::runtime::Locked;
 use crate::wakeup::Interest;
 
@@ -18,6 +20,9 @@ impl IoThread {
                 return;
             }
             let Some(candidate) = state.links[link].next_candidate() else {
+                if self.is_dialling(link) {
+                    return; // an address that was tried before may still answer
+                }
                 match state.links[link].exhausted(&self.runtime.here) {
                     Some(again) => self.timers.push((again, Timer::Dial(link))),
                     None => self.unreachable(state, link),
@@ -34,6 +39,10 @@ impl IoThread {
             match dialled {
                 Ok(authentication) => {
                     let purpose = Purpose::Link { link, method: candidate.method };
+                    let others = self.runtime.state().links[link].has_candidates();
+                    if others {
+                        self.timers.push((Instant::now() + PATIENCE, Timer::Dial(link)));
+                    }
                     self.begin_handshake(authentication, purpose);
                     return;
                 }
@@ -42,10 +51,19 @@ impl IoThread {
         }
     }
 
+    /// Whether an address of a link has been dialled and has not answered yet.
+    fn is_dialling(&self, link: usize) -> bool {
+        self.handshakes
+            .values()
+            .any(|shake| matches!(shake.purpose, Purpose::Link { link: other, .. } if other == link))
+    }
+
     pub(super) fn unreachable(&self, mut state: Locked<'_>, link: usize) {
         if let Status::Unreachable { reason } = &state.links[link].status {
             let text = reason.clone();
-            state.queue_control(&self.runtime.control, &ToCoordinator::Failed { text });
+            if !state.stay(link, &text) {
+                state.queue_control(&self.runtime.control, &ToCoordinator::Failed { text });
+            }
         }
         self.runtime.attract_attention(&state);
     }
@@ -66,8 +84,8 @@ impl IoThread {
             return;
         }
         let connection = self.runtime.connection(token, method, breaks, peer, stream);
-        if matches!(self.runtime.state().links[link].status, Status::Over) {
-            connection.close(); // the receiver left while the handshake was under way
+        if !matches!(self.runtime.state().links[link].status, Status::Connecting) {
+            connection.close(); // the receiver left while the handshake was under way, or another address was faster
             return;
         }
         self.take_up(&connection, rest, |state| {
@@ -76,7 +94,8 @@ impl IoThread {
             if is_new {
                 for end in state.links[link].conduits.clone() {
                     let conduit = state.sending[end].spec.id;
-                    let chosen = ToCoordinator::Conduit { conduit, method: method.to_owned() };
+                    let refused = state.links[link].refused.clone();
+                    let chosen = ToCoordinator::Conduit { conduit, method: method.to_owned(), refused };
                     state.queue_control(&self.runtime.control, &chosen);
                 }
             }

@@ -6,6 +6,7 @@ use crate::connection::Looked;
 use crate::control::{self, ToCoordinator, ToInstance};
 use crate::error::Error;
 use crate::frame::Frame;
+use crate::runtime::rebinding::Changed;
 use crate::wakeup::{Interest, Ready};
 
 use super::{IoThread, CONTROL};
@@ -68,6 +69,7 @@ impl IoThread {
 
     pub(super) fn told(&mut self, message: ToInstance) {
         let mut dial = Vec::new();
+        let mut doors = None;
         let is_last_word = matches!(message, ToInstance::Abort { .. });
         let mut state = self.runtime.state();
         match message {
@@ -89,14 +91,37 @@ impl IoThread {
                     state.sending[end].grow(capacity);
                 }
             }
+            ToInstance::Allow { conduit, methods } => {
+                if state.receiving_end(conduit).is_some() {
+                    doors = Some((conduit, methods.clone()));
+                }
+                // An instance that is coupled to itself hears of it once, and is both.
+                if let Some(end) = state.sending_end(conduit) {
+                    let here = self.runtime.here.clone();
+                    dial.extend(state.allow(end, &methods, &here));
+                }
+            }
+            ToInstance::Changed { conduit, method, problem } => {
+                if let Some(change) = state.changes.get_mut(&conduit) {
+                    *change = Some(Changed { method, problem });
+                }
+            }
             ToInstance::Confirm { epoch } => {
                 let still = state.reported_waits.contains(&epoch);
                 state.queue_control(&self.runtime.control, &ToCoordinator::Confirmed { epoch, still });
+            }
+            ToInstance::Enquire { number } => {
+                let (sending, receiving) = state.method_reports(Instant::now());
+                state.queue_control(&self.runtime.control, &ToCoordinator::Figures { number, sending, receiving });
             }
             ToInstance::Goodbye => state.farewell = true,
         }
         self.runtime.attract_attention(&state);
         drop(state);
+        if let Some((conduit, methods)) = doors {
+            self.open_doors(&methods);
+            self.runtime.tell(&ToCoordinator::Prepared { conduit, methods });
+        }
         if is_last_word {
             // The program may not say anything more: how far it came is worth knowing.
             self.runtime.tell(&self.runtime.progress());

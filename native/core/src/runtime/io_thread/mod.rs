@@ -3,6 +3,7 @@
 //! rest of this folder is what it does for one instance.
 
 mod dialling;
+pub mod doors;
 mod hearing;
 mod peers;
 pub mod process;
@@ -49,6 +50,8 @@ const REFUSALS_REPORTED: usize = 64;
 pub enum Command {
     /// Write the rest when there is room.
     Watch(Arc<Connection>),
+    /// Read what comes on it until it ends.
+    Read(Arc<Connection>),
     /// The connection is closed: stop watching it.
     Forget(Arc<Connection>),
     /// Open the connection of this link.
@@ -196,6 +199,10 @@ impl IoThread {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Watch(connection) => self.watch_for_room(&connection),
+            Command::Read(connection) => {
+                let known = self.watched.get(&connection.token).map_or(Interest::NONE, |(_, interest)| *interest);
+                self.watch(&connection, Interest { read: true, ..known });
+            }
             Command::Forget(connection) => {
                 if self.watched.remove(&connection.token).is_some() {
                     self.epoll.remove(connection.fd());
@@ -293,9 +300,12 @@ impl IoThread {
         }
     }
 
-    /// Whether the thread itself must read a connection: until the receiver has said what it has.
+    /// Whether the thread itself must read a connection: until the receiver has said what it has, and when no conduit uses it any more.
     fn reads_for_link(&self, connection: &Arc<Connection>) -> bool {
         let state = self.runtime.state();
+        if state.retired.iter().any(|retired| Arc::ptr_eq(retired, connection)) {
+            return true;
+        }
         (0..state.links.len()).any(|link| {
             state.links[link].connection.as_ref().is_some_and(|own| Arc::ptr_eq(own, connection))
                 && state.awaits_resume(link)

@@ -1,0 +1,67 @@
+//! Asking how conduits travel, and having them travel otherwise.
+
+use std::time::{Duration, Instant};
+
+use crate::control::ToCoordinator;
+use crate::error::{Error, Result};
+use crate::methods::{self, MethodReport};
+use crate::runtime::link::CONNECT_LIMIT;
+use crate::runtime::wait::WaitFor;
+
+use super::{Backend, Instance};
+
+/// How long a change of methods may take: it may be tried as long as a connection, and must be told to both ends.
+const CHANGE_LIMIT: Duration = CONNECT_LIMIT.saturating_add(Duration::from_secs(5));
+
+impl Instance {
+    /// How each conduit of the port travels: the method in use, why others were refused, and what has passed.
+    pub fn methods(&self, port: &str) -> Result<Vec<MethodReport>> {
+        let port = self.ports.get(port)?;
+        let now = Instant::now();
+        Ok(self.with_state(|state| port.ends().map(|end| state.method_report(port.direction, end, now)).collect()))
+    }
+
+    /// Allows these methods on every conduit of the port from now on, in this order (none: all, fastest first), instead of what the model
+    /// says. Also while messages pass: none is lost, doubled or reordered. May be called at either end. Returns when the conduits travel
+    /// by what is allowed now, or, where the partner has not joined yet, when it is known what to try.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a method that does not exist, or if none of them leads to the receiver: the conduit then goes on as before,
+    /// and the text says why. Needs the coordinator.
+    pub fn set_methods(&self, port: &str, methods: &[String]) -> Result<()> {
+        let declared = self.ports.get(port)?;
+        methods::check_names(methods)?;
+        drop(self.program()?);
+        let Backend::Run { runtime } = &self.backend else { return Ok(()) };
+        let conduits: Vec<u32> = {
+            let mut state = runtime.state();
+            let ids: Vec<u32> = declared.ends().map(|end| state.conduit_at(declared.direction, end).id).collect();
+            state.changes.extend(ids.iter().map(|conduit| (*conduit, None)));
+            ids
+        };
+        for conduit in &conduits {
+            runtime.tell(&ToCoordinator::Change { conduit: *conduit, methods: methods.to_vec() });
+        }
+        let until = Instant::now() + CHANGE_LIMIT;
+        let settled = runtime.wait(&WaitFor::default(), Some(until), |state| {
+            Ok(conduits.iter().all(|conduit| state.changes.get(conduit).is_none_or(Option::is_some)).then_some(()))
+        });
+        let mut state = runtime.state();
+        let problems: Vec<String> = conduits
+            .iter()
+            .filter_map(|conduit| state.changes.remove(conduit).flatten())
+            .filter_map(|changed| changed.problem)
+            .collect();
+        drop(state);
+        if settled?.is_none() {
+            let problem = format!("nobody answered within {} s", CHANGE_LIMIT.as_secs());
+            return Err(Error::Protocol { peer: "the coordinator".into(), problem });
+        }
+        match problems.first() {
+            None => Ok(()),
+            Some(problem) => {
+                Err(Error::Usage { problem: format!("{}.{port} goes on as before: {problem}", self.name()) })
+            }
+        }
+    }
+}

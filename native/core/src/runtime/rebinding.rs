@@ -1,0 +1,193 @@
+//! Changing the method of a conduit while messages pass.
+//!
+//! The conduit goes on by its connection until one by another method stands and the receiver has answered on it; then, between two
+//! messages, it goes over. What was given to a connection that cannot break arrives there: the sender says on both connections up to
+//! which number ([`Frame::Leaves`], [`Frame::Continues`]), and the receiver puts together what comes by the two. What a connection that
+//! can break had not delivered for certain is sent again by the new one. A connection that no conduit uses any more is closed by the
+//! receiver, behind everything that came on it ([`Frame::Closes`]).
+//!
+//! [`Frame::Leaves`]: crate::frame::Frame::Leaves
+//! [`Frame::Continues`]: crate::frame::Frame::Continues
+//! [`Frame::Closes`]: crate::frame::Frame::Closes
+
+use std::sync::Arc;
+
+use crate::connection::Connection;
+use crate::control::ToCoordinator;
+use crate::frame;
+use crate::methods::Place;
+
+use super::link::Status;
+use super::state::State;
+
+/// What became of a change of methods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// The method in use now; `None`: it will be chosen when the receiver joins.
+    pub method: Option<String>,
+    /// Why the conduit goes on as before.
+    pub problem: Option<String>,
+}
+
+impl State {
+    /// From now on a sending end may use these methods, in this order (none: all). Returns the link to be dialled, if there is one.
+    pub fn allow(&mut self, end: usize, methods: &[String], here: &Place) -> Option<usize> {
+        let current = self.sending[end].link;
+        let (peer, class) = (self.links[current].peer.clone(), self.links[current].class);
+        let next = self.link_to(&peer, methods, class);
+        self.sending[end].spec.methods = methods.to_vec();
+        if matches!(self.links[current].status, Status::Over) || self.sending[end].is_gone() {
+            self.report(end, Some(format!("{peer} has left")));
+            return None;
+        }
+        if next == current {
+            self.sending[end].next_link = None;
+            self.report(end, None);
+            return None;
+        }
+        let table = self.links[current].table().cloned();
+        let is_new = self.links[next].conduits.is_empty() && matches!(self.links[next].status, Status::Unknown);
+        if is_new {
+            self.links[next].status = Status::Resting;
+        }
+        let dial = self.links[next].wake(table.as_ref(), here);
+        self.sending[end].next_link = Some(next);
+        if !self.links[current].is_admitted() {
+            // Nothing is under way by the link before: there is nothing to wait for.
+            self.change_link(end, next);
+            match self.links[next].table() {
+                Some(_) => self.sending[end].owes_report = true,
+                None => self.report(end, None),
+            }
+        } else if self.links[next].is_admitted() {
+            if let Some(connection) = self.links[next].connection.clone() {
+                // The receiver has said long ago what it had: it sorts out what comes twice.
+                let _ = self.go_over(end, next, 0, &connection);
+            }
+        }
+        dial.then_some(next)
+    }
+
+    /// Whether a conduit waits to use this link.
+    pub fn is_wanted(&self, link: usize) -> bool {
+        self.sending.iter().any(|end| end.next_link == Some(link))
+    }
+
+    /// The receiver says what it has of a conduit.
+    pub(super) fn resume(&mut self, connection: &Arc<Connection>, end: usize, sequence: u64) -> Result<(), String> {
+        if let Some(next) = self.sending[end].next_link.filter(|next| self.links[*next].is_on(connection)) {
+            self.links[next].admitted();
+            return self.go_over(end, next, sequence, connection);
+        }
+        let link = &mut self.links[self.sending[end].link];
+        if link.is_on(connection) {
+            link.admitted();
+            for frame in self.sending[end].flow_from(sequence, connection.breaks)? {
+                self.queue(connection, frame);
+            }
+            if self.sending[end].owes_report {
+                self.report(end, None);
+            }
+        }
+        Ok(())
+    }
+
+    fn go_over(&mut self, end: usize, next: usize, sequence: u64, connection: &Arc<Connection>) -> Result<(), String> {
+        let before = self.sending[end].link;
+        if let Some(old) = self.links[before].connection.clone() {
+            self.queue(&old, frame::encode_leaves(self.sending[end].spec.id).to_vec().into());
+        }
+        for frame in self.sending[end].go_over(sequence, connection.breaks)? {
+            self.queue(connection, frame);
+        }
+        self.change_link(end, next);
+        self.report(end, None);
+        self.wake_all();
+        Ok(())
+    }
+
+    fn change_link(&mut self, end: usize, next: usize) {
+        let before = std::mem::replace(&mut self.sending[end].link, next);
+        self.sending[end].next_link = None;
+        self.links[before].conduits.retain(|other| *other != end);
+        self.links[next].conduits.push(end);
+        if self.links[before].conduits.is_empty() && !self.is_wanted(before) {
+            if let Some(old) = self.links[before].rest() {
+                self.queue(&old, frame::encode_closes().to_vec().into());
+                self.retired.push(old.clone());
+                self.to_watch.push(old);
+            }
+        }
+    }
+
+    /// A link that conduits wanted to go over to leads nowhere: they go on as before. False: conduits depend on it.
+    pub fn stay(&mut self, link: usize, reason: &str) -> bool {
+        for end in 0..self.sending.len() {
+            if self.sending[end].owes_report && self.sending[end].link == link {
+                self.report(end, Some(reason.to_owned()));
+            }
+            if self.sending[end].next_link == Some(link) {
+                self.sending[end].next_link = None;
+                self.sending[end].spec.methods = self.links[self.sending[end].link].allowed.clone();
+                self.report(end, Some(reason.to_owned()));
+            }
+        }
+        if !self.links[link].conduits.is_empty() {
+            return false;
+        }
+        self.links[link].rest();
+        true
+    }
+
+    /// The receiver has left.
+    pub(super) fn give_up_changes_to(&mut self, peer: &str) {
+        for end in 0..self.sending.len() {
+            let is_changing = self.sending[end].next_link.is_some() || self.sending[end].owes_report;
+            if self.sending[end].spec.receiver == peer && is_changing {
+                self.sending[end].next_link = None;
+                self.report(end, Some(format!("{peer} has left")));
+            }
+        }
+    }
+
+    /// Tells the coordinator how a conduit travels after a change was asked for.
+    fn report(&mut self, end: usize, problem: Option<String>) {
+        self.sending[end].owes_report = false;
+        let link = &self.links[self.sending[end].link];
+        let conduit = self.sending[end].spec.id;
+        let (method, refused) = (link.chosen.map(str::to_owned), link.refused.clone());
+        if let (Some(method), None) = (&method, &problem) {
+            self.news.push(ToCoordinator::Conduit { conduit, method: method.clone(), refused });
+        }
+        self.news.push(ToCoordinator::Changed { conduit, method, problem });
+    }
+
+    /// The sender uses this connection no more, and everything that came on it has been read.
+    pub(super) fn let_go(&mut self, connection: &Arc<Connection>) {
+        let list = self.inbound.entry(connection.peer.clone()).or_default();
+        list.retain(|other| !Arc::ptr_eq(other, connection));
+        connection.close();
+        // What was written on it may not have been read: it is said once more.
+        for end in 0..self.receiving.len() {
+            if self.receiving[end].spec.sender != connection.peer {
+                continue;
+            }
+            self.receiving[end].via.take_if(|via| *via == connection.token);
+            if let Some(other) = self.answers_by(end) {
+                if let Some(receipt) = self.receiving[end].receipt_again() {
+                    self.queue(&other, receipt.into());
+                }
+            }
+        }
+    }
+
+    /// A message has come by this connection.
+    pub(super) fn came_by(&mut self, end: usize, connection: &Arc<Connection>) {
+        let end = &mut self.receiving[end];
+        if end.via == Some(connection.token) {
+            return;
+        }
+        end.method = Some(connection.method);
+        end.via = (!end.is_coming_by_two()).then_some(connection.token);
+    }
+}

@@ -1,0 +1,179 @@
+//! The method of a conduit is changed while messages pass: none is lost, doubled or reordered, and nobody waits long.
+//!
+//! `XMML_SOAK=1` changes 1,000 times instead of 50.
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use support::{receive, send, Model, Run};
+use xmml_core::buffer::Buffer;
+use xmml_core::coordinator::Event;
+use xmml_core::data::{Array, Data, Dtype, Order};
+use xmml_core::instance::{Instance, Received};
+
+fn changes() -> usize {
+    if std::env::var("XMML_SOAK").is_ok_and(|soak| soak != "0") {
+        1000
+    } else {
+        50
+    }
+}
+
+/// A stream of messages without an end, from `a` to `b`, without an order of operators.
+fn stream(capacity: u32) -> Model {
+    Model::new()
+        .submodel("a", "out:Oi other:Oi", 1)
+        .submodel("b", "in:S more:S", 1)
+        .with("a", |spec| spec.check_order = false)
+        .with("b", |spec| spec.check_order = false)
+        .couple_with("a.out", "b.in", |conduit| conduit.capacity = capacity)
+        .couple("a.other", "b.more")
+}
+
+fn method_of(me: &Instance, port: &str) -> Option<String> {
+    me.methods(port).unwrap()[0].chosen.clone()
+}
+
+fn only(method: &str) -> Vec<String> {
+    vec![method.to_owned()]
+}
+
+/// Numbers go from a to b until `done`, each with a payload whose size varies; returns how long b waited at most.
+fn pass_numbers(
+    run: &Run,
+    done: &AtomicBool,
+    sizes: &[usize],
+    meanwhile: impl FnOnce(&Instance, &Instance) + Send,
+) -> Duration {
+    let (a, b) = (run.join("a"), run.join("b"));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            a.reuse().unwrap();
+            let mut number = 0u64;
+            while number < 100 || !done.load(Ordering::Relaxed) {
+                let mut bytes = vec![number as u8; 8 + sizes[number as usize % sizes.len()]];
+                bytes[..8].copy_from_slice(&number.to_le_bytes());
+                let shape = vec![bytes.len() as u64];
+                let data = Array { dtype: Dtype::U8, order: Order::RowMajor, shape, data: Buffer::copy_of(&bytes) };
+                a.send("out", None, Data::Array(data), None, None).unwrap();
+                number += 1;
+            }
+            a.leave().unwrap();
+        });
+        let reading = scope.spawn(|| {
+            b.reuse().unwrap();
+            let (mut number, mut longest, mut last) = (0u64, Duration::ZERO, Instant::now());
+            loop {
+                match b.receive("in", None, None).unwrap() {
+                    Received::Message(message) => {
+                        let Data::Array(array) = message.data else { panic!("not an array") };
+                        assert_eq!(array.data[..8], number.to_le_bytes(), "message {number} is another");
+                        assert_eq!(array.data.len(), 8 + sizes[number as usize % sizes.len()]);
+                        assert!(array.data[8..].iter().all(|byte| *byte == number as u8), "message {number} is torn");
+                    }
+                    Received::Ended => break,
+                    other => panic!("{other:?}"),
+                }
+                number += 1;
+                longest = longest.max(last.elapsed());
+                last = Instant::now();
+            }
+            b.leave().unwrap();
+            assert!(number > 0);
+            longest
+        });
+        meanwhile(&a, &b);
+        reading.join().unwrap()
+    })
+}
+
+#[test]
+fn a_conduit_under_load_goes_from_method_to_method_without_loss_or_reordering() {
+    let run = Run::of(stream(64));
+    let done = AtomicBool::new(false);
+    let methods = ["shm", "unix", "tcp", "inproc", "tcp", "unix", "inproc", "shm"];
+    pass_numbers(&run, &done, &[0, 100, 3000, 200_000, 24], |a, b| {
+        for turn in 0..changes() {
+            let method = methods[turn % methods.len()];
+            // From either end.
+            let result =
+                if turn % 2 == 0 { a.set_methods("out", &only(method)) } else { b.set_methods("in", &only(method)) };
+            result.unwrap();
+            assert_eq!(method_of(a, "out").as_deref(), Some(method));
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn the_holder_of_the_coordinator_changes_a_method_and_hears_what_became_of_it() {
+    let run = Run::of(stream(16));
+    let done = AtomicBool::new(false);
+    pass_numbers(&run, &done, &[10], |_, _| {
+        for method in ["tcp", "shm"] {
+            run.event("it goes", |event| matches!(event, Event::Conduit { conduit: 1, .. }));
+            run.coordinator.change(1, &only(method)).unwrap();
+            let changed = run.event("it changes", |event| matches!(event, Event::Changed { conduit: 1, .. }));
+            assert!(
+                matches!(&changed, Event::Changed { method: Some(now), problem: None, .. } if now == method),
+                "{changed:?}"
+            );
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_change_takes_effect_before_the_partner_joins() {
+    let run = Run::of(stream(16));
+    let a = run.join("a");
+    a.set_methods("out", &only("tcp")).unwrap();
+    assert_eq!(method_of(&a, "out"), None);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            a.reuse().unwrap();
+            send(&a, "out", 5);
+            a.leave().unwrap();
+        });
+        let b = run.join("b");
+        b.reuse().unwrap();
+        assert_eq!(receive(&b, "in"), Some(5));
+        assert_eq!(method_of(&b, "in").as_deref(), Some("tcp"));
+        assert_eq!(receive(&b, "in"), None);
+        b.leave().unwrap();
+    });
+}
+
+#[test]
+fn other_conduits_between_the_same_two_keep_their_method() {
+    let run = Run::of(stream(16));
+    let (a, b) = (run.join("a"), run.join("b"));
+    a.reuse().unwrap();
+    b.reuse().unwrap();
+    for turn in 0..10 {
+        let method = ["tcp", "shm"][turn as usize % 2];
+        a.set_methods("out", &only(method)).unwrap();
+        send(&a, "out", turn);
+        send(&a, "other", -turn);
+        assert_eq!(receive(&b, "more"), Some(-turn));
+        assert_eq!(receive(&b, "in"), Some(turn));
+        assert_eq!(method_of(&a, "other").as_deref(), Some("inproc"));
+        assert_eq!(method_of(&a, "out").as_deref(), Some(method));
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| a.leave().unwrap());
+        b.leave().unwrap();
+    });
+}
+
+#[test]
+fn an_unknown_method_is_refused_with_a_suggestion() {
+    let run = Run::of(stream(16));
+    let a = run.join("a");
+    let error = a.set_methods("out", &only("tpc")).unwrap_err().to_string();
+    assert!(error.contains("did you mean tcp?"), "{error}");
+    let error = run.coordinator.change(1, &only("unx")).unwrap_err().to_string();
+    assert!(error.contains("did you mean unix?"), "{error}");
+}
