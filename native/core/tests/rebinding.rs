@@ -40,6 +40,15 @@ fn only(method: &str) -> Vec<String> {
     vec![method.to_owned()]
 }
 
+/// Ends the stream also when the test fails, which would hang otherwise.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Numbers go from a to b until `done`, each with a payload whose size varies; returns how long b waited at most.
 fn pass_numbers(
     run: &Run,
@@ -84,7 +93,9 @@ fn pass_numbers(
             assert!(number > 0);
             longest
         });
+        let ending = Ending(done);
         meanwhile(&a, &b);
+        drop(ending);
         reading.join().unwrap()
     })
 }
@@ -103,7 +114,6 @@ fn a_conduit_under_load_goes_from_method_to_method_without_loss_or_reordering() 
             result.unwrap();
             assert_eq!(method_of(a, "out").as_deref(), Some(method));
         }
-        done.store(true, Ordering::Relaxed);
     });
 }
 
@@ -121,7 +131,6 @@ fn the_holder_of_the_coordinator_changes_a_method_and_hears_what_became_of_it() 
                 "{changed:?}"
             );
         }
-        done.store(true, Ordering::Relaxed);
     });
 }
 
