@@ -43,18 +43,20 @@ def seeds() -> list[int]:
     return chosen
 
 
-@pytest.mark.parametrize("methods", ["shm", "unix", "tcp"])
+@pytest.mark.parametrize("methods", ["hosted", "shm", "unix", "tcp"])
 @pytest.mark.parametrize("seed", seeds())
 def test_a_random_model_does_what_its_semantics_demand(tmp_path: Path, seed: int, methods: str) -> None:
     model, net, expected = made(seed)
-    path = model.write(tmp_path, free=expected.outcome != "done")
+    is_hosted = methods == "hosted"
+    path = model.write(tmp_path, free=expected.outcome != "done", hosted=is_hosted)
+    options = ["--hosts", "1"] if is_hosted else []
     run = subprocess.run(
-        [sys.executable, "-m", "xmml_run", str(path), "--json", "-o", str(tmp_path / "run")],
+        [sys.executable, "-m", "xmml_run", str(path), "--json", "-o", str(tmp_path / "run"), *options],
         capture_output=True,
         text=True,
         timeout=60,
         cwd=tmp_path,
-        env={**os.environ, "XMML_METHODS": methods},
+        env={**os.environ} if is_hosted else {**os.environ, "XMML_METHODS": methods},
         check=False,
     )
     words = f"seed {seed}\n{model.text}\n{model.fires}\n{run.stderr}"

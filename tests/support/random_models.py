@@ -7,6 +7,7 @@ between a few instances, and of couplings that may make no sense: many models fi
 from __future__ import annotations
 
 import random
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,47 +24,60 @@ import sys
 
 import xmml
 
-KIND, UNCHANGED, PORTS = sys.argv[1], sys.argv[2].split(","), [group.split(",") for group in sys.argv[3:]]
-FINIT, OI, S, B, OF = ([port for port in group if port] for group in PORTS)
-sent, received = {}, {}
+
+class Walk:
+    def __init__(self, me, words):
+        self.me, self.kind, self.unchanged = me, words[0], words[1].split(",")
+        self.finit, self.oi, self.s, self.b, self.of = (
+            [port for port in group.split(",") if port] for group in words[2:]
+        )
+        self.sent, self.received = {}, {}
+
+    def send(self, ports):
+        for port in ports:
+            self.sent[port] = self.sent.get(port, -1) + 1
+            name, _, copies = port.partition("/")
+            if copies:
+                for copy in range(int(copies)):
+                    self.me.send(name, self.sent[port], to=copy)
+            else:
+                self.me.send(name, self.sent[port])
+
+    def receive(self, ports):
+        for port in ports:
+            self.received[port] = self.received.get(port, -1) + 1
+            name, _, copies = port.partition("/")
+            if copies:
+                for copy in range(int(copies)):
+                    self.me.receive(name, of=copy)
+            else:
+                data = self.me.receive(name).data
+                expected = self.received[port]
+                assert port not in self.unchanged or data == expected, (port, data, expected)
+
+    def run(self):
+        me = self.me
+        while me.reuse():
+            self.receive([port for port in self.finit if me.connected(port.partition("/")[0])])  # no state at first
+            if self.kind == "submodel":
+                for _ in me.steps():
+                    self.send(self.oi)
+                    self.receive(self.s)
+                    self.receive(self.b)
+            self.send(self.of)
 
 
-def send(me, port):
-    sent[port] = sent.get(port, -1) + 1
-    name, _, copies = port.partition("/")
-    if copies:
-        for copy in range(int(copies)):
-            me.send(name, sent[port], to=copy)
-    else:
-        me.send(name, sent[port])
-
-
-def receive(me, port):
-    received[port] = received.get(port, -1) + 1
-    name, _, copies = port.partition("/")
-    if copies:
-        for copy in range(int(copies)):
-            me.receive(name, of=copy)
-    else:
-        data = me.receive(name).data
-        assert port not in UNCHANGED or data == received[port], (port, data, received[port])
-
-
-def at(me, operator, ports):
-    for port in ports:
-        operator(me, port)
-
-
-with xmml.Instance() as me:
-    while me.reuse():
-        at(me, receive, [port for port in FINIT if me.connected(port.partition("/")[0])])  # no state in the first run
-        if KIND == "submodel":
-            for _ in me.steps():
-                at(me, send, OI)
-                at(me, receive, S)
-                at(me, receive, B)
-        at(me, send, OF)
+if __name__ == "__main__":
+    with xmml.Instance() as me:
+        Walk(me, sys.argv[1:]).run()
 '''
+#: The same for one part, as a class that the runtime hosts.
+HOSTED = """
+
+class {name}(xmml.Submodel):
+    def run(self):
+        Walk(self.me, {words}).run()
+"""
 FILTERS = ("drop", "sum", "repeat", "extrapolate", "lineartimeinterpolation", "last", "multiply")
 
 
@@ -88,30 +102,38 @@ class RandomModel:
     def model(self) -> Model:
         return effective(self.sketch)
 
-    def write(self, folder: Path, free: bool = False) -> Path:
+    def write(self, folder: Path, free: bool = False, hosted: bool = False) -> Path:
         """Write the document, the program and the data of sources into `folder`.
 
         Args:
             free: say that the submodels keep to no order of operators, so that nothing is concluded from it beforehand.
+            hosted: the parts are classes that can share a process, instead of programs.
         """
-        (folder / "program.py").write_text(PROGRAM)
+        parts = [part for part in self.sketch.parts.values() if part.kind != "terminal"]
+        classes = {part.id: f"Part{number}" for number, part in enumerate(parts if hosted else [])}
+        programs = [HOSTED.format(name=classes[part.id], words=self._words(part)) for part in parts if hosted]
+        (folder / "program.py").write_text(PROGRAM + "".join(programs))
         for name, rows in self.rows.items():
             (folder / f"{name}.txt").write_text("".join(f"{row}\n" for row in range(rows)))
         implementations = {
-            part.id: f'<implementation language="python" path="program.py" run:args="{self._arguments(part)}"/>'
-            for part in self.sketch.parts.values()
-            if part.kind != "terminal"
+            part.id: f'<implementation language="python" path="program.py" run:args="{shlex.join(self._words(part))}"/>'
+            for part in parts
+            if not hosted
         }
         path = folder / "model.xmml"
         words = frozenset({"free"} if free else ())
-        parts = {
-            name: replace(part, words=part.words | words) if part.kind == "submodel" else part
+        written_parts = {
+            name: replace(
+                part,
+                words=part.words | words if part.kind == "submodel" else part.words,
+                settings={**part.settings, "class": f"program:{classes[name]}"} if name in classes else part.settings,
+            )
             for name, part in self.sketch.parts.items()
         }
-        path.write_text(written(replace(self.sketch, parts=parts), implementations))
+        path.write_text(written(replace(self.sketch, parts=written_parts), implementations))
         return path
 
-    def _arguments(self, part: Part) -> str:
+    def _words(self, part: Part) -> list[str]:
         groups: dict[str, list[str]] = {operator: [] for operator in ("finit", "Oi", "S", "B", "Of")}
         unchanged = []
         for port, (direction, operator, _) in part.ports.items():
@@ -121,8 +143,7 @@ class RandomModel:
             groups[operator or ("finit" if direction == "in" else "Of")].append(f"{port}{copies}")
             if direction == "in" and others[0].kind == "submodel" and not ways[0].filters and not copies:
                 unchanged.append(port)
-        ports = " ".join(f"'{','.join(names)}'" for names in groups.values())
-        return f"{part.kind} '{','.join(unchanged)}' {ports}"
+        return [part.kind, ",".join(unchanged), *(",".join(names) for names in groups.values())]
 
 
 class _Draft:
