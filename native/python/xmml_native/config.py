@@ -123,6 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     words: list[str] = []
     try:
+        if asked.fsources:
+            words.append(str(fsources()))
         if asked.cflags:
             words += cflags()
         if asked.fflags:
@@ -131,8 +133,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             words += libs(static=asked.static)
         if asked.flibs:
             words += flibs(static=asked.static)
-        if asked.fsources:
-            words.append(str(fsources()))
         if asked.cmake:
             words.append(str(cmake()))
         if asked.pkgconfig:
