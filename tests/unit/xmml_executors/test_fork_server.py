@@ -1,0 +1,151 @@
+"""Programs that the fork server starts are like those that are started for themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xmml_executors.local import LocalExecutor
+
+PATIENCE_S = 30.0
+
+TELL = """import json, os, sys, threading
+print(json.dumps({
+    "argv": sys.argv, "path": sys.path[0], "name": __name__, "file": __file__, "cwd": os.getcwd(),
+    "env": dict(os.environ), "leads": os.getpgrp() == os.getpid(), "parent": os.getppid(), "stdin": sys.stdin.read(),
+    "main": sys.modules["__main__"].__dict__ is globals(), "threads": threading.active_count(),
+}))
+"""
+
+
+class Started:
+    """A supervisor, and what it reported."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.executor = LocalExecutor()
+        self.reports: list[dict[str, Any]] = []
+
+    def start(self, name: str, text: str, *arguments: str, fork: bool = True, **env: str) -> Path:
+        script = self.folder / f"{name}.py"
+        script.write_text(text)
+        paths = [self.folder / f"{name}.{stream}" for stream in ("out", "err")]
+        env.setdefault("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+        command = [sys.executable, str(script), *arguments]
+        self.executor.start(name, command, {**env, "PYTHONUNBUFFERED": "1"}, self.folder, *paths, fork=fork)
+        return script
+
+    def report(self, what: str, name: str) -> dict[str, Any]:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            for report in self.reports:
+                if (report["is"], report["name"]) == (what, name):
+                    return report
+            select.select([self.executor], [], [], 0.5)
+            self.reports += self.executor.take_reports() or []
+        raise AssertionError(f"not reported: {what} {name}; {self.reports}")
+
+    def out(self, name: str) -> str:
+        return (self.folder / f"{name}.out").read_text()
+
+    def err(self, name: str) -> str:
+        return (self.folder / f"{name}.err").read_text()
+
+    def fork_server(self) -> int:
+        """The process id of the fork server: the child of the supervisor that runs it."""
+        for entry in Path("/proc").iterdir():
+            try:
+                words = (entry / "cmdline").read_bytes()
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, ValueError):
+                continue
+            if parent == self.executor.supervisor_pid and b"fork_server" in words:
+                return int(entry.name)
+        raise AssertionError("there is no fork server")
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Started]:
+    made = Started(tmp_path)
+    yield made
+    made.executor.close(tmp_path)
+
+
+def test_a_program_finds_what_it_finds_when_an_interpreter_is_started_for_it(started: Started) -> None:
+    told = {}
+    for name, fork in (("forked", True), ("plain", False)):
+        started.start(name, TELL, "--grid", "a b", fork=fork, MODE="fast")
+        assert started.report("ended", name)["status"] == 0, started.err(name)
+        told[name] = json.loads(started.out(name).replace(f"{name}.py", "script.py"))
+    assert told["forked"] == told["plain"]
+    assert told["forked"]["parent"] == started.executor.supervisor_pid
+    assert told["forked"]["leads"]
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "number"),
+    [
+        ("import sys; sys.exit(3)", 3, None),
+        ("import sys; sys.exit('no more')", 1, None),
+        ("raise ValueError('negative depth')", 1, None),
+        ("raise KeyboardInterrupt", None, signal.SIGINT),
+        ("import os; os.kill(os.getpid(), 9)", None, signal.SIGKILL),
+        ("this is no Python", 1, None),
+    ],
+)
+def test_it_ends_as_it_would_otherwise(started: Started, text: str, status: int | None, number: int | None) -> None:
+    for name, fork in (("forked", True), ("plain", False)):
+        started.start(name, text, fork=fork)
+        ended = started.report("ended", name)
+        assert (ended["status"], ended["signal"]) == (status, number), started.err(name)
+    assert started.err("forked") == started.err("plain").replace("plain.py", "forked.py")
+
+
+def test_what_is_done_at_exit_is_done(started: Started) -> None:
+    started.start("a", "import atexit; atexit.register(print, 'at exit')")
+    started.report("ended", "a")
+    assert started.out("a") == "at exit\n"
+
+
+def test_a_signal_reaches_it(started: Started) -> None:
+    started.start("a", "import time; print('up', flush=True); time.sleep(60)")
+    started.report("output", "a")
+    started.executor.signal("a", signal.SIGTERM)
+    assert started.report("ended", "a")["signal"] == signal.SIGTERM
+
+
+def test_many_are_started_one_after_the_other(started: Started) -> None:
+    for number in range(40):
+        started.start(f"p{number}", "import sys; print(sys.argv[1])", str(number))
+    for number in range(40):
+        assert started.report("ended", f"p{number}")["status"] == 0
+        assert started.out(f"p{number}") == f"{number}\n"
+
+
+def test_without_a_fork_server_programs_are_started_as_usual(started: Started) -> None:
+    started.start("first", "print(1)")
+    started.report("ended", "first")
+    os.kill(started.fork_server(), signal.SIGKILL)
+    for name in ("second", "third"):
+        started.start(name, "print(2)")
+        assert started.report("ended", name)["status"] == 0
+        assert started.out(name) == "2\n"
+
+
+def test_what_was_forked_dies_with_the_supervisor(started: Started) -> None:
+    started.start("a", "import time; print('up', flush=True); time.sleep(60)")
+    pid = started.report("started", "a")["pid"]
+    started.report("output", "a")
+    os.kill(started.executor.supervisor_pid, signal.SIGKILL)
+    deadline = time.monotonic() + PATIENCE_S
+    while Path(f"/proc/{pid}").exists() and b"Z" not in Path(f"/proc/{pid}/stat").read_bytes().split()[2]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
