@@ -27,8 +27,8 @@ def compile_program(compiler: Sequence[str], source: Path, more: Sequence[str] =
         raise processes.RunFailed(f"{' '.join(words)}\n{done.stderr}")
 
 
-def compile_submodel(source: Path) -> None:
+def compile_submodel(source: Path, more: Sequence[str] = ()) -> None:
     """Compiles a submodel in C++ against the installed xMML."""
     config = [str(places.tool("xmml-config") or "xmml-config"), "--cflags", "--libs"]
     flags = subprocess.run(config, capture_output=True, text=True, check=True, env=places.environment()).stdout
-    compile_program(["c++", "-std=c++17"], source, flags.split())
+    compile_program(["c++", "-std=c++17"], source, [*more, *flags.split()])

@@ -79,3 +79,17 @@ def test_checks_and_task_graphs_are_measured(tmp_path: Path) -> None:
     ]
     assert all(float(row["seconds"]) > 0 and int(row["peak_kib"]) > 0 for row in rows)
     assert "per coupling [us]" in text
+
+
+@pytest.mark.skipif(shutil.which("mpicxx") is None, reason="needs OpenMPI (openmpi-bin, libopenmpi-dev)")
+def test_both_cavities_are_measured_and_end_with_the_same_bits(tmp_path: Path) -> None:
+    text, rows = run("canal", tmp_path, "--quick", "--cells", "12,17")
+    assert [(row["peer"], row["cells"]) for row in rows] == [
+        ("mpi", "12"),
+        ("coupled", "12"),
+        ("mpi", "17"),
+        ("coupled", "17"),
+    ]
+    assert all(row["fingerprint"] == other["fingerprint"] for row, other in zip(rows[::2], rows[1::2], strict=True))
+    assert all(0 < float(row["west_receiving_s"]) < float(row["step_s"]) < float(row["total_s"]) for row in rows)
+    assert "efficiency" in text
