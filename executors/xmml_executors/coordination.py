@@ -457,4 +457,4 @@ class Coordination:
 
 def own_log(record: InstanceRecord) -> str:
     """Return the folder of the streams that say most about a failed instance: those of its process, if that died."""
-    return record.process if record.process and record.died_with else f"instances/{record.name}"
+    return record.process if record.process and record.died_with else f"instances/{record.rank_of or record.name}"

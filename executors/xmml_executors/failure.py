@@ -8,6 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from xmml_planner.ranks import RANK_MARK
+
 from xmml_executors.instance_record import InstanceRecord
 
 #: A partner notices a crash about when we do. Within this time a silent end is taken for the cause of a failure that
@@ -45,13 +47,22 @@ class Failure:
 
 
 def cause_of(failures: Sequence[Failure]) -> Failure:
-    """Return the failure that the others followed from: the first, or a silent one at the same moment that it names."""
+    """Return the failure that the others followed from: the first, or a silent one at the same moment that it names.
+
+    The other ranks of a program that fails end with it, and so are no cause.
+    """
     first = min(failures, key=lambda failure: failure.at)
     if not first.sign.is_silent:
         for other in failures:
+            if _program(other) == _program(first):
+                continue
             if other.sign.is_silent and other.at - first.at <= SIMULTANEOUS_S and _names(first.text, other.instance):
                 return other
     return first
+
+
+def _program(failure: Failure) -> str:
+    return failure.instance.partition(RANK_MARK)[0]
 
 
 def _names(text: str, instance: str) -> bool:

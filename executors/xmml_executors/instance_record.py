@@ -49,6 +49,7 @@ class InstanceRecord:
             seconds.
         process: the process that it shares with others, if it does.
         died_with: the other instances of that process, if the process itself ended.
+        rank_of: the instance that it is a further rank of, if it is.
         runs: completed passes, known when it has left.
         waits_for: conduits it waits for now.
         failure: what it reported as the reason of its failure.
@@ -59,6 +60,7 @@ class InstanceRecord:
     pid: int | None = None
     process: str | None = None
     died_with: tuple[str, ...] = ()
+    rank_of: str | None = None
     language: str = ""
     run: int = 0
     iteration: int = 0

@@ -20,6 +20,7 @@ class Ranks:
         for instance in plan.instances:
             if instance.rank_of is not None:
                 record = records[instance.name]
+                record.rank_of = instance.rank_of
                 record.last_words = records[instance.rank_of].last_words
                 self._of.setdefault(instance.rank_of, []).append(record)
                 self._names.add(instance.name)

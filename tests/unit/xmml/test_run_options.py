@@ -28,6 +28,8 @@ def element(name: str, attributes: str):  # type: ignore[no-untyped-def]
         ("methods", "shm,tcp", ("shm", "tcp")),
         ("methods", " unix , tcp ", ("unix", "tcp")),
         ("capacity", "32", 32),
+        ("decomp", "block(x:4,y:2)", (("x", 4), ("y", 2))),
+        ("decomp", " block ( 0 : 4 ) ", (("0", 4),)),
         ("steps", "until", "until"),
         ("build", " make it ", "make it"),
         ("compress", "yes", "zstd:3"),
@@ -54,6 +56,11 @@ def test_a_setting_has_its_value(name: str, text: str, value: object) -> None:
         *(("methods", text) for text in ("", ",", "mpi", "tcp,tcp", "tcp;shm")),
         *(("class", text) for text in ("", "Bulk", "fast")),
         *(("compress", text) for text in ("", "true", "zstd:", "zstd:0", "zstd:23", "zstd:03", "zstd:x", "lz4:1")),
+        *(("decomp", text) for text in ("", "x:2", "block", "block()", "block(x)", "block(x:0)", "cyclic(x:2)")),
+        *(
+            ("decomp", text)
+            for text in ("block(x:2)(y:2)", "block(x:2,)", "block(x y:2)", "block(x:-1)", "block(x:2))")
+        ),
         ("steps", "10"),
         ("order", "no"),
         ("build", " "),

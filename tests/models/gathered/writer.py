@@ -1,0 +1,15 @@
+"""Four ranks without parallel ports: only rank 0 talks to the run."""
+
+import numpy as np
+from mpi4py import MPI
+
+import xmml
+
+with xmml.Instance(comm=MPI.COMM_WORLD) as me:
+    while me.reuse():
+        start = me.receive("start").data
+        rows, columns = 1 + me.rank // 2, 2 + me.rank % 2
+        me.send_gathered("blocks", np.full((rows, columns), me.rank), "block(0:2,1:2)")
+        notes = MPI.COMM_WORLD.bcast({"k": [1.5, "two"]} if me.rank == 0 else None)
+        me.send("notes", notes if me.rank == 0 else None)
+        print(f"rank {me.rank} has {start} and {notes}")
