@@ -137,14 +137,14 @@ pub struct CBlock {
     extent: [usize; BLOCK_RANK],
 }
 
-unsafe fn whole<'a>(rank: usize, shape: *const usize) -> Result<Option<Vec<u64>>> {
+unsafe fn whole(rank: usize, shape: *const usize) -> Result<Option<Vec<u64>>> {
     if shape.is_null() {
         return Ok(None);
     }
     if rank > BLOCK_RANK {
         return Err(Failure::usage(format!("rank {rank} is more than {BLOCK_RANK}")));
     }
-    let shape: &'a [usize] = unsafe { elements(shape, rank, "shape")? };
+    let shape: &[usize] = unsafe { elements(shape, rank, "shape")? };
     Ok(Some(shape.iter().map(|&extent| extent as u64).collect()))
 }
 

@@ -32,7 +32,7 @@ impl Instance {
             drop(self.program()?);
             return Ok(Sent::NotConnected);
         }
-        let spread = self.spread(declared, &data, shape)?;
+        let mut spread = self.spread(declared, &data, shape)?;
         let (mut message, position) = {
             let mut program = self.program()?;
             program.sequence.may_send(port, to)?;
@@ -51,6 +51,9 @@ impl Instance {
             (message, program.position())
         };
         self.hand_over(&mut message.data)?;
+        if let Some(spread) = &mut spread {
+            spread.handed_over(&message.data);
+        }
         if let Some(from) = self.shares_from(&ends).filter(|_| spread.is_none()) {
             message.data = self.share(message.data, from);
         }

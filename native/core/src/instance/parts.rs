@@ -24,6 +24,15 @@ pub(super) struct Spread {
     whole: Vec<u64>,
 }
 
+impl Spread {
+    /// The block may lie in memory on loan, which now is the message's.
+    pub(super) fn handed_over(&mut self, data: &Data) {
+        if let Data::Array(block) = data {
+            self.block.data = block.data.clone();
+        }
+    }
+}
+
 impl Instance {
     /// Which block of the array on a port is this rank's, and the extents of the whole array.
     ///
