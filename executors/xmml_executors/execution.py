@@ -110,7 +110,8 @@ class _Execution:
         """Whether the fork server can start an instance: it runs in our interpreter, and nothing that it wants must be
         known when an interpreter starts."""
         return (
-            instance.command[0] == sys.executable
+            instance.rank_of is None
+            and instance.command[0] == sys.executable
             and (instance.command[1] == "-c" or instance.command[1] == instance.program)
             and not os.path.isdir(instance.command[1])
             and not any(name.startswith(READ_AT_START) for name in instance.env)
