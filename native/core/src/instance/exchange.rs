@@ -7,7 +7,7 @@ use crate::conduit::inlet::Next;
 use crate::conduit::Room;
 use crate::data::Data;
 use crate::error::{Error, Result};
-use crate::frame::encode_message;
+use crate::frame::{encode_message, EncodedMessage};
 use crate::message::Message;
 use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;
@@ -58,9 +58,19 @@ impl Instance {
             message.data = self.share(message.data, from);
         }
         let mut delivered = false;
+        let mut once = None;
+        if ends.len() > 1 && spread.is_none() && self.is_kept_for_one_of(&ends) {
+            message = self.owned(&message)?; // once for all of them
+        }
+        let is_one_of_many = ends.len() > 1;
         for end in ends {
-            let part = self.part_of(&spread, end, &message)?;
-            delivered |= self.filter_and_send(declared, end, part.as_ref().unwrap_or(&message))?;
+            delivered |= match self.part_of(&spread, end, &message)? {
+                Some(part) => self.filter_and_send(declared, end, &part)?,
+                None if is_one_of_many && !self.filters_outlet[end] => {
+                    self.transmit_encoded(&declared.name, end, &message, Some(&mut once))?
+                }
+                None => self.filter_and_send(declared, end, &message)?,
+            };
             if self.spec.kind == Kind::Terminal {
                 self.end_run_of_outlet(end)?; // each message of a source is a run of its own
             }
@@ -71,6 +81,11 @@ impl Instance {
             return Ok(Sent::ReceiverGone);
         }
         Ok(Sent::Queued)
+    }
+
+    /// Whether one of these ends keeps what it sends until the receiver has it.
+    fn is_kept_for_one_of(&self, ends: &[usize]) -> bool {
+        self.with_state(|state| ends.iter().any(|end| state.sending[*end].keeps()))
     }
 
     /// From which size on a payload for these ends is written once and shown to all; `None`: it goes to one, or none of them reads it
@@ -118,6 +133,17 @@ impl Instance {
 
     /// Puts one message on a conduit, waiting for room; false if the receiver has left.
     pub(super) fn transmit(&self, port: &str, end: usize, message: &Message) -> Result<bool> {
+        self.transmit_encoded(port, end, message, None)
+    }
+
+    /// [`Instance::transmit`] of a message that goes to several receivers: `once` is what the first call made of it for all.
+    fn transmit_encoded(
+        &self,
+        port: &str,
+        end: usize,
+        message: &Message,
+        once: Option<&mut Option<EncodedMessage>>,
+    ) -> Result<bool> {
         let runtime = match &self.backend {
             Backend::Run { runtime } => runtime,
             Backend::Alone(alone) => {
@@ -127,7 +153,11 @@ impl Instance {
         };
         runtime.note_caller();
         let (id, copy, checksum) = self.outgoing[end];
-        let encoded = encode_message(id, 0, copy, message)?;
+        let encoded = match once {
+            None => encode_message(id, 0, copy, message)?,
+            Some(Some(encoded)) => encoded.readdressed(id, 0, copy),
+            Some(once) => once.insert(encode_message(id, 0, copy, message)?).clone(),
+        };
         let encoded = match checksum {
             Some(algorithm) => encoded.checked(algorithm),
             None => encoded,

@@ -325,6 +325,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_to_try_follows_from_where_the_two_are() {
+        let here = Place::here();
+        let entry = |method: &str, address: &str| Descriptor { method: method.into(), addresses: vec![address.into()] };
+        let table = |place: &Place, tcp: &str| Table {
+            place: place.clone(),
+            entries: vec![entry("inproc", "?"), entry("shm", "@s"), entry("unix", "@u"), entry("tcp", tcp)],
+        };
+        let elsewhere = |place: Place| (place, "192.0.2.1:1");
+        let user = Place { user: here.user + 1, ..here.clone() };
+        let network = Place { network: "net:[1]".into(), ..here.clone() };
+        let boot = Place { boot_id: "another".into(), ..here.clone() };
+        for ((place, tcp), expected) in [
+            ((here.clone(), "127.0.0.1:1"), vec!["shm", "unix", "tcp"]),
+            ((user, "127.0.0.1:1"), vec!["tcp"]),
+            ((network.clone(), "127.0.0.1:1"), vec![]),
+            (elsewhere(network), vec!["tcp"]),
+            ((boot.clone(), "127.0.0.1:1"), vec![]),
+            (elsewhere(boot), vec!["tcp"]),
+        ] {
+            let (found, refused) = candidates(&table(&place, tcp), &here, &[]);
+            assert_eq!(order(&found), expected, "{place:?}");
+            assert_eq!(found.len() + refused.len(), 4, "each is tried or refused with a reason");
+        }
+    }
+
+    #[test]
     fn another_user_falls_back_to_tcp_and_learns_why() {
         let here = Place::here();
         let there = Place { user: here.user + 1, ..here.clone() };

@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use crate::conduit::ReceivingEnd;
 use crate::connection::Connection;
 use crate::control::ToCoordinator;
 use crate::frame;
@@ -179,6 +180,15 @@ impl State {
                 }
             }
         }
+    }
+
+    /// Whether messages of a receiving end may come by this connection. One that brings what is for something else never does.
+    pub fn may_come_by(&self, end: usize, connection: &Connection) -> bool {
+        let end = &self.receiving[end];
+        let is_foreign = |other: &ReceivingEnd| {
+            other.via == Some(connection.token) && other.spec.traffic_class != end.spec.traffic_class
+        };
+        end.via == Some(connection.token) || !self.receiving.iter().any(is_foreign)
     }
 
     /// A message has come by this connection.

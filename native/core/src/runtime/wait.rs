@@ -31,6 +31,19 @@ const INTERRUPT_EVERY: Duration = Duration::from_secs(1);
 /// Connections that a wait looks at; seldom more than one.
 type Watched = SmallVec<[Arc<Connection>; 2]>;
 
+/// While memory is looked at again and again, sockets are looked at this often: a look at a socket is a system call, even if it finds
+/// nothing, and would make what comes through memory late.
+const SOCKETS_EVERY: Duration = Duration::from_micros(20);
+
+/// Which connections are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// All.
+    All,
+    /// Those through memory.
+    Memory,
+}
+
 /// Glances at memory between two looks at the clock, which costs as much as several of them.
 const GLANCES: u32 = 16;
 
@@ -86,7 +99,9 @@ impl WaitFor {
                 .for_each(&mut add);
         }
         for end in &self.receiving {
-            state.inbound.get(&state.receiving[*end].spec.sender).into_iter().flatten().for_each(&mut add);
+            let Some(list) = state.inbound.get(&state.receiving[*end].spec.sender) else { continue };
+            let may_come = |connection: &&Arc<Connection>| list.len() == 1 || state.may_come_by(*end, connection);
+            list.iter().filter(may_come).for_each(&mut add);
         }
         connections
     }
@@ -137,6 +152,12 @@ impl WaitFor {
     }
 }
 
+/// Whether some connections go through memory, and others not.
+fn is_mixed(connections: &[Arc<Connection>]) -> bool {
+    let memory = connections.iter().filter(|connection| connection.is_memory()).count();
+    memory > 0 && memory < connections.len()
+}
+
 fn broken(peer: &str, reason: &str) -> Error {
     let problem = format!("the connection broke before the conduit ended ({reason}); the instance has probably failed");
     Error::Protocol { peer: peer.to_owned(), problem }
@@ -177,7 +198,8 @@ impl Runtime {
         drop(state);
         // What is there already needs neither a spin nor a clock.
         let seen = self.attention.load(Ordering::Acquire);
-        if self.read_all(&connections).0 {
+        let first = if is_mixed(&connections) { Look::Memory } else { Look::All };
+        if self.read_these(&connections, first).0 {
             let mut state = self.state();
             what.verdict(&state)?;
             if let Some(found) = ready(&mut state)? {
@@ -228,19 +250,24 @@ impl Runtime {
             return (Ok(None), now);
         }
         let mut spin_until = self.spin.begin(began);
-        let is_memory = connections.iter().all(|connection| connection.is_memory());
+        let mut sockets_at = began;
         while spin_until.is_some_and(|end| now < end) && until.is_none_or(|until| now < until) {
-            if is_memory {
+            let is_mixed = is_mixed(&connections);
+            if is_mixed || connections.iter().all(|connection| connection.is_memory()) {
                 for _ in 0..GLANCES {
                     if self.attention.load(Ordering::Acquire) != seen
-                        || connections.iter().any(|connection| connection.has_news())
+                        || connections.iter().any(|connection| connection.is_memory() && connection.has_news())
                     {
                         break;
                     }
                     std::hint::spin_loop();
                 }
             }
-            let (found, part) = self.read_all(&connections);
+            let look = if is_mixed && now < sockets_at { Look::Memory } else { Look::All };
+            if look == Look::All {
+                sockets_at = now + SOCKETS_EVERY;
+            }
+            let (found, part) = self.read_these(&connections, look);
             let attention = self.attention.load(Ordering::Acquire);
             if found || attention != seen {
                 seen = attention;
@@ -264,10 +291,10 @@ impl Runtime {
         (Ok(None), now)
     }
 
-    /// Reads all connections; whether anything changed, and whether a part of a frame came.
-    fn read_all(&self, connections: &[Arc<Connection>]) -> (bool, bool) {
+    /// Reads connections; whether anything changed, and whether a part of a frame came.
+    fn read_these(&self, connections: &[Arc<Connection>], look: Look) -> (bool, bool) {
         let (mut found, mut part) = (false, false);
-        for connection in connections {
+        for connection in connections.iter().filter(|connection| look == Look::All || connection.is_memory()) {
             match self.read(connection) {
                 Read::Nothing => {}
                 Read::Part => part = true,
@@ -307,7 +334,7 @@ impl Runtime {
             let connections = what.connections(&state);
             drop(state);
 
-            let (found, part) = self.read_all(&connections);
+            let (found, part) = self.read_these(&connections, Look::All);
             if found || part || !connections.iter().all(|connection| connection.may_sleep()) {
                 continue;
             }
