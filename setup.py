@@ -72,10 +72,12 @@ class BuildSdk(Command):
         generated = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         (sdk / "fortran").mkdir()
         (sdk / "fortran/xmml.f90").write_text(generated.stdout)
+        for source in ("xmml_mpi.f90", "xmml_mpi.c"):
+            shutil.copy2(FORTRAN / source, sdk / "fortran")
         if self.editable_mode and shutil.which(os.environ.get("FC", "gfortran")):
             # By its path: the package itself needs what is being built.
             kit = runpy.run_path(str(ROOT / "native/python/xmml_native/fortran_kit.py"))
-            kit["compiled"](sdk / "fortran/xmml.f90")
+            kit["compiled"](sdk / "fortran")
 
     def get_source_files(self) -> list[str]:
         headers = [header for folder in INCLUDE for header in folder.rglob("*.h*")]

@@ -27,6 +27,7 @@ C_TYPES = {
     "ptr": "type(c_ptr)",
     "array": "type(c_array)",
     "scale": "type(xmml_scale)",
+    "block": "type(c_block)",
 }
 
 
@@ -283,11 +284,17 @@ call c_f_pointer(array%data, data, extents_of(array, {rank}))"""
 # ---------------------------------------------------------------------------------------------------------- instances
 
 
+PARALLEL = """\
+integer, intent(in), optional :: whole(:)
+character(*), intent(in), optional :: gather"""
+
+
 def sender(type_: Type, rank: int) -> str:
     """me%send(port, data)."""
     given, declared, _ = unsigned_of(type_)
     sign = ", unsigned" if given else ""
-    array = "array, " if rank == 0 else ""
+    array = "whole, gather, " if rank else "array, "
+    more = "whole, gather, " if rank else ""
     if rank == 0:
         attributes, value = "", f"xmml_value(data, array{sign})"
     elif type_.is_logical:
@@ -300,10 +307,10 @@ class(xmml_instance), intent(in) :: me
 character(*), intent(in) :: port
 {type_.declared}, intent(in){attributes} :: data{dimensions(rank)}
 {TIMES}
-{declared}{"logical, intent(in), optional :: array" if rank == 0 else ""}
+{declared}{PARALLEL if rank else "logical, intent(in), optional :: array"}
 {STATUS}
 call send_and_free(me, port, {value}, &
-                   to, timestamp, next_timestamp, status, message)"""
+                   to, timestamp, next_timestamp, {more}status=status, message=message)"""
     head = f"send_{type_.name}_{rank}(me, port, data, to, timestamp, next_timestamp, {array}{given}status, message)"
     return procedure(head, re.sub(r"\n+", "\n", body))
 

@@ -64,6 +64,22 @@ module xmml_c
         type(c_ptr) :: data = c_null_ptr
     end type
 
+    ! xmml_block of xmml_team.h.
+    integer, parameter :: c_block_rank = 16
+    type, bind(c) :: c_block
+        integer(c_size_t) :: rank = 0
+        integer(c_size_t) :: shape(c_block_rank) = 0
+        integer(c_size_t) :: start(c_block_rank) = 0
+        integer(c_size_t) :: extent(c_block_rank) = 0
+    end type
+
+    ! A block of an array: the extents of the whole array, the index of the block's first element there (from 1), its extents.
+    type :: xmml_block
+        integer, allocatable :: shape(:)
+        integer, allocatable :: start(:)
+        integer, allocatable :: extent(:)
+    end type
+
     ! How finely an instance resolves a dimension and how much of it it covers, in base units (m, s, ...), and how many steps make
     ! the whole; 0 for what the model does not give.
     type, bind(c) :: xmml_scale

@@ -34,6 +34,10 @@ module xmml_instances
         procedure :: skip
         procedure :: has_message
         procedure :: output
+        procedure :: rank => instance_rank
+        procedure :: ranks => instance_ranks
+        procedure :: block => instance_block
+        procedure :: adopt
         procedure :: send_nothing
         procedure :: send_bytes
         procedure :: receive_bytes
@@ -236,6 +240,46 @@ contains
     type(c_ptr) function instance_handle(me) result(handle)
         class(xmml_instance), intent(in) :: me
         handle = me%pointer
+    end function
+
+    ! Makes this the xmml_instance of the C API that other code has joined with.
+    subroutine adopt(me, handle)
+        class(xmml_instance), intent(inout) :: me
+        type(c_ptr), intent(in) :: handle
+        me%pointer = handle
+        call note_joined(handle)
+    end subroutine
+
+    ! Which rank of an MPI program this is, from 0.
+    integer function instance_rank(me) result(rank)
+        class(xmml_instance), intent(in) :: me
+        rank = c_rank(me%pointer)
+    end function
+
+    ! How many ranks there are.
+    integer function instance_ranks(me) result(ranks)
+        class(xmml_instance), intent(in) :: me
+        ranks = c_ranks(me%pointer)
+    end function
+
+    ! The block of this rank in the array of a port. The extents of the whole array are `shape`; without it those of the last message
+    ! on that port, or else those that the spacescales of the model give.
+    function instance_block(me, port, shape, status, message) result(block)
+        class(xmml_instance), intent(in) :: me
+        character(*), intent(in) :: port
+        integer, intent(in), optional :: shape(:)
+        integer, intent(out), optional :: status
+        character(*), intent(inout), optional :: message
+        type(xmml_block) :: block
+        type(c_block) :: found
+        integer(c_size_t), allocatable :: extents(:)
+        allocate(extents(0))
+        if (present(shape)) extents = shape
+        call conclude(c_block_of(me%pointer, c_string(port), size(extents, kind=c_size_t), extents, found), status, message)
+        allocate(block%shape(found%rank), block%start(found%rank), block%extent(found%rank))
+        block%shape(:) = int(found%shape(:found%rank))
+        block%start(:) = int(found%start(:found%rank)) + 1
+        block%extent(:) = int(found%extent(:found%rank))
     end function
 
     ! ------------------------------------------------------------------------------------------------------------ parameters
@@ -470,8 +514,9 @@ contains
         call conclude(code, status, message)
     end subroutine
 
-    ! The same of a value that is made for this call.
-    subroutine send_and_free(me, port, value, to, timestamp, next_timestamp, status, message)
+    ! The same of a value that is made for this call. whole: the value is a block of an array with these extents, for a parallel port.
+    ! gather: blocks of all ranks, lying to each other as this decomposition says, are put together for an ordinary port.
+    subroutine send_and_free(me, port, value, to, timestamp, next_timestamp, whole, gather, status, message)
         class(xmml_instance), intent(in) :: me
         character(*), intent(in) :: port
         type(xmml_value), intent(in) :: value
@@ -479,12 +524,19 @@ contains
         real(real64), intent(in), optional :: timestamp, next_timestamp
         integer, intent(out), optional :: status
         character(*), intent(inout), optional :: message
+        integer, intent(in), optional :: whole(:)
+        character(*), intent(in), optional :: gather
         type(xmml_value) :: made
         made = value
-        if (c_associated(made%handle())) then
-            call me%send_value(port, made, to, timestamp, next_timestamp, status, message)
-        else
+        if (.not. c_associated(made%handle())) then
             call conclude(int(XMML_ERROR_USAGE, c_int), status, message)
+        else if (present(whole)) then
+            call conclude(c_send_value_block(me%pointer, c_string(port), made%handle(), size(whole, kind=c_size_t), &
+                                             int(whole, c_size_t)), status, message)
+        else if (present(gather)) then
+            call conclude(c_send_value_gathered(me%pointer, c_string(port), c_string(gather), made%handle()), status, message)
+        else
+            call me%send_value(port, made, to, timestamp, next_timestamp, status, message)
         end if
         call made%free()
     end subroutine
@@ -497,7 +549,7 @@ contains
         real(real64), intent(in), optional :: timestamp, next_timestamp
         integer, intent(out), optional :: status
         character(*), intent(inout), optional :: message
-        call send_and_free(me, port, xmml_nothing(), to, timestamp, next_timestamp, status, message)
+        call send_and_free(me, port, xmml_nothing(), to, timestamp, next_timestamp, status=status, message=message)
     end subroutine
 
     ! Bytes without a type.
@@ -509,7 +561,7 @@ contains
         real(real64), intent(in), optional :: timestamp, next_timestamp
         integer, intent(out), optional :: status
         character(*), intent(inout), optional :: message
-        call send_and_free(me, port, xmml_bytes(data), to, timestamp, next_timestamp, status, message)
+        call send_and_free(me, port, xmml_bytes(data), to, timestamp, next_timestamp, status=status, message=message)
     end subroutine
 
     ! Memory for an array that receivers on this host get without a copy; whether there is some.
@@ -622,7 +674,7 @@ contains
         real(real64), intent(in), optional :: timestamp, next_timestamp
         integer, intent(out), optional :: status
         character(*), intent(inout), optional :: message
-        call send_and_free(me, port, xmml_value(data), to, timestamp, next_timestamp, status, message)
+        call send_and_free(me, port, xmml_value(data), to, timestamp, next_timestamp, status=status, message=message)
     end subroutine
 
     ! A text; its length is that of the text.

@@ -27,3 +27,10 @@ def test_fortran_calls_cpp_and_tells_python(
         "heat  11.0  13.5  24.0  26.5  37.0  39.5",
     ]
     assert run.lines("atlas") == ["deep 2000.0 [True, False] [11.0, 24.0, 37.0] int16 [1, -1]"]
+
+
+@pytest.mark.skipif(shutil.which("mpifort") is None, reason="needs gfortran and OpenMPI: libopenmpi-dev")
+def test_the_ranks_of_a_fortran_program_send_and_receive_their_blocks(run_model: RunModel) -> None:
+    run = run_model(HERE / "parallel_fortran")
+    assert run.lines("ocean") == ["4 ranks received 12 blocks of wind"]
+    assert run.lines("air") == ["(7, 5)"]

@@ -22,7 +22,8 @@ examples:
   PKG_CONFIG_PATH=$(xmml-config --pkgconfig) pkg-config --cflags xmml
 
 C needs C99 or newer, C++ needs C++17 or newer, Fortran needs 2008 or newer.
-The Fortran module is compiled by gfortran, or by the compiler that the environment variable FC names."""
+The Fortran module is compiled by gfortran, or by the compiler that the environment variable FC names;
+with --mpi by mpifort, or by what FC names."""
 
 
 class SdkError(Exception):
@@ -57,14 +58,14 @@ def jar(sdk: Path = SDK) -> Path:
     return _optional(sdk / "java/xmml.jar", "the Java API")
 
 
-def fflags(sdk: Path = SDK) -> list[str]:
+def fflags(sdk: Path = SDK, *, mpi: bool = False) -> list[str]:
     """Compiler options for Fortran: where the module is, compiled for $FC or gfortran."""
-    return [f"-I{_fortran_module(sdk)}"]
+    return [f"-I{_fortran_module(sdk, mpi)}"]
 
 
-def flibs(sdk: Path = SDK, *, static: bool = False) -> list[str]:
+def flibs(sdk: Path = SDK, *, static: bool = False, mpi: bool = False) -> list[str]:
     """Linker options for Fortran."""
-    return [str(_fortran_module(sdk) / "xmml.o"), *libs(sdk, static=static)]
+    return [*map(str, fortran_kit.objects(_fortran_module(sdk, mpi))), *libs(sdk, static=static)]
 
 
 def fsources(sdk: Path = SDK) -> Path:
@@ -72,9 +73,9 @@ def fsources(sdk: Path = SDK) -> Path:
     return _present(sdk / "fortran/xmml.f90", sdk)
 
 
-def _fortran_module(sdk: Path) -> Path:
+def _fortran_module(sdk: Path, mpi: bool) -> Path:
     try:
-        return fortran_kit.compiled(fsources(sdk))
+        return fortran_kit.compiled(fsources(sdk).parent, mpi=mpi)
     except fortran_kit.CompilerError as problem:
         raise SdkError(str(problem)) from problem
 
@@ -113,6 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--libs", action="store_true", help="linker options for C and C++")
     parser.add_argument("--flibs", action="store_true", help="linker options for Fortran")
     parser.add_argument("--fsources", action="store_true", help="the source of the Fortran module")
+    parser.add_argument("--mpi", action="store_true", help="with --fflags, --flibs: for programs that use xmml_mpi")
     parser.add_argument("--static", action="store_true", help="with --libs, --flibs: link libxmml.a, not libxmml.so")
     parser.add_argument("--cmake", action="store_true", help="folder of xmml-config.cmake, for -Dxmml_DIR=")
     parser.add_argument("--pkgconfig", action="store_true", help="folder of xmml.pc, for PKG_CONFIG_PATH")
@@ -128,11 +130,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if asked.cflags:
             words += cflags()
         if asked.fflags:
-            words += fflags()
+            words += fflags(mpi=asked.mpi)
         if asked.libs:
             words += libs(static=asked.static)
         if asked.flibs:
-            words += flibs(static=asked.static)
+            words += flibs(static=asked.static, mpi=asked.mpi)
         if asked.cmake:
             words.append(str(cmake()))
         if asked.pkgconfig:

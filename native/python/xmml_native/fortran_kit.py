@@ -17,31 +17,42 @@ from pathlib import Path
 
 #: Position-independent, so that the module can become a part of a shared library.
 OPTIONS = ["-O2", "-fPIC"]
+SOURCES = ["xmml.f90"]
+MPI_SOURCES = [*SOURCES, "xmml_mpi.f90", "xmml_mpi.c"]
 
 
 class CompilerError(Exception):
     """There is no Fortran compiler, or it does not compile the module."""
 
 
-def compiler() -> list[str]:
-    """Return the words of the compiler command: $FC, else gfortran."""
-    return shlex.split(os.environ.get("FC", "")) or ["gfortran"]
+def compiler(*, mpi: bool = False) -> list[str]:
+    """Return the words of the compiler command: $FC, else gfortran, or MPI's wrapper of it."""
+    return shlex.split(os.environ.get("FC", "")) or ["mpifort" if mpi else "gfortran"]
 
 
-def compiled(source: Path, command: Sequence[str] | None = None) -> Path:
-    """Return the folder that holds xmml.mod and xmml.o for this compiler; compile them if that was not done before.
+def compiled(kit: Path, command: Sequence[str] | None = None, *, mpi: bool = False) -> Path:
+    """Return the folder that holds the module files and objects for this compiler; compile them if that was not done.
+
+    Args:
+        kit: the folder with the sources: xmml.f90, and for MPI xmml_mpi.f90 and xmml_mpi.c.
+        command: the compiler, else `compiler()`.
+        mpi: whether to compile what MPI programs need, too.
 
     Raises:
         CompilerError: with the words of the compiler.
     """
-    command = compiler() if command is None else list(command)
-    identity = _run([*command, "--version"], "to say its version")
-    digest = hashlib.sha256(b"\0".join([source.read_bytes(), identity.encode(), " ".join(OPTIONS).encode()]))
-    name = f"compiled-{digest.hexdigest()[:16]}"
-    for parent in (source.parent, _cache()):
-        if (parent / name / "xmml.o").exists():
+    command = compiler(mpi=mpi) if command is None else list(command)
+    # What a wrapper of MPI calls says which MPI it is.
+    identity = _run([*command, "--version"], "to say its version") + (_run([*command, "-show"], "") if mpi else "")
+    sources = [kit / name for name in (MPI_SOURCES if mpi else SOURCES)]
+    told = [source.read_bytes() for source in sources] + [identity.encode(), repr(OPTIONS).encode()]
+    if mpi:
+        told.append((kit.parent / "include/xmml_mpi.h").read_bytes())
+    name = f"compiled-{hashlib.sha256(b''.join(told)).hexdigest()[:16]}"
+    for parent in (kit, _cache()):
+        if (parent / name).exists():
             return parent / name
-    for parent in (source.parent, _cache()):
+    for parent in (kit, _cache()):
         try:
             parent.mkdir(parents=True, exist_ok=True)
             workplace = tempfile.TemporaryDirectory(dir=parent, prefix="compiling-")
@@ -50,17 +61,30 @@ def compiled(source: Path, command: Sequence[str] | None = None) -> Path:
         with workplace as folder:
             made = Path(folder) / name
             made.mkdir()
-            # Some compilers know no option for the folder of module files, but all write to the working folder.
-            _run([*command, *OPTIONS, "-c", str(source), "-o", "xmml.o"], "to compile the Fortran API", folder=made)
+            for source in sources:
+                _compile(command, source, made)
             try:
                 made.rename(parent / name)
             except OSError:  # another process was faster; it made the same
-                if not (parent / name / "xmml.o").exists():
+                if not (parent / name).exists():
                     raise
         return parent / name
-    raise CompilerError(
-        f"neither {source.parent} nor {_cache()} can be written to; let XDG_CACHE_HOME name a folder that can"
-    )
+    raise CompilerError(f"neither {kit} nor {_cache()} can be written to; let XDG_CACHE_HOME name a folder that can")
+
+
+def objects(folder: Path) -> list[Path]:
+    """Return what is to be linked, of a folder that `compiled` returned."""
+    return sorted(folder.glob("*.o"))
+
+
+def _compile(command: Sequence[str], source: Path, folder: Path) -> None:
+    include: list[str] = []
+    if source.suffix == ".c":
+        command = shlex.split(os.environ.get("MPICC", "")) or ["mpicc"]
+        include = [f"-I{source.parents[1] / 'include'}"]
+    target = f"{source.stem}{'_c' if source.suffix == '.c' else ''}.o"
+    # Some compilers know no option for the folder of module files, but all write to the working folder.
+    _run([*command, *OPTIONS, *include, "-c", str(source), "-o", target], "to compile the Fortran API", folder=folder)
 
 
 def _cache() -> Path:
@@ -72,9 +96,10 @@ def _run(command: Sequence[str], purpose: str, folder: Path | None = None) -> st
         finished = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except OSError as problem:
         raise CompilerError(
-            f"the Fortran compiler {command[0]} cannot be started ({problem.strerror}); "
-            "install gfortran (apt-get install gfortran), or name another compiler by the environment variable FC"
+            f"the compiler {command[0]} cannot be started ({problem.strerror}); "
+            "install gfortran (apt-get install gfortran; for MPI also libopenmpi-dev), "
+            "or name another compiler by the environment variable FC"
         ) from None
     if finished.returncode != 0:
-        raise CompilerError(f"the Fortran compiler {command[0]} failed {purpose}:\n{finished.stderr.strip()}")
+        raise CompilerError(f"{command[0]} failed {purpose}:\n{finished.stderr.strip()}")
     return finished.stdout

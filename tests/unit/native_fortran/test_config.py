@@ -90,7 +90,7 @@ def test_what_the_compiler_says_is_shown(tmp_path: Path) -> None:
     wrong = tmp_path / "xmml.f90"
     wrong.write_text("module xmml\n    nonsense\nend module\n")
     with pytest.raises(fortran_kit.CompilerError, match="nonsense"):
-        fortran_kit.compiled(wrong)
+        fortran_kit.compiled(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["xmml.f90"]
 
 
@@ -100,7 +100,7 @@ def small(tmp_path: Path) -> Path:
     path = tmp_path / "kit" / "xmml.f90"
     path.parent.mkdir()
     path.write_text("module xmml\nend module\n")
-    return path
+    return path.parent
 
 
 def test_it_is_compiled_once_for_each_compiler_and_source(small: Path) -> None:
@@ -108,7 +108,7 @@ def test_it_is_compiled_once_for_each_compiler_and_source(small: Path) -> None:
     made = (first / "xmml.o").stat().st_mtime_ns
     assert fortran_kit.compiled(small) == first
     assert (first / "xmml.o").stat().st_mtime_ns == made
-    small.write_text("module xmml\n    integer :: i\nend module\n")
+    (small / "xmml.f90").write_text("module xmml\n    integer :: i\nend module\n")
     assert fortran_kit.compiled(small) != first
 
 
@@ -116,7 +116,7 @@ def test_several_at_once_make_the_same(small: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         folders = set(pool.map(fortran_kit.compiled, [small] * 4))
     assert len(folders) == 1
-    assert sorted(path.name for path in small.parent.iterdir()) == [folders.pop().name, "xmml.f90"]
+    assert sorted(path.name for path in small.iterdir()) == [folders.pop().name, "xmml.f90"]
 
 
 def test_a_kit_that_cannot_be_written_to_is_compiled_into_the_cache(
@@ -126,7 +126,7 @@ def test_a_kit_that_cannot_be_written_to_is_compiled_into_the_cache(
     real = fortran_kit.tempfile.TemporaryDirectory
 
     def refuses(*, dir: Path, prefix: str) -> object:
-        if dir == small.parent:
+        if dir == small:
             raise PermissionError(13, "Permission denied", str(dir))
         return real(dir=dir, prefix=prefix)
 
