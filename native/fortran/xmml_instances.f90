@@ -272,10 +272,16 @@ contains
         character(*), intent(inout), optional :: message
         type(xmml_block) :: block
         type(c_block) :: found
-        integer(c_size_t), allocatable :: extents(:)
-        allocate(extents(0))
-        if (present(shape)) extents = shape
-        call conclude(c_block_of(me%pointer, c_string(port), size(extents, kind=c_size_t), extents, found), status, message)
+        integer(c_size_t), allocatable, target :: extents(:)
+        integer(c_int) :: code
+        if (present(shape)) then
+            allocate(extents(size(shape)))
+            extents(:) = shape
+            code = c_block_of(me%pointer, c_string(port), size(shape, kind=c_size_t), c_loc(extents), found)
+        else
+            code = c_block_of(me%pointer, c_string(port), 0_c_size_t, c_null_ptr, found)
+        end if
+        call conclude(code, status, message)
         allocate(block%shape(found%rank), block%start(found%rank), block%extent(found%rank))
         block%shape(:) = int(found%shape(:found%rank))
         block%start(:) = int(found%start(:found%rank)) + 1
