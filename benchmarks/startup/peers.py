@@ -1,15 +1,18 @@
-"""Everybody who can start many coupled programs: xMML with programs in Python and C++, MUSCLE3 with programs in Python.
+"""Everybody who can start many coupled programs: xMML with classes that share processes, with programs in Python and
+C++, MUSCLE3 with programs in Python.
 
 The model is a ring: each instance sends to the next one and receives from the one before, once, over `width` conduits.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import builds, places
+from harness import builds, places, processes
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 
@@ -18,13 +21,13 @@ PROGRAMS = Path(__file__).resolve().parent / "programs"
 class Peer:
     """A framework that starts the ring; `most` is the largest that it is asked to start.
 
-    `instance_variable` is in the environment of those of its processes that are instances.
+    `is_for_many_conduits`: it is asked for a ring of very many conduits, too.
     """
 
     name: str
     label: str
     most: int
-    instance_variable: str
+    is_for_many_conduits: bool = False
 
     def missing(self) -> str | None:
         """Why it cannot take part here, and what to do about it; None if it can."""
@@ -35,6 +38,14 @@ class Peer:
 
     def command(self, instances: int, width: int, folder: Path) -> list[str | Path]:
         """Writes the model into `folder`, and returns what starts it."""
+        raise NotImplementedError
+
+    def planned(self, command: list[str | Path], folder: Path) -> list[str | Path]:
+        """Plans what `command` would start, and returns what starts the finished plan."""
+        raise NotImplementedError
+
+    def instances_among(self, pids: Iterable[int], folder: Path) -> set[int]:
+        """Which of its processes are instances, or hold some."""
         raise NotImplementedError
 
 
@@ -65,10 +76,14 @@ class Muscle3(Peer):
         (folder / "run").mkdir()
         return [places.muscle3("muscle_manager") or "", "--start-all", "--run-dir", folder / "run", model]
 
+    def instances_among(self, pids: Iterable[int], folder: Path) -> set[int]:
+        return {pid for pid in pids if processes.setting(pid, "MUSCLE_INSTANCE") is not None}
+
 
 @dataclass(frozen=True)
 class Xmml(Peer):
     language: str = "python"
+    is_hosted: bool = False
 
     def missing(self) -> str | None:
         if not places.tool("xmml-run"):
@@ -85,6 +100,9 @@ class Xmml(Peer):
         program = PROGRAMS / "xmml_member.py"
         if self.language == "c++":
             program = builds.program(PROGRAMS / "xmml_member.cpp")
+        arguments = f' run:args="{width}"'
+        if self.is_hosted:
+            program, arguments = PROGRAMS / "xmml_hosted.py", ""
         ports = [f'<out id="out{port}" operator="Oi"/> <in id="in{port}" operator="S"/>' for port in range(width)]
         members = [f'<instance id="c{i}" submodel="Member"/>' for i in range(instances)]
         couplings = [
@@ -97,10 +115,11 @@ class Xmml(Peer):
             f"""<?xml version="1.0"?>
 <model id="ring" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">
   <definitions>
-    <submodel id="Member">
+    <submodel id="Member"{' class="xmml_hosted:Member"' if self.is_hosted else ""}>
       <timescale delta="1 s" total="1 s"/>
+      <param id="ports" value="{width}"/>
       <ports> {" ".join(ports)} </ports>
-      <implementation language="{self.language}" path="{program}" run:args="{width}"/>
+      <implementation language="{self.language}" path="{program}"{arguments}/>
     </submodel>
   </definitions>
   <topology>
@@ -110,11 +129,26 @@ class Xmml(Peer):
 </model>
 """
         )
-        return [places.tool("xmml-run") or "", "--quiet", "-o", folder / "run", model]
+        # Two classes would have a process each on two cores: then they would not share one.
+        hosts = ["--hosts", "1"] if self.is_hosted and instances == 2 else []
+        return [places.tool("xmml-run") or "", "--quiet", *hosts, "-o", folder / "run", model]
+
+    def planned(self, command: list[str | Path], folder: Path) -> list[str | Path]:
+        plan = folder / "plan.json"
+        making = [places.tool("xmml") or "", "plan", command[-1], "-o", plan]
+        processes.run(making, log=folder / "plan.txt", environment=places.environment(), timeout_s=100)
+        return [*command[:-1], plan]
+
+    def instances_among(self, pids: Iterable[int], folder: Path) -> set[int]:
+        """From the events of the run: what the fork server has started shows nobody else's environment."""
+        with (folder / "run" / "events.jsonl").open() as file:
+            events = [json.loads(line) for line in file if line.endswith("\n")]
+        return {event["pid"] for event in events if event["what"] == "started"}.intersection(pids)
 
 
 PEERS: tuple[Peer, ...] = (
-    Xmml("xmml-python", "xMML Python", 1000, "XMML_INSTANCE"),
-    Xmml("xmml-cpp", "xMML C++", 1000, "XMML_INSTANCE", "c++"),
-    Muscle3("muscle3", "MUSCLE3 Python", 50, "MUSCLE_INSTANCE"),
+    Xmml("xmml-hosted", "xMML Python, hosted", 1000, is_for_many_conduits=True, is_hosted=True),
+    Xmml("xmml-python", "xMML Python", 1000),
+    Xmml("xmml-cpp", "xMML C++", 1000, language="c++"),
+    Muscle3("muscle3", "MUSCLE3 Python", 50),
 )

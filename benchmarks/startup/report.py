@@ -15,12 +15,17 @@ from matplotlib import pyplot
 from matplotlib.ticker import FuncFormatter
 
 REFERENCE = "muscle3"
-STYLES = {"xmml-python": ("#0b5fa5", "o"), "xmml-cpp": ("#083358", "s"), "muscle3": ("#d9601a", "o")}
+STYLES = {
+    "xmml-hosted": ("#58a5e6", "^"),
+    "xmml-python": ("#0b5fa5", "o"),
+    "xmml-cpp": ("#083358", "s"),
+    "muscle3": ("#d9601a", "o"),
+}
 
 
 def timed(samples: Sequence[Sample], peer: str, instances: int) -> list[Sample]:
     """The runs in which only time was measured."""
-    return [s for s in samples if (s.peer, s.instances) == (peer, instances) and not s.has_memory]
+    return [s for s in samples if (s.peer, s.instances) == (peer, instances) and not (s.has_memory or s.is_planned)]
 
 
 def report(samples: Sequence[Sample], peers: Sequence[Peer], machine: str) -> str:
@@ -33,6 +38,8 @@ def report(samples: Sequence[Sample], peers: Sequence[Peer], machine: str) -> st
                 "### Start-up time [s]\n\nFrom the start of the command until the last instance has its first message, "
                 "and until the command has ended.",
                 time_table(samples, peers),
+                "### Very many conduits [s]\n\nFrom the finished plan until the last instance has its first messages.",
+                conduits_table(samples, peers),
                 "### Memory\n\nProportional resident memory while every instance waits after its first message.",
                 memory_table(samples, peers),
             ]
@@ -56,6 +63,17 @@ def time_table(samples: Sequence[Sample], peers: Sequence[Peer]) -> str:
                 ratio = f"{number(Spread.of(run.first_messages_s for run in reference).median / first.median)} x"
             rows.append([f"{instances:,} x {peer.label}", str(first), str(total), ratio])
     return table(["", "first messages", "whole run", "faster than MUSCLE3"], rows)
+
+
+def conduits_table(samples: Sequence[Sample], peers: Sequence[Peer]) -> str:
+    rows = []
+    for peer in peers:
+        runs = [sample for sample in samples if sample.peer == peer.name and sample.is_planned]
+        if runs:
+            first = Spread.of(run.first_messages_s for run in runs)
+            ring = f"{runs[0].instances:,} x {peer.label}, {runs[0].conduits:,} conduits"
+            rows.append([ring, str(first), f"{1000 * first.median / runs[0].conduits:.3f}"])
+    return table(["", "first messages", "ms per conduit"], rows) if rows else "Nobody took part."
 
 
 def memory_table(samples: Sequence[Sample], peers: Sequence[Peer]) -> str:
@@ -88,7 +106,7 @@ def memory_table(samples: Sequence[Sample], peers: Sequence[Peer]) -> str:
 def draw(samples: Sequence[Sample], peers: Sequence[Peer], machine: str, path: Path) -> None:
     """Writes the plot to `path`; bars show the least and the most of the rounds."""
     figure, axes = pyplot.subplots(figsize=(7.5, 5), layout="constrained")
-    sizes = sorted({sample.instances for sample in samples})
+    sizes = sorted({sample.instances for sample in samples if not sample.is_planned})
     for peer in peers:
         color, marker = STYLES[peer.name]
         points = [(size, timed(samples, peer.name, size)) for size in sizes]

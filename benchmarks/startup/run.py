@@ -5,7 +5,7 @@ python benchmarks/startup/run.py [--quick] [--rounds N] [--peers NAME,...] [--in
 The model is a ring of instances, each of which sends one empty message and receives one. Time counts from the start of
 xmml-run (or of MUSCLE3's manager). Memory is measured in one more run, in which every instance waits after its first
 message, and once more with many conduits between two instances. It is proportional memory: of a page that n processes
-share each has 1/n.
+share each has 1/n. Once per round a ring with very many conduits is started from its finished plan.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from sample import Sample
 CONDUITS = 100
 """How many more conduits each of the two instances has that the memory of a conduit is measured with."""
 
+MANY = (1000, 50)
+"""Instances of the ring with very many conduits, and conduits between two of them; with --quick 10 and 5."""
+
 
 def main() -> int:
     arguments = parse()
@@ -47,15 +50,21 @@ def main() -> int:
                 widths = (1, 1 + CONDUITS) if remember and size == 2 else (1,)
                 for width in widths if size <= peer.most else ():
                     try:
-                        sample = start(peer, size, width, number, remember)
+                        samples.append(start(peer, size, width, number, remember))
                     except processes.RunFailed as failure:
                         print(f"  {peer.name}, {size} instances: {failure}", flush=True)
                         failures += 1
                         continue
-                    samples.append(sample)
-                    what = "memory   " if remember else f"round {number + 1}/{rounds}"
-                    ring = f"{size:>5} x {peer.label:<15} {sample.conduits:>5} conduits"
-                    print(f"  {what} {ring} {sample.first_messages_s:8.2f} s", flush=True)
+                    tell(samples[-1], peer, "memory   " if remember else f"round {number + 1}/{rounds}")
+        for peer in [] if remember else [peer for peer in peers if peer.is_for_many_conduits]:
+            size, width = (10, 5) if arguments.quick else MANY
+            try:
+                samples.append(start(peer, size, width, number, remember=False, is_planned=True))
+            except processes.RunFailed as failure:
+                print(f"  {peer.name}, {size * width} conduits: {failure}", flush=True)
+                failures += 1
+                continue
+            tell(samples[-1], peer, f"round {number + 1}/{rounds}")
     if not samples:
         return 1
 
@@ -78,8 +87,15 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def start(peer: Peer, instances: int, width: int, number: int, remember: bool) -> Sample:
-    """One run of the ring. With `remember` its instances wait until their memory has been measured.
+def tell(sample: Sample, peer: Peer, what: str) -> None:
+    """Prints what was measured."""
+    ring = f"{sample.instances:>5} x {peer.label:<19} {sample.conduits:>5} conduits"
+    print(f"  {what} {ring} {sample.first_messages_s:8.2f} s", flush=True)
+
+
+def start(peer: Peer, instances: int, width: int, number: int, remember: bool, is_planned: bool = False) -> Sample:
+    """One run of the ring. With `remember` its instances wait until their memory has been measured; with `is_planned`
+    time counts from the finished plan.
 
     Raises:
         RunFailed: the run failed, or not every instance reported its first message.
@@ -90,6 +106,8 @@ def start(peer: Peer, instances: int, width: int, number: int, remember: bool) -
         folder = Path(name)
         (folder / "received").touch()
         command = peer.command(instances, width, folder)
+        if is_planned:
+            command = peer.planned(command, folder)
         with (folder / "hold").open("w") as hold:
             if remember:
                 fcntl.flock(hold, fcntl.LOCK_EX)
@@ -97,7 +115,7 @@ def start(peer: Peer, instances: int, width: int, number: int, remember: bool) -
             def measure(process: subprocess.Popen[bytes]) -> None:
                 if remember:
                     wait_for_lines(folder / "received", instances, process, limit_s)
-                    memory.update(memory_by_role(process.pid, peer.instance_variable))
+                    memory.update(memory_by_role(process.pid, peer, folder))
                     fcntl.flock(hold, fcntl.LOCK_UN)
 
             begin = time.monotonic()
@@ -108,7 +126,8 @@ def start(peer: Peer, instances: int, width: int, number: int, remember: bool) -
         times = [float(line.split()[1]) for line in (folder / "received").read_text().splitlines()]
     if len(times) != instances:
         raise processes.RunFailed(f"{len(times)} of {instances} instances have received their first message")
-    return Sample(number, peer.name, instances, instances * width, max(times) - begin, total_s, **memory)
+    conduits = instances * width
+    return Sample(number, peer.name, instances, conduits, max(times) - begin, total_s, is_planned, **memory)
 
 
 def wait_for_lines(file: Path, count: int, process: subprocess.Popen[bytes], limit_s: float) -> None:
@@ -118,14 +137,15 @@ def wait_for_lines(file: Path, count: int, process: subprocess.Popen[bytes], lim
         time.sleep(0.02)
 
 
-def memory_by_role(root: int, instance_variable: str) -> dict[str, int]:
+def memory_by_role(root: int, peer: Peer, folder: Path) -> dict[str, int]:
     """The memory of the command itself, of what helps it, and of all instances together."""
     memory = {"command_kib": 0, "helpers_kib": 0, "instances_kib": 0}
-    for pid in processes.tree(root):
+    pids = processes.tree(root)
+    instances = peer.instances_among(pids, folder)
+    for pid in pids:
         kib = processes.memory_kib(pid)
         if kib is not None:
-            is_instance = processes.setting(pid, instance_variable) is not None
-            role = "command_kib" if pid == root else "instances_kib" if is_instance else "helpers_kib"
+            role = "command_kib" if pid == root else "instances_kib" if pid in instances else "helpers_kib"
             memory[role] += kib
     return memory
 

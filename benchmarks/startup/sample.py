@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Sample:
-    """What one run gave: a row of the CSV file. Memory is 0 where it was not measured."""
+    """What one run gave: a row of the CSV file. Memory is 0 where it was not measured; `is_planned`: time counts from
+    the finished plan."""
 
     round: int
     peer: str
@@ -15,6 +16,7 @@ class Sample:
     conduits: int
     first_messages_s: float
     total_s: float
+    is_planned: bool = False
     command_kib: int = 0
     helpers_kib: int = 0
     instances_kib: int = 0

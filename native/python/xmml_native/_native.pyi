@@ -150,9 +150,7 @@ class Instance:
         """Whether there is another run; waits until that is known."""
     def steps(self) -> Iterator[float]:
         """The iterations of this run: iterates over their times in seconds."""
-    def empty(
-        self, shape: int | Sequence[int], dtype: DTypeLike = ..., order: Literal["C", "F"] = "C"
-    ) -> NDArray[Any]:
+    def empty(self, shape: int | Sequence[int], dtype: DTypeLike = ..., order: Literal["C", "F"] = "C") -> NDArray[Any]:
         """An array to be filled and then sent: receivers on this host get its memory without a copy.
 
         Its contents are unspecified. After a send it belongs to the receiver, and is read-only here; ask for another

@@ -49,6 +49,15 @@ def test_messages_between_submodels_are_measured(tmp_path: Path) -> None:
     assert all(float(row["message_s"]) > 0 for row in rows)
 
 
+def test_hosted_instances_are_started_also_with_many_conduits(tmp_path: Path) -> None:
+    text, rows = run("startup", tmp_path, "--quick", "--instances", "2", "--peers", "xmml-hosted")
+    assert [(row["instances"], row["conduits"]) for row in rows if row["is_planned"] == "True"] == [("10", "50")]
+    measured = [row for row in rows if row["command_kib"] != "0"]
+    assert [row["conduits"] for row in measured] == ["2", "202"]
+    assert all(int(row["instances_kib"]) > 0 for row in measured)
+    assert "10 x xMML Python, hosted, 50 conduits" in text
+
+
 def test_the_start_of_a_ring_is_measured_with_its_memory(tmp_path: Path) -> None:
     _, rows = run("startup", tmp_path, "--instances", "2,4", "--peers", "xmml-python,xmml-cpp")
     timed = [row for row in rows if row["command_kib"] == "0"]
