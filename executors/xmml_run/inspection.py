@@ -75,6 +75,8 @@ _STATES = {"started": "started", "joined": "running", "left": "left", "lost": "f
 def _update(row: dict[str, Any], event: Mapping[str, Any]) -> None:
     what = event["what"]
     row["state"] = _STATES.get(what, row["state"])
+    if what == "started":
+        row["process"] = event.get("process")
     if what == "progress":
         for key in ("messages_sent", "messages_received", "bytes_sent", "bytes_received"):
             row[key] = event[key]

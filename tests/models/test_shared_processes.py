@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -164,3 +166,6 @@ def test_status_says_who_shares_a_process(tmp_path: Path, run_model: RunModel) -
     run = run_model(ring(tmp_path / "as written/ring", extra=' run:host="own"'), "--hosts", "1")
     rows = run.report["instances"]
     assert [rows[name]["process"] for name in "abcd"] == ["hosts/1", None, "hosts/1", "hosts/1"]
+    command = [sys.executable, "-c", "from xmml_run.main import xmml; raise SystemExit(xmml())", "status", run.folder]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [line.endswith("(hosts/1)") for line in lines[1:5]] == [True, False, True, True]

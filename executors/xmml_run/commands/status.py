@@ -37,5 +37,6 @@ def status_lines(view: RunView) -> list[str]:
     width = max(map(len, view.instances), default=0)
     for name, row in view.instances.items():
         numbers = f"{row['messages_sent']:,} messages sent, {row['messages_received']:,} received"
-        lines.append(f"  {name.ljust(width)}  {row['state']:<8}  {numbers}")
+        where = f" ({row['process']})" if row.get("process") else ""
+        lines.append(f"  {name.ljust(width)}  {row['state']:<8}  {numbers}{where}")
     return lines
