@@ -49,9 +49,8 @@ struct Box {
     double lid;
     double omega;
 
-    // For a Reynolds number made of the lid's speed and the length of the box.
-    static Box of(std::size_t nx, std::size_t ny, std::size_t nz, double lid, double reynolds) {
-        const double viscosity = lid * double(nx) / reynolds;
+    // With the speed of the lid and the kinematic viscosity in cells and steps.
+    static Box of(std::size_t nx, std::size_t ny, std::size_t nz, double lid, double viscosity) {
         return {nx, ny, nz, lid, 1 / (3 * viscosity + 0.5)};
     }
 };

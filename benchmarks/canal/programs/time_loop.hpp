@@ -49,10 +49,10 @@ inline void pin(int half) {
     if (sched_setaffinity(0, sizeof set, &set) != 0) throw std::runtime_error("cannot move to CPU " + cpu);
 }
 
-// Half 0 is the west: layers 0 to n/2; half 1 the east.
+// Half 0 is the west: layers 0 to n/2; half 1 the east. The Reynolds number is 100.
 inline cavity::Slab half_of_cube(int half) {
     const auto n = std::size_t(number("BENCH_CELLS"));
-    const cavity::Box box = cavity::Box::of(n, n, n, 0.1, 100);
+    const cavity::Box box = cavity::Box::of(n, n, n, 0.1, 0.1 * double(n) / 100);
     return half == 0 ? cavity::Slab(box, 0, n / 2) : cavity::Slab(box, n / 2, n - n / 2);
 }
 
