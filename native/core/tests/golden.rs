@@ -86,6 +86,16 @@ fn message(name: &'static str, copy: Option<u32>, message: Message) -> Vector {
     vector(name, encoded.slices().collect::<Vec<_>>().concat(), meaning)
 }
 
+fn checked() -> Vector {
+    let message = Message { timestamp: 0.5, next_timestamp: Some(1.0), data: 3.25.into() };
+    let encoded = encode_message(7, 3, None, &message).unwrap().checked(check::Algorithm::Crc32c);
+    let meaning = json!({
+        "frame": "message", "conduit": 7, "sequence": 3, "sender_copy": null,
+        "timestamp": 0.5, "next_timestamp": 1.0, "data": data_meaning(&message.data),
+    });
+    vector("message-checked", encoded.slices().collect::<Vec<_>>().concat(), meaning)
+}
+
 fn at(timestamp: f64, data: impl Into<Data>) -> Message {
     Message { timestamp, next_timestamp: None, data: data.into() }
 }
@@ -130,6 +140,8 @@ fn frames() -> Vec<Vector> {
         message("array-of-truths", None, at(0.0, truths())),
         message("nested", None, at(0.0, nested())),
         message("list-empty", None, at(0.0, Data::List(vec![]))),
+        checked(),
+        vector("alive", encode_alive(), json!({"frame": "alive"})),
         vector("end", encode_end(7, 4), bare("end", 4)),
         vector("gone", encode_gone(7, 2), bare("gone", 2)),
         vector("receipt", encode_receipt(7, 2), bare("receipt", 2)),
@@ -327,6 +339,9 @@ fn invalid() -> Vec<Vector> {
         changed("truth-value-2-in-an-array", "array-of-truths", 74, &[2]),
         changed("text-not-utf-8", "text", 72, &[0xff]),
         changed("receipt-with-a-body", "receipt", 0, &[8]),
+        changed("head-changed", "message-checked", 16, &[4]),
+        changed("value-changed", "message-checked", 72, &[1]),
+        changed("checksum-of-unknown-kind", "message-checked", 52, &[9]),
     ]
 }
 
@@ -391,6 +406,7 @@ fn the_golden_messages_are_read_as_what_they_mean() {
             | Frame::Resume { sequence, .. }
             | Frame::Continues { sequence, .. } => assert_eq!(json!(sequence), meaning["sequence"]),
             Frame::Leaves { conduit } => assert_eq!(json!(conduit), meaning["conduit"]),
+            Frame::Alive => assert_eq!(json!("alive"), meaning["frame"]),
             Frame::Closes => assert_eq!(json!("closes"), meaning["frame"]),
         }
     }
@@ -442,6 +458,8 @@ fn the_protocol_page_shows_the_golden_vectors() {
         "proof",
         "refused",
         "message",
+        "message-checked",
+        "alive",
         "array-rank-3",
         "nested",
         "end",

@@ -203,6 +203,7 @@ std::string meaning(const Bytes& frame) {
     const auto descriptor_length = reader.number<std::uint32_t>();
     const auto copy = reader.number<std::uint32_t>();
     Reader descriptor(reader.take(descriptor_length), descriptor_length);
+    if ((flags & 2) != 0) descriptor.take(16);  // checksums, which TCP makes superfluous here
     const xmml::Value value = node(descriptor, reader);
     if (descriptor.left() != 0) throw std::runtime_error("the descriptor is too long");
 

@@ -1,6 +1,7 @@
 //! One authenticated connection between two processes of a run: frames both ways, never waiting.
 
 pub mod authentication;
+pub mod pulse;
 pub mod writer;
 
 use std::io;
@@ -10,10 +11,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::buffer::BufferPool;
-use crate::frame::{Decoder, Frame, FrameError, Lent, Limits};
+use crate::frame::{self, Decoder, Frame, FrameError, Lent, Limits};
 use crate::methods::{LentPlace, Stream};
 use crate::wakeup::{poll_writable, Polled};
 
+use pulse::Pulse;
 pub use writer::{Outgoing, Writer};
 
 /// From so many bytes on, a writer waits a moment for a receiver that is just reading, instead of copying what the caller lent.
@@ -53,6 +55,8 @@ pub struct Connection {
     writer: Mutex<Writer>,
     pool: BufferPool,
     closed: AtomicBool,
+    /// Of a connection that can fall silent.
+    pulse: Option<Pulse>,
 }
 
 impl Connection {
@@ -71,6 +75,7 @@ impl Connection {
             method,
             breaks,
             peer,
+            pulse: stream.can_fall_silent().then(Pulse::new),
             stream,
             reader: Mutex::new(Decoder::new(pool.clone(), limits)),
             pool,
@@ -99,6 +104,27 @@ impl Connection {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Whether the peer can be gone without anybody here being told.
+    pub fn can_fall_silent(&self) -> bool {
+        self.pulse.is_some()
+    }
+
+    /// How long nothing has been heard of the peer; nothing of a connection that cannot fall silent.
+    pub fn silent_for(&self) -> Duration {
+        self.pulse.as_ref().map_or(Duration::ZERO, Pulse::silent_for)
+    }
+
+    /// Queues a sign of life if nothing was queued since the last call. True: the caller must flush.
+    pub fn beat(&self) -> bool {
+        let mut writer = self.writer();
+        let is_due = writer.is_idle();
+        if is_due {
+            writer.push(frame::encode_alive().to_vec().into());
+            writer.begin_idle();
+        }
+        is_due
+    }
+
     /// Ends it, in both directions.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
@@ -125,6 +151,9 @@ impl Connection {
                 }
                 Err(error) => return Looked::Closed(error.to_string()),
             };
+            if let Some(pulse) = &self.pulse {
+                pulse.hear();
+            }
             decoder.filled(count);
             loop {
                 match decoder.next_frame() {
@@ -132,6 +161,7 @@ impl Connection {
                         Ok(frame) => frames.push(frame),
                         Err(problem) => return Looked::Fault(FrameError::Stream { problem }),
                     },
+                    Ok(Some(Frame::Alive)) => {}
                     Ok(Some(frame)) => frames.push(frame),
                     Ok(None) => break,
                     Err(error @ FrameError::Refused { .. }) => return Looked::Closed(error.to_string()),

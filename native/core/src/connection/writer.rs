@@ -83,6 +83,8 @@ pub struct Writer {
     written: usize,
     /// So many frames at the front were offered to the stream to be lent.
     offered: usize,
+    /// Something was queued since somebody last asked.
+    was_used: bool,
     /// The I/O thread watches for room and writes; callers only queue.
     pub handed_over: bool,
 }
@@ -90,6 +92,7 @@ pub struct Writer {
 impl Writer {
     /// Puts a frame behind all others.
     pub fn push(&mut self, frame: Outgoing) {
+        self.was_used = true;
         self.queue.push_back(frame);
     }
 
@@ -102,6 +105,16 @@ impl Writer {
     /// Copies what belongs to callers, so that it may stay here when they go on.
     pub fn own(&mut self, pool: &BufferPool) -> io::Result<()> {
         self.queue.iter_mut().try_for_each(|frame| frame.own(pool)).map_err(|none| io::Error::other(none.to_string()))
+    }
+
+    /// Whether nothing is queued, and nothing was since the last call.
+    pub fn is_idle(&mut self) -> bool {
+        !std::mem::replace(&mut self.was_used, false) && self.queue.is_empty()
+    }
+
+    /// What was queued last does not count.
+    pub fn begin_idle(&mut self) {
+        self.was_used = false;
     }
 
     /// Whether the kernel has taken everything.

@@ -246,7 +246,7 @@ impl Decoder {
             Kind::Message | Kind::Block | Kind::Lent => self.limits.message,
             Kind::Control | Kind::RelayHop | Kind::Returned => self.limits.control,
             Kind::End | Kind::Gone | Kind::Receipt | Kind::Resume => 0,
-            Kind::Leaves | Kind::Continues | Kind::Closes => 0,
+            Kind::Leaves | Kind::Continues | Kind::Closes | Kind::Alive => 0,
             Kind::Hello | Kind::Challenge | Kind::Proof | Kind::Refused => return Err(FrameError::Unexpected { kind }),
         };
         match length <= limit {
@@ -303,6 +303,7 @@ fn plain(head: &Head, body: &[u8]) -> Result<Frame, FrameError> {
         Kind::Leaves => Frame::Leaves { conduit },
         Kind::Continues => Frame::Continues { conduit, sequence },
         Kind::Closes => Frame::Closes,
+        Kind::Alive => Frame::Alive,
         Kind::Control => Frame::Control(body.to_vec()),
         Kind::RelayHop => Frame::RelayHop(RelayHop::decode(head, body)?),
         Kind::Returned => Frame::Returned(Returned::decode(head, body)?),

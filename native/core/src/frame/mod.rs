@@ -63,6 +63,8 @@ pub enum Kind {
     Continues = 8,
     /// Nothing more comes on this connection; the receiver closes it.
     Closes = 9,
+    /// Nothing but that the sender of this is alive; sent where there was nothing else to send for a while.
+    Alive = 10,
     /// Opens a connection; sent by the side that dialled.
     Hello = 16,
     /// Answers a hello: the listener's range of versions, its challenge and its proof.
@@ -94,6 +96,7 @@ impl Kind {
             7 => Kind::Leaves,
             8 => Kind::Continues,
             9 => Kind::Closes,
+            10 => Kind::Alive,
             16 => Kind::Hello,
             17 => Kind::Challenge,
             18 => Kind::Proof,
@@ -183,6 +186,8 @@ pub enum Frame {
     Continues { conduit: u32, sequence: u64 },
     /// Nothing more comes on this connection.
     Closes,
+    /// The other side is alive.
+    Alive,
     /// A frame inside a frame.
     RelayHop(RelayHop),
     /// One rank's part of a distributed array.
@@ -226,6 +231,11 @@ pub fn encode_continues(conduit: u32, sequence: u64) -> [u8; HEAD] {
 /// The bytes that say that nothing follows on this connection.
 pub fn encode_closes() -> [u8; HEAD] {
     bare(Kind::Closes, 0, 0)
+}
+
+/// The bytes that say nothing but that this side is alive.
+pub fn encode_alive() -> [u8; HEAD] {
+    bare(Kind::Alive, 0, 0)
 }
 
 /// A control frame around a MessagePack value.

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::frame::{Frame, Limits};
 use crate::handshake::Role;
 use crate::methods;
+use crate::runtime::backoff::Backoff;
 use crate::runtime::io_thread::doors;
 use crate::runtime::io_thread::{self, Commands, Door, CONTROL};
 use crate::runtime::reports::control_frame;
@@ -24,6 +25,9 @@ use crate::wakeup::{poll_readable, poll_writable, Polled};
 
 use super::ports::Ports;
 use super::JoinOptions;
+
+/// How long the coordinator is looked for. (It is there before its instances; a way to it may open a little later.)
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long the coordinator may take to let an instance in.
 const JOIN_LIMIT: Duration = Duration::from_secs(30);
@@ -105,20 +109,42 @@ fn read_secret(path: &Path) -> Result<Vec<u8>> {
         .ok_or_else(|| problem("expected 32 bytes as hexadecimal digits".to_owned()))
 }
 
-/// Tries the addresses of the coordinator in order.
+/// Why there is no connection to the coordinator.
+enum NoConnection {
+    /// It was reached, and does not want this instance; or nothing will ever lead there.
+    Refused(String),
+    /// It may be reached a moment later.
+    NotNow(String),
+}
+
+/// Tries the addresses of the coordinator in order, again and again for a while.
 fn connect(name: &str, addresses: &str, secret: &[u8], until: Instant) -> Result<(Arc<Connection>, String)> {
-    let mut problems = Vec::new();
-    for text in addresses.split(',').map(str::trim).filter(|text| !text.is_empty()) {
-        let address: CoordinatorAddress = text.parse()?;
-        match connect_to(name, &address, secret, until) {
-            Ok(connection) => return Ok((connection, address.run)),
-            Err(problem) => problems.push(format!("{text}: {problem}")),
+    let mut attempts = Backoff::new(CONNECT_LIMIT);
+    attempts.begin(Instant::now());
+    loop {
+        let mut problems = Vec::new();
+        let mut is_hopeless = true;
+        for text in addresses.split(',').map(str::trim).filter(|text| !text.is_empty()) {
+            let address: CoordinatorAddress = text.parse()?;
+            match connect_to(name, &address, secret, until) {
+                Ok(connection) => return Ok((connection, address.run)),
+                Err(NoConnection::Refused(problem)) => problems.push(format!("{text}: {problem}")),
+                Err(NoConnection::NotNow(problem)) => {
+                    is_hopeless = false;
+                    problems.push(format!("{text}: {problem}"));
+                }
+            }
         }
+        let again = attempts.failed(Instant::now()).filter(|again| !is_hopeless && *again < until);
+        let Some(again) = again else {
+            let tried = attempts.tried(Instant::now());
+            return Err(Error::Protocol {
+                peer: "the coordinator".into(),
+                problem: format!("{name} cannot join the run ({tried}): {}", problems.join("; ")),
+            });
+        };
+        std::thread::sleep(again.saturating_duration_since(Instant::now()));
     }
-    Err(Error::Protocol {
-        peer: "the coordinator".into(),
-        problem: format!("{name} cannot join the run: {}", problems.join("; ")),
-    })
 }
 
 fn connect_to(
@@ -126,12 +152,14 @@ fn connect_to(
     address: &CoordinatorAddress,
     secret: &[u8],
     until: Instant,
-) -> std::result::Result<Arc<Connection>, String> {
-    let method = methods::by_name(&address.method).ok_or("this release of xmml does not know this method")?;
-    let stream = method.connect(&address.address).map_err(|error| error.to_string())?;
-    let me = runtime::party(secret, &address.run, name).map_err(|error| error.to_string())?;
-    let mut authentication =
-        Authentication::dial(stream, me, Role::Control, "coordinator").map_err(|error| error.to_string())?;
+) -> std::result::Result<Arc<Connection>, NoConnection> {
+    let refused = |error: Error| NoConnection::Refused(error.to_string());
+    let broken = |error: std::io::Error| NoConnection::NotNow(error.to_string());
+    let unknown = || NoConnection::Refused("this release of xmml does not know this method".to_owned());
+    let method = methods::by_name(&address.method).ok_or_else(unknown)?;
+    let stream = method.connect(&address.address).map_err(broken)?;
+    let me = runtime::party(secret, &address.run, name).map_err(refused)?;
+    let mut authentication = Authentication::dial(stream, me, Role::Control, "coordinator").map_err(refused)?;
     loop {
         let fd = authentication.fd();
         let deadline = authentication.deadline.min(until);
@@ -139,8 +167,8 @@ fn connect_to(
             (Some(again), Progress::Wait(interest)) => {
                 authentication = again;
                 let wait = if interest.write { poll_writable } else { |fd, until| poll_readable(&[fd], until) };
-                if wait(fd, Some(deadline)).map_err(|error| error.to_string())? == Polled::TimedOut {
-                    return Err("it does not answer".to_owned());
+                if wait(fd, Some(deadline)).map_err(broken)? == Polled::TimedOut {
+                    return Err(NoConnection::NotNow("it does not answer".to_owned()));
                 }
             }
             (_, Progress::Done { stream, rest, .. }) => {
@@ -148,11 +176,12 @@ fn connect_to(
                 let pool = BufferPool::new();
                 let name = "the coordinator".to_owned();
                 let connection = Connection::new(CONTROL, method.name(), false, name, stream, pool, limits);
-                connection.reader().stage(&rest).map_err(|error| error.to_string())?;
+                connection.reader().stage(&rest).map_err(|error| NoConnection::Refused(error.to_string()))?;
                 return Ok(Arc::new(connection));
             }
-            (_, Progress::Refused { reason, .. }) => return Err(reason),
-            (None, Progress::Wait(_)) => return Err("the handshake stopped".to_owned()),
+            (_, Progress::Refused { reason, by_us: true }) => return Err(NoConnection::Refused(reason)),
+            (_, Progress::Refused { reason, by_us: false }) => return Err(NoConnection::NotNow(reason)),
+            (None, Progress::Wait(_)) => return Err(NoConnection::Refused("the handshake stopped".to_owned())),
         }
     }
 }

@@ -131,6 +131,11 @@ pub trait Stream: Send + Sync {
         Ok(())
     }
 
+    /// Whether the peer can be gone without anybody here being told: then heartbeats find out ([`crate::connection::pulse`]).
+    fn can_fall_silent(&self) -> bool {
+        false
+    }
+
     /// Whether frames travel through memory: then looking costs no system call, and the descriptor becomes readable only for who has
     /// said that it sleeps ([`Stream::may_sleep`], [`Stream::may_sleep_for_room`]), and when the peer is gone.
     fn is_memory(&self) -> bool {

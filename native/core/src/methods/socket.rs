@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice, Read};
 use std::os::fd::{AsRawFd, RawFd};
 
-use socket2::{SockRef, Socket};
+use socket2::{Domain, SockRef, Socket};
 
 use super::Stream;
 
@@ -14,13 +14,15 @@ pub(super) const BACKLOG: i32 = 4096;
 pub(super) struct SocketStream {
     socket: Socket,
     peer: String,
+    is_local: bool,
 }
 
 impl SocketStream {
     /// Takes over `socket`: from now on it never waits.
     pub(super) fn new(socket: Socket, peer: String) -> io::Result<SocketStream> {
         socket.set_nonblocking(true)?;
-        Ok(SocketStream { socket, peer })
+        let is_local = socket.domain()? == Domain::UNIX;
+        Ok(SocketStream { socket, peer, is_local })
     }
 }
 
@@ -40,6 +42,10 @@ impl Stream for SocketStream {
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         // send with MSG_NOSIGNAL: a library must not raise SIGPIPE in its user's program.
         self.socket.send_vectored_with_flags(parts, libc::MSG_NOSIGNAL)
+    }
+
+    fn can_fall_silent(&self) -> bool {
+        !self.is_local // of a local socket the kernel knows whether there is a peer
     }
 
     fn shut(&self) {

@@ -8,8 +8,7 @@ use crate::connection::Connection;
 use crate::methods::{self, tcp, Place, Refusal, Table};
 use crate::spec::TrafficClass;
 
-/// First and longest pause between two attempts to connect.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+use super::backoff::Backoff;
 
 /// How long attempts to connect go on before the receiver counts as unreachable.
 pub const CONNECT_LIMIT: Duration = Duration::from_secs(30);
@@ -78,8 +77,7 @@ pub struct Link {
     candidates: VecDeque<Candidate>,
     /// The receiver has answered on this connection: it has accepted the sender's proof.
     admitted: bool,
-    attempts_since: Option<Instant>,
-    pause: Duration,
+    attempts: Backoff,
 }
 
 impl Link {
@@ -97,8 +95,7 @@ impl Link {
             table: None,
             candidates: VecDeque::new(),
             admitted: false,
-            attempts_since: None,
-            pause: PAUSES.0,
+            attempts: Backoff::new(CONNECT_LIMIT),
         }
     }
 
@@ -126,7 +123,7 @@ impl Link {
             return false;
         }
         self.status = Status::Unknown;
-        self.attempts_since = None;
+        self.attempts = Backoff::new(CONNECT_LIMIT);
         if self.table.is_some() {
             self.begin(here);
         }
@@ -158,7 +155,7 @@ impl Link {
         if let Some(table) = &self.table {
             (self.candidates, self.refused) = candidates(table, here, &self.allowed);
         }
-        self.attempts_since.get_or_insert_with(Instant::now);
+        self.attempts.begin(Instant::now());
     }
 
     /// Methods that were not tried, since a faster one was taken.
@@ -190,20 +187,18 @@ impl Link {
 
     /// All addresses were tried in vain: when to try again; `None`: never, it is unreachable.
     pub fn exhausted(&mut self, here: &Place) -> Option<Instant> {
-        let began = *self.attempts_since.get_or_insert_with(Instant::now);
+        let again = self.attempts.failed(Instant::now());
         let refused = std::mem::take(&mut self.refused);
         self.begin(here);
         let worth_trying = !self.candidates.is_empty();
         self.refused = refused;
         // While no conduit depends on it there is no need to insist.
         let gives_up = self.conduits.is_empty();
-        if gives_up || !worth_trying || began.elapsed() >= CONNECT_LIMIT {
-            self.status = Status::Unreachable { reason: self.why_unreachable() };
+        if gives_up || !worth_trying || again.is_none() {
+            self.status = Status::Unreachable { reason: self.why_unreachable(worth_trying) };
             return None;
         }
-        let again = Instant::now() + self.pause;
-        self.pause = (self.pause * 2).min(PAUSES.1);
-        Some(again)
+        again
     }
 
     /// A connection was made. Whether the receiver lets this side in shows with its first frame.
@@ -218,8 +213,7 @@ impl Link {
     /// The receiver has answered.
     pub fn admitted(&mut self) {
         self.admitted = true;
-        self.attempts_since = None;
-        self.pause = PAUSES.0;
+        self.attempts.succeeded();
     }
 
     /// The connection was lost. True: begin to connect again.
@@ -245,11 +239,12 @@ impl Link {
         }
     }
 
-    fn why_unreachable(&self) -> String {
+    fn why_unreachable(&self, was_tried: bool) -> String {
         let reasons: Vec<String> =
             self.refused.iter().map(|refusal| format!("{} ({})", refusal.method, refusal.reason)).collect();
         let reasons = if reasons.is_empty() { "it offers no method at all".to_owned() } else { reasons.join("; ") };
-        format!("{} cannot be reached: {reasons}", self.peer)
+        let tried = if was_tried { format!(" ({})", self.attempts.tried(Instant::now())) } else { String::new() };
+        format!("{} cannot be reached{tried}: {reasons}", self.peer)
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! Order of locks: the reader of a connection, the state, the writer of a connection.
 
+pub mod backoff;
 pub mod io_thread;
 pub mod link;
 pub mod rebinding;
@@ -326,10 +327,12 @@ impl Runtime {
             }
         }
         state.retired.retain(|other| !Arc::ptr_eq(other, connection));
-        let list = state.inbound.entry(connection.peer.clone()).or_default();
-        let before = list.len();
-        list.retain(|other| !Arc::ptr_eq(other, connection));
-        if list.is_empty() && before > 0 {
+        let inbound = |state: &State| state.inbound.get(&connection.peer).map_or(0, Vec::len);
+        let before = inbound(&state);
+        if before > 0 {
+            state.let_go(connection);
+        }
+        if before > 0 && inbound(&state) == 0 {
             for end in state.receiving.iter_mut().filter(|end| end.spec.sender == connection.peer) {
                 end.lost.get_or_insert_with(|| (Instant::now(), reason.to_owned()));
             }

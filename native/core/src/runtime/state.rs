@@ -277,6 +277,7 @@ impl State {
                     let end = self.sending_to(connection, conduit)?;
                     self.sending[end].receiver_gone(sequence);
                 }
+                Frame::Alive => {}
                 Frame::Resume { conduit, sequence } => {
                     let end = self.sending_to(connection, conduit)?;
                     self.resume(connection, end, sequence)?;
@@ -319,6 +320,10 @@ impl State {
                 self.receiving[receiving].method = Some(connection.method);
                 let resume = self.receiving[receiving].resume();
                 self.queue(connection, resume.into());
+                // The last receipt may have been lost with the connection before, and the sender be waiting for it.
+                if let Some(receipt) = self.receiving[receiving].receipt_again() {
+                    self.queue(connection, receipt.into());
+                }
             }
         }
         self.inbound.entry(connection.peer.clone()).or_default().push(connection.clone());
@@ -408,6 +413,7 @@ struct KindOf<'a>(&'a Frame);
 impl std::fmt::Debug for KindOf<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.0 {
+            Frame::Alive => "Alive",
             Frame::Message(_) => "message",
             Frame::End { .. } => "end",
             Frame::Gone { .. } => "gone",

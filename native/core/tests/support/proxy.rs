@@ -45,6 +45,8 @@ pub struct Proxy {
     pub connections: Arc<AtomicU64>,
     /// How often something has been done to a connection.
     pub strikes: Arc<AtomicU64>,
+    /// From now on nothing passes any more, and nobody is told.
+    pub silence: Arc<AtomicBool>,
     target: Arc<Mutex<String>>,
     stop: Arc<AtomicBool>,
 }
@@ -60,11 +62,13 @@ impl Proxy {
             address: listener.local_addr().unwrap().to_string(),
             connections: Arc::default(),
             strikes: Arc::default(),
+            silence: Arc::default(),
             target: Arc::default(),
             stop: Arc::default(),
         };
         let (target, stop) = (proxy.target.clone(), proxy.stop.clone());
         let (connections, strikes) = (proxy.connections.clone(), proxy.strikes.clone());
+        let silence = proxy.silence.clone();
         std::thread::spawn(move || {
             for dialler in listener.incoming() {
                 if stop.load(Ordering::Relaxed) {
@@ -75,7 +79,7 @@ impl Proxy {
                 let Ok(listener) = TcpStream::connect(&*target.lock().unwrap()) else { continue };
                 let number = connections.fetch_add(1, Ordering::Relaxed);
                 let fate = fate(number, strikes.load(Ordering::Relaxed));
-                carry(dialler, listener, fate, &strikes);
+                carry(dialler, listener, fate, &strikes, &silence);
             }
         });
         proxy
@@ -113,7 +117,7 @@ pub fn join_plainly(run: &Run, name: &str) -> Instance {
     run.join(name)
 }
 
-fn carry(dialler: TcpStream, listener: TcpStream, fate: Fate, strikes: &Arc<AtomicU64>) {
+fn carry(dialler: TcpStream, listener: TcpStream, fate: Fate, strikes: &Arc<AtomicU64>, silence: &Arc<AtomicBool>) {
     let passed = Arc::new(Mutex::new(0_u64));
     let ends = [(&dialler, &listener, true), (&listener, &dialler, false)];
     for (from, to, is_dialler) in ends {
@@ -127,6 +131,7 @@ fn carry(dialler: TcpStream, listener: TcpStream, fate: Fate, strikes: &Arc<Atom
             fate,
             passed: passed.clone(),
             strikes: strikes.clone(),
+            silence: silence.clone(),
         };
         std::thread::spawn(move || direction.run());
     }
@@ -141,6 +146,7 @@ struct Direction {
     fate: Fate,
     passed: Arc<Mutex<u64>>,
     strikes: Arc<AtomicU64>,
+    silence: Arc<AtomicBool>,
 }
 
 impl Direction {
@@ -170,7 +176,7 @@ impl Direction {
                     std::thread::sleep(pause);
                 }
             }
-            if crosses(self.fate.silent_after) {
+            if crosses(self.fate.silent_after) || self.silence.load(Ordering::Relaxed) {
                 self.strikes.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
@@ -191,7 +197,8 @@ impl Direction {
             while let Ok(1..) = self.from.read(&mut bytes) {}
             return;
         }
-        if self.fate.silent_after.is_some_and(|after| *self.passed.lock().unwrap() > after) {
+        let is_silent = self.fate.silent_after.is_some_and(|after| *self.passed.lock().unwrap() > after);
+        if is_silent || self.silence.load(Ordering::Relaxed) {
             return; // whoever closes learns nothing, and nobody learns of it
         }
         let _ = self.dialler.shutdown(Shutdown::Both);

@@ -22,6 +22,7 @@ impl Server {
         if self.epoll.change(connection.fd(), token, interest).is_err() {
             return;
         }
+        self.look_after(connection.can_fall_silent());
         self.controls.insert(token, Control { connection, name, asked: None, watching_room: false });
         match early {
             Ok(frames) => self.hear(token, frames),
@@ -55,6 +56,7 @@ impl Server {
             let name = control.name.clone();
             let message = match frame {
                 Frame::Control(body) => control::decode(&body, &name).map_err(|error| error.to_string()),
+                Frame::Alive => continue,
                 _ => Err("sent the coordinator something that is not a control message".to_owned()),
             };
             match message {

@@ -2,6 +2,7 @@
 
 mod changes;
 mod door;
+mod heartbeats;
 mod members;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::{io_error, Command, ConduitTotals, CoordinatorOptions, Event, Shared};
 use crate::buffer::BufferPool;
 use crate::connection::authentication::Authentication;
+use crate::connection::pulse::silence_limit;
 use crate::connection::Connection;
 use crate::control::{self, ToInstance};
 use crate::error::Result;
@@ -79,6 +81,10 @@ pub struct Server {
     refused_sources: BTreeSet<String>,
     next_token: u64,
     pool: BufferPool,
+    /// How long an instance may be silent.
+    silence_limit: Duration,
+    /// When signs of life are due; `None`: no connection needs them.
+    next_beat: Option<Instant>,
 }
 
 impl Server {
@@ -103,6 +109,8 @@ impl Server {
             refused_sources: BTreeSet::new(),
             next_token: WANTED + 1,
             pool: BufferPool::new(),
+            silence_limit: silence_limit(),
+            next_beat: None,
         };
         for listener in listeners {
             let token = server.token();
@@ -152,7 +160,7 @@ impl Server {
     fn next_deadline(&self) -> Option<Instant> {
         // Pending handshakes are in the order of their deadlines: each gets the same time.
         let handshake = self.pending_order.iter().find_map(|token| Some(self.pending.get(token)?.deadline));
-        [handshake, self.listeners_rest_until].into_iter().flatten().min()
+        [handshake, self.listeners_rest_until, self.next_beat].into_iter().flatten().min()
     }
 
     fn meet_deadlines(&mut self) {
@@ -164,6 +172,9 @@ impl Server {
                 None => {}
             }
             self.pending_order.pop_front();
+        }
+        if self.next_beat.is_some_and(|when| when <= now) {
+            self.beat(now);
         }
         if self.listeners_rest_until.is_some_and(|until| until <= now) {
             self.listeners_rest_until = None;

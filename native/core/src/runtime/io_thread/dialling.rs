@@ -88,6 +88,7 @@ impl IoThread {
             connection.close(); // the receiver left while the handshake was under way, or another address was faster
             return;
         }
+        self.look_after(&connection);
         self.take_up(&connection, rest, |state| {
             let is_new = state.links[link].chosen != Some(method);
             state.link_up(link, &connection);

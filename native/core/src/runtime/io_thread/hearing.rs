@@ -53,6 +53,7 @@ impl IoThread {
                     Ok(message) => self.told(message),
                     Err(_) => return self.coordinator_lost(),
                 },
+                Frame::Alive => {}
                 _ => return self.coordinator_lost(),
             }
         }

@@ -5,6 +5,7 @@
 mod dialling;
 pub mod doors;
 mod hearing;
+pub mod heartbeats;
 mod peers;
 pub mod process;
 
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::connection::authentication::Authentication;
+use crate::connection::pulse::silence_limit;
 use crate::connection::Connection;
 use crate::control::ToCoordinator;
 use crate::error::{Error, Result};
@@ -93,6 +95,10 @@ pub struct IoThread {
     timers: Vec<(Instant, Timer)>,
     last_progress: Option<(Instant, ToCoordinator)>,
     refused_sources: HashSet<String>,
+    /// How long a peer may be silent.
+    silence_limit: Duration,
+    /// A timer is set for the next heartbeats.
+    beats: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +106,7 @@ enum Timer {
     Dial(usize),
     Listen(u64),
     Progress,
+    Beat,
 }
 
 /// Has the thread serve an instance; `early` came from the coordinator already.
@@ -124,6 +131,8 @@ pub fn start(runtime: &Arc<Runtime>, epoll: Watch, doors: Vec<Door>, early: Vec<
         timers: Vec::new(),
         last_progress: None,
         refused_sources: HashSet::new(),
+        silence_limit: silence_limit(),
+        beats: false,
     };
     runtime.commands.begin(Box::new(instance), early);
     Ok(())
@@ -131,6 +140,7 @@ pub fn start(runtime: &Arc<Runtime>, epoll: Watch, doors: Vec<Door>, early: Vec<
 
 impl IoThread {
     fn begin(&mut self, early: Vec<Frame>) {
+        self.look_after(&self.runtime.control.clone());
         self.hear(early);
     }
 
@@ -185,6 +195,7 @@ impl IoThread {
                 Timer::Dial(link) => self.dial(link),
                 Timer::Listen(token) => self.listen(token),
                 Timer::Progress => self.report_progress(now),
+                Timer::Beat => self.beat(now),
             }
         }
     }

@@ -159,6 +159,7 @@ impl IoThread {
             return;
         }
         drop(state);
+        self.look_after(&connection);
         self.take_up(&connection, rest, |state| state.admit(&connection));
         let state = self.runtime.state();
         self.runtime.attract_attention(&state);

@@ -1,0 +1,65 @@
+//! Signs of life on connections that can fall silent, and the end of those whose peer gives none ([`crate::connection::pulse`]).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::connection::pulse::beat;
+use crate::connection::Connection;
+use crate::runtime::Read;
+
+use super::{IoThread, Timer, CONTROL};
+
+impl IoThread {
+    /// Begins to look after a connection, if it needs that.
+    pub(super) fn look_after(&mut self, connection: &Connection) {
+        if connection.can_fall_silent() && !self.beats {
+            self.beats = true;
+            self.timers.push((Instant::now() + beat(self.silence_limit), Timer::Beat));
+        }
+    }
+
+    /// Says that this side lives where nothing else was said, and gives up those of whom nothing was heard for too long.
+    pub(super) fn beat(&mut self, now: Instant) {
+        self.beats = false;
+        for connection in self.silent_ones() {
+            if connection.token != CONTROL {
+                // The program may be computing: what has come meanwhile are signs of life too.
+                while self.runtime.read(&connection) == Read::Something {}
+            }
+            if connection.is_closed() {
+                continue;
+            }
+            if connection.silent_for() >= self.silence_limit {
+                self.fell_silent(&connection);
+                continue;
+            }
+            if connection.beat() {
+                self.runtime.flush(&connection);
+            }
+            if !self.beats {
+                self.beats = true;
+                self.timers.push((now + beat(self.silence_limit), Timer::Beat));
+            }
+        }
+    }
+
+    fn fell_silent(&mut self, connection: &Arc<Connection>) {
+        if connection.token == CONTROL {
+            self.coordinator_lost();
+        } else {
+            self.runtime.connection_lost(connection, &silent(self.silence_limit));
+        }
+    }
+
+    fn silent_ones(&self) -> Vec<Arc<Connection>> {
+        let state = self.runtime.state();
+        let links = state.links.iter().filter_map(|link| link.connection.as_ref());
+        let all = links.chain(state.inbound.values().flatten()).chain([&self.runtime.control]);
+        all.filter(|connection| connection.can_fall_silent() && !connection.is_closed()).cloned().collect()
+    }
+}
+
+/// Why a connection was given up, for people.
+pub fn silent(limit: Duration) -> String {
+    format!("nothing was heard of it for {} s", limit.as_secs_f64())
+}
