@@ -75,7 +75,7 @@ impl Connection {
             method,
             breaks,
             peer,
-            pulse: stream.can_fall_silent().then(Pulse::new),
+            pulse: stream.can_fall_silent().then(Pulse::begin),
             stream,
             reader: Mutex::new(Decoder::new(pool.clone(), limits)),
             pool,

@@ -38,7 +38,7 @@ pub struct Pulse {
 
 impl Pulse {
     /// Something was just heard.
-    pub fn new() -> Pulse {
+    pub fn begin() -> Pulse {
         Pulse { heard: AtomicU64::new(clock()) }
     }
 
