@@ -25,6 +25,7 @@ from xmml_executors.coordination import Coordination, Phase
 from xmml_executors.instance_record import InstanceRecord
 from xmml_executors.local import LocalExecutor
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError
+from xmml_executors.questions import Questions
 from xmml_executors.run_folder import RunFolder
 
 #: What starts a process that instances share.
@@ -97,6 +98,7 @@ class _Execution:
         self.selector = selectors.DefaultSelector()
         self.executor: LocalExecutor
         self.coordinator: Coordinator | None = None
+        self.questions: Questions | None = None
         self.started = time.monotonic()
         self.refresh_at: float | None = None
         self.noted: dict[str, float] = {}
@@ -129,9 +131,12 @@ class _Execution:
                     self.selector.register(wake, selectors.EVENT_READ, lambda: self.on_wake(wake))
                     self.selector.register(self.executor, selectors.EVENT_READ, self.on_reports)
                     self.executor.remove_at_end(self.folder.secret_file)
+                    self.questions = self.hear_questions()
                     outcome = self.build() or self.couple()
                 finally:
                     self.executor.close(self.folder.path)
+                    if self.questions is not None:
+                        self.questions.close()
                     if self.coordinator is not None:
                         self.coordinator.close()
         except SiteError as error:
@@ -140,6 +145,16 @@ class _Execution:
             self.selector.close()
         self.watcher.refresh(self.coordination.records)
         return RunResult(outcome, time.monotonic() - self.started, self.coordination.records)
+
+    def hear_questions(self) -> Questions | None:
+        """Let people ask how the run goes; without that it goes on all the same."""
+        try:
+            questions = Questions(self.folder.path, self.plan, self.coordination.records, self.selector)
+        except OSError as error:
+            self.watcher.notice(f"xmml status cannot look into this run while it goes on: {error}", None)
+            return None
+        self.executor.remove_at_end(questions.file)
+        return questions
 
     def build(self) -> Outcome | None:
         """Make the programs; return the outcome if that ends the run."""
@@ -175,6 +190,8 @@ class _Execution:
         except Exception as error:
             raise SiteError(f"the coordinator cannot be started: {error}") from None
         self.selector.register(self.coordinator, selectors.EVENT_READ, self.on_native)
+        if self.questions is not None:
+            self.questions.open(self.coordinator)
         for instance in self.plan.instances:
             self.coordinator.define(self.plan.spec(instance.name))
         for instance in self.plan.instances:
@@ -257,12 +274,15 @@ class _Execution:
 
     def wait(self, deadline: float | None) -> None:
         """Wait for something to happen, at most until `deadline`, and deal with it."""
-        times = [at for at in (deadline, self.refresh_at) if at is not None]
+        asked = self.questions.deadline if self.questions is not None else None
+        times = [at for at in (deadline, self.refresh_at, asked) if at is not None]
         timeout = max(0.0, min(times) - time.monotonic()) if times else None
         for key, _ in self.selector.select(timeout):
             key.data()
         self.on_folder(self.folder.flush)
         now = time.monotonic()
+        if self.questions is not None:
+            self.questions.on_time(now)
         if self.refresh_at is not None and self.refresh_at <= now:
             self.refresh_at = None
             self.watcher.refresh(self.coordination.records)
@@ -359,6 +379,8 @@ class _Execution:
         for event in self.coordinator.take_events():
             self.changed()
             self.note_native(event, now)
+            if self.questions is not None:
+                self.questions.on_native(event)
             self.carry_out(self.coordination.on_native(event, now))
 
     def carry_out(self, orders: Sequence[policy.Order]) -> None:
@@ -396,7 +418,7 @@ class _Execution:
 
     def note_native(self, event: Mapping[str, Any], now: float) -> None:
         what, name = event["event"], event.get("instance")
-        if what == "confirmed":
+        if what in ("confirmed", "figures"):
             return
         if what == "progress":
             pause = max(PROGRESS_NOTED_EVERY_S, len(self.plan.instances) / PROGRESS_NOTES_PER_S)

@@ -17,6 +17,8 @@ from xmml_planner.hosting import members
 
 from xmml_executors.outcome import Outcome, SiteError
 
+#: The file that says where people can ask how the run goes, as long as it goes on.
+DOOR = ".questions"
 #: Bytes of the secret that authenticates the members of a run.
 SECRET_BYTES = 32
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from xmml_executors.collecting import read_events
+from xmml_executors.conduit_figures import from_events
 from xmml_executors.instance_record import InstanceRecord
 from xmml_planner import PlanFormatError, plan_from_text
 
+from xmml_run.asking import ask
 from xmml_run.file_growth import wait_for_growth
 from xmml_run.not_a_run import NotARun
 
@@ -26,6 +28,7 @@ class RunView:
     Attributes:
         state: `running`, or the word of its exit status; `lost` if it ended without a word (a kill -9).
         instances: the numbers of each instance.
+        conduits: how each conduit travels, and what has passed it.
     """
 
     folder: Path
@@ -33,6 +36,7 @@ class RunView:
     reason: str
     instances: Mapping[str, dict[str, Any]]
     wall_s: float | None
+    conduits: Sequence[Mapping[str, Any]] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -42,6 +46,7 @@ class RunView:
             "run_dir": str(self.folder),
             "wall_s": self.wall_s,
             "instances": dict(self.instances),
+            "conduits": [dict(conduit) for conduit in self.conduits],
         }
 
 
@@ -58,15 +63,19 @@ def read_run(folder: Path) -> RunView:
         raise NotARun(f"{folder} is not the folder of a run; runs are in runs/<model>-<time>") from None
     except PlanFormatError as error:
         raise NotARun(f"{folder}: {error}") from None
+    conduits = [each.as_json() for each in from_events(plan.conduits, events)]
     if events and events[-1]["what"] == "run ended":
         last = events[-1]
-        return RunView(folder, last["status"], last["reason"] or "", last["instances"], last["wall_s"])
+        return RunView(folder, last["status"], last["reason"] or "", last["instances"], last["wall_s"], conduits)
+    live = ask(folder, {"ask": "status"})
+    if live is not None:
+        return RunView(folder, "running", "", live["instances"], None, live["conduits"])
     rows = {instance.name: InstanceRecord(instance.name).as_json() for instance in plan.instances}
     for event in events:
         if event["instance"] in rows:
             _update(rows[event["instance"]], event)
     state = "running" if (folder / ".secret").exists() else "lost"
-    return RunView(folder, state, "", rows, None)
+    return RunView(folder, state, "", rows, None, conduits)
 
 
 _STATES = {"started": "started", "joined": "running", "left": "left", "lost": "failed", "failed": "failed"}

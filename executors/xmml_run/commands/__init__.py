@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, str] = {
     "new": "write a model that runs, to begin with",
     "schema": "where the schemas for XML editors are",
     "status": "how a run is going",
+    "methods": "how conduits travel, and have them travel otherwise",
     "logs": "what an instance has written",
     "report": "the report of a run",
 }

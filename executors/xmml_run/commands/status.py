@@ -8,6 +8,7 @@ from pathlib import Path
 
 from xmml_executors.outcome import ExitStatus
 
+from xmml_run.conduit_table import conduit_lines
 from xmml_run.inspection import RunView, read_run
 
 DESCRIPTION = "Say how a run is going, or how it ended."
@@ -30,7 +31,7 @@ def run(options: Namespace) -> int:
 
 
 def status_lines(view: RunView) -> list[str]:
-    """Return the state of a run and of its instances, a line each."""
+    """Return the state of a run, of its instances and of its conduits, a line each."""
     lines = [f"{view.folder.name}: {view.state}"]
     if view.reason:
         lines.append(f"  {view.reason}")
@@ -38,5 +39,6 @@ def status_lines(view: RunView) -> list[str]:
     for name, row in view.instances.items():
         numbers = f"{row['messages_sent']:,} messages sent, {row['messages_received']:,} received"
         where = f" ({row['process']})" if row.get("process") else ""
-        lines.append(f"  {name.ljust(width)}  {row['state']:<8}  {numbers}{where}")
-    return lines
+        waits = f"; waits for {', '.join(row['waits_for'])}" if row.get("waits_for") else ""
+        lines.append(f"  {name.ljust(width)}  {row['state']:<8}  {numbers}{where}{waits}")
+    return [*lines, *conduit_lines(view.conduits)]

@@ -1,0 +1,93 @@
+"""How the conduits of a run travel, and what has passed them: put together from what both ends say."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xmml_planner import ConduitSpec
+
+
+@dataclass(frozen=True)
+class ConduitFigures:
+    """One conduit.
+
+    Attributes:
+        method: in use; `None` while it is not chosen.
+        refused: methods that come before it in the table, with the reason why each was not taken.
+        slower: methods that would have been the next.
+        sent, received: messages sent, and taken by the receiving program.
+        bytes: of the messages sent.
+        messages_per_s, bytes_per_s: at the sender since somebody asked before; 0 the first time.
+        latency_s: how long a message took lately from its sending until the sender knew that the receiving program had
+            taken it; `None` if that is not known.
+        dropped: messages that nobody received because the receiver had left.
+    """
+
+    id: int
+    name: str
+    method: str | None = None
+    refused: Mapping[str, str] = field(default_factory=dict)
+    slower: tuple[str, ...] = ()
+    sent: int = 0
+    received: int = 0
+    bytes: int = 0
+    messages_per_s: float = 0.0
+    bytes_per_s: float = 0.0
+    latency_s: float | None = None
+    dropped: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {**dataclasses.asdict(self), "refused": dict(self.refused), "slower": list(self.slower)}
+
+
+def merged(conduits: Sequence[ConduitSpec], answers: Iterable[Mapping[str, Any]]) -> list[ConduitFigures]:
+    """Return the figures of all conduits, as far as the events "figures" of the instances tell."""
+    found = {conduit.id: ConduitFigures(conduit.id, conduit.name) for conduit in conduits}
+    for answer in answers:
+        for row in answer["sending"]:
+            known = found.get(row["conduit"])
+            if known is not None:
+                found[known.id] = dataclasses.replace(
+                    known,
+                    method=row["chosen"] or known.method,
+                    refused=row["refused"],
+                    slower=tuple(row["slower"]),
+                    sent=row["messages"],
+                    bytes=row["bytes"],
+                    messages_per_s=row["messages_per_s"],
+                    bytes_per_s=row["bytes_per_s"],
+                    latency_s=row["latency_s"],
+                )
+        for row in answer["receiving"]:
+            known = found.get(row["conduit"])
+            if known is not None:
+                found[known.id] = dataclasses.replace(
+                    known, method=known.method or row["chosen"], received=row["messages"]
+                )
+    return list(found.values())
+
+
+def from_events(conduits: Sequence[ConduitSpec], events: Iterable[Mapping[str, Any]]) -> list[ConduitFigures]:
+    """Return the figures of all conduits as the events of a run tell them: the method when it was chosen, the rest when
+    the instances left."""
+    found = {conduit.id: ConduitFigures(conduit.id, conduit.name) for conduit in conduits}
+    for event in events:
+        if event["what"] == "conduit" and event["conduit"] in found:
+            known = found[event["conduit"]]
+            found[known.id] = dataclasses.replace(known, method=event["method"], refused=event.get("refused", {}))
+        elif event["what"] == "left":
+            for end in event["conduits"]:
+                if end["conduit"] in found:
+                    known = found[end["conduit"]]
+                    found[known.id] = dataclasses.replace(
+                        known,
+                        sent=max(known.sent, end["sent"]),
+                        received=max(known.received, end["received"]),
+                        bytes=max(known.bytes, end["bytes"]),
+                        dropped=known.dropped + end["dropped"],
+                    )
+    return list(found.values())

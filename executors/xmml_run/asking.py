@@ -1,0 +1,34 @@
+"""Asking a run that goes on (see `xmml_executors.questions`)."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from xmml_executors.run_folder import DOOR
+
+#: How long an answer may take; a change of methods takes the longest.
+ANSWER_WITHIN_S = 50.0
+
+
+def ask(folder: Path, question: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the answer of the run in a folder; `None` if it does not go on (or does so on another machine)."""
+    try:
+        name = (folder / DOOR).read_text(encoding="ascii")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(ANSWER_WITHIN_S)
+            connection.connect(f"\0{name}")
+            connection.sendall(json.dumps(question).encode() + b"\n")
+            answer = b""
+            while not answer.endswith(b"\n"):
+                chunk = connection.recv(65536)
+                if not chunk:
+                    return None
+                answer += chunk
+    except OSError:
+        return None
+    found: dict[str, Any] = json.loads(answer)
+    return found
