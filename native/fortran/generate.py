@@ -1,5 +1,7 @@
 """Writes xmml.f90, the one file that is the Fortran API: modules by hand, with what differs only by type and rank.
 
+A line `@name@` in a module stands for the file name.f90, or for what is made here.
+
 Fortran has no procedure for "an array of any type and rank", so each gets its own behind a generic name.
 Run by the build:
 
@@ -16,7 +18,7 @@ from pathlib import Path
 from textwrap import indent
 
 HERE = Path(__file__).resolve().parent
-MODULES = ["xmml_c", "xmml_errors", "xmml_values", "xmml_instances", "xmml"]
+MODULES = ["xmml_c", "xmml_errors", "xmml_values", "xmml_instances", "xmml_alones", "xmml"]
 RANKS = range(8)
 
 C_TYPES = {
@@ -431,11 +433,18 @@ def parts() -> dict[str, str]:
 def source() -> str:
     """Return the text of xmml.f90."""
     replacements = parts()
-    modules = "\n".join((HERE / f"{module}.f90").read_text() for module in MODULES)
-    filled = re.sub(r"^ *@(\w+)@$", lambda found: replacements[found[1]], modules, flags=re.MULTILINE)
-    filled = re.sub(r"@(\w+)@", lambda found: replacements[found[1]], filled)
-    head = "! Made by native/fortran/generate.py: change that or the modules beside it.\n"
-    return head + re.sub(r" +$", "", filled, flags=re.MULTILINE)
+
+    def part(found: re.Match[str]) -> str:
+        name = found[1]
+        return replacements[name] if name in replacements else filled((HERE / f"{name}.f90").read_text().rstrip("\n"))
+
+    def filled(text: str) -> str:
+        text = re.sub(r"^ *@(\w+)@$", part, text, flags=re.MULTILINE)
+        return re.sub(r"@(\w+)@", part, text)
+
+    modules = filled("\n".join((HERE / f"{module}.f90").read_text() for module in MODULES))
+    head = "! Made by native/fortran/generate.py: change that or the files beside it.\n"
+    return head + re.sub(r" +$", "", modules, flags=re.MULTILINE)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,12 @@ def test_the_source_can_be_compiled_by_the_user(source: Path, capsys: pytest.Cap
     assert printed(program) == version("xmml")
 
 
+@pytest.mark.parametrize("standard", ["f2008", "f2018"])
+def test_the_module_is_standard_fortran(standard: str, tmp_path: Path) -> None:
+    strict = [f"-std={standard}", "-O0", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run(["gfortran", *strict, "-c", config.fsources()], check=True, cwd=tmp_path)
+
+
 @pytest.mark.skipif(shutil.which("pkg-config") is None, reason="pkg-config is not installed")
 def test_pkg_config_names_the_source(source: Path) -> None:
     environment = os.environ | {"PKG_CONFIG_PATH": str(config.pkgconfig())}
