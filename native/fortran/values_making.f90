@@ -44,10 +44,7 @@
     ! A text, with its trailing blanks.
     type(xmml_value) function of_text(data) result(value)
         character(*), intent(in) :: data
-        if (index(data, c_null_char) > 0) then
-            call conclude(int(XMML_ERROR_USAGE, c_int), text="a text to be sent has a 0 byte in it; send bytes instead")
-        end if
-        value = owned(c_value_text(data // c_null_char))
+        value = owned(c_value_text_of(data // c_null_char, len(data, c_size_t)))
     end function
 
     ! An empty list.

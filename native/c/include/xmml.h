@@ -136,7 +136,22 @@ xmml_status xmml_param_text(const xmml_instance *me, const char *name, const cha
 /* Whether the parameter is set: 1 or 0. */
 int xmml_has_param(const xmml_instance *me, const char *name);
 
+/* How many parameters are set, and the name of number i, in the order of the alphabet; NULL if there are not so many. */
+size_t xmml_param_count(const xmml_instance *me);
+const char *xmml_param_name(const xmml_instance *me, size_t i);
+
 /* ------------------------------------------------------------------------------------------------------------ ports */
+
+/* A port that the model declares. Its texts live as long as the instance. */
+typedef struct xmml_port {
+    const char *name;
+    const char *operator_name; /* "finit", "Oi", "S", "B" or "Of"; empty on mappers and terminals */
+    int is_out;                /* 1: it sends; 0: it receives */
+} xmml_port;
+
+/* How many ports the model declares, and number i in its order; XMML_DONE if there are not so many. */
+size_t xmml_port_count(const xmml_instance *me);
+xmml_status xmml_port_at(const xmml_instance *me, size_t i, xmml_port *port);
 
 /* Whether the port is coupled in this model: 1 or 0. One that brings the state of the previous run is not, during the first. */
 xmml_status xmml_connected(const xmml_instance *me, const char *port, int *yes);
@@ -365,6 +380,7 @@ xmml_value *xmml_value_int(int64_t value);
 xmml_value *xmml_value_double(double value);
 xmml_value *xmml_value_complex(double real, double imaginary);
 xmml_value *xmml_value_text(const char *text);
+xmml_value *xmml_value_text_of(const char *text, size_t length); /* of this many bytes, which may be 0 bytes too */
 xmml_value *xmml_value_bytes(const void *bytes, size_t size);
 xmml_value *xmml_value_array(xmml_dtype dtype, size_t rank, const size_t *shape, const void *data);
 xmml_value *xmml_value_array_order(xmml_dtype dtype, xmml_order order, size_t rank, const size_t *shape, const void *data);
@@ -434,6 +450,7 @@ void xmml_at(const char *file, int line);
 #define xmml_param_bool(...) (xmml_at(__FILE__, __LINE__), xmml_param_bool(__VA_ARGS__))
 #define xmml_param_text(...) (xmml_at(__FILE__, __LINE__), xmml_param_text(__VA_ARGS__))
 #define xmml_scale_of(...) (xmml_at(__FILE__, __LINE__), xmml_scale_of(__VA_ARGS__))
+#define xmml_port_at(...) (xmml_at(__FILE__, __LINE__), xmml_port_at(__VA_ARGS__))
 #define xmml_connected(...) (xmml_at(__FILE__, __LINE__), xmml_connected(__VA_ARGS__))
 #define xmml_copies(...) (xmml_at(__FILE__, __LINE__), xmml_copies(__VA_ARGS__))
 #define xmml_methods(...) (xmml_at(__FILE__, __LINE__), xmml_methods(__VA_ARGS__))
@@ -482,6 +499,7 @@ void xmml_at(const char *file, int line);
 #define xmml_message_array(...) (xmml_at(__FILE__, __LINE__), xmml_message_array(__VA_ARGS__))
 #define xmml_message_copy(...) (xmml_at(__FILE__, __LINE__), xmml_message_copy(__VA_ARGS__))
 #define xmml_value_text(...) (xmml_at(__FILE__, __LINE__), xmml_value_text(__VA_ARGS__))
+#define xmml_value_text_of(...) (xmml_at(__FILE__, __LINE__), xmml_value_text_of(__VA_ARGS__))
 #define xmml_value_bytes(...) (xmml_at(__FILE__, __LINE__), xmml_value_bytes(__VA_ARGS__))
 #define xmml_value_array(...) (xmml_at(__FILE__, __LINE__), xmml_value_array(__VA_ARGS__))
 #define xmml_value_array_order(...) (xmml_at(__FILE__, __LINE__), xmml_value_array_order(__VA_ARGS__))

@@ -19,6 +19,10 @@ pub struct Member {
     pub name: Arc<str>,
     /// Parameters as text.
     pub params: BTreeMap<String, CText>,
+    /// Their names.
+    pub param_names: Vec<CText>,
+    /// Names of the ports, in the order of the model.
+    pub port_names: Vec<CText>,
     c_name: CText,
 }
 
@@ -26,7 +30,9 @@ impl Member {
     /// Wraps an instance of the core.
     pub fn new(core: Instance) -> Member {
         let params = core.spec().params.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
-        Member { name: core.name().into(), c_name: core.model_name().into(), params, core }
+        let param_names = core.spec().params.keys().map(|name| name.as_str().into()).collect();
+        let port_names = core.spec().ports.iter().map(|port| port.name.as_str().into()).collect();
+        Member { name: core.name().into(), c_name: core.model_name().into(), params, param_names, port_names, core }
     }
 }
 

@@ -11,6 +11,7 @@
 mod alone;
 mod argument;
 mod array;
+mod declared;
 mod instance;
 mod loan;
 mod message;

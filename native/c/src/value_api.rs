@@ -404,6 +404,17 @@ pub unsafe extern "C" fn xmml_value_text(value: *const c_char) -> *mut Value {
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn xmml_value_text_of(value: *const c_char, length: usize) -> *mut Value {
+    guard_pointer(|| {
+        let bytes = unsafe { elements(value.cast::<u8>(), length, "text")? };
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Value::Text(text.into())),
+            Err(_) => Err(Failure::usage(format!("text is not UTF-8: \"{}\"", String::from_utf8_lossy(bytes)))),
+        }
+    })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn xmml_value_bytes(bytes: *const c_void, size: usize) -> *mut Value {
     guard_pointer(|| unsafe { bytes_from_c(bytes, size) })
 }

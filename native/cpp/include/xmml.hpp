@@ -31,5 +31,6 @@
 #include "xmml/data.hpp"
 #include "xmml/error.hpp"
 #include "xmml/instance.hpp"
+#include "xmml/submodel.hpp"
 
 #endif

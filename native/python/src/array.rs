@@ -136,8 +136,9 @@ pub fn to_array(value: &Bound<'_, PyAny>, pool: &BufferPool, loans: Option<&mut 
     let itemsize = view.raw.itemsize as usize;
     let Some((dtype, swapped)) = element(view.format(), itemsize) else {
         return Err(Refused::new(format!(
-            "{} cannot be sent; arrays may hold bool, int8 to int64, uint8 to uint64, float32, float64, complex64 and complex128: convert it first, e.g. with .astype(float)",
-            describe(value)
+            "{} cannot be sent; arrays may hold bool, int8 to int64, uint8 to uint64, float32, float64, complex64 and complex128: {}",
+            describe(value),
+            advice(view.format())
         )));
     };
     let order = if view.is_dense(Order::RowMajor) {
@@ -206,6 +207,21 @@ fn take<'a>(out: &mut &'a mut [u8], len: usize) -> &'a mut [u8] {
     let (front, rest) = std::mem::take(out).split_at_mut(len);
     *out = rest;
     front
+}
+
+/// What to do about elements of a format that is not carried.
+fn advice(format: &str) -> &'static str {
+    match format.trim_start_matches(['<', '>', '=', '!', '@']) {
+        "e" => "convert it first, without loss by .astype(\"float32\")",
+        "g" => "convert it first, rounded to double precision by .astype(\"float64\")",
+        "Zg" | "G" => "convert it first, rounded to double precision by .astype(\"complex128\")",
+        "O" => "send a list, or convert it to an array of numbers, e.g. with .astype(float)",
+        code if code.ends_with(['w', 's', 'u']) => "send its texts as a list, by .tolist()",
+        code if code.starts_with("T{") => {
+            "send its fields as a dict, {name: array[name] for name in array.dtype.names}"
+        }
+        _ => "convert it first, e.g. with .astype(float)",
+    }
 }
 
 /// "an array of float16 and shape (3, 4)", "a value of type set".

@@ -169,9 +169,19 @@ fn integer(number: &Bound<'_, PyInt>) -> Result<Data, Refused> {
     })
 }
 
-/// Objects of other libraries (pandas, xarray, torch) that can show themselves as numpy arrays.
+/// Objects of other libraries (pandas, xarray, torch, jax) that can show themselves as numpy arrays: by themselves, by their memory, or
+/// by DLPack.
 fn as_numpy_array<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
-    let array = value.getattr_opt("__array__").ok()??.call0().ok()?;
+    let has = |name| matches!(value.getattr_opt(name), Ok(Some(_)));
+    let array = if has("__array__") {
+        value.call_method0("__array__").ok()?
+    } else if has("__array_interface__") || has("__array_struct__") {
+        value.py().import("numpy").ok()?.call_method1("asarray", (value,)).ok()?
+    } else if has("__dlpack__") {
+        value.py().import("numpy").ok()?.call_method1("from_dlpack", (value,)).ok()?
+    } else {
+        return None;
+    };
     // SAFETY: as above.
     (unsafe { ffi::PyObject_CheckBuffer(array.as_ptr()) } != 0).then_some(array)
 }

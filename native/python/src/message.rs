@@ -96,6 +96,13 @@ impl Message {
         self.content = Content::Value(value);
     }
 
+    /// For `copy`, `pickle` and `multiprocessing`.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyAny>, f64, Option<f64>))> {
+        let mut this = slf.borrow_mut();
+        let data = this.data(slf.py())?;
+        Ok((slf.get_type().into_any(), (data, this.timestamp, this.next_timestamp)))
+    }
+
     fn __repr__(&mut self, py: Python<'_>) -> PyResult<String> {
         let next = self.next_timestamp.map_or("None".into(), |t| format!("{t:?}"));
         let (data, timestamp) = (self.data(py)?.repr()?, self.timestamp);

@@ -10,10 +10,11 @@ from xmml_native.errors import RunAborted, describe
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
-    from typing import Any, Literal, Self
+    from typing import Any, Literal, NoReturn, Self
 
+    from xmml_native._native import Message
     from xmml_native.mpi import Block, Ranks
 
 
@@ -87,6 +88,19 @@ class Instance(_native.Instance):
         me = cls.__new__(cls, spec, alone.queues(spec, inputs or {}))
         me._is_alone = True
         return me
+
+    def messages(self, port: str, *, of: int | None = None) -> Iterator[Message]:
+        """Iterate over the messages on ``port`` until its sender has ended: ``for message in me.messages("port")``."""
+        while (message := self.receive_or_end(port, of)) is not None:
+            yield message
+            del message  # its memory may serve the next one
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Refuse to be copied or pickled: another process cannot take part in a run in this one's place."""
+        raise TypeError(
+            f"{self.name}: an instance cannot be copied or pickled, it is this process's part in the run; "
+            "receive here and hand the data to other processes"
+        )
 
     def block(self, port: str, shape: Sequence[int] | None = None) -> Block:
         """The part of the array on ``port`` that this rank holds.

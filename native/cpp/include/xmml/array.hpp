@@ -2,6 +2,7 @@
 #ifndef XMML_ARRAY_HPP
 #define XMML_ARRAY_HPP
 
+#include <array>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,9 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+#if __cplusplus >= 202002L
+#include <span>
+#endif
 
 #include "error.hpp"
 
@@ -54,6 +58,47 @@ enum class Order {
     row_major = XMML_ROW_MAJOR,       // last index fastest, as in C
     column_major = XMML_COLUMN_MAJOR  // first index fastest, as in Fortran
 };
+
+namespace detail {
+
+// Where the element at these indices lies, and that there are as many indices as the array has dimensions.
+template <bool checked>
+std::size_t place(std::initializer_list<std::size_t> indices, const std::size_t* shape, std::size_t rank, Order order) {
+    if (indices.size() != rank) {
+        throw std::out_of_range(std::to_string(indices.size()) + " indices for an array of rank " + std::to_string(rank));
+    }
+    std::size_t place = 0;
+    std::size_t stride = 1;
+    std::size_t dimension = 0;
+    for (const std::size_t index : indices) {
+        const std::size_t extent = shape[dimension];
+        if (checked && index >= extent) {
+            throw std::out_of_range("index " + std::to_string(index) + " in dimension " + std::to_string(dimension) +
+                                    ", which has " + std::to_string(extent));
+        }
+        if (order == Order::row_major) {
+            place = place * extent + index;
+        } else {
+            place += index * stride;
+            stride *= extent;
+        }
+        ++dimension;
+    }
+    return place;
+}
+
+// The extents as what std::mdspan and others of fixed rank are made from.
+template <std::size_t rank>
+std::array<std::size_t, rank> extents(const std::size_t* shape, std::size_t found) {
+    if (rank != found) {
+        throw std::out_of_range("extents of rank " + std::to_string(rank) + " of an array of rank " + std::to_string(found));
+    }
+    std::array<std::size_t, rank> extents{};
+    for (std::size_t i = 0; i < rank; ++i) extents[i] = shape[i];
+    return extents;
+}
+
+}  // namespace detail
 
 // One extent of a shape; any integer that is not negative.
 class Extent {
@@ -121,6 +166,25 @@ public:
     T* begin() const noexcept { return data_; }
     T* end() const noexcept { return data_ + size(); }
     T& operator[](std::size_t i) const noexcept { return data_[i]; }
+    std::size_t rank() const noexcept { return shape_.size(); }
+    Order order() const noexcept { return order_; }
+
+    // The element at these indices, one per dimension. The number of indices is checked, their values are not; at() checks them too.
+    template <class... Indices>
+    T& operator()(Indices... indices) const {
+        return data_[detail::place<false>({static_cast<std::size_t>(indices)...}, shape_.data(), rank(), order_)];
+    }
+    template <class... Indices>
+    T& at(Indices... indices) const {
+        return data_[detail::place<true>({static_cast<std::size_t>(indices)...}, shape_.data(), rank(), order_)];
+    }
+    template <std::size_t rank>
+    std::array<std::size_t, rank> extents() const {
+        return detail::extents<rank>(shape_.data(), shape_.size());
+    }
+#if __cplusplus >= 202002L
+    std::span<T> span() const noexcept { return {data_, size()}; }
+#endif
 
     // For a send.
     ArrayRef<T> array() const { return {data_, shape_, order_}; }
@@ -178,50 +242,41 @@ public:
     // The element at these indices, one per dimension. The number of indices is checked, their values are not.
     template <class... Indices>
     const T& operator()(Indices... indices) const {
-        return data()[offset<false>({static_cast<std::size_t>(indices)...})];
+        return data()[detail::place<false>({static_cast<std::size_t>(indices)...}, array_.shape, rank(), order())];
     }
 
     // The same with the indices checked: std::out_of_range.
     template <class... Indices>
     const T& at(Indices... indices) const {
-        return data()[offset<true>({static_cast<std::size_t>(indices)...})];
+        return data()[detail::place<true>({static_cast<std::size_t>(indices)...}, array_.shape, rank(), order())];
     }
 
     std::vector<T> to_vector() const { return std::vector<T>(begin(), end()); }
 
-private:
-    template <bool checked>
-    std::size_t offset(std::initializer_list<std::size_t> indices) const {
-        if (indices.size() != rank()) {
-            throw std::out_of_range(std::to_string(indices.size()) + " indices for an array of rank " +
-                                    std::to_string(rank()));
-        }
-        std::size_t offset = 0;
+    // The extents of an array of this rank (else std::out_of_range), for views of other libraries:
+    // std::mdspan(view.data(), view.extents<2>()), of a column-major array with std::layout_left.
+    template <std::size_t rank>
+    std::array<std::size_t, rank> extents() const {
+        return detail::extents<rank>(array_.shape, array_.rank);
+    }
+
+    // How far apart in memory, in elements, neighbours in dimension i are.
+    std::size_t stride(std::size_t i) const noexcept {
+        std::size_t stride = 1;
         if (order() == Order::row_major) {
-            std::size_t dimension = 0;
-            for (std::size_t index : indices) {
-                if (checked) check(index, dimension);
-                offset = offset * array_.shape[dimension++] + index;
-            }
+            for (std::size_t j = rank(); j-- > i + 1;) stride *= extent(j);
         } else {
-            std::size_t stride = 1;
-            std::size_t dimension = 0;
-            for (std::size_t index : indices) {
-                if (checked) check(index, dimension);
-                offset += index * stride;
-                stride *= array_.shape[dimension++];
-            }
+            for (std::size_t j = 0; j < i; ++j) stride *= extent(j);
         }
-        return offset;
+        return stride;
     }
 
-    void check(std::size_t index, std::size_t dimension) const {
-        if (index >= array_.shape[dimension]) {
-            throw std::out_of_range("index " + std::to_string(index) + " in dimension " + std::to_string(dimension) +
-                                    ", which has " + std::to_string(array_.shape[dimension]));
-        }
-    }
+#if __cplusplus >= 202002L
+    // All elements as they lie; the view must outlive it.
+    std::span<const T> span() const noexcept { return {data(), size()}; }
+#endif
 
+private:
     std::shared_ptr<const void> owner_;
     xmml_array array_;
 };

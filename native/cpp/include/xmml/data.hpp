@@ -6,11 +6,13 @@
 #include <complex>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -18,6 +20,15 @@
 #include "array.hpp"
 
 namespace xmml {
+
+namespace detail {
+
+template <class T>
+struct is_vector : std::false_type {};
+template <class T, class A>
+struct is_vector<std::vector<T, A>> : std::true_type {};
+
+}  // namespace detail
 
 // What a message carries, or a part of it. Keeps the message alive; copying is cheap.
 class Data {
@@ -31,8 +42,12 @@ public:
     // "a float64 array of shape (3, 4)"
     std::string describe() const { return xmml_describe(value_); }
 
-    // A bool, an integer type, float, double, std::complex<double> or std::string. Checked: nothing is rounded or cut off, except
-    // that a real number may be read as float.
+    // The element type of an array, and how its elements lie; a TypeError for anything else.
+    xmml_dtype dtype(Site site = Site::here()) const { return any_array(site).dtype; }
+    Order order(Site site = Site::here()) const { return static_cast<Order>(any_array(site).order); }
+
+    // A bool, an integer type, float, double, std::complex of these, std::string, or a std::vector of elements (a copy of an array of
+    // rank 1). Checked: nothing is rounded or cut off, except that numbers may be read in single precision.
     template <class T>
     T as(Site site = Site::here()) const {
         if constexpr (std::is_same_v<T, bool>) {
@@ -53,14 +68,17 @@ public:
             double number = 0;
             detail::call(site, xmml_read_double, value_, &number);
             return static_cast<T>(number);
-        } else if constexpr (std::is_same_v<T, std::complex<double>>) {
+        } else if constexpr (detail::is_complex<T>::value) {
+            using Part = typename T::value_type;
             double real = 0;
             double imaginary = 0;
             detail::call(site, xmml_read_complex, value_, &real, &imaginary);
-            return {real, imaginary};
+            return {static_cast<Part>(real), static_cast<Part>(imaginary)};
+        } else if constexpr (detail::is_vector<T>::value) {
+            return array<typename T::value_type>(1, Order::row_major, site).to_vector();
         } else {
             static_assert(std::is_same_v<T, std::string>,
-                          "as<T>: bool, an integer, float, double, std::complex<double>, std::string");
+                          "as<T>: bool, an integer, float, double, std::complex, std::string, std::vector");
             const char* text = nullptr;
             std::size_t length = 0;
             detail::call(site, xmml_read_text, value_, &text, &length);
@@ -88,7 +106,10 @@ public:
         return View<T>(owner_, array);
     }
 
-    // Lists and maps.
+    // Lists and maps. A loop over one goes over its elements, of a map over what its keys() hold.
+    class Iterator;
+    Iterator begin() const noexcept;
+    Iterator end() const noexcept;
     std::size_t size() const noexcept {
         return kind() == XMML_KIND_LIST ? xmml_list_size(value_) : xmml_map_size(value_);
     }
@@ -113,6 +134,11 @@ public:
     }
 
 private:
+    xmml_array any_array(const Site& site) const {
+        xmml_array array{};
+        detail::call(site, xmml_read_any_array, value_, XMML_ANY_ORDER, &array);
+        return array;
+    }
     template <class T>
     [[noreturn]] static void out_of_range(std::int64_t number) {
         throw TypeError(XMML_ERROR_TYPE, std::to_string(number) + " does not fit into an integer of " +
@@ -123,6 +149,31 @@ private:
     std::shared_ptr<const void> owner_;
     const xmml_value* value_;
 };
+
+class Data::Iterator {
+public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = Data;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const Data*;
+    using reference = Data;
+
+    Iterator(const Data& whole, std::size_t i) noexcept : whole_(&whole), i_(i) {}
+    Data operator*() const { return (*whole_)[i_]; }
+    Iterator& operator++() noexcept {
+        ++i_;
+        return *this;
+    }
+    bool operator==(const Iterator& other) const noexcept { return i_ == other.i_; }
+    bool operator!=(const Iterator& other) const noexcept { return i_ != other.i_; }
+
+private:
+    const Data* whole_;
+    std::size_t i_;
+};
+
+inline Data::Iterator Data::begin() const noexcept { return {*this, 0}; }
+inline Data::Iterator Data::end() const noexcept { return {*this, size()}; }
 
 // A message that was received. Copies share it; it lives as long as anything that was read from it.
 class Message {
@@ -170,9 +221,11 @@ public:
     template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
     Value(T number) : value_(of_number(number)) {}
     Value(std::complex<double> number) : value_(made(xmml_value_complex(number.real(), number.imag()))) {}
+    Value(std::complex<float> number) : Value(std::complex<double>(number)) {}
 
     Value(const char* text) : value_(made((xmml_value_text)(text))) {}
-    Value(const std::string& text) : value_(made((xmml_value_text)(text.c_str()))) {}
+    Value(const std::string& text) : Value(std::string_view(text)) {}
+    Value(std::string_view text) : value_(made((xmml_value_text_of)(text.data(), text.size()))) {}
 
     // An array: memory of the program, or the elements of a container.
     template <class T>
@@ -192,6 +245,11 @@ public:
     }
     template <class T, std::size_t size, std::enable_if_t<detail::is_element<T>, int> = 0>
     Value(const std::array<T, size>& elements) : value_(of_elements(elements.data(), size)) {}
+
+#if __cplusplus >= 202002L
+    template <class T, std::size_t extent>
+    Value(std::span<T, extent> elements) : value_(of_elements(elements.data(), elements.size())) {}
+#endif
 
     // Received data, passed on; elements of arrays are not copied.
     Value(const Data& data) : value_(made((xmml_value_copy)(data.get()))) {}
@@ -238,7 +296,7 @@ private:
     }
     template <class T>
     static Pointer of_elements(const T* elements, std::size_t size) {
-        return made((xmml_value_array)(dtype_of<T>(), 1, &size, elements));
+        return made((xmml_value_array)(dtype_of<std::remove_cv_t<T>>(), 1, &size, elements));
     }
     template <class T>
     static Value lent(const T* elements, std::size_t rank, const std::size_t* shape, Order order = Order::row_major) {
@@ -282,6 +340,10 @@ public:
     Sendable(const std::vector<T, A>& elements) : made_(of_elements(elements.data(), elements.size())) {}
     template <class T, std::size_t size, std::enable_if_t<detail::is_element<T>, int> = 0>
     Sendable(const std::array<T, size>& elements) : made_(of_elements(elements.data(), size)) {}
+#if __cplusplus >= 202002L
+    template <class T, std::size_t extent>
+    Sendable(const std::span<T, extent>& elements) : made_(of_elements(elements.data(), elements.size())) {}
+#endif
 
     const xmml_value* get() const noexcept { return given_ == nullptr ? made_.get() : given_->get(); }
 

@@ -108,6 +108,15 @@ private:
     Site site_;
 };
 
+// A port that the model declares.
+struct Port {
+    std::string name;
+    std::string operator_name;  // "finit", "Oi", "S", "B" or "Of"; empty on mappers and terminals
+    bool is_out;                // whether it sends
+};
+
+class Messages;
+
 // A program's membership of a run.
 class Instance {
 public:
@@ -218,6 +227,22 @@ public:
     }
     bool has_param(Name name) const noexcept { return xmml_has_param(me_, name.c_str()) != 0; }
 
+    // The names of the parameters that are set, in the order of the alphabet.
+    std::vector<std::string> params() const {
+        std::vector<std::string> names;
+        for (std::size_t i = 0; i < xmml_param_count(me_); ++i) names.emplace_back(xmml_param_name(me_, i));
+        return names;
+    }
+
+    // The ports that the model declares, in its order.
+    std::vector<Port> ports() const {
+        std::vector<Port> ports;
+        xmml_port port{};
+        while ((xmml_port_at)(me_, ports.size(), &port) == XMML_OK)
+            ports.push_back({port.name, port.operator_name, port.is_out != 0});
+        return ports;
+    }
+
     // Whether the port is coupled in this model (one that brings the state of the previous run is not, during the first); how many
     // copies are at its other end; how its conduits travel.
     bool connected(Name port, Site site = Site::here()) {
@@ -285,6 +310,8 @@ public:
         call(site, xmml_receive, me_, port.c_str(), &message);
         return Message(message);
     }
+    // Every message until the sender ends: for (const xmml::Message& message : me.messages("port")).
+    Messages messages(std::string port, Site site = Site::here());
     // From one copy of a multiplied sender.
     Message receive_of(Name port, std::uint32_t of, Site site = Site::here()) {
         xmml_message* message = nullptr;
@@ -310,6 +337,13 @@ public:
         if (call(site, xmml_receive_or_end_of, me_, port.c_str(), of, &message) == XMML_ENDED) return std::nullopt;
         return Message(message);
     }
+    std::optional<Message> receive_for_of(Name port, std::uint32_t of, std::chrono::duration<double> timeout,
+                                          Site site = Site::here()) {
+        xmml_message* message = nullptr;
+        if (call(site, xmml_receive_timeout_of, me_, port.c_str(), of, timeout.count(), &message) == XMML_TIMED_OUT)
+            return std::nullopt;
+        return Message(message);
+    }
     // Nothing when no message came in time.
     std::optional<Message> receive_for(Name port, std::chrono::duration<double> timeout, Site site = Site::here()) {
         xmml_message* message = nullptr;
@@ -321,6 +355,12 @@ public:
     bool has_message(Name port, Site site = Site::here()) {
         int yes = 0;
         call(site, xmml_has_message, me_, port.c_str(), &yes);
+        return yes != 0;
+    }
+
+    bool has_message_of(Name port, std::uint32_t of, Site site = Site::here()) {
+        int yes = 0;
+        call(site, xmml_has_message_of, me_, port.c_str(), of, &yes);
         return yes != 0;
     }
 
@@ -361,6 +401,47 @@ private:
     int exceptions_ = std::uncaught_exceptions();
     std::string error_;
 };
+
+// The messages of a port until its sender ends.
+class Messages {
+public:
+    struct End {};
+
+    class Iterator {
+    public:
+        using iterator_category = std::input_iterator_tag;
+        using value_type = Message;
+        using difference_type = std::ptrdiff_t;
+        using pointer = const Message*;
+        using reference = const Message&;
+
+        explicit Iterator(const Messages& messages) : messages_(&messages) { ++*this; }
+        const Message& operator*() const noexcept { return *message_; }
+        const Message* operator->() const noexcept { return &*message_; }
+        Iterator& operator++() {
+            message_.reset();  // its memory may serve the next one
+            message_ = messages_->me_->receive_or_end(messages_->port_, messages_->site_);
+            return *this;
+        }
+        bool operator!=(End) const noexcept { return message_.has_value(); }
+        bool operator==(End) const noexcept { return !message_.has_value(); }
+
+    private:
+        const Messages* messages_;
+        std::optional<Message> message_;
+    };
+
+    Messages(Instance& me, std::string port, Site site) : me_(&me), port_(std::move(port)), site_(site) {}
+    Iterator begin() const { return Iterator(*this); }
+    End end() const noexcept { return {}; }
+
+private:
+    Instance* me_;
+    std::string port_;
+    Site site_;
+};
+
+inline Messages Instance::messages(std::string port, Site site) { return {*this, std::move(port), site}; }
 
 }  // namespace xmml
 

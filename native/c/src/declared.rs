@@ -1,0 +1,58 @@
+//! What the model declares about an instance, for programs that do not know it: its ports and parameters.
+
+use std::ffi::{c_char, c_int};
+
+use xmml_core::spec::{Direction, Operator};
+
+use crate::argument::{object, place};
+use crate::instance::Member;
+use crate::status::{guard, guard_or, Failure, Status};
+
+/// `xmml_port`.
+#[repr(C)]
+pub struct CPort {
+    name: *const c_char,
+    operator: *const c_char,
+    is_out: c_int,
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_port_count(me: *const Member) -> usize {
+    guard_or(0, || Ok(unsafe { object(me, "me") }?.port_names.len()))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_port_at(me: *const Member, i: usize, port: *mut CPort) -> c_int {
+    guard(|| unsafe {
+        let port = place(port, "port")?;
+        let me = object(me, "me")?;
+        let (Some(name), Some(spec)) = (me.port_names.get(i), me.core.spec().ports.get(i)) else {
+            let problem = format!("{}: there are {} ports", me.name, me.port_names.len());
+            return Err(Failure::new(Status::Done, problem));
+        };
+        let operator = match spec.operator {
+            None => c"",
+            Some(Operator::Finit) => c"finit",
+            Some(Operator::Oi) => c"Oi",
+            Some(Operator::S) => c"S",
+            Some(Operator::B) => c"B",
+            Some(Operator::Of) => c"Of",
+        };
+        let is_out = (spec.direction == Direction::Out).into();
+        port.set(CPort { name: name.as_ptr(), operator: operator.as_ptr(), is_out });
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_param_count(me: *const Member) -> usize {
+    guard_or(0, || Ok(unsafe { object(me, "me") }?.param_names.len()))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_param_name(me: *const Member, i: usize) -> *const c_char {
+    guard_or(std::ptr::null(), || {
+        let names = &unsafe { object(me, "me") }?.param_names;
+        Ok(names.get(i).map_or(std::ptr::null(), |name| name.as_ptr()))
+    })
+}

@@ -1,0 +1,136 @@
+"""Every language writes to every language: all types, ranks, orders, times and nested values, byte for byte."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import compiled
+import fortran
+import fortran_peer
+import language_cases
+import pytest
+
+from tests.models.conftest import logs, xmml_run
+
+HERE = Path(__file__).parent
+SUPPORT = Path(compiled.__file__).parent
+LANGUAGES = ["c", "cpp", "python", *([] if fortran.compiler_is_missing() else ["fortran"])]
+METHODS = ["shm", "unix", "tcp"]
+TIMEOUT_S = 110
+
+
+@cache
+def fortran_program() -> Path:
+    source = Path(mkdtemp(dir=compiled.PROGRAMS.name)) / "peer.f90"
+    source.write_text(fortran_peer.source())
+    return fortran.compiled(source, options=("-O1",))
+
+
+PROGRAMS: dict[str, Callable[[], Path]] = {
+    "c": lambda: compiled.compiled(HERE / "peer.c", "-O1", "-lm"),
+    "cpp": lambda: compiled.compiled(HERE / "peer.cpp", "-O1"),
+    "fortran": fortran_program,
+}
+
+
+def model(pairs: list[tuple[str, str]], cases: Path, count: int, host: str = "own") -> str:
+    """A model in which a writer in the first language of each pair sends to a reader in the second one."""
+    definitions, instances = [], []
+    for role, mine, others in (("writer", 0, 1), ("reader", 1, 0)):
+        for language in dict.fromkeys(pair[mine] for pair in pairs):
+            partners = [pair[others] for pair in pairs if pair[mine] == language]
+            port = '<out id="to_{}" operator="Oi"/>' if role == "writer" else '<in id="from_{}" operator="S"/>'
+            ports = "".join(port.format(partner) for partner in partners)
+            program = "" if language == "python" else f'<implementation path="{PROGRAMS[language]()}"/>'
+            a_class = ' class="peer:Peer"' if language == "python" else ""
+            hosted = f' run:host="{host}"' if language == "python" and host == "own" else ""
+            name = f"{role}_{language}"
+            definitions.append(
+                f'<submodel id="{name}"{a_class}><timescale delta="1 s" total="{count} s"/>'
+                f'<param id="languages" value="{" ".join(partners)}"/><param id="cases" value="{cases}"/>'
+                f"<ports>{ports}</ports>{program}</submodel>"
+            )
+            instances.append(f'<instance id="{name}" submodel="{name}" init="yes"{hosted}/>')
+    couplings = [f'<coupling from="writer_{w}.to_{r}" to="reader_{r}.from_{w}"/>' for w, r in pairs]
+    return (
+        '<model id="languages" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" '
+        'xmlns:run="urn:xmml:run:1">\n<definitions>\n'
+        + "\n".join(definitions)
+        + "\n</definitions>\n<topology>\n"
+        + "\n".join(instances + couplings)
+        + "\n</topology>\n</model>\n"
+    )
+
+
+def carried_out(
+    folder: Path,
+    environment: dict[str, str],
+    pairs: list[tuple[str, str]],
+    lines: list[str],
+    methods: str,
+    host: str = "own",
+) -> Path:
+    """Run the pairs through the cases by one method; returns the folder of the run."""
+    shutil.copy(HERE / "peer.py", folder)
+    shutil.copy(SUPPORT / "elements.py", folder)
+    cases = folder / "cases.txt"
+    cases.write_text("\n".join(lines) + "\n")
+    document = folder / "model.xml"
+    document.write_text(model(pairs, cases, len(lines), host))
+    done = subprocess.run(
+        [xmml_run(), str(document), "-o", str(folder / "run")],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        env={**environment, "XMML_METHODS": methods},
+        check=False,
+    )
+    if done.returncode != 0:
+        pytest.fail(f"exit status {done.returncode}\n{done.stdout}{done.stderr}{logs(folder / 'run')}", pytrace=False)
+    return folder / "run"
+
+
+def check(run: Path, lines: list[str], writer: str, reader: str) -> None:
+    """Hold the report of a reader against the cases."""
+    report = run / "instances" / f"reader_{reader}" / "work" / f"from_{writer}"
+    found = [language_cases.reported(line) for line in report.read_text().splitlines()]
+    wanted = [language_cases.expected(line, writer, reader) for line in lines]
+    assert len(found) == len(wanted)
+    wrong = [f"sent:     {w[:300]}\nreported: {f[:300]}" for w, f in zip(wanted, found, strict=True) if w != f]
+    assert not wrong, f"{len(wrong)} of {len(wanted)} cases\n" + "\n".join(wrong[:10])
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def run_of_all(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]
+) -> Path:
+    """One run, in which every language writes to every language."""
+    pairs = [(writer, reader) for writer in LANGUAGES for reader in LANGUAGES]
+    folder = tmp_path_factory.mktemp(f"languages-{request.param}")
+    return carried_out(folder, environment, pairs, language_cases.lines(), request.param)
+
+
+@pytest.mark.parametrize("reader", LANGUAGES)
+@pytest.mark.parametrize("writer", LANGUAGES)
+def test_what_one_language_writes_another_reads(run_of_all: Path, writer: str, reader: str) -> None:
+    check(run_of_all, language_cases.lines(), writer, reader)
+
+
+def test_hosted_instances_hand_over_the_same(tmp_path: Path, environment: dict[str, str]) -> None:
+    lines = language_cases.lines()
+    run = carried_out(tmp_path, environment, [("python", "python")], lines, "inproc", host="shared")
+    check(run, lines, "python", "python")
+
+
+@pytest.mark.parametrize(("methods", "order"), [("shm", "row"), ("tcp", "column")])
+def test_64_mebibytes_arrive(tmp_path: Path, environment: dict[str, str], methods: str, order: str) -> None:
+    lines = language_cases.large_line(64, order)
+    pairs = list(zip(LANGUAGES, LANGUAGES[1:] + LANGUAGES[:1], strict=True))
+    run = carried_out(tmp_path, environment, pairs, lines, methods)
+    for writer, reader in pairs:
+        check(run, lines, writer, reader)
