@@ -1,6 +1,7 @@
 //! `Message`: a payload and the model time it belongs to.
 
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 use xmml_core::buffer::BufferPool;
 use xmml_core::data::Data;
 
@@ -12,6 +13,9 @@ enum Content {
     Arrived(Data),
     Value(Py<PyAny>),
 }
+
+/// What a message is made from.
+type Parts<'py> = (Bound<'py, PyAny>, f64, Option<f64>);
 
 /// A message as a submodel sends and receives it.
 ///
@@ -97,10 +101,10 @@ impl Message {
     }
 
     /// For `copy`, `pickle` and `multiprocessing`.
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyAny>, f64, Option<f64>))> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, Parts<'py>)> {
         let mut this = slf.borrow_mut();
         let data = this.data(slf.py())?;
-        Ok((slf.get_type().into_any(), (data, this.timestamp, this.next_timestamp)))
+        Ok((slf.get_type(), (data, this.timestamp, this.next_timestamp)))
     }
 
     fn __repr__(&mut self, py: Python<'_>) -> PyResult<String> {

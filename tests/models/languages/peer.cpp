@@ -1,6 +1,4 @@
 // The peer of the cross-language suite in C++: sends every case on every out port, or describes what arrives. See README.md.
-#include <xmml.hpp>
-
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -12,6 +10,7 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include <xmml.hpp>
 
 namespace {
 
@@ -44,8 +43,12 @@ T element(std::uint64_t n, std::uint64_t seed) {
         return {real_number<F>(m), real_number<F>((m * 7 + 3) % 8191)};
     } else {
         using U = std::make_unsigned_t<T>;
-        const std::uint64_t bits = sizeof(T) == 1 ? m : sizeof(T) == 2 ? m * 8 : sizeof(T) == 4 ? m * 524288 + m : (m << 51) + m;
-        return std::is_signed_v<T> ? static_cast<T>(static_cast<U>(bits) ^ (U(1) << (8 * sizeof(T) - 1))) : static_cast<T>(bits);
+        const std::uint64_t bits = sizeof(T) == 1   ? m
+                                   : sizeof(T) == 2 ? m * 8
+                                   : sizeof(T) == 4 ? m * 524288 + m
+                                                    : (m << 51) + m;
+        return std::is_signed_v<T> ? static_cast<T>(static_cast<U>(bits) ^ (U(1) << (8 * sizeof(T) - 1)))
+                                   : static_cast<T>(bits);
     }
 }
 
@@ -252,7 +255,9 @@ private:
             }
             case XMML_KIND_TEXT: text_ += " text" + hex(data.as<std::string>()); break;
             case XMML_KIND_BYTES: text_ += " bytes" + hex(data.bytes()); break;
-            case XMML_KIND_ARRAY: with_type(xmml_dtype_name(data.dtype()), [&](auto zero) { describe_array<decltype(zero)>(data); }); break;
+            case XMML_KIND_ARRAY:
+                with_type(xmml_dtype_name(data.dtype()), [&](auto zero) { describe_array<decltype(zero)>(data); });
+                break;
             case XMML_KIND_LIST:
                 text_ += " [";
                 for (const xmml::Data& item : data) describe(item);
@@ -273,7 +278,8 @@ private:
         const std::size_t seed = number_ + 100 * arrays_++;
         const xmml::View<T> view = data.array<T>(std::nullopt, data.order());
         const std::string order = view.order() == xmml::Order::row_major ? " row" : " column";
-        text_ += " array " + std::string(xmml_dtype_name(xmml::dtype_of<T>())) + order + order + " " + std::to_string(view.rank());
+        text_ += " array " + std::string(xmml_dtype_name(xmml::dtype_of<T>())) + order + order + " " +
+                 std::to_string(view.rank());
         for (const std::size_t extent : view.shape()) text_ += " " + std::to_string(extent);
         char sum[10];
         const auto* bytes = reinterpret_cast<const unsigned char*>(view.data());

@@ -83,7 +83,7 @@ def carried_out(
     document = folder / "model.xml"
     document.write_text(model(pairs, cases, len(lines), host))
     done = subprocess.run(
-        [xmml_run(), str(document), "-o", str(folder / "run")],
+        [xmml_run(), str(document), "--hosts", "1", "-o", str(folder / "run")],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

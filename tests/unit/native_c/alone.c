@@ -367,6 +367,29 @@ static void a_loan_that_is_not_sent_goes_back(void)
     xmml_instance_free(&me);
 }
 
+static void the_declared_ports_and_parameters_are_listed(void)
+{
+    xmml_instance *me = NULL;
+    xmml_alone *alone = xmml_alone_new("cell");
+    xmml_port port;
+    CHECK(xmml_alone_port(alone, "start", "finit") == XMML_OK);
+    CHECK(xmml_alone_port(alone, "state", "Oi") == XMML_OK);
+    CHECK(xmml_alone_param(alone, "scheme", "hll") == XMML_OK);
+    CHECK(xmml_alone_param(alone, "cells", "40") == XMML_OK);
+    CHECK(xmml_alone_join(&alone, &me) == XMML_OK);
+    CHECK(xmml_port_count(me) == 2);
+    CHECK(xmml_port_at(me, 0, &port) == XMML_OK);
+    CHECK(strcmp(port.name, "start") == 0 && strcmp(port.operator_name, "finit") == 0 && port.is_out == 0);
+    CHECK(xmml_port_at(me, 1, &port) == XMML_OK);
+    CHECK(strcmp(port.name, "state") == 0 && strcmp(port.operator_name, "Oi") == 0 && port.is_out == 1);
+    CHECK(xmml_port_at(me, 2, &port) == XMML_DONE);
+    CHECK(strcmp(port.name, "state") == 0);
+    CHECK(xmml_param_count(me) == 2);
+    CHECK(strcmp(xmml_param_name(me, 0), "cells") == 0 && strcmp(xmml_param_name(me, 1), "scheme") == 0);
+    CHECK(xmml_param_name(me, 2) == NULL);
+    xmml_instance_free(&me);
+}
+
 static void an_unknown_operator_is_refused(void)
 {
     xmml_alone *alone = xmml_alone_new("cell");
@@ -397,6 +420,7 @@ int main(int argc, char **argv)
         {"scales_are_in_base_units", scales_are_in_base_units},
         {"an_array_on_loan_is_handed_over_once", an_array_on_loan_is_handed_over_once},
         {"a_loan_that_is_not_sent_goes_back", a_loan_that_is_not_sent_goes_back},
+        {"the_declared_ports_and_parameters_are_listed", the_declared_ports_and_parameters_are_listed},
         {"an_unknown_operator_is_refused", an_unknown_operator_is_refused},
         {NULL, NULL},
     };

@@ -44,6 +44,20 @@ static void text_ends_with_a_zero_byte_and_has_its_length(void)
     xmml_value_free(value);
 }
 
+static void text_of_a_given_length_may_have_zero_bytes(void)
+{
+    xmml_value *value = xmml_value_text_of("a\0b", 3);
+    const char *text = NULL;
+    size_t length = 0;
+    CHECK(xmml_read_text(value, &text, &length) == XMML_OK);
+    CHECK(length == 3 && memcmp(text, "a\0b", 4) == 0);
+    xmml_value_free(value);
+    CHECK(xmml_value_text_of(NULL, 1) == NULL);
+    CHECK_SAYS("text is a null pointer");
+    CHECK(xmml_value_text_of("\xff", 1) == NULL);
+    CHECK_SAYS("not UTF-8");
+}
+
 static void text_that_is_not_utf8_is_refused(void)
 {
     CHECK(xmml_value_text("\xff") == NULL);
@@ -289,6 +303,7 @@ int main(int argc, char **argv)
         {"an_integer_is_read_as_a_double_only_if_that_is_exact", an_integer_is_read_as_a_double_only_if_that_is_exact},
         {"a_real_number_is_never_read_as_an_integer", a_real_number_is_never_read_as_an_integer},
         {"text_ends_with_a_zero_byte_and_has_its_length", text_ends_with_a_zero_byte_and_has_its_length},
+        {"text_of_a_given_length_may_have_zero_bytes", text_of_a_given_length_may_have_zero_bytes},
         {"text_that_is_not_utf8_is_refused", text_that_is_not_utf8_is_refused},
         {"bytes_are_copied", bytes_are_copied},
         {"every_element_type_is_read_where_it_lies", every_element_type_is_read_where_it_lies},

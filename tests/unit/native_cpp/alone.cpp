@@ -154,6 +154,93 @@ static void an_array_on_loan_is_filled_and_sent() {
     CHECK(me.outputs("out")[0].data().array<double>(2)(1, 2) == 10.0);
 }
 
+class Sum : public xmml::Submodel {
+public:
+    using Submodel::Submodel;
+    std::string calls;
+
+private:
+    const int cells = me.param<int>("cells");
+    double state = 0;
+
+    void f_init() override {
+        state = me.receive("start").array<double>(1)[1];
+        calls += "f";
+    }
+    void O_i() override {
+        me.send("out", state + cells);
+        calls += t == me.time() ? "O" : "?";
+    }
+    void S() override {
+        state += me.receive("in").as<double>();
+        calls += "S";
+    }
+    void B() override { calls += "B"; }
+    void O_f() override {
+        me.send("final", state);
+        calls += "o";
+    }
+};
+
+static void a_submodel_is_a_class_with_the_operators_as_methods() {
+    auto me = cell();
+    Sum sum(me);
+    sum.run();
+    CHECK(sum.calls == "fOSBOSBo");
+    CHECK(me.outputs("out").at(0).as<double>() == 42.0 && me.outputs("final").at(0).as<double>() == 7.0);
+}
+
+class Total : public xmml::Mapper {
+public:
+    using Mapper::Mapper;
+
+private:
+    void map(const Inputs& inputs) override {
+        double total = 0;
+        for (const auto& input : inputs) total += input.second.at(0).as<double>();
+        me.send("total", total);
+    }
+};
+
+static void a_mapper_is_a_class_with_one_method() {
+    auto alone = xmml::Alone("total");
+    alone.port("left", "in").port("right", "in").port("total", "out");
+    auto me = alone.input("left", 1.0).input("left", 2.0).input("right", 10.0).input("right", 20.0).join();
+    Total(me).run();
+    const auto totals = me.outputs("total");
+    CHECK(totals.size() == 2 && totals[0].as<double>() == 11.0 && totals[1].as<double>() == 22.0);
+}
+
+static void a_loop_goes_over_the_messages_of_a_port_until_they_end() {
+    auto alone = xmml::Alone("sink");
+    alone.port("values", "in");
+    auto me = alone.input("values", 1.0).input("values", 2.5).join();
+    double sum = 0;
+    for (const xmml::Message& message : me.messages("values")) sum += message.as<double>();
+    CHECK(sum == 3.5);
+}
+
+static void the_declared_ports_and_parameters_are_listed() {
+    const auto me = cell();
+    const auto ports = me.ports();
+    CHECK(ports.size() == 4 && ports[1].name == "out" && ports[1].operator_name == "Oi" && ports[1].is_out);
+    CHECK((me.params() == std::vector<std::string>{"cells", "large", "length", "scheme"}));
+}
+
+static void an_array_on_loan_is_indexed_by_dimension() {
+    auto me = xmml::Alone("plate").port("field", "Oi").join();
+    auto field = me.loan<float>({2, 3}, xmml::Order::column_major);
+    field(1, 2) = 4;
+    CHECK(field[5] == 4 && field.rank() == 2 && (field.extents<2>() == std::array<std::size_t, 2>{2, 3}));
+    bool thrown = false;
+    try {
+        field.at(2, 0) = 1;
+    } catch (const std::out_of_range&) {
+        thrown = true;
+    }
+    CHECK(thrown);
+}
+
 static void an_instance_can_be_moved() {
     auto me = cell();
     xmml::Instance moved(std::move(me));
@@ -172,6 +259,12 @@ int main(int argc, char** argv) {
         {"memory_is_sent_in_the_shape_of_what_was_received", memory_is_sent_in_the_shape_of_what_was_received},
         {"scales_are_in_base_units", scales_are_in_base_units},
         {"an_array_on_loan_is_filled_and_sent", an_array_on_loan_is_filled_and_sent},
+        {"a_submodel_is_a_class_with_the_operators_as_methods", a_submodel_is_a_class_with_the_operators_as_methods},
+        {"a_mapper_is_a_class_with_one_method", a_mapper_is_a_class_with_one_method},
+        {"a_loop_goes_over_the_messages_of_a_port_until_they_end",
+         a_loop_goes_over_the_messages_of_a_port_until_they_end},
+        {"the_declared_ports_and_parameters_are_listed", the_declared_ports_and_parameters_are_listed},
+        {"an_array_on_loan_is_indexed_by_dimension", an_array_on_loan_is_indexed_by_dimension},
         {"an_instance_can_be_moved", an_instance_can_be_moved},
         {nullptr, nullptr},
     };

@@ -10,13 +10,18 @@ from compiled import STRICT, behaviours, compiled, run
 from xmml_native import config
 
 HERE = Path(__file__).parent
-VALUES, ALONE = HERE / "values.cpp", HERE / "alone.cpp"
+VALUES, ALONE, SPANS = HERE / "values.cpp", HERE / "alone.cpp", HERE / "spans.cpp"
 SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @pytest.mark.parametrize("behaviour", behaviours(VALUES))
 def test_of_values(behaviour: str) -> None:
     assert "held" in run(compiled(VALUES), behaviour)
+
+
+@pytest.mark.parametrize("behaviour", behaviours(SPANS))
+def test_of_spans(behaviour: str) -> None:
+    assert "held" in run(compiled(SPANS, "-std=c++20"), behaviour)
 
 
 @pytest.mark.parametrize("behaviour", behaviours(ALONE))

@@ -27,6 +27,50 @@ static void numbers_convert_to_values_and_back() {
     CHECK(xmml::Value(nullptr).data().is_nothing());
 }
 
+static void numbers_are_read_in_the_type_asked_for() {
+    using Single = std::complex<float>;
+    CHECK(xmml::Value(Single(1, 2)).data().as<Single>() == Single(1, 2));
+    const xmml::Value squares(std::vector<int>{1, 4, 9});
+    CHECK((squares.data().as<std::vector<int>>() == std::vector<int>{1, 4, 9}));
+    CHECK(squares.data().dtype() == XMML_I32 && squares.data().order() == xmml::Order::row_major);
+    CHECK_THROWS(xmml::TypeError, squares.data().as<std::vector<long>>());
+    CHECK_THROWS(xmml::TypeError, xmml::Value("x").data().dtype());
+}
+
+static void texts_may_have_zero_bytes() {
+    const std::string text("a\0b", 3);
+    CHECK(xmml::Value(text).data().as<std::string>() == text);
+    CHECK(xmml::Value(std::string_view(text)).data().as<std::string>() == text);
+    CHECK(xmml::Value(std::string()).data().as<std::string>().empty());
+    CHECK(xmml::Value(std::string_view()).data().as<std::string>().empty());
+}
+
+static void a_loop_goes_over_lists_and_maps() {
+    const auto list = xmml::Value::list({1, 2, 3});
+    int sum = 0;
+    for (const xmml::Data& item : list.data()) sum += item.as<int>();
+    CHECK(sum == 6);
+    const auto map = xmml::Value::map({{"a", 10}, {"b", 20}});
+    for (const xmml::Data& item : map.data()) sum += item.as<int>();
+    CHECK(sum == 36);
+    const xmml::Value number(1);
+    const xmml::Data alone = number.data();
+    CHECK(alone.begin() == alone.end());
+}
+
+static void a_view_tells_its_extents_and_strides() {
+    std::vector<double> elements(6);
+    std::iota(elements.begin(), elements.end(), 0.0);
+    const xmml::Value rows(xmml::array(elements.data(), {2, 3}));
+    const auto view = rows.data().array<double>();
+    CHECK((view.extents<2>() == std::array<std::size_t, 2>{2, 3}));
+    CHECK(view.stride(0) == 3 && view.stride(1) == 1);
+    CHECK_THROWS(std::out_of_range, view.extents<3>());
+    const xmml::Value columns(xmml::array(elements.data(), {2, 3}, xmml::Order::column_major));
+    const auto turned = columns.data().array<double>(2, xmml::Order::column_major);
+    CHECK(turned.stride(0) == 1 && turned.stride(1) == 2 && turned.data()[turned.stride(1)] == turned(0, 1));
+}
+
 static void an_integer_that_does_not_fit_is_an_error() {
     const xmml::Value large(300);
     const xmml::Value negative(-1);
@@ -139,6 +183,10 @@ static void outside_a_run_joining_is_an_error_of_its_own() { CHECK_THROWS(xmml::
 int main(int argc, char** argv) {
     static const behaviour all[] = {
         {"numbers_convert_to_values_and_back", numbers_convert_to_values_and_back},
+        {"numbers_are_read_in_the_type_asked_for", numbers_are_read_in_the_type_asked_for},
+        {"texts_may_have_zero_bytes", texts_may_have_zero_bytes},
+        {"a_loop_goes_over_lists_and_maps", a_loop_goes_over_lists_and_maps},
+        {"a_view_tells_its_extents_and_strides", a_view_tells_its_extents_and_strides},
         {"an_integer_that_does_not_fit_is_an_error", an_integer_that_does_not_fit_is_an_error},
         {"containers_convert_to_arrays", containers_convert_to_arrays},
         {"every_integer_type_has_an_element_type", every_integer_type_has_an_element_type},

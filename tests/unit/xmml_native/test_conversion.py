@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import array
+import copy
 import decimal
 import math
+import pickle
 import subprocess
 import sys
 import tracemalloc
@@ -173,6 +175,31 @@ def test_objects_that_show_themselves_as_arrays_arrive_as_arrays() -> None:
     assert_same(sent(Field()), np.ones(3))
 
 
+def test_memory_that_another_library_describes_arrives_as_an_array() -> None:
+    class Field:
+        def __init__(self) -> None:
+            self.memory = np.arange(6.0).reshape(2, 3)
+
+        @property
+        def __array_interface__(self) -> Any:
+            return self.memory.__array_interface__
+
+    assert_same(sent(Field()), np.arange(6.0).reshape(2, 3))
+
+
+def test_tensors_arrive_by_dlpack() -> None:
+    class Tensor:
+        memory = np.arange(6, dtype="float32").reshape(2, 3)
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.memory.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> Any:
+            return self.memory.__dlpack_device__()
+
+    assert_same(sent({"tensor": Tensor()})["tensor"], Tensor.memory)
+
+
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
 def test_integers_beyond_64_bits_are_refused(value: int) -> None:
     assert "more than 64 bits" in refusal(value)
@@ -181,6 +208,29 @@ def test_integers_beyond_64_bits_are_refused(value: int) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "datetime64[s]", "U3", "O"])
 def test_arrays_of_other_types_are_refused_by_name(dtype: str) -> None:
     assert f"array of {np.dtype(dtype)} and shape (2,)" in refusal(np.zeros(2, dtype))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "advice"),
+    [
+        ("float16", 'without loss by .astype("float32")'),
+        (">f2", 'without loss by .astype("float32")'),
+        ("longdouble", 'rounded to double precision by .astype("float64")'),
+        ("clongdouble", 'rounded to double precision by .astype("complex128")'),
+        ("U3", "send its texts as a list, by .tolist()"),
+        ("S3", "send its texts as a list, by .tolist()"),
+        ("O", "send a list"),
+        ([("x", "f8"), ("n", "i4")], "send its fields as a dict"),
+    ],
+)
+def test_a_refusal_says_how_to_convert(dtype: Any, advice: str) -> None:
+    assert advice in refusal(np.zeros(2, dtype))
+
+
+def test_messages_can_be_copied_and_pickled() -> None:
+    message = pickle.loads(pickle.dumps(Message(np.arange(3), 1.5, 2.5)))
+    assert (message.data.tolist(), message.timestamp, message.next_timestamp) == ([0, 1, 2], 1.5, 2.5)
+    assert copy.copy(Message("x", 1.0)).data == "x"
 
 
 def test_structured_arrays_are_refused() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,6 +68,18 @@ def test_receive_or_end_returns_none_at_the_end() -> None:
     assert first is not None
     assert first.data == 1
     assert me.receive_or_end("in") is None
+
+
+def test_a_loop_goes_over_the_messages_of_a_port_until_they_end() -> None:
+    me = Instance.alone(ports={"in": "in"}, inputs={"in": [1, 2, 3]})
+    assert [message.data for message in me.messages("in")] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, pickle.dumps])
+def test_an_instance_is_neither_copied_nor_pickled(duplicate: Callable[[Any], Any]) -> None:
+    me = Instance.alone(name="cell", ports={"in": "in"})
+    with pytest.raises(TypeError, match="cell: an instance cannot be copied or pickled"):
+        duplicate(me)
 
 
 def test_a_receive_that_insists_after_the_end_says_where_it_is() -> None:

@@ -65,7 +65,8 @@ namespace detail {
 template <bool checked>
 std::size_t place(std::initializer_list<std::size_t> indices, const std::size_t* shape, std::size_t rank, Order order) {
     if (indices.size() != rank) {
-        throw std::out_of_range(std::to_string(indices.size()) + " indices for an array of rank " + std::to_string(rank));
+        throw std::out_of_range(std::to_string(indices.size()) + " indices for an array of rank " +
+                                std::to_string(rank));
     }
     std::size_t place = 0;
     std::size_t stride = 1;
@@ -91,7 +92,8 @@ std::size_t place(std::initializer_list<std::size_t> indices, const std::size_t*
 template <std::size_t rank>
 std::array<std::size_t, rank> extents(const std::size_t* shape, std::size_t found) {
     if (rank != found) {
-        throw std::out_of_range("extents of rank " + std::to_string(rank) + " of an array of rank " + std::to_string(found));
+        throw std::out_of_range("extents of rank " + std::to_string(rank) + " of an array of rank " +
+                                std::to_string(found));
     }
     std::array<std::size_t, rank> extents{};
     for (std::size_t i = 0; i < rank; ++i) extents[i] = shape[i];
@@ -142,7 +144,10 @@ public:
     Loan(xmml_instance* me, T* data, std::vector<std::size_t> shape, Order order) noexcept
         : me_(me), data_(data), shape_(std::move(shape)), order_(order) {}
     Loan(Loan&& other) noexcept
-        : me_(other.me_), data_(std::exchange(other.data_, nullptr)), shape_(std::move(other.shape_)), order_(other.order_) {}
+        : me_(other.me_),
+          data_(std::exchange(other.data_, nullptr)),
+          shape_(std::move(other.shape_)),
+          order_(other.order_) {}
     Loan& operator=(Loan&& other) noexcept {
         std::swap(me_, other.me_);
         std::swap(data_, other.data_);

@@ -1,0 +1,40 @@
+"""The submodel that docs/submodels.md shows in each language: from the text as printed, and with what the page says it prints."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import fortran
+import printed
+import pytest
+
+if TYPE_CHECKING:
+    from tests.models.conftest import RunModel
+
+PAGE = "submodels.md"
+WARNINGS = "-Wall -Wextra -Werror -pedantic"
+#: How each program is declared and compiled; the page says the same without the warnings.
+LANGUAGES = {
+    "python": 'language="python" path="decay.py"',
+    "c": f'language="c" path="decay" run:build="cc {WARNINGS} -o decay decay.c $(xmml-config --cflags --libs)"',
+    "c++": f'language="c++" path="decay" run:build="c++ {WARNINGS} -o decay decay.cpp $(xmml-config --cflags --libs)"',
+    "fortran": f'language="fortran" path="decay" '
+    f'run:build="gfortran {WARNINGS} -o decay decay.f90 $(xmml-config --fflags --flibs)"',
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_submodel_runs_in_each_language_as_printed(run_model: RunModel, tmp_path: Path, language: str) -> None:
+    if language == "fortran" and fortran.compiler_is_missing():
+        pytest.skip("gfortran is not installed")
+    folder = tmp_path / "printed" / "decaying"
+    model = printed.write(PAGE, folder)["model.xmml"]
+    assert LANGUAGES["python"] in model
+    (folder / "model.xml").write_text(model.replace(LANGUAGES["python"], LANGUAGES[language]))
+    run = run_model(folder)
+    told = [line for text in printed.blocks(PAGE, "text") for line in re.findall(r"^(?:report|last) \| .*", text, re.M)]
+    assert [f"report | {line}" for line in run.lines("report")] + [
+        f"last | {line}" for line in run.lines("last")
+    ] == told
