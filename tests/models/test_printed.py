@@ -1,4 +1,4 @@
-"""The submodel that docs/submodels.md shows in each language: from the text as printed, and with what the page says it prints."""
+"""The submodel that docs/submodels.md shows in each language, from the text as printed; it prints what the page says."""
 
 from __future__ import annotations
 
