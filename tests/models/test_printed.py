@@ -1,4 +1,4 @@
-"""The submodel that docs/submodels.md shows in each language, from the text as printed; it prints what the page says."""
+"""The submodel that docs/submodels.md shows in each language, from the text as printed; what it prints is there, too."""
 
 from __future__ import annotations
 
