@@ -102,6 +102,12 @@ struct Port {
 
 impl Port {
     fn reset(&mut self) {
+        if let ([done], [ended]) = (&mut self.done[..], &self.ended[..]) {
+            // Nearly every port: worth not to be a loop.
+            *done = *ended;
+            self.left = usize::from(!*ended);
+            return;
+        }
         self.done.copy_from_slice(&self.ended);
         self.left = self.done.iter().filter(|&&done| !done).count();
     }
@@ -352,16 +358,15 @@ impl Sequence {
     }
 
     fn did(&mut self, port: &str, copy: Option<u32>) {
-        let Some(state) = self.ports.get(port) else { return };
+        let Some(at) = self.ports.at(port) else { return };
+        let state = &self.ports.0[at].1;
         match state.operator {
             Operator::Finit => {}
             Operator::Of => self.phase = Phase::Final,
             _ if self.begins_iteration(state, copy) => self.begin_iteration(),
             _ => {}
         }
-        if let Some(state) = self.ports.get_mut(port) {
-            state.mark(copy);
-        }
+        self.ports.0[at].1.mark(copy);
     }
 
     /// Whether a call on a port of the loop begins an iteration by itself.

@@ -63,7 +63,13 @@ pub struct Layout {
 impl Layout {
     /// Takes `data` apart, without copying arrays and bytes.
     pub fn of(data: &Data) -> Result<Layout> {
-        let mut layout = Layout { descriptor: Vec::with_capacity(USUAL), ..Layout::default() };
+        Layout::behind(0, data)
+    }
+
+    /// The same with `room` bytes of zeros in front of the descriptor, for what goes before it in a frame.
+    pub(crate) fn behind(room: usize, data: &Data) -> Result<Layout> {
+        let mut layout = Layout { descriptor: Vec::with_capacity(room + USUAL), ..Layout::default() };
+        layout.descriptor.resize(room, 0);
         layout.node(data, 0)?;
         Ok(layout)
     }

@@ -66,8 +66,9 @@ pub fn encode_message(
     sender_copy: Option<u32>,
     message: &Message,
 ) -> Result<EncodedMessage> {
-    let layout = Layout::of(&message.data)?;
-    if layout.descriptor.len() > MAX_DESCRIPTOR {
+    let layout = Layout::behind(HEAD + PREFIX, &message.data)?;
+    let descriptor_len = layout.descriptor.len() - HEAD - PREFIX;
+    if descriptor_len > MAX_DESCRIPTOR {
         let problem =
             "this cannot be sent: its structure alone takes more than 1 GiB; send arrays instead of lists of numbers";
         return Err(Error::Usage { problem: problem.into() });
@@ -75,10 +76,10 @@ pub fn encode_message(
     let prefix = Prefix {
         timestamp: message.timestamp,
         next_timestamp: message.next_timestamp,
-        descriptor_len: layout.descriptor.len() as u32,
+        descriptor_len: descriptor_len as u32,
         copy: sender_copy,
     };
-    Ok(prefix.encode(Kind::Message, conduit, sequence, &layout.descriptor, layout.payload))
+    Ok(prefix.complete(Kind::Message, conduit, sequence, layout.descriptor, layout.payload))
 }
 
 impl EncodedMessage {
@@ -167,20 +168,32 @@ impl Prefix {
         descriptor: &[u8],
         payload: Vec<Buffer>,
     ) -> EncodedMessage {
-        let payload_len: u64 = payload.iter().map(|piece| piece.len() as u64).sum();
-        let length = (PREFIX + descriptor.len()) as u64 + payload_len;
-        let flags = if self.next_timestamp.is_some() { HAS_NEXT } else { 0 };
-        let inline = payload_len <= INLINE_PAYLOAD;
-        let room = HEAD + PREFIX + descriptor.len() + if inline { payload_len as usize } else { 0 };
-        let mut head = Vec::with_capacity(room);
-        head.extend_from_slice(&Head { length, kind, flags, conduit, sequence }.encode());
-        head.extend_from_slice(&self.timestamp.to_le_bytes());
-        head.extend_from_slice(&self.next_timestamp.unwrap_or(0.0).to_le_bytes());
-        head.extend_from_slice(&(descriptor.len() as u32).to_le_bytes());
-        head.extend_from_slice(&self.copy.unwrap_or(NO_COPY).to_le_bytes());
+        let mut head = vec![0; HEAD + PREFIX];
         head.extend_from_slice(descriptor);
-        let payload = match inline {
+        self.complete(kind, conduit, sequence, head, payload)
+    }
+
+    /// Fills in what goes before the descriptor: `head` has room for it there.
+    fn complete(
+        self,
+        kind: Kind,
+        conduit: u32,
+        sequence: u64,
+        mut head: Vec<u8>,
+        payload: Vec<Buffer>,
+    ) -> EncodedMessage {
+        let payload_len: u64 = payload.iter().map(|piece| piece.len() as u64).sum();
+        let length = (head.len() - HEAD) as u64 + payload_len;
+        let flags = if self.next_timestamp.is_some() { HAS_NEXT } else { 0 };
+        head[..HEAD].copy_from_slice(&Head { length, kind, flags, conduit, sequence }.encode());
+        let prefix = &mut head[HEAD..HEAD + PREFIX];
+        prefix[0..8].copy_from_slice(&self.timestamp.to_le_bytes());
+        prefix[8..16].copy_from_slice(&self.next_timestamp.unwrap_or(0.0).to_le_bytes());
+        prefix[16..20].copy_from_slice(&self.descriptor_len.to_le_bytes());
+        prefix[20..24].copy_from_slice(&self.copy.unwrap_or(NO_COPY).to_le_bytes());
+        let payload = match payload_len <= INLINE_PAYLOAD {
             true => {
+                head.reserve_exact(payload_len as usize);
                 payload.iter().for_each(|piece| head.extend_from_slice(piece));
                 Vec::new()
             }

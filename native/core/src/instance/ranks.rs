@@ -119,8 +119,8 @@ impl Instance {
 
     /// The ranks that make this call together; `None` if this process makes it alone: it is the only one, or each rank has its own part.
     fn together(&self, port: &str) -> Result<Option<&dyn Team>> {
-        let port = self.ports.get(port)?;
-        Ok(self.team.as_deref().filter(|team| team.size() > 1 && !port.in_parts))
+        let Some(team) = self.team.as_deref().filter(|team| team.size() > 1) else { return Ok(None) };
+        Ok((!self.ports.get(port)?.in_parts).then_some(team))
     }
 
     /// Whether there is another run to do; waits until every coupled f_init port (of a mapper: every in port) has a message or has

@@ -113,6 +113,8 @@ pub trait Listener: Send {
 }
 
 /// A connection: bytes both ways, never waiting. `WouldBlock` means: poll the descriptor.
+///
+/// One thread at a time may read, and one write; a [`crate::connection::Connection`] has a lock for each.
 pub trait Stream: Send + Sync {
     /// For poll and epoll.
     fn fd(&self) -> RawFd;

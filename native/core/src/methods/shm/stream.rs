@@ -27,7 +27,7 @@ use crate::shared_memory::SharedMemory;
 use super::loans::{Borrowed, Loans, Ticket};
 use super::passing;
 use super::ring::{self, Reader, Writer};
-use super::segment::Segment;
+use super::segment::{Segment, RING};
 
 /// Payloads of this size and more are lent.
 pub const LENT_FROM: usize = 16 * 1024;
@@ -208,12 +208,12 @@ impl Stream for ShmStream {
     fn may_sleep(&self) -> bool {
         let Some(live) = self.live.get() else { return true };
         // Positions that cannot be are found by the read that follows.
-        !live.ended.load(Ordering::Acquire) && lock(&live.reader).may_sleep(live.segment.incoming()).unwrap_or(false)
+        !live.ended.load(Ordering::Acquire) && ring::reader_may_sleep(live.segment.incoming())
     }
 
     fn may_sleep_for_room(&self) -> bool {
         let Some(live) = self.live.get() else { return true };
-        !live.ended.load(Ordering::Acquire) && lock(&live.writer).may_sleep(live.segment.outgoing()).unwrap_or(false)
+        !live.ended.load(Ordering::Acquire) && ring::writer_may_sleep(live.segment.outgoing(), RING)
     }
 
     fn woken(&self) {
