@@ -224,11 +224,8 @@ impl Reader {
 pub fn reader_may_sleep(positions: &Positions) -> bool {
     positions.reader_sleeps.0.store(1, Ordering::Relaxed);
     fence(Ordering::SeqCst);
-    if !has_news(positions) {
-        return true;
-    }
-    positions.reader_sleeps.0.store(0, Ordering::Relaxed);
-    false
+    // The flag stays up also if this thread will not sleep: it may be that of another thread of this process, which does.
+    !has_news(positions)
 }
 
 /// The writer is about to sleep until there is room in a ring of `capacity` bytes. False: there is room already (or the positions cannot
@@ -237,11 +234,7 @@ pub fn writer_may_sleep(positions: &Positions, capacity: usize) -> bool {
     positions.writer_sleeps.0.store(1, Ordering::Relaxed);
     fence(Ordering::SeqCst);
     let head = positions.head.0.load(Ordering::Relaxed);
-    if head.wrapping_sub(positions.tail.0.load(Ordering::Acquire)) == capacity as u64 {
-        return true;
-    }
-    positions.writer_sleeps.0.store(0, Ordering::Relaxed);
-    false
+    head.wrapping_sub(positions.tail.0.load(Ordering::Acquire)) == capacity as u64
 }
 
 /// Whether something was published that is not read yet: a glance without any lock, for who spins.
@@ -300,7 +293,7 @@ mod tests {
         assert!(Writer::must_wake_reader(&positions) && !Writer::must_wake_reader(&positions));
         assert!(has_news(&positions));
         assert!(!reader_may_sleep(&positions));
-        assert!(!Writer::must_wake_reader(&positions));
+        assert!(Writer::must_wake_reader(&positions), "another thread may sleep");
     }
 
     #[test]
