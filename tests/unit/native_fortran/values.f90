@@ -326,14 +326,15 @@ contains
     end subroutine
 
     subroutine a_list_takes_a_copy_of_what_belongs_to_another()
-        type(xmml_value) :: map, list
+        type(xmml_value) :: map, list, element
         character(:), allocatable :: text
         map = nested()
         list = xmml_list()
         call list%add(map%at("list"))
         call map%free()
-        list = list%item(1)
-        call list%get(text, item=1)
+        element = list%item(1)
+        call element%get(text, item=1)
         call check(text == "two", "still there")
+        call list%free()
     end subroutine
 end program
