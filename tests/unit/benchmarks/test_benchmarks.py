@@ -102,3 +102,12 @@ def test_both_cavities_are_measured_and_end_with_the_same_bits(tmp_path: Path) -
     assert all(row["fingerprint"] == other["fingerprint"] for row, other in zip(rows[::2], rows[1::2], strict=True))
     assert all(0 < float(row["west_receiving_s"]) < float(row["step_s"]) < float(row["total_s"]) for row in rows)
     assert "efficiency" in text
+
+
+def test_idle_conduits_and_changes_of_methods_are_measured(tmp_path: Path) -> None:
+    text, rows = run("methods", tmp_path, "--quick", "--idle", "0,3")
+    idle = {(row["method"], row["idle"], row["size_b"]) for row in rows if row["experiment"] == "idle"}
+    assert idle == {(method, idle, size) for method in ("shm", "unix") for idle in "03" for size in ("0", "10240")}
+    assert all(0 < float(row["median_s"]) <= float(row["longest_s"]) for row in rows)
+    assert [int(row["changes"]) > 0 for row in rows if row["experiment"] == "change"] == [True]
+    assert "one-way time [us]" in text

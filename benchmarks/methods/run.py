@@ -1,0 +1,160 @@
+"""What idle conduits by a slow method cost those by a fast one, and how long a change of methods holds messages up.
+
+python benchmarks/methods/run.py [--quick] [--rounds N]
+
+*Idle*: ping-pong by shared memory (and by a Unix socket) while 0, 1, 10, 100 idle TCP conduits are attached to the
+instance that measures. In 1996 one idle TCP conduit made a message of Nexus take 156 us instead of 83, because each
+look for the fast one looked for the slow one too. *Change*: ping-pong while its methods are changed all the time; what
+counts is the longest round trip. Results: a table, a CSV file with every figure, a plot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import coupled
+import plot
+from harness import builds, figures, places, processes
+from harness.figures import Spread, size
+from xmml_native import Coordinator
+
+METHODS = ("shm", "unix")
+IDLE = (0, 1, 10, 100)
+SIZES = (0, 10 * 1024)
+COUNT, QUICK_COUNT = 20_000, 500
+CHANGE_COUNT, QUICK_CHANGE_COUNT = 40_000, 2_000
+CHANGES = ("tcp", "shm", "unix")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One ping-pong: a row of the CSV file. `changes` counts how often a method was changed meanwhile; times are those
+    of round trips."""
+
+    round: int
+    experiment: str
+    method: str
+    idle: int
+    size_b: int
+    count: int
+    changes: int
+    median_s: float
+    p99_s: float
+    longest_s: float
+    total_s: float
+
+
+def main() -> int:
+    arguments = parse()
+    rounds = arguments.rounds or (1 if arguments.quick else 5)
+    idle = [int(count) for count in arguments.idle.split(",")]
+    builds.compile_submodel(coupled.PROGRAM)
+    print(f"{figures.machine()}; {rounds} rounds", flush=True)
+    samples: list[Sample] = []
+    failed = 0
+    for number in range(rounds):
+        for measure in steps(number, idle, arguments.quick):
+            try:
+                samples.append(measure())
+            except processes.RunFailed as failure:
+                failed += 1
+                print(f"  {failure}", flush=True)
+        print(f"  round {number + 1}/{rounds}", flush=True)
+    if not samples:
+        return 1
+    stem = arguments.output / f"methods-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    figures.write_csv(stem.with_suffix(".csv"), [asdict(sample) for sample in samples])
+    text = report(samples, idle)
+    stem.with_suffix(".md").write_text(text)
+    plot.draw(samples, idle, figures.machine(), stem.with_suffix(".png"))
+    print(f"\n{text}\n{stem}.csv, .md, .png")
+    return 1 if failed else 0
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one round, fewer messages: for a first look")
+    parser.add_argument("--rounds", type=int, help="default: 5, with --quick 1")
+    parser.add_argument("--idle", default=",".join(map(str, IDLE)), help="idle conduits, with commas (%(default)s)")
+    parser.add_argument("--output", type=Path, default=places.RESULTS, help="folder for the results (%(default)s)")
+    return parser.parse_args()
+
+
+def steps(number: int, idle: Sequence[int], quick: bool) -> Iterator[Callable[[], Sample]]:
+    """What a round measures, one thing after the other; interleaved, so that a busy moment hits all alike."""
+    for size_b, method, attached in itertools.product(SIZES, METHODS, idle):
+        yield partial(with_idle, number, method, attached, size_b, QUICK_COUNT if quick else COUNT)
+    yield partial(with_changes, number, QUICK_CHANGE_COUNT if quick else CHANGE_COUNT)
+
+
+def with_idle(number: int, method: str, idle: int, size_b: int, count: int) -> Sample:
+    measured, _ = coupled.play(method, idle, size_b, count)
+    return Sample(number, "idle", method, idle, size_b, count, 0, **measured)
+
+
+def with_changes(number: int, count: int) -> Sample:
+    turns = itertools.cycle(CHANGES)
+
+    def change(coordinator: Coordinator) -> int:
+        method = next(turns)
+        for conduit in (coupled.CALL, coupled.ANSWER):
+            coordinator.change(conduit, [method])
+        awaited = {coupled.CALL, coupled.ANSWER}
+        changed = 0
+        for _ in range(20):
+            for event in coordinator.wait_events(0.05):
+                if event["event"] == "changed":
+                    awaited.discard(event["conduit"])
+                    changed += event["problem"] is None and event["method"] is not None
+            if not awaited:
+                break
+        return changed
+
+    measured, changes = coupled.play("", 0, 64, count, change)
+    return Sample(number, "change", "all in turn", 0, 64, count, changes, **measured)
+
+
+def report(samples: Sequence[Sample], idle: Sequence[int]) -> str:
+    """The tables."""
+    rows = []
+    for size_b, method in itertools.product(SIZES, METHODS):
+        times = {attached: one_way(samples, method, size_b, attached) for attached in idle}
+        alone = times.get(0)
+        cells = []
+        for attached in idle:
+            spread = times[attached]
+            over = f" (x{spread.median / alone.median:.2f})" if spread and alone and attached else ""
+            cells.append(f"{spread}{over}" if spread else "-")
+        rows.append([f"{method}, {size(size_b)}", *cells])
+    head = ["one-way time [us]", *(f"{attached} idle" for attached in idle)]
+    text = figures.table(head, rows)
+    changed = [sample for sample in samples if sample.experiment == "change"]
+    if changed:
+        longest = Spread.of([1e3 * sample.longest_s for sample in changed])
+        median = Spread.of([1e6 * sample.median_s for sample in changed])
+        count = Spread.of([float(sample.changes) for sample in changed])
+        text += "\n\n" + figures.table(
+            ["changing methods", "changes", "median round trip [us]", "longest round trip [ms]"],
+            [["tcp, shm, unix in turn", str(count), str(median), str(longest)]],
+        )
+    return text + "\n"
+
+
+def one_way(samples: Sequence[Sample], method: str, size_b: int, idle: int) -> Spread | None:
+    """Half of the median round trip [us] over all rounds; None if nothing was measured."""
+    key = ("idle", method, size_b, idle)
+    values = [5e5 * s.median_s for s in samples if (s.experiment, s.method, s.size_b, s.idle) == key]
+    return Spread.of(values) if values else None
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
