@@ -14,12 +14,15 @@ import fortran
 import fortran_peer
 import language_cases
 import pytest
+from xmml_native import config
 
 from tests.models.conftest import logs, xmml_run
 
 HERE = Path(__file__).parent
 SUPPORT = Path(compiled.__file__).parent
-LANGUAGES = ["c", "cpp", "python", *([] if fortran.compiler_is_missing() else ["fortran"])]
+LANGUAGES = ["c", "cpp", "python"]
+LANGUAGES += [] if fortran.compiler_is_missing() else ["fortran"]
+LANGUAGES += ["java"] if shutil.which("javac") and (config.SDK / "java/xmml.jar").exists() else []
 METHODS = ["shm", "unix", "tcp"]
 TIMEOUT_S = 110
 
@@ -29,6 +32,22 @@ def fortran_program() -> Path:
     source = Path(mkdtemp(dir=compiled.PROGRAMS.name)) / "peer.f90"
     source.write_text(fortran_peer.source())
     return fortran.compiled(source, options=("-O1",))
+
+
+@cache
+def java_classes() -> Path:
+    folder = Path(mkdtemp(dir=compiled.PROGRAMS.name))
+    command = ["javac", "-Xlint:all", "-Werror", "-cp", str(config.jar()), "-d", str(folder), str(HERE / "Peer.java")]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    return folder
+
+
+def program(language: str) -> str:
+    """The attributes of an implementation that start the peer."""
+    if language == "java":
+        return f'path="{shutil.which("java")}" run:args="-cp {config.jar()}:{java_classes()} Peer"'
+    return f'path="{PROGRAMS[language]()}"'
 
 
 PROGRAMS: dict[str, Callable[[], Path]] = {
@@ -46,14 +65,14 @@ def model(pairs: list[tuple[str, str]], cases: Path, count: int, host: str = "ow
             partners = [pair[others] for pair in pairs if pair[mine] == language]
             port = '<out id="to_{}" operator="Oi"/>' if role == "writer" else '<in id="from_{}" operator="S"/>'
             ports = "".join(port.format(partner) for partner in partners)
-            program = "" if language == "python" else f'<implementation path="{PROGRAMS[language]()}"/>'
+            implementation = "" if language == "python" else f"<implementation {program(language)}/>"
             a_class = ' class="peer:Peer"' if language == "python" else ""
             hosted = f' run:host="{host}"' if language == "python" and host == "own" else ""
             name = f"{role}_{language}"
             definitions.append(
                 f'<submodel id="{name}"{a_class}><timescale delta="1 s" total="{count} s"/>'
                 f'<param id="languages" value="{" ".join(partners)}"/><param id="cases" value="{cases}"/>'
-                f"<ports>{ports}</ports>{program}</submodel>"
+                f"<ports>{ports}</ports>{implementation}</submodel>"
             )
             instances.append(f'<instance id="{name}" submodel="{name}" init="yes"{hosted}/>')
     couplings = [f'<coupling from="writer_{w}.to_{r}" to="reader_{r}.from_{w}"/>' for w, r in pairs]
