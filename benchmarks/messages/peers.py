@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
@@ -46,17 +46,26 @@ class Peer:
     """A way of carrying messages.
 
     `floor` names the peer that its figures are compared with; `expected` is about how long a message takes, in
-    microseconds and in microseconds for each MiB. It only decides how many are sent.
+    microseconds and in microseconds for each MiB. It only decides how many are sent. `touch` says who touches the
+    messages (see ends.h), `sizes` from and to which size it takes part, `patterns` in what.
     """
 
     name: str
     label: str
     floor: str
     expected: tuple[float, float]
+    touch: str = field(default="read", kw_only=True)
+    sizes: tuple[int, int] = field(default=(0, 1 << 62), kw_only=True)
+    patterns: Sequence[str] = field(default=PATTERNS, kw_only=True)
+    settings: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
     def missing(self) -> str | None:
         """Why it cannot take part here, and what to do about it; None if it can."""
         return None
+
+    def takes(self, size_b: int) -> bool:
+        """Whether messages of this size are sent."""
+        return self.sizes[0] <= size_b <= self.sizes[1]
 
     def prepare(self) -> None:
         """Builds its programs."""
@@ -66,7 +75,7 @@ class Peer:
         raise NotImplementedError
 
     def environment(self) -> dict[str, str]:
-        return {}
+        return {"BENCH_TOUCH": self.touch, **self.settings}
 
     def count(self, size_b: int, seconds: float) -> int:
         """How many messages of this size are sent in about this time."""
@@ -118,8 +127,6 @@ class Program(Peer):
 class Mpi(Peer):
     """Two ranks of OpenMPI."""
 
-    settings: dict[str, str] = field(default_factory=dict)
-
     def missing(self) -> str | None:
         if shutil.which("mpicc") and shutil.which("mpirun"):
             return None
@@ -132,7 +139,8 @@ class Mpi(Peer):
         return ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", builds.program(PROGRAMS / "mpi.c")]
 
     def environment(self) -> dict[str, str]:
-        return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **self.settings}
+        as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return {**as_root, **super().environment()}
 
 
 YMMSL = {
@@ -239,9 +247,10 @@ XMML = {
 
 @dataclass(frozen=True)
 class Xmml(Peer):
-    """Two submodels of xMML, in `languages`, started by xmml-run."""
+    """Two submodels of xMML, in `languages`, started by xmml-run. `lent`: messages are written where they are read."""
 
     languages: tuple[str, str] = ("python", "python")
+    lent: bool = False
 
     def missing(self) -> str | None:
         if not places.tool("xmml-run"):
@@ -261,32 +270,46 @@ class Xmml(Peer):
         model.write_text(XMML[job.pattern].substitute(first=first, second=second))
         return [places.tool("xmml-run") or "xmml-run", "--quiet", "-o", job.folder / "run", model]
 
-    @staticmethod
-    def implementation(language: str, end: str) -> str:
+    def implementation(self, language: str, end: str) -> str:
         source = PROGRAMS / ("xmml_ends.py" if language == "python" else "xmml_ends.cpp")
         program = source if language == "python" else builds.program(source)
-        return f'<implementation language="{language}" path="{os.fspath(program)}" run:args="{end}"/>'
+        words = f"{end} lent" if self.lent else end
+        return f'<implementation language="{language}" path="{os.fspath(program)}" run:args="{words}"/>'
 
 
 C = (10.0, 300.0)
 PYTHON = (20.0, 500.0)
+PAIR = ("c++", "c++")
+ASLEEP, AWAKE = {"XMML_SPIN_US": "0"}, {"XMML_SPIN_US": "1000"}
+NO_CMA = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+
+SMALL, LARGE = (0, 1 << 16), (1 << 16, 1 << 62)
+"""Where it matters how an end waits, and where it matters who writes what."""
 
 PEERS: tuple[Peer, ...] = (
     Xmml("xmml-python", "xMML Python", "socket-python", PYTHON),
     Xmml("xmml-mixed", "xMML Python and C++", "socket-python", PYTHON, ("python", "c++")),
-    Xmml("xmml-cpp", "xMML C++", "socket", C, ("c++", "c++")),
+    Xmml("xmml-cpp", "xMML C++", "socket", C, PAIR),
+    Xmml("xmml-python-awake", "xMML Python, never asleep", "futex-spin", (3.0, 500.0), settings=AWAKE, sizes=SMALL),
+    Xmml("xmml-cpp-awake", "xMML C++, never asleep", "futex-spin", (1.0, 300.0), PAIR, settings=AWAKE, sizes=SMALL),
+    Xmml("xmml-python-asleep", "xMML Python, asleep", "futex", (40.0, 500.0), settings=ASLEEP, sizes=SMALL),
+    Xmml("xmml-cpp-asleep", "xMML C++, asleep", "futex", (30.0, 300.0), PAIR, settings=ASLEEP, sizes=SMALL),
     Muscle3("muscle3", "MUSCLE3 Python", "socket-python", (250.0, 4000.0)),
     Mpi("openmpi", "OpenMPI C", "socket", (1.0, 150.0)),
-    Mpi(
-        "openmpi-copy",
-        "OpenMPI C, no CMA",
-        "socket",
-        (1.0, 150.0),
-        {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"},
-    ),
+    Mpi("openmpi-copy", "OpenMPI C, no CMA", "socket", (1.0, 150.0), settings=NO_CMA),
     Program("zeromq", "ZeroMQ C, ipc", "socket", C, (), "zeromq.c", ("-lzmq",), "zmq.h", "libzmq3-dev"),
     Program("socket-python", "Unix socket, Python", "socket-python", PYTHON, ("unix_socket.py",)),
     Program("socket", "Unix socket, C", "socket", C, (), "unix_socket.c"),
     Program("socket-spin", "Unix socket, C, spinning", "socket", C, ("spin",), "unix_socket.c"),
+    Program("pipe", "pipe, C", "socket", C, (), "pipe.c"),
+    Program("futex", "futex, C, asleep", "futex", (30.0, 300.0), (), "futex.c", sizes=SMALL),
+    Program("futex-spin", "shared memory, C, spinning", "futex-spin", (1.0, 300.0), ("spin",), "futex.c", sizes=SMALL),
     Program("memcpy", "memcpy, C", "memcpy", (0.1, 50.0), (), "memory_copy.c"),
+    Xmml("xmml-python-lent", "xMML Python, lent", "same", PYTHON, lent=True, touch="write", sizes=LARGE),
+    Xmml("xmml-cpp-lent", "xMML C++, lent", "same", C, PAIR, lent=True, touch="write", sizes=LARGE),
+    Xmml("xmml-cpp-copied", "xMML C++, copied", "same", C, PAIR, touch="write", sizes=LARGE),
+    Mpi("openmpi-written", "OpenMPI C", "same", (1.0, 250.0), touch="write", sizes=LARGE),
+    Program("same", "one process, C", "same", (1.0, 150.0), ("same",), "memory_copy.c", touch="write", sizes=LARGE),
+    Xmml("xmml-python-handed", "xMML Python", "futex", (40.0, 0.0), lent=True, touch="none", sizes=LARGE),
+    Xmml("xmml-cpp-handed", "xMML C++", "futex", (20.0, 0.0), PAIR, lent=True, touch="none", sizes=LARGE),
 )

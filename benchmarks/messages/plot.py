@@ -26,6 +26,13 @@ STYLES: dict[str, dict[str, Any]] = {
     "socket-python": {"color": "#8a8a8a", "linestyle": "--", "marker": "o", "linewidth": 1.2},
     "socket": {"color": "#5a5a5a", "linestyle": "--", "marker": "s", "linewidth": 1.2},
     "socket-spin": {"color": "#a8a8a8", "linestyle": ":", "marker": "s", "linewidth": 1.2},
+    "xmml-python-awake": {"color": "#0b5fa5", "linestyle": ":", "marker": "o", "linewidth": 1.2},
+    "xmml-cpp-awake": {"color": "#083358", "linestyle": ":", "marker": "s", "linewidth": 1.2},
+    "xmml-python-asleep": {"color": "#0b5fa5", "linestyle": "--", "marker": "o", "linewidth": 1.2},
+    "xmml-cpp-asleep": {"color": "#083358", "linestyle": "--", "marker": "s", "linewidth": 1.2},
+    "pipe": {"color": "#5a5a5a", "linestyle": "-.", "marker": "x", "linewidth": 1.0},
+    "futex": {"color": "#b0882a", "linestyle": "--", "marker": "s", "linewidth": 1.2},
+    "futex-spin": {"color": "#b0882a", "linestyle": ":", "marker": "s", "linewidth": 1.2},
     "memcpy": {"color": "#c0c0c0", "linestyle": "-.", "marker": None, "linewidth": 1.2},
 }
 ZERO = 8.0  # where an empty message stands on an axis that has no zero
@@ -50,7 +57,7 @@ def draw(samples: Sequence[Sample], peers: Sequence[Peer], machine: str, path: P
 def panel(
     axes: Any, samples: Sequence[Sample], peers: Sequence[Peer], pattern: str, sizes: Sequence[int], figure: Figure
 ) -> None:
-    for peer in peers:
+    for peer in (peer for peer in peers if peer.touch == "read"):
         measured = [(max(s, ZERO), spread(samples, peer.name, pattern, s, figure)) for s in sizes]
         known = [(x, of_size) for x, of_size in measured if of_size is not None]
         x = [x for x, _ in known]

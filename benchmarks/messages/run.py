@@ -4,7 +4,9 @@ python benchmarks/messages/run.py [--quick] [--rounds N] [--peers NAME,...]
 
 Every round starts every peer once per pattern, so that a busy minute of the machine hits all of them. Ping-pong gives
 the one-way time (half of a round trip), the stream the throughput. Results: tables, a CSV file with every single
-figure, a plot.
+figure, a plot. Arrays above 4 GiB, where there is memory for two or, if they are copied, three of them:
+
+python benchmarks/messages/run.py --rounds 1 --pattern stream --sizes 4831838208 --peers xmml-python-lent,xmml-cpp-lent
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,8 @@ def main() -> int:
     rounds = arguments.rounds or (1 if arguments.quick else 5)
     seconds = QUICK_SEGMENT_S if arguments.quick else SEGMENT_S
 
-    peers = choice.choose(PEERS, arguments.peers)
+    patterns = (arguments.pattern,) if arguments.pattern else PATTERNS
+    peers = [replace(peer, patterns=patterns) for peer in choice.choose(PEERS, arguments.peers)]
     print(f"{figures.machine()}; {rounds} rounds of {', '.join(peer.name for peer in peers)}", flush=True)
     samples = measure(peers, sizes, rounds, seconds, cpus() if arguments.pin else "")
     if not samples:
@@ -56,7 +59,7 @@ def main() -> int:
     stem.with_suffix(".md").write_text(text)
     plot.draw(samples, peers, figures.machine(), stem.with_suffix(".png"))
     print(f"\n{text}\n{stem}.csv, .md, .png")
-    whole = len(peers) * len(PATTERNS) * len(sizes) * rounds
+    whole = rounds * sum(len(peer.patterns) * sum(map(peer.takes, sizes)) for peer in peers)
     return 0 if len(samples) == whole else 1
 
 
@@ -66,6 +69,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="default: 5, with --quick 1")
     parser.add_argument("--peers", help=f"of {', '.join(peer.name for peer in PEERS)}; default: all that are here")
     parser.add_argument("--sizes", help="bytes, with commas, multiples of 8; default: 0 to 64 MiB")
+    parser.add_argument("--pattern", choices=PATTERNS, help="only this one; default: both")
     parser.add_argument("--no-pin", dest="pin", action="store_false", help="do not put each end on a CPU of its own")
     parser.add_argument("--output", type=Path, default=places.RESULTS, help="folder for the results (%(default)s)")
     return parser.parse_args()
@@ -83,13 +87,13 @@ def measure(peers: list[Peer], sizes: Sequence[int], rounds: int, seconds: float
     for number in range(rounds):
         for peer in choice.rotated(peers, number):
             begin = time.monotonic()
-            segments = [Segment(size, peer.count(size, seconds)) for size in sizes]
-            for pattern in PATTERNS:
+            segments = [Segment(size, peer.count(size, seconds)) for size in sizes if peer.takes(size)]
+            for pattern in peer.patterns if segments else ():
                 try:
                     samples += run(number, peer, pattern, segments, cpus)
                 except processes.RunFailed as failure:
                     print(f"  {peer.name}, {pattern}: {failure}", flush=True)
-            print(f"  round {number + 1}/{rounds}  {peer.label:<26} {time.monotonic() - begin:5.1f} s", flush=True)
+            print(f"  round {number + 1}/{rounds}  {peer.name:<20} {time.monotonic() - begin:5.1f} s", flush=True)
     return samples
 
 
@@ -118,6 +122,10 @@ def run(number: int, peer: Peer, pattern: str, segments: Sequence[Segment], cpus
             near["peak_kib"],
             far["before_kib"],
             far["peak_kib"],
+            near["share_before_kib"],
+            near["share_kib"],
+            far["share_before_kib"],
+            far["share_kib"],
         )
         for near, far in zip(first, second, strict=True)
     ]

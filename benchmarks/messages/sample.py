@@ -13,7 +13,7 @@ class Sample:
     """What one segment of one round gave: a row of the CSV file.
 
     `message_s` is half of a round trip (ping-pong), or the whole time over the number of messages (stream). Memory is
-    that of the end that begins, and of the other.
+    that of the end that begins, and of the other; the share of an end has half of each page that both see.
     """
 
     round: int
@@ -26,6 +26,10 @@ class Sample:
     first_peak_kib: int
     second_before_kib: int
     second_peak_kib: int
+    first_share_before_kib: int
+    first_share_kib: int
+    second_share_before_kib: int
+    second_share_kib: int
 
     @property
     def one_way_us(self) -> float:
@@ -44,6 +48,12 @@ class Sample:
         """Resident memory that messages of this size bring with them, in payloads: the mean of both ends."""
         grown = self.first_peak_kib - self.first_before_kib + self.second_peak_kib - self.second_before_kib
         return grown / 2 * 1024 / self.size_b
+
+    @property
+    def shared_payloads(self) -> float:
+        """The same after the last message, and what both ends see counted once."""
+        first = self.first_share_kib - self.first_share_before_kib
+        return (first + self.second_share_kib - self.second_share_before_kib) / 2 * 1024 / self.size_b
 
 
 Figure = Callable[[Sample], float]

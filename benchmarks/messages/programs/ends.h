@@ -5,8 +5,11 @@
  *   BENCH_PLAN      "size:count,size:count,...": segments, sizes in bytes
  *   BENCH_OUT       folder for <end>.jsonl, one line per segment, and for the FIFO "barrier"
  *   BENCH_CPUS      "0,1": the CPU of each end; empty: wherever the kernel likes
+ *   BENCH_TOUCH     read   the receiver reads what it gets: all of it from 4 KiB on, the first and last value below
+ *                   write  and the sender writes it before, as much
+ *                   none   nobody does
  *
- * A way of sending is two functions. Every receiver reads what it gets: all of it from 4 KiB on, the first and last value below. */
+ * A way of sending is two functions, or three if the memory of a message is lent by it. */
 #ifndef BENCH_ENDS_H
 #define BENCH_ENDS_H
 
@@ -26,6 +29,8 @@ struct bench_link {
     void (*send)(void* context, const double* data, size_t bytes);
     /* Returns where the message lies: in `room`, which has `bytes` bytes and is not resident before it is used, or elsewhere. */
     const double* (*receive)(void* context, double* room, size_t bytes);
+    /* NULL, or where the next message is to be written, instead of always the same memory. */
+    double* (*lend)(void* context, size_t bytes);
 };
 
 static volatile double bench_sink; /* so that no compiler leaves out the reading */
@@ -67,6 +72,16 @@ static inline void bench_touch(const double* data, size_t bytes) {
     bench_sink = sums[0] + sums[1] + sums[2] + sums[3] + sums[4] + sums[5] + sums[6] + sums[7];
 }
 
+static inline void bench_fill(double* data, size_t bytes, double value) {
+    const size_t n = bytes / sizeof(double);
+    if (n == 0) return;
+    if (bytes < 4096) {
+        data[0] = data[n - 1] = value;
+        return;
+    }
+    for (size_t i = 0; i < n; ++i) data[i] = value;
+}
+
 /* Puts this process (and what it starts from now on) on the CPU of the end with this number. */
 static inline void bench_pin(int end) {
     const char* cpus = bench_setting("BENCH_CPUS");
@@ -90,6 +105,18 @@ static inline long bench_memory_kib(const char* line_name) {
     while (kib < 0 && fgets(line, sizeof line, status) != NULL)
         if (strncmp(line, line_name, strlen(line_name)) == 0) kib = atol(line + strlen(line_name));
     fclose(status);
+    return kib;
+}
+
+/* Proportional resident memory in KiB: a page that two processes share is half a page of each. */
+static inline long bench_proportional_kib(void) {
+    char line[256];
+    long kib = 0;
+    FILE* map = fopen("/proc/self/smaps_rollup", "r");
+    if (map == NULL) return 0;
+    while (fgets(line, sizeof line, map) != NULL)
+        if (strncmp(line, "Pss:", 4) == 0) kib = atol(line + 4);
+    fclose(map);
     return kib;
 }
 
@@ -127,12 +154,22 @@ static inline double bench_wait(int barrier) {
     return when;
 }
 
+/* Sends one message: in memory that is lent for it, or in `own`. */
+static inline void bench_send(struct bench_link link, double* own, size_t bytes, double value, int touches, int writes) {
+    double* data = link.lend == NULL ? own : link.lend(link.context, bytes);
+    if (writes) bench_fill(data, bytes, value);
+    else if (touches && bytes >= sizeof(double)) data[0] = value;
+    link.send(link.context, data, bytes);
+}
+
 /* Plays one end ("ping", "pong", "sender", "receiver", or "copy", which is its own peer) of every segment of the plan. */
 static inline void bench_run(const char* end, struct bench_link link) {
     char path[4096];
     const char* plan = bench_setting("BENCH_PLAN");
     const int pong = strcmp(end, "pong") == 0, sender = strcmp(end, "sender") == 0, receiver = strcmp(end, "receiver") == 0;
     const double messages_per_turn = strcmp(end, "ping") == 0 ? 2.0 : 1.0;
+    const char* touch = bench_setting("BENCH_TOUCH");
+    const int reads = strcmp(touch, "none") != 0, writes = strcmp(touch, "write") == 0;
     const int barrier = bench_barrier();
     snprintf(path, sizeof path, "%s/%s.jsonl", bench_setting("BENCH_OUT"), end);
     FILE* report = fopen(path, "w");
@@ -145,9 +182,9 @@ static inline void bench_run(const char* end, struct bench_link link) {
         const long warm_up = count / 10 < 1 ? 1 : count / 10 > 200 ? 200 : count / 10;
         plan = *next == ',' ? next + 1 : next;
 
-        const long before_kib = bench_memory_kib("VmRSS:");
+        const long before_kib = bench_memory_kib("VmRSS:"), share_before_kib = bench_proportional_kib();
         bench_forget_peak();
-        double* data = bench_memory(bytes, !receiver);
+        double* own = link.lend == NULL ? bench_memory(bytes, !receiver) : NULL;
         double* room = bench_memory(bytes, 0);
         double start = 0;
         for (long i = -warm_up; i < count; ++i) {
@@ -156,21 +193,23 @@ static inline void bench_run(const char* end, struct bench_link link) {
                 if (sender) bench_wait(barrier);
                 start = bench_now();
             }
-            if (!pong && !receiver) {
-                if (bytes >= sizeof(double)) data[0] = (double)i;
-                link.send(link.context, data, bytes);
+            if (!pong && !receiver) bench_send(link, own, bytes, (double)i, reads, writes);
+            if (!sender) {
+                const double* received = link.receive(link.context, room, bytes);
+                if (reads) bench_touch(received, bytes);
             }
-            if (!sender) bench_touch(link.receive(link.context, room, bytes), bytes);
-            if (pong) link.send(link.context, data, bytes);
+            if (pong) bench_send(link, own, bytes, 1.0, reads, writes);
         }
         double end_of_last = bench_now();
         if (receiver) bench_tell(barrier, end_of_last);
         if (sender) end_of_last = bench_wait(barrier);
         const double seconds = (end_of_last - start) / ((double)count * messages_per_turn);
-        fprintf(report, "{\"bytes\": %zu, \"count\": %ld, \"seconds\": %.9g, \"before_kib\": %ld, \"peak_kib\": %ld}\n", bytes, count,
-                seconds, before_kib, bench_memory_kib("VmHWM:"));
+        fprintf(report,
+                "{\"bytes\": %zu, \"count\": %ld, \"seconds\": %.9g, \"before_kib\": %ld, \"peak_kib\": %ld, "
+                "\"share_before_kib\": %ld, \"share_kib\": %ld}\n",
+                bytes, count, seconds, before_kib, bench_memory_kib("VmHWM:"), share_before_kib, bench_proportional_kib());
         fflush(report);
-        free(data);
+        free(own);
         free(room);
     }
     fclose(report);

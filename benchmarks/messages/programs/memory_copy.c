@@ -1,4 +1,4 @@
-/* A floor: one process that copies the message once and reads the copy. */
+/* Floors: one process that copies the message once and reads the copy; or, with `same` as argument, reads it where it was written. */
 #include "ends.h"
 
 static const double* sent;
@@ -15,8 +15,16 @@ static const double* copy(void* context, double* room, size_t bytes) {
     return room;
 }
 
-int main(void) {
+static const double* same(void* context, double* room, size_t bytes) {
+    (void)context;
+    (void)room;
+    (void)bytes;
+    return sent;
+}
+
+int main(int argc, char** argv) {
+    const int in_place = argc > 1 && strcmp(argv[1], "same") == 0;
     bench_pin(0);
-    bench_run("copy", (struct bench_link){NULL, keep, copy});
+    bench_run("copy", (struct bench_link){NULL, keep, in_place ? same : copy, NULL});
     return 0;
 }

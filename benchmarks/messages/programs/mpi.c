@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     bench_pin(rank);
     int peer = 1 - rank;
-    bench_run(bench_end(rank), (struct bench_link){&peer, send_to_peer, receive_from_peer});
+    bench_run(bench_end(rank), (struct bench_link){&peer, send_to_peer, receive_from_peer, NULL});
     MPI_Finalize();
     return 0;
 }

@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
     struct channel channel = {pair[number], flags};
     close(pair[1 - number]);
     bench_pin(number);
-    bench_run(bench_end(number), (struct bench_link){&channel, send_all, receive_all});
+    bench_run(bench_end(number), (struct bench_link){&channel, send_all, receive_all, NULL});
     if (child == 0) return 0;
     bench_check(waitpid(child, &status, 0) == child, "waitpid");
     return status != 0;

@@ -1,11 +1,11 @@
-"""An end of the benchmark as an xMML submodel: xmml_ends.py ping|pong|sender|receiver"""
+"""An end of the benchmark as an xMML submodel: xmml_ends.py ping|pong|sender|receiver [lent]"""
 
 import sys
 from typing import Any
 
 import ends
 
-end = sys.argv[1]
+end, lent = sys.argv[1], len(sys.argv) > 2
 ends.pin(0 if end in ("ping", "sender") else 1)
 
 import xmml  # noqa: E402 - its threads belong to the same CPU
@@ -20,7 +20,7 @@ def first() -> None:
             next(steps)  # noqa: B023
             me.send("call", data)
 
-        ends.run(end, send, lambda: me.receive("answer").data)
+        ends.run(end, send, lambda: me.receive("answer").data, lend)
 
 
 def pong() -> None:
@@ -30,7 +30,7 @@ def pong() -> None:
         me.reuse()
         return me.receive("call").data
 
-    ends.run(end, lambda data: me.send("answer", data), receive)
+    ends.run(end, lambda data: me.send("answer", data), receive, lend)
     while me.reuse():
         raise RuntimeError("more messages than planned")
 
@@ -48,4 +48,5 @@ def receiver() -> None:
 
 
 with xmml.Instance() as me:
+    lend = me.empty if lent else None
     {"ping": first, "pong": pong, "sender": first, "receiver": receiver}[end]()

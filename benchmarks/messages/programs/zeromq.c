@@ -27,7 +27,7 @@ static void play(int number) {
     void* socket = zmq_socket(context, ZMQ_PAIR);
     bench_check((number == 0 ? zmq_bind(socket, address) : zmq_connect(socket, address)) == 0, address);
     zmq_msg_init(&message);
-    bench_run(bench_end(number), (struct bench_link){socket, send_whole, receive_whole});
+    bench_run(bench_end(number), (struct bench_link){socket, send_whole, receive_whole, NULL});
     zmq_msg_close(&message);
     zmq_close(socket);
     zmq_ctx_term(context);

@@ -58,6 +58,26 @@ def test_hosted_instances_are_started_also_with_many_conduits(tmp_path: Path) ->
     assert "10 x xMML Python, hosted, 50 conduits" in text
 
 
+@needs_compiler
+def test_each_peer_carries_the_sizes_that_say_something_about_it(tmp_path: Path) -> None:
+    text, rows = run("messages", tmp_path, "--quick", "--sizes", "0,65536,131072", "--peers", "pipe,futex,same")
+    sizes = {peer: {row["size_b"] for row in rows if row["peer"] == peer} for peer in ("pipe", "futex", "same")}
+    assert sizes == {
+        "pipe": {"0", "65536", "131072"},
+        "futex": {"0", "65536"},
+        "same": {"65536", "131072"},
+    }
+    assert "that the sender writes and the receiver reads" in text
+
+
+def test_arrays_on_loan_are_measured_written_and_untouched(tmp_path: Path) -> None:
+    peers = "xmml-python-lent,xmml-cpp-handed"
+    text, rows = run("messages", tmp_path, "--quick", "--sizes", "1048576", "--peers", peers)
+    assert len(rows) == 2 * 2
+    assert all(float(row["message_s"]) > 0 and int(row["first_share_kib"]) > 0 for row in rows)
+    assert "that nobody touches" in text
+
+
 def test_the_start_of_a_ring_is_measured_with_its_memory(tmp_path: Path) -> None:
     _, rows = run("startup", tmp_path, "--instances", "2,4", "--peers", "xmml-python,xmml-cpp")
     timed = [row for row in rows if row["command_kib"] == "0"]
