@@ -43,7 +43,9 @@ typedef struct xmml_mpi_context {
 enum { XMML_MPI_TAG = 1 };
 
 /* MPI counts in int: longer data travel in pieces of 1 GiB. */
+#ifndef XMML_MPI_PIECE
 #define XMML_MPI_PIECE ((size_t)1 << 30)
+#endif
 
 static inline const char *xmml_mpi_answer(xmml_mpi_context *mpi, int code)
 {

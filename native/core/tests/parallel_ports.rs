@@ -213,6 +213,53 @@ fn a_row_major_writer_is_read_column_major() {
 }
 
 #[test]
+fn a_mapper_addresses_the_copies_of_a_parallel_program() {
+    let side = cut(&[(0, 2)]);
+    let mut model = Model::new().mapper("m", "o:out*2");
+    for copy in 0..2 {
+        for rank in 0..2 {
+            let name = member(&format!("c[{copy}]"), rank);
+            model = model.submodel(&name, "in:finit", 1).with(&name, |spec| {
+                spec.ports[0].decomposition = side.clone();
+                (spec.index, spec.count) = (copy, 2);
+            });
+            model = model.couple_with("m.o", &format!("{name}.in"), |conduit| {
+                conduit.receiver_copy = Some(copy);
+                let (sender, receiver) = (Decomposition::whole(), side.clone());
+                conduit.parts = Some(PartsSpec { sender, sender_rank: 0, receiver, receiver_rank: rank });
+            });
+        }
+    }
+    let run = Arc::new(Run::of(model));
+    let body = |me: Instance| {
+        let mut found = Vec::new();
+        while me.reuse().unwrap() {
+            found.extend_from_slice(array(me.receive("in", None, None).unwrap()).elements::<f64>().unwrap());
+            while me.next_step().unwrap().is_some() {}
+        }
+        me.leave().unwrap();
+        found
+    };
+    let copies = [ranks(&run, "c[0]", 2, body), ranks(&run, "c[1]", 2, body)];
+    let m = run.join("m");
+    assert!(m.reuse().unwrap());
+    for copy in 0..2 {
+        let whole = Array::from_slice(&[3], &[0, 1, 2].map(|i| f64::from(10 * copy + i))).unwrap();
+        m.send("o", Some(copy as u32), Data::Array(whole), None, None).unwrap();
+    }
+    m.leave().unwrap();
+    let found = copies.map(|copy| copy.join().unwrap());
+    assert_eq!(found, [vec![vec![0.0], vec![1.0, 2.0]], vec![vec![10.0], vec![11.0, 12.0]]]);
+}
+
+#[test]
+fn one_rank_that_joins_alone_is_refused() {
+    let run = Run::of(spread(&cut(&[(0, 2)]), &Decomposition::whole(), 1, &[7, 5]));
+    let error = run.try_join("a").err().unwrap().to_string();
+    assert!(error.contains("a.out is spread over 2 ranks"), "{error}");
+}
+
+#[test]
 fn blocks_of_another_shape_than_the_decomposition_gives_are_refused() {
     let side = cut(&[(0, 2)]);
     let run = Arc::new(Run::of(spread(&side, &Decomposition::whole(), 1, &[7, 5])));

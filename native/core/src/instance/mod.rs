@@ -120,6 +120,12 @@ impl Instance {
     /// [`Error::NotInARun`] when a value is neither given nor in the environment; otherwise what keeps it from joining. It waits up to
     /// 30 s for the coordinator.
     pub fn join(options: JoinOptions) -> Result<Instance> {
+        let me = Instance::join_as_member(options)?;
+        me.check_that_it_is_all()?;
+        Ok(me)
+    }
+
+    fn join_as_member(options: JoinOptions) -> Result<Instance> {
         let joined = join::join(&options)?;
         let backend = Backend::Run { runtime: joined.runtime };
         Instance::assemble(joined.spec, joined.ports, backend)

@@ -53,7 +53,7 @@ impl Instance {
     pub fn join_team(options: JoinOptions, team: Box<dyn Team>) -> Result<Instance> {
         let language = options.language;
         let (own, lead) = if team.rank() == 0 {
-            let joined = Instance::join(options.clone());
+            let joined = Instance::join_as_member(options.clone());
             let lead = joined.as_ref().map_err(Error::clone).map(|me| Lead {
                 spec: me.spec.clone(),
                 coordinator: options.coordinator.or_else(|| std::env::var("XMML_COORDINATOR").ok()),
@@ -64,7 +64,7 @@ impl Instance {
         } else {
             let lead: Lead = team::share(&*team, None)?;
             let joined = match lead.spec.ports.iter().any(|port| port.decomposition.ranks() > 1) {
-                true => Instance::join(JoinOptions {
+                true => Instance::join_as_member(JoinOptions {
                     instance: Some(format!("{}{RANK_MARK}{}", lead.spec.name, team.rank())),
                     coordinator: lead.coordinator.clone(),
                     secret_file: lead.secret_file.clone(),
@@ -84,6 +84,21 @@ impl Instance {
         }
         me.team = Some(team);
         Ok(me)
+    }
+
+    /// A program of which only one rank has joined, although others should have their parts of arrays, would let everybody wait for them.
+    pub(super) fn check_that_it_is_all(&self) -> Result<()> {
+        match self.spec.ports.iter().find(|port| port.decomposition.ranks() > 1) {
+            None => Ok(()),
+            Some(port) => Err(Error::Usage {
+                problem: format!(
+                    "{}.{} is spread over {} ranks (run:decomp), but this one has joined alone; let all of them join together: xmml.Instance(comm=...) (C: xmml_join_mpi)",
+                    self.spec.name,
+                    port.name,
+                    port.decomposition.ranks()
+                ),
+            }),
+        }
     }
 
     /// A rank that has no part in the run itself.

@@ -6,6 +6,9 @@ use crate::data::Order;
 /// (16 bytes) is 16 KiB in each array, so that both stay in the first cache.
 const TILE: usize = 32;
 
+/// Side of the squares that go through registers: a line of a square of doubles is a cache line.
+const SQUARE: usize = 8;
+
 /// Where a block lies in an array.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
@@ -124,19 +127,42 @@ fn nest<const SIZE: usize>(axes: &[Axis], source: &[u8], target: &mut [u8]) {
     each(&rest, |from, to| {
         for rows in (0..across.extent).step_by(TILE) {
             for columns in (0..inner.extent).step_by(TILE) {
-                for row in rows..across.extent.min(rows + TILE) {
-                    for column in columns..inner.extent.min(columns + TILE) {
-                        element::<SIZE>(
-                            source,
-                            from + row * across.from + column * inner.from,
-                            target,
-                            to + row * across.to + column * inner.to,
-                        );
-                    }
-                }
+                let (height, width) = (TILE.min(across.extent - rows), TILE.min(inner.extent - columns));
+                let from = from + rows * across.from + columns * inner.from;
+                let to = to + rows * across.to + columns * inner.to;
+                tile::<SIZE>([height, width], [across, *inner], &source[from * SIZE..], &mut target[to * SIZE..]);
             }
         }
     });
+}
+
+/// Copies a tile of `height` by `width` elements: small squares through registers, the edges one by one.
+fn tile<const SIZE: usize>([height, width]: [usize; 2], [across, inner]: [Axis; 2], source: &[u8], target: &mut [u8]) {
+    let is_square = height % SQUARE == 0 && width % SQUARE == 0 && across.from == 1 && inner.to == 1;
+    if !is_square {
+        for row in 0..height {
+            for column in 0..width {
+                let from = row * across.from + column * inner.from;
+                element::<SIZE>(source, from, target, row * across.to + column * inner.to);
+            }
+        }
+        return;
+    }
+    for row in (0..height).step_by(SQUARE) {
+        for column in (0..width).step_by(SQUARE) {
+            let mut square = [[[0_u8; SIZE]; SQUARE]; SQUARE];
+            for j in 0..SQUARE {
+                let from = (row + (column + j) * inner.from) * SIZE;
+                for (i, element) in source[from..from + SQUARE * SIZE].chunks_exact(SIZE).enumerate() {
+                    square[i][j].copy_from_slice(element);
+                }
+            }
+            for (i, line) in square.iter().enumerate() {
+                let to = ((row + i) * across.to + column) * SIZE;
+                target[to..to + SQUARE * SIZE].copy_from_slice(line.as_flattened());
+            }
+        }
+    }
 }
 
 #[inline(always)]
