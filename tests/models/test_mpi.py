@@ -124,6 +124,12 @@ def test_fewer_ranks_than_the_model_says_cannot_join(failing: Callable[[str, str
     assert "but 2 joined together; join with a communicator of 4" in words_of(failing(JOIN, half))
 
 
+def test_what_is_too_long_for_one_call_of_mpi_travels_in_pieces(run_model: RunModel, wave: Path) -> None:
+    makefile = (wave / "Makefile").read_text()
+    (wave / "Makefile").write_text(makefile.replace("-Wall", "-DXMML_MPI_PIECE=7 -Wall"))
+    assert_whole_field(run_model(wave).lines("viewer"))
+
+
 @needs_mpi4py
 def test_an_exception_of_one_rank_ends_all_of_them(run_model: RunModel, wave: Path) -> None:
     model = (wave / "model.xmml").read_text()

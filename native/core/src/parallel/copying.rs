@@ -193,3 +193,58 @@ fn each(axes: &[Axis], mut body: impl FnMut(usize, usize)) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where an element lies in an array, in elements.
+    fn place_of(index: &[u64], shape: &[u64], order: Order) -> usize {
+        let axes: Vec<usize> = match order {
+            Order::RowMajor => (0..shape.len()).collect(),
+            Order::ColumnMajor => (0..shape.len()).rev().collect(),
+        };
+        axes.iter().fold(0, |place, &axis| place * shape[axis] as usize + index[axis] as usize)
+    }
+
+    fn check(shape: &[u64], start: &[u64], extent: &[u64], element: usize) {
+        let count: u64 = shape.iter().product();
+        let source: Vec<u8> = (0..count as usize * element).map(|i| (i * 31 % 251) as u8).collect();
+        for from in [Order::RowMajor, Order::ColumnMajor] {
+            for to in [Order::RowMajor, Order::ColumnMajor] {
+                let mut target = vec![0; extent.iter().product::<u64>() as usize * element];
+                let zeros = vec![0; shape.len()];
+                let there = Place { shape: extent, order: to, start: &zeros };
+                copy_block(&source, Place { shape, order: from, start }, &mut target, there, extent, element);
+                for number in 0..target.len() / element {
+                    let mut rest = number as u64;
+                    let mut index = vec![0; extent.len()];
+                    for axis in (0..extent.len()).rev() {
+                        index[axis] = rest % extent[axis];
+                        rest /= extent[axis];
+                    }
+                    let inner = place_of(&index, extent, to) * element;
+                    let outer: Vec<u64> = index.iter().zip(start).map(|(index, start)| index + start).collect();
+                    let outer = place_of(&outer, shape, from) * element;
+                    assert_eq!(target[inner..inner + element], source[outer..outer + element], "{shape:?} {index:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_element_arrives_at_its_index_in_both_orders() {
+        for element in [1, 2, 4, 8, 16] {
+            check(&[72, 40], &[0, 0], &[72, 40], element);
+            check(&[67, 45], &[2, 3], &[64, 40], element);
+            check(&[33, 70], &[1, 0], &[31, 69], element);
+            check(&[9, 17, 24], &[1, 1, 0], &[8, 16, 24], element);
+            check(&[16, 3, 8, 5], &[0, 1, 0, 2], &[16, 2, 8, 1], element);
+        }
+    }
+
+    #[test]
+    fn an_array_without_dimensions_is_one_element() {
+        check(&[], &[], &[], 8);
+    }
+}
