@@ -21,7 +21,8 @@ CPP := $(shell find native/cpp tests/unit/native_cpp -name '*.hpp' -o -name '*.c
 
 # What the compiled parts are made of. Python files are not among them: the installation is editable.
 COMPILED := pyproject.toml setup.py Cargo.toml Cargo.lock \
-	$(shell find native -name '*.rs' -o -name Cargo.toml -o -name '*.h' -o -name '*.hpp' -o -name '*.in' -o -name "*.cmake" -o -path "native/fortran/*")
+	$(shell find native -name '*.rs' -o -name Cargo.toml -o -name '*.h' -o -name '*.hpp' -o -name '*.in' -o -name "*.cmake" -o -path "native/fortran/*" \
+	-o -path "native/java/*.py" -o -name "*.java")
 
 # The same for cargo alone as for the build through pip, or pyo3 would be compiled again each time one follows the other.
 export PYO3_PYTHON := $(BIN)/python
@@ -51,6 +52,7 @@ lint: build $(VENV)/.lint ## style and types, as errors
 	ruff format --check .
 	mypy $(PACKAGES)
 	clang-format --dry-run -Werror $(CPP)
+	python native/java/lint.py
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets --locked -- -D warnings
 

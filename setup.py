@@ -1,7 +1,7 @@
 """The build step that pyproject.toml cannot express: the development kit inside xmml_native/sdk.
 
-The kit holds libxmml.so.0 and libxmml.a (the Rust crate native/c), the headers, the source of the Fortran module, and
-what pkg-config and CMake need to find them.
+The kit holds libxmml.so.0 and libxmml.a (the Rust crate native/c), the headers, the source of the Fortran module, what
+pkg-config and CMake need to find them, and, if a Java development kit is there, xmml.jar (the Rust crate native/java).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from setuptools.command.build import build
 ROOT = Path(__file__).resolve().parent
 INCLUDE = [ROOT / "native/c/include", ROOT / "native/cpp/include"]
 FORTRAN = ROOT / "native/fortran"
+JAVA = ROOT / "native/java"
 TEMPLATES = {
     "lib/pkgconfig/xmml.pc": ROOT / "native/c/xmml.pc.in",
     "lib/cmake/xmml/xmml-config.cmake": ROOT / "native/cpp/xmml-config.cmake",
@@ -51,7 +52,7 @@ class BuildSdk(Command):
 
     def run(self) -> None:
         version = self.distribution.get_version()
-        libraries = build_library()
+        libraries = build_library("xmml-c")
         sdk = self.sdk
         shutil.rmtree(sdk, ignore_errors=True)
         for subfolder in ("lib/pkgconfig", "lib/cmake/xmml"):
@@ -65,6 +66,7 @@ class BuildSdk(Command):
         for target, template in TEMPLATES.items():
             (sdk / target).write_text(template.read_text().replace("@VERSION@", version))
         self.lay_out_fortran(sdk)
+        self.lay_out_java(sdk)
 
     def lay_out_fortran(self, sdk: Path) -> None:
         """Put the source of the Fortran module there; in place, compile it already if there is a compiler."""
@@ -79,9 +81,20 @@ class BuildSdk(Command):
             kit = runpy.run_path(str(ROOT / "native/python/xmml_native/fortran_kit.py"))
             kit["compiled"](sdk / "fortran")
 
+    def lay_out_java(self, sdk: Path) -> None:
+        """Put the jar there; without a Java development kit there is none."""
+        kit = runpy.run_path(str(JAVA / "make_jar.py"))
+        if missing := kit["missing_tools"]():
+            print(
+                f"The Java API is left out: {' and '.join(missing)} not found. For it install a Java development kit, "
+                "17 or newer (apt-get install openjdk-17-jdk-headless), and build again."
+            )
+            return
+        kit["make"](build_library("xmml-java")["so"], sdk / "java")
+
     def get_source_files(self) -> list[str]:
         headers = [header for folder in INCLUDE for header in folder.rglob("*.h*")]
-        sources = [*headers, *TEMPLATES.values(), *FORTRAN.iterdir()]
+        sources = [*headers, *TEMPLATES.values(), *FORTRAN.iterdir(), *JAVA.rglob("*.*")]
         return [os.path.relpath(source, ROOT) for source in sources]
 
     def get_outputs(self) -> list[str]:
@@ -91,14 +104,15 @@ class BuildSdk(Command):
         return {}
 
 
-def build_library() -> dict[str, Path]:
-    """Compile native/c with the release profile; return the paths of the shared ("so") and static ("a") library."""
+def build_library(package: str) -> dict[str, Path]:
+    """Compile a crate with the release profile; return the paths of its shared ("so") and static ("a") library."""
     cargo = os.environ.get("CARGO", "cargo")
-    command = [cargo, "build", "--release", "--package", "xmml-c", "--message-format", "json-render-diagnostics"]
+    command = [cargo, "build", "--release", "--package", package, "--message-format", "json-render-diagnostics"]
     finished = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     messages = (json.loads(line) for line in finished.stdout.splitlines() if line.startswith("{"))
     built = [message for message in messages if message.get("reason") == "compiler-artifact"]
-    files = [Path(name) for artifact in built if artifact["target"]["name"] == "xmml" for name in artifact["filenames"]]
+    name = package.replace("-", "_").removesuffix("_c")
+    files = [Path(file) for artifact in built if artifact["target"]["name"] == name for file in artifact["filenames"]]
     return {file.suffix.lstrip("."): file for file in files}
 
 

@@ -1,0 +1,593 @@
+package org.xmml;
+
+import java.lang.ref.Reference;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.PrimitiveIterator;
+
+/**
+ * This program's part in a run.
+ *
+ * <pre>{@code
+ * try (Instance me = Instance.join()) {
+ *     while (me.reuse()) {                          // one pass per run
+ *         double[] state = me.receive("initial").asDoubles();
+ *         for (double t : me.steps()) {             // exactly the steps of the model
+ *             me.send("boundary_out", state);       // O_i
+ *             Message left = me.receive("boundary_in");  // S
+ *         }
+ *         me.send("final", state);                  // O_f
+ *     }
+ * }
+ * }</pre>
+ *
+ * <p>A send takes its own copy of the data and returns; it waits while the conduit is full. A wait ends within a second of
+ * {@link Thread#interrupt}. Closing the instance after the last run leaves the run normally. An exception that ends the program instead
+ * makes the instance fail, with that exception as the reason.
+ */
+public final class Instance implements AutoCloseable {
+    private static final int ALL = -1;
+    private static final double OF_THE_LOOP = Double.NaN;
+    private static final double FOREVER = -1;
+    private static final long ENDED = -1;
+    private static final long TIMED_OUT = -2;
+
+    private final long me;
+    private final boolean alone;
+    private volatile boolean finished;
+    private volatile boolean left;
+
+    Instance(long me, boolean alone) {
+        this.me = me;
+        this.alone = alone;
+    }
+
+    /**
+     * Joins the run that this process was started for.
+     *
+     * @return the instance
+     * @throws NotInARunException the program was not started by {@code xmml-run}; {@link Alone} works without a run
+     */
+    public static Instance join() {
+        Instance joined = new Instance(Native.join(), false);
+        Farewell.watch(joined);
+        return joined;
+    }
+
+    /**
+     * Whether there is another run to do. Waits until every coupled f_init port has a message or has ended.
+     *
+     * @return true if so
+     */
+    public boolean reuse() {
+        boolean again = Native.reuse(me);
+        finished = !again;
+        return again;
+    }
+
+    /**
+     * The steps of a run, as their model times in seconds.
+     *
+     * @return to be walked through once
+     */
+    public Iterable<Double> steps() {
+        return () -> new PrimitiveIterator.OfDouble() {
+            private double next;
+            private boolean known;
+
+            @Override
+            public boolean hasNext() {
+                if (!known) {
+                    next = Native.step(me);
+                    known = true;
+                }
+                return !Double.isNaN(next);
+            }
+
+            @Override
+            public double nextDouble() {
+                if (!hasNext()) {
+                    throw new java.util.NoSuchElementException("the last step of this run is behind us");
+                }
+                known = false;
+                return next;
+            }
+        };
+    }
+
+    /**
+     * Sends on an out port, to all who receive there, with the time stamps of the loop. On a port that is not coupled it does nothing.
+     *
+     * @param port an out port
+     * @param data see {@link Message}; also {@link Integer} and {@link Float}, Java arrays of primitive types, and {@code double[][]} and
+     *     {@code double[][][]}; {@code byte[]} is bytes, and {@code NdArray.of(byte[])} an array
+     * @return false: every receiver has left, and the message was dropped and counted
+     */
+    public boolean send(String port, Object data) {
+        return send(port, ALL, data, OF_THE_LOOP, OF_THE_LOOP);
+    }
+
+    /**
+     * Sends with time stamps of its own.
+     *
+     * @param port an out port
+     * @param data as for {@link #send(String, Object)}
+     * @param timestamp model time in seconds; NaN: that of the loop
+     * @param nextTimestamp model time of the next message; NaN: that of the loop; infinite: this is the last one
+     * @return as for {@link #send(String, Object)}
+     */
+    public boolean send(String port, Object data, double timestamp, double nextTimestamp) {
+        return send(port, ALL, data, timestamp, nextTimestamp);
+    }
+
+    /**
+     * Sends to one copy of the multiplied instance at the other end.
+     *
+     * @param port an out port
+     * @param to number of the copy, from 0
+     * @param data as for {@link #send(String, Object)}
+     * @return as for {@link #send(String, Object)}
+     */
+    public boolean sendTo(String port, int to, Object data) {
+        return send(port, number(to), data, OF_THE_LOOP, OF_THE_LOOP);
+    }
+
+    /**
+     * Sends to one copy of the multiplied instance at the other end, with time stamps of its own.
+     *
+     * @param port an out port
+     * @param to number of the copy, from 0
+     * @param data as for {@link #send(String, Object)}
+     * @param timestamp as for {@link #send(String, Object, double, double)}
+     * @param nextTimestamp as for {@link #send(String, Object, double, double)}
+     * @return as for {@link #send(String, Object)}
+     */
+    public boolean sendTo(String port, int to, Object data, double timestamp, double nextTimestamp) {
+        return send(port, number(to), data, timestamp, nextTimestamp);
+    }
+
+    private boolean send(String port, int to, Object data, double timestamp, double nextTimestamp) {
+        if (Double.isInfinite(timestamp) || nextTimestamp == Double.NEGATIVE_INFINITY) {
+            throw new XmmlException(name() + "." + port + ": the time stamps are " + timestamp + " and " + nextTimestamp);
+        }
+        long payload = Values.give(me, data, false);
+        try {
+            return Native.send(me, port, to, payload, timestamp, nextTimestamp);
+        } finally {
+            Native.free(payload);
+            Reference.reachabilityFence(data);
+        }
+    }
+
+    private static int number(int copy) {
+        if (copy < 0) {
+            throw new XmmlException("copies are numbered from 0; there is no copy " + copy);
+        }
+        return copy;
+    }
+
+    /**
+     * Memory for an array, to be filled and then sent: receivers on this host get the very memory and no copy of it. Its contents are
+     * unspecified at first. Once it is sent it must not be touched any more; the next one costs next to nothing.
+     *
+     * @param dtype element type
+     * @param shape extents
+     * @return an array, last index fastest
+     */
+    public NdArray loan(Dtype dtype, long... shape) {
+        return new NdArray(Native.loan(me, dtype.ordinal(), Order.ROW_MAJOR.ordinal(), shape));
+    }
+
+    /**
+     * Waits for the next message on an in port.
+     *
+     * @param port an in port
+     * @return the message
+     * @throws EndedException the sender has ended
+     */
+    public Message receive(String port) {
+        return insist(port, ALL, FOREVER);
+    }
+
+    /**
+     * Waits for the next message on an in port, but not forever.
+     *
+     * @param port an in port
+     * @param seconds how long
+     * @return the message
+     * @throws ReceiveTimeoutException no message came in time; nothing was taken
+     */
+    public Message receive(String port, double seconds) {
+        return insist(port, ALL, timeout(seconds));
+    }
+
+    /**
+     * Waits for the next message of one copy of the multiplied instance at the other end.
+     *
+     * @param port an in port
+     * @param of number of the copy, from 0
+     * @return the message
+     */
+    public Message receiveOf(String port, int of) {
+        return insist(port, number(of), FOREVER);
+    }
+
+    /**
+     * The same, but not forever.
+     *
+     * @param port an in port
+     * @param of number of the copy, from 0
+     * @param seconds how long
+     * @return the message
+     */
+    public Message receiveOf(String port, int of, double seconds) {
+        return insist(port, number(of), timeout(seconds));
+    }
+
+    /**
+     * Receives one message of every copy of the multiplied instance at the other end.
+     *
+     * @param port an in port
+     * @return the messages, by number of the copy
+     */
+    public List<Message> receiveAll(String port) {
+        List<Message> all = new ArrayList<>();
+        int copies = copies(port);
+        for (int copy = 0; copy < copies; copy++) {
+            all.add(receiveOf(port, copy));
+        }
+        return all;
+    }
+
+    /**
+     * Waits for the next message, or the end of the sender.
+     *
+     * @param port an in port
+     * @return the message; empty: the sender has ended, and all it sent has been received
+     */
+    public Optional<Message> receiveOrEnd(String port) {
+        return orEnd(port, ALL);
+    }
+
+    /**
+     * The same for one copy of the multiplied instance at the other end.
+     *
+     * @param port an in port
+     * @param of number of the copy, from 0
+     * @return as for {@link #receiveOrEnd(String)}
+     */
+    public Optional<Message> receiveOrEndOf(String port, int of) {
+        return orEnd(port, number(of));
+    }
+
+    private static double timeout(double seconds) {
+        if (!(seconds >= 0)) {
+            throw new XmmlException("a time-out of " + seconds + " s; it must be a number from 0");
+        }
+        return seconds;
+    }
+
+    private Message insist(String port, int of, double seconds) {
+        double[] stamps = new double[2];
+        long data = Native.receive(me, port, of, seconds, stamps);
+        if (data >= TIMED_OUT - 1 && data < 0) {
+            Native.throwWithout(me, port, of, data, seconds);
+        }
+        return new Message(name() + "." + port, Values.take(data), stamps[0], stamps[1]);
+    }
+
+    private Optional<Message> orEnd(String port, int of) {
+        double[] stamps = new double[2];
+        long data = Native.receive(me, port, of, FOREVER, stamps);
+        if (data == ENDED) {
+            return Optional.empty();
+        } else if (data < 0 && data >= TIMED_OUT - 1) {
+            Native.throwWithout(me, port, of, data, FOREVER);
+        }
+        return Optional.of(new Message(name() + "." + port, Values.take(data), stamps[0], stamps[1]));
+    }
+
+    /**
+     * Whether a receive would return a message at once.
+     *
+     * @param port an in port
+     * @return true if so
+     */
+    public boolean hasMessage(String port) {
+        return Native.hasMessage(me, port, ALL);
+    }
+
+    /**
+     * The same for one copy of the multiplied instance at the other end.
+     *
+     * @param port an in port
+     * @param of number of the copy, from 0
+     * @return true if so
+     */
+    public boolean hasMessageOf(String port, int of) {
+        return Native.hasMessage(me, port, number(of));
+    }
+
+    /**
+     * Declares that nothing is sent on this out port in this iteration (O_i) or run (O_f).
+     *
+     * @param port an out port
+     */
+    public void skip(String port) {
+        Native.skip(me, port);
+    }
+
+    /**
+     * Whether the port is coupled. One that brings the state of the previous run is not, during the first.
+     *
+     * @param port any port
+     * @return true if so
+     */
+    public boolean connected(String port) {
+        return Native.connected(me, port);
+    }
+
+    /**
+     * How many copies are at the other end of the port.
+     *
+     * @param port any port
+     * @return 0 if it is not a multiplied instance
+     */
+    public int copies(String port) {
+        return Native.copies(me, port);
+    }
+
+    /**
+     * The ports that the model declares.
+     *
+     * @return in the order of the model
+     */
+    public List<Port> ports() {
+        String[] all = Native.ports(me);
+        List<Port> ports = new ArrayList<>();
+        for (int i = 0; i < all.length; i += 3) {
+            ports.add(new Port(all[i], all[i + 1].equals("In"), all[i + 2]));
+        }
+        return ports;
+    }
+
+    /**
+     * By which method each conduit of the port travels, why the others were refused, and what has passed.
+     *
+     * @param port any port
+     * @return one line per conduit
+     */
+    public List<String> methods(String port) {
+        return List.of(Native.methods(me, port));
+    }
+
+    /**
+     * Allows these methods on every conduit of the port from now on, in this order. Also while messages pass: none is lost, doubled or
+     * reordered.
+     *
+     * @param port any port
+     * @param methods for example {@code "shm", "tcp"}; none: all, fastest first
+     * @throws XmmlException none of them leads to the receiver; the conduit goes on as before
+     */
+    public void setMethods(String port, String... methods) {
+        Native.setMethods(me, port, String.join(",", methods));
+    }
+
+    /**
+     * A parameter as it is written.
+     *
+     * @param name its name
+     * @return its text
+     * @throws ParameterException it is not set
+     */
+    public String param(String name) {
+        return Native.paramText(me, name);
+    }
+
+    /**
+     * A parameter as a number: as it is written, or in SI units if it has a unit.
+     *
+     * @param name its name
+     * @return its value
+     */
+    public double paramDouble(String name) {
+        return Native.paramDouble(me, name, null);
+    }
+
+    /**
+     * A parameter as a number in a unit.
+     *
+     * @param name its name
+     * @param unit for example {@code "m/s"}
+     * @return its value
+     */
+    public double paramDouble(String name, String unit) {
+        return Native.paramDouble(me, name, unit);
+    }
+
+    /**
+     * A parameter as an integer.
+     *
+     * @param name its name
+     * @return its value
+     */
+    public long paramLong(String name) {
+        return Native.paramLong(me, name, null);
+    }
+
+    /**
+     * A parameter as an integer in a unit.
+     *
+     * @param name its name
+     * @param unit for example {@code "mm"}
+     * @return its value
+     */
+    public long paramLong(String name, String unit) {
+        return Native.paramLong(me, name, unit);
+    }
+
+    /**
+     * A parameter as a truth value.
+     *
+     * @param name its name
+     * @return its value
+     */
+    public boolean paramBoolean(String name) {
+        return Native.paramBoolean(me, name);
+    }
+
+    /**
+     * Whether a parameter is set.
+     *
+     * @param name its name
+     * @return true if so
+     */
+    public boolean hasParam(String name) {
+        return Native.hasParam(me, name);
+    }
+
+    /**
+     * The name in the model.
+     *
+     * @return for a copy {@code "c[3]"}
+     */
+    public String name() {
+        return Native.name(me);
+    }
+
+    /**
+     * Number among the copies.
+     *
+     * @return from 0
+     */
+    public int index() {
+        return (int) Native.facts(me)[0];
+    }
+
+    /**
+     * How many copies there are.
+     *
+     * @return at least 1
+     */
+    public int count() {
+        return (int) Native.facts(me)[1];
+    }
+
+    /**
+     * Model time of the current iteration.
+     *
+     * @return in seconds
+     */
+    public double time() {
+        return Native.facts(me)[2];
+    }
+
+    /**
+     * Model time at which this run began.
+     *
+     * @return in seconds
+     */
+    public double origin() {
+        return Native.facts(me)[3];
+    }
+
+    /**
+     * Length of a step.
+     *
+     * @return in seconds; 0 if the model gives none
+     */
+    public double delta() {
+        return Native.facts(me)[4];
+    }
+
+    /**
+     * Length of a run.
+     *
+     * @return in seconds; 0 if the model gives none
+     */
+    public double total() {
+        return Native.facts(me)[5];
+    }
+
+    /**
+     * Number of steps of a run.
+     *
+     * @return 0: the program decides
+     */
+    public long stepCount() {
+        return (long) Native.facts(me)[6];
+    }
+
+    /**
+     * A scale of the model.
+     *
+     * @param id of time ({@code "t"} unless it has another one), space, or another dimension
+     * @return the scale
+     */
+    public Scale scale(String id) {
+        double[] scale = Native.scale(me, id);
+        return new Scale(scale[0], scale[1], (long) scale[2]);
+    }
+
+    /**
+     * Tells people something, through the run's log and display.
+     *
+     * @param text what to tell
+     */
+    public void warn(String text) {
+        Native.warn(me, text);
+    }
+
+    /**
+     * Tells the run that this instance failed; the run stops. Usually the program exits now.
+     *
+     * @param reason why
+     */
+    public void fail(String reason) {
+        left = true;
+        Native.fail(me, reason);
+    }
+
+    /** Ends normally: everything sent is still delivered, then the partners learn that no more comes. */
+    public void leave() {
+        if (!left) {
+            Native.leave(me);
+            left = true;
+        }
+    }
+
+    /**
+     * Leaves, if the last run is over. Before that, Java does not tell whether an exception is on its way: the instance fails with it if
+     * it ends the program, and else leaves when the program ends.
+     */
+    @Override
+    public void close() {
+        if (finished || alone) {
+            if (finished) {
+                leave();
+            }
+        } else {
+            Farewell.closedBy(this);
+        }
+    }
+
+    boolean isOver() {
+        return left;
+    }
+
+    /**
+     * What an instance made by {@link Alone} has sent.
+     *
+     * @param port an out port
+     * @return the messages so far
+     */
+    public List<Message> outputs(String port) {
+        List<Message> all = new ArrayList<>();
+        double[] stamps = new double[2];
+        for (long data; (data = Native.output(me, port, all.size(), stamps)) != 0;) {
+            all.add(new Message(port, Values.take(data), stamps[0], stamps[1]));
+        }
+        return all;
+    }
+}

@@ -1,0 +1,167 @@
+//! Sending and receiving.
+
+use std::time::Duration;
+
+use jni::objects::{JClass, JDoubleArray, JLongArray, JString};
+use jni::sys::{jboolean, jdouble, jint, jlong};
+use jni::JNIEnv;
+use xmml_core::data::{Array, Data, Dtype, Order};
+use xmml_core::error::Error;
+use xmml_core::instance::{Received, Sent};
+use xmml_core::message::Message;
+
+use crate::data::longs;
+use crate::failure::{guard, Failure, Result};
+use crate::instance::member;
+use crate::object::{give, object, text};
+
+/// What `receive` gives instead of an address.
+const ENDED: jlong = -1;
+const TIMED_OUT: jlong = -2;
+const NOT_CONNECTED: jlong = -3;
+
+/// A copy number, or none for -1.
+fn copy(number: jint) -> Option<u32> {
+    u32::try_from(number).ok()
+}
+
+/// Time stamps: NaN takes that of the loop; as the next one, infinity says that there is none. False: every receiver has left.
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_send(
+    mut env: JNIEnv,
+    _: JClass,
+    me: jlong,
+    port: JString,
+    to: jint,
+    data: jlong,
+    timestamp: jdouble,
+    next_timestamp: jdouble,
+) -> jboolean {
+    guard(&mut env, |env| {
+        let port = text(env, &port)?;
+        let (me, data) = unsafe { (member(me)?, object::<Data>(data)?) };
+        let timestamp = (!timestamp.is_nan()).then_some(timestamp);
+        let next = match next_timestamp {
+            next if next.is_nan() => None,
+            f64::INFINITY => Some(None),
+            next => Some(Some(next)),
+        };
+        let sent = me.core.send(&port, copy(to), data.clone(), timestamp, next)?;
+        Ok((sent != Sent::ReceiverGone).into())
+    })
+}
+
+/// The address of the data, with the time stamps in `stamps`; or why there is none. A time-out below 0 means to wait.
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_receive(
+    mut env: JNIEnv,
+    _: JClass,
+    me: jlong,
+    port: JString,
+    of: jint,
+    timeout_s: jdouble,
+    stamps: JDoubleArray,
+) -> jlong {
+    guard(&mut env, |env| {
+        let port = text(env, &port)?;
+        // Beyond what a duration holds it is forever.
+        let timeout = Duration::try_from_secs_f64(timeout_s).ok();
+        match unsafe { member(me) }?.core.receive(&port, copy(of), timeout)? {
+            Received::Message(message) => taken(env, message, &stamps),
+            Received::Ended => Ok(ENDED),
+            Received::TimedOut => Ok(TIMED_OUT),
+            Received::NotConnected | Received::NoStateYet => Ok(NOT_CONNECTED),
+        }
+    })
+}
+
+fn taken(env: &mut JNIEnv, message: Message, stamps: &JDoubleArray) -> Result<jlong> {
+    let times = [message.timestamp, message.next_timestamp.unwrap_or(f64::INFINITY)];
+    env.set_double_array_region(stamps, 0, &times)?;
+    Ok(give(message.data))
+}
+
+/// Throws what a receive that insists has to say about an outcome without a message.
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_throwWithout(
+    mut env: JNIEnv,
+    _: JClass,
+    me: jlong,
+    port: JString,
+    of: jint,
+    outcome: jlong,
+    timeout_s: jdouble,
+) {
+    guard(&mut env, |env| -> Result<()> {
+        let port = text(env, &port)?;
+        let core = &unsafe { member(me) }?.core;
+        Err(Failure::from(match outcome {
+            ENDED => core.ended_error(&port, copy(of)),
+            TIMED_OUT => Error::TimedOut { instance: core.name().into(), port, seconds: timeout_s },
+            _ => core.no_message_error(&port),
+        }))
+    });
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_hasMessage(
+    mut env: JNIEnv,
+    _: JClass,
+    me: jlong,
+    port: JString,
+    of: jint,
+) -> jboolean {
+    guard(&mut env, |env| {
+        let port = text(env, &port)?;
+        Ok(unsafe { member(me) }?.core.has_message(&port, copy(of))?.into())
+    })
+}
+
+/// An array in memory that is handed over when it is sent.
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_loan(
+    mut env: JNIEnv,
+    _: JClass,
+    me: jlong,
+    dtype: jint,
+    order: jint,
+    shape: JLongArray,
+) -> jlong {
+    guard(&mut env, |env| {
+        let (dtype, shape) = (dtype_of(dtype)?, longs(env, &shape)?);
+        let data = unsafe { member(me) }?.core.loan(dtype, &shape, false)?;
+        Ok(give(Data::Array(Array { dtype, order: order_of(order), shape, data })))
+    })
+}
+
+/// A message that an instance by itself has sent; 0 if there are not so many.
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_output(
+    mut env: JNIEnv,
+    _: JClass,
+    me: jlong,
+    port: JString,
+    i: jint,
+    stamps: JDoubleArray,
+) -> jlong {
+    guard(&mut env, |env| {
+        let port = text(env, &port)?;
+        let sent = unsafe { member(me) }?.core.outputs().remove(&port).unwrap_or_default();
+        sent.into_iter().nth(i as usize).map_or(Ok(0), |message| taken(env, message, &stamps))
+    })
+}
+
+/// The element type with this code.
+pub fn dtype_of(code: jint) -> Result<Dtype> {
+    let dtype = u8::try_from(code).ok().and_then(Dtype::from_code);
+    dtype.ok_or_else(|| Failure::usage(format!("{code} is no element type")))
+}
+
+/// The memory order with this code.
+pub fn order_of(code: jint) -> Order {
+    if code == 1 {
+        Order::ColumnMajor
+    } else {
+        Order::RowMajor
+    }
+}

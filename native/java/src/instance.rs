@@ -1,0 +1,330 @@
+//! Joining, leaving, the loop, parameters, and what an instance knows of itself.
+
+use jni::objects::{JClass, JString};
+use jni::sys::{jboolean, jdouble, jdoubleArray, jint, jlong, jobjectArray, jstring};
+use jni::JNIEnv;
+use xmml_core::buffer::BufferPool;
+use xmml_core::error::Error;
+use xmml_core::instance::{Instance, JoinOptions};
+use xmml_core::methods::{names_in, MethodReport};
+use xmml_core::param;
+
+use crate::failure::{guard, Failure, Result};
+use crate::object::{give, object, optional_text, text};
+
+/// An instance of the core, and memory for what it sends from Java's heap. It lives until the process ends: another thread of Java may
+/// still be in a call when the instance is closed.
+pub struct Member {
+    pub core: Instance,
+    pub pool: BufferPool,
+}
+
+impl Member {
+    /// Wraps an instance; `Thread.interrupt` ends its waits.
+    pub fn new(env: &JNIEnv, core: Instance) -> Result<Member> {
+        let machine = env.get_java_vm()?;
+        // Only threads of Java wait, so the one that asks is attached.
+        core.set_interrupt(Box::new(move || {
+            machine.get_env().is_ok_and(|mut env| is_interrupted(&mut env).unwrap_or(true))
+        }));
+        Ok(Member { core, pool: BufferPool::new() })
+    }
+}
+
+fn is_interrupted(env: &mut JNIEnv) -> jni::errors::Result<bool> {
+    env.with_local_frame(4, |env| {
+        let thread = env.call_static_method("java/lang/Thread", "currentThread", "()Ljava/lang/Thread;", &[])?.l()?;
+        env.call_method(&thread, "isInterrupted", "()Z", &[])?.z()
+    })
+}
+
+/// The instance at an address that Java holds.
+///
+/// # Safety
+/// As for [`object`].
+pub unsafe fn member<'a>(address: jlong) -> Result<&'a Member> {
+    // SAFETY: promised by the caller.
+    unsafe { object::<Member>(address) }
+}
+
+#[no_mangle]
+pub extern "system" fn Java_org_xmml_Native_join(mut env: JNIEnv, _: JClass) -> jlong {
+    guard(&mut env, |env| {
+        let options = JoinOptions { coordinator: None, instance: None, secret_file: None, language: "java" };
+        Ok(give(Member::new(env, Instance::join(options)?)?))
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_leave(mut env: JNIEnv, _: JClass, me: jlong) {
+    guard(&mut env, |_| Ok(unsafe { member(me) }?.core.leave()?));
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_fail(mut env: JNIEnv, _: JClass, me: jlong, reason: JString) {
+    guard(&mut env, |env| {
+        let reason = text(env, &reason)?;
+        unsafe { member(me) }?.core.fail(&reason);
+        Ok(())
+    });
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_warn(mut env: JNIEnv, _: JClass, me: jlong, warning: JString) {
+    guard(&mut env, |env| {
+        let warning = text(env, &warning)?;
+        unsafe { member(me) }?.core.warn(&warning);
+        Ok(())
+    });
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_reuse(mut env: JNIEnv, _: JClass, me: jlong) -> jboolean {
+    guard(&mut env, |_| Ok(unsafe { member(me) }?.core.reuse()?.into()))
+}
+
+/// NaN: the last step is behind us.
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_step(mut env: JNIEnv, _: JClass, me: jlong) -> jdouble {
+    guard(&mut env, |_| Ok(unsafe { member(me) }?.core.next_step()?.unwrap_or(f64::NAN)))
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_name(mut env: JNIEnv, _: JClass, me: jlong) -> jstring {
+    guard(&mut env, |env| Ok(Text(env.new_string(unsafe { member(me) }?.core.name())?.into_raw()))).0
+}
+
+/// Index, count, time, origin, delta, total, steps.
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_facts(mut env: JNIEnv, _: JClass, me: jlong) -> jdoubleArray {
+    guard(&mut env, |env| {
+        let core = &unsafe { member(me) }?.core;
+        let spec = core.spec();
+        let (index, count) = (f64::from(spec.index), f64::from(spec.count));
+        numbers(env, &[index, count, core.time(), core.origin(), spec.delta_s, spec.total_s, spec.steps as f64])
+    })
+    .0
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_scale(
+    mut env: JNIEnv,
+    _: JClass,
+    me: jlong,
+    name: JString,
+) -> jdoubleArray {
+    guard(&mut env, |env| {
+        let name = text(env, &name)?;
+        let scale = unsafe { member(me) }?.core.scale(&name)?;
+        numbers(env, &[scale.delta, scale.total, scale.steps as f64])
+    })
+    .0
+}
+
+/// Every port: its name, its direction, its operator (or an empty text).
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_ports(mut env: JNIEnv, _: JClass, me: jlong) -> jobjectArray {
+    guard(&mut env, |env| {
+        let ports = &unsafe { member(me) }?.core.spec().ports;
+        let all: Vec<String> = ports
+            .iter()
+            .flat_map(|port| {
+                let operator = port.operator.map_or_else(String::new, |operator| format!("{operator:?}"));
+                [port.name.clone(), format!("{:?}", port.direction), operator]
+            })
+            .collect();
+        strings(env, &all)
+    })
+    .0
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_paramText(
+    mut env: JNIEnv,
+    _: JClass,
+    me: jlong,
+    name: JString,
+) -> jstring {
+    guard(&mut env, |env| {
+        let name = text(env, &name)?;
+        let value = parameter(unsafe { member(me) }?, &name, |text| Ok(text.to_owned()))?;
+        Ok(Text(env.new_string(value)?.into_raw()))
+    })
+    .0
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_paramDouble(
+    mut env: JNIEnv,
+    _: JClass,
+    me: jlong,
+    name: JString,
+    unit: JString,
+) -> jdouble {
+    guard(&mut env, |env| {
+        let (name, unit) = (text(env, &name)?, optional_text(env, &unit)?);
+        parameter(unsafe { member(me) }?, &name, |text| param::as_float(text, unit.as_deref()))
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_paramLong(
+    mut env: JNIEnv,
+    _: JClass,
+    me: jlong,
+    name: JString,
+    unit: JString,
+) -> jlong {
+    guard(&mut env, |env| {
+        let (name, unit) = (text(env, &name)?, optional_text(env, &unit)?);
+        parameter(unsafe { member(me) }?, &name, |text| param::as_int(text, unit.as_deref()))
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_paramBoolean(
+    mut env: JNIEnv,
+    _: JClass,
+    me: jlong,
+    name: JString,
+) -> jboolean {
+    guard(&mut env, |env| {
+        let name = text(env, &name)?;
+        parameter(unsafe { member(me) }?, &name, param::as_bool).map(jboolean::from)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_hasParam(
+    mut env: JNIEnv,
+    _: JClass,
+    me: jlong,
+    name: JString,
+) -> jboolean {
+    guard(&mut env, |env| {
+        let name = text(env, &name)?;
+        Ok(unsafe { member(me) }?.core.spec().params.contains_key(&name).into())
+    })
+}
+
+fn parameter<T>(me: &Member, name: &str, convert: impl FnOnce(&str) -> std::result::Result<T, String>) -> Result<T> {
+    let params = &me.core.spec().params;
+    let converted = match params.get(name) {
+        Some(text) => convert(text),
+        None if params.is_empty() => {
+            Err("the model sets no parameters; add <param id=\"...\" value=\"...\"/> to the submodel".into())
+        }
+        None => {
+            let known: Vec<&str> = params.keys().map(String::as_str).collect();
+            Err(format!("the model does not set it; it sets {}", known.join(", ")))
+        }
+    };
+    converted.map_err(|problem| {
+        Failure::from(Error::Parameter { instance: me.core.name().into(), name: name.into(), problem })
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_connected(
+    mut env: JNIEnv,
+    _: JClass,
+    me: jlong,
+    port: JString,
+) -> jboolean {
+    guard(&mut env, |env| {
+        let port = text(env, &port)?;
+        Ok(unsafe { member(me) }?.core.connected(&port)?.into())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_copies(
+    mut env: JNIEnv,
+    _: JClass,
+    me: jlong,
+    port: JString,
+) -> jint {
+    guard(&mut env, |env| {
+        let port = text(env, &port)?;
+        Ok(unsafe { member(me) }?.core.copies(&port)? as jint)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_skip(mut env: JNIEnv, _: JClass, me: jlong, port: JString) {
+    guard(&mut env, |env| {
+        let port = text(env, &port)?;
+        Ok(unsafe { member(me) }?.core.skip(&port)?)
+    });
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_methods(
+    mut env: JNIEnv,
+    _: JClass,
+    me: jlong,
+    port: JString,
+) -> jobjectArray {
+    guard(&mut env, |env| {
+        let port = text(env, &port)?;
+        let lines: Vec<String> = unsafe { member(me) }?.core.methods(&port)?.iter().map(method_line).collect();
+        strings(env, &lines)
+    })
+    .0
+}
+
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_setMethods(
+    mut env: JNIEnv,
+    _: JClass,
+    me: jlong,
+    port: JString,
+    methods: JString,
+) {
+    guard(&mut env, |env| {
+        let (port, methods) = (text(env, &port)?, text(env, &methods)?);
+        Ok(unsafe { member(me) }?.core.set_methods(&port, &names_in(&methods)?)?)
+    });
+}
+
+/// `a.o -> b.i: tcp (unix refused: another host)`
+fn method_line(report: &MethodReport) -> String {
+    let chosen = report.chosen.as_deref().unwrap_or("not chosen yet");
+    let refused: Vec<String> = report.refused.iter().map(|r| format!("{} refused: {}", r.method, r.reason)).collect();
+    let refused = if refused.is_empty() { String::new() } else { format!(" ({})", refused.join("; ")) };
+    let traffic = &report.traffic;
+    format!("{}: {chosen}{refused}; {} messages, {} bytes", report.name, traffic.messages, traffic.bytes)
+}
+
+/// A reference that Java gets; null beside an exception.
+macro_rules! references {
+    ($($name:ident($raw:ty)),*) => {
+        $(
+            #[doc = "A reference for Java; null beside an exception."]
+            pub struct $name(pub $raw);
+            impl Default for $name {
+                fn default() -> $name {
+                    $name(std::ptr::null_mut())
+                }
+            }
+        )*
+    };
+}
+references!(Text(jstring), Numbers(jdoubleArray), Strings(jobjectArray));
+
+fn numbers(env: &mut JNIEnv, values: &[f64]) -> Result<Numbers> {
+    let array = env.new_double_array(values.len() as jint)?;
+    env.set_double_array_region(&array, 0, values)?;
+    Ok(Numbers(array.into_raw()))
+}
+
+/// A `String[]`.
+pub fn strings(env: &mut JNIEnv, values: &[String]) -> Result<Strings> {
+    let array = env.new_object_array(values.len() as jint, "java/lang/String", jni::objects::JObject::null())?;
+    for (i, value) in values.iter().enumerate() {
+        let string = env.new_string(value)?;
+        env.set_object_array_element(&array, i as jint, &string)?;
+        env.delete_local_ref(string)?;
+    }
+    Ok(Strings(array.into_raw()))
+}
