@@ -203,12 +203,47 @@ static void multiplies_by_ten(void)
     left();
 }
 
+/* Changes the method of its conduit in the middle of what it sends. */
+static void changes_its_method(void)
+{
+    double t;
+    const char *text;
+    joined();
+    while (another_run()) {
+        int number = 0;
+        while (xmml_step(me, &t) == XMML_OK) {
+            if (number++ == 5) {
+                CHECK(xmml_set_methods(me, "out", "tcp") == XMML_OK);
+                CHECK(xmml_methods(me, "out", &text) == XMML_OK);
+                CHECK(strstr(text, "a.out -> b.in: tcp") != NULL);
+                CHECK(strstr(text, "5 messages") != NULL);
+                CHECK(xmml_set_methods(me, "out", "tpc") != XMML_OK);
+                CHECK(strstr(xmml_error(), "did you mean tcp?") != NULL);
+            }
+            CHECK(xmml_send_double(me, "out", t) == XMML_OK);
+        }
+    }
+    left();
+}
+
+static void sends_the_time(void)
+{
+    double t;
+    joined();
+    while (another_run()) {
+        while (xmml_step(me, &t) == XMML_OK) CHECK(xmml_send_double(me, "out", t) == XMML_OK);
+    }
+    left();
+}
+
 int main(int argc, char **argv)
 {
     static const struct behaviour all[] = {
         {"sends_everything", sends_everything},
         {"echoes", echoes},
         {"doubles", doubles},
+        {"changes_its_method", changes_its_method},
+        {"sends_the_time", sends_the_time},
         {"sends_on_an_unknown_port", sends_on_an_unknown_port},
         {"waits_only_a_moment", waits_only_a_moment},
         {"computes_a_while", computes_a_while},

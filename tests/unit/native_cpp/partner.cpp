@@ -101,11 +101,25 @@ static void only_receives() {
     }
 }
 
+// Changes the method of the conduit that it receives from.
+static void changes_its_method() {
+    xmml::Instance me;
+    while (me.reuse()) {
+        int number = 0;
+        for (double t : me.steps()) {
+            if (number++ == 3) me.set_methods("in", "unix");
+            CHECK(me.receive("in").as<double>() == t);
+            if (number == 5) CHECK(me.methods("in").find("a.out -> b.in: unix") != std::string::npos);
+        }
+    }
+}
+
 int main(int argc, char** argv) {
     static const behaviour all[] = {
         {"receives_everything", receives_everything},
         {"compares_with_its_echo", compares_with_its_echo},
         {"asks", asks},
+        {"changes_its_method", changes_its_method},
         {"throws_and_nobody_catches", throws_and_nobody_catches},
         {"throws_and_main_catches", throws_and_main_catches},
         {"only_receives", only_receives},

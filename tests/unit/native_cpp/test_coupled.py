@@ -45,6 +45,16 @@ def test_an_echo_gives_back_what_was_sent(tmp_path: Path, options: tuple[str, ..
     all_held(run.carry_out())
 
 
+@pytest.mark.parametrize(
+    ("in_the_sender", "in_the_receiver"),
+    [("changes_its_method", "only_receives"), ("sends_the_time", "changes_its_method")],
+)
+def test_either_end_changes_the_method_in_the_middle(tmp_path: Path, in_the_sender: str, in_the_receiver: str) -> None:
+    sender = Program({"out": "Oi"}, in_c(in_the_sender), steps=20)
+    receiver = Program({"in": "S"}, in_cpp(in_the_receiver), steps=20)
+    all_held(Run(tmp_path, {"a": sender, "b": receiver}, "a.out -> b.in").carry_out())
+
+
 def test_call_and_release_runs_the_micro_model_once_per_call(tmp_path: Path) -> None:
     macro = Program({"question": "Oi", "answer": "S"}, in_cpp("asks"), steps=5)
     micro = Program({"question": "finit", "answer": "Of"}, in_c("doubles"), steps=3, delta_s=0.1)

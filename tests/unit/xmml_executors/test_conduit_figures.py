@@ -1,0 +1,54 @@
+"""How conduits travel, put together from what both ends say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xmml_executors.conduit_figures import from_events, merged
+from xmml_planner import ConduitSpec
+
+CONDUITS = [ConduitSpec(1, "a.o -> b.i", "a", "o", "b", "i", None, None, 4, 1 << 20)]
+
+
+def row(**fields: Any) -> dict[str, Any]:
+    return {
+        "conduit": 1,
+        "chosen": None,
+        "refused": {},
+        "slower": [],
+        "messages": 0,
+        "bytes": 0,
+        "messages_per_s": 0.0,
+        "bytes_per_s": 0.0,
+        "latency_s": None,
+        **fields,
+    }
+
+
+def test_the_sender_says_the_method_and_the_receiver_what_was_taken() -> None:
+    sent = row(chosen="shm", refused={"inproc": "no"}, slower=["tcp"], messages=9, bytes=900, latency_s=1e-5)
+    answers = [
+        {"sending": [sent], "receiving": []},
+        {"sending": [], "receiving": [row(chosen="shm", messages=7, bytes=700)]},
+    ]
+    (figures,) = merged(CONDUITS, answers)
+    assert (figures.method, figures.sent, figures.received, figures.bytes) == ("shm", 9, 7, 900)
+    assert (figures.refused, figures.slower, figures.latency_s) == ({"inproc": "no"}, ("tcp",), 1e-5)
+
+
+def test_a_conduit_of_which_nobody_has_told_is_listed_too() -> None:
+    (figures,) = merged(CONDUITS, [])
+    assert (figures.name, figures.method, figures.sent) == ("a.o -> b.i", None, 0)
+
+
+def test_the_events_of_a_run_that_has_ended_tell_the_method_and_the_totals() -> None:
+    end = {"conduit": 1, "sent": 0, "received": 0, "bytes": 0, "dropped": 0}
+    events: list[dict[str, Any]] = [
+        {"what": "conduit", "instance": "a", "conduit": 1, "method": "shm", "refused": {}},
+        {"what": "conduit", "instance": "a", "conduit": 1, "method": "tcp", "refused": {"shm": "not allowed"}},
+        {"what": "left", "instance": "b", "conduits": [{**end, "received": 5, "bytes": 500}]},
+        {"what": "left", "instance": "a", "conduits": [{**end, "sent": 6, "bytes": 600, "dropped": 1}]},
+    ]
+    (figures,) = from_events(CONDUITS, events)
+    assert (figures.method, figures.refused) == ("tcp", {"shm": "not allowed"})
+    assert (figures.sent, figures.received, figures.bytes, figures.dropped) == (6, 5, 600, 1)

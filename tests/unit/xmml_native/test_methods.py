@@ -1,0 +1,67 @@
+"""Asking how conduits travel, and having them travel otherwise, from Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+SENDER = """
+from xmml_native import Instance
+with Instance() as me:
+    for value in range(20):
+        if value == 7:
+            me.set_methods("out", ["tcp", "unix"])
+            (row,) = me.methods("out")
+            assert row["chosen"] == "tcp", row
+            assert row["messages"] == 7 and row["bytes"] >= 7 * 56, row
+            assert "does not allow it" in row["refused"]["shm"], row
+            assert row["slower"] == ["unix"], row
+        if value == 12:
+            me.set_methods("out", [])
+            assert me.methods("out")[0]["chosen"] == "shm", me.methods("out")
+        me.send("out", value)
+"""
+RECEIVER = """
+from xmml_native import Instance
+with Instance() as me:
+    for value in range(20):
+        assert me.receive("in").data == value
+    (row,) = me.methods("in")
+    assert row["messages"] == 20 and row["latency_s"] is None, row
+"""
+REFUSED = """
+from xmml_native import Instance
+from xmml_native.errors import Error
+with Instance() as me:
+    try:
+        me.set_methods("out", ["tpc"])
+    except Error as error:
+        assert "did you mean tcp?" in str(error), error
+    else:
+        raise SystemExit("tpc was taken for a method")
+    for value in range(20):
+        me.send("out", value)
+"""
+
+
+@pytest.mark.parametrize("sender", [SENDER, REFUSED], ids=["changes", "is refused"])
+def test_a_program_sees_and_changes_how_its_messages_travel(run: Any, sender: str) -> None:
+    run.declare("a", {"out": "Oi"}, check_order=False)
+    run.declare("b", {"in": "S"}, check_order=False)
+    run.couple("a.out", "b.in")
+    run.define()
+    run.start("a", sender)
+    run.start("b", RECEIVER)
+    done = run.finish()
+    assert (done["a"].returncode, done["b"].returncode) == (0, 0), done
+
+
+def test_a_method_in_the_environment_that_does_not_exist_is_refused(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.declare("a", {"out": "Oi"}, check_order=False)
+    run.define()
+    monkeypatch.setenv("XMML_METHODS", "unx,tcp")
+    run.start("a", "from xmml_native import Instance\nInstance()")
+    done = run.finish()["a"]
+    assert done.returncode != 0
+    assert 'XMML_METHODS: there is no method "unx": did you mean unix?' in done.stderr
