@@ -1,0 +1,124 @@
+//! What is fed with arbitrary bytes: everything that reads what another process wrote. A target must neither panic nor loop nor take
+//! memory that the bytes do not pay for; what it reads well it must write back as it was.
+//!
+//! `tests/fuzz.rs` drives these functions by mutations of the golden vectors, on a stable compiler. They take nothing but bytes, so that
+//! cargo-fuzz or any other driver can call them just as well.
+
+use xmml_core::buffer::{Buffer, BufferPool};
+use xmml_core::control::{self, ToCoordinator, ToInstance};
+use xmml_core::coordinator::CoordinatorAddress;
+use xmml_core::data::Data;
+use xmml_core::filters::compression::Unpack;
+use xmml_core::filters::precision::Restore;
+use xmml_core::filters::Chain;
+use xmml_core::frame::descriptor::{from_bytes, to_bytes};
+use xmml_core::frame::{Address, Decoder, Frame, Limits};
+use xmml_core::handshake::{Dialler, Listener, Party, Role, NONCE, VERSIONS};
+use xmml_core::message::Message;
+use xmml_core::spec::FilterSpec;
+
+/// A target and its name.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    ("frames", frames),
+    ("serialised", serialised),
+    ("control", control_messages),
+    ("listener", listener),
+    ("dialler", dialler),
+    ("addresses", addresses),
+    ("zstd", zstd),
+    ("lz4", lz4),
+    ("zlib", zlib),
+    ("precision", precision),
+];
+
+/// Frames in two pieces: the first byte says where they are cut. What they are does not depend on that.
+fn frames(bytes: &[u8]) {
+    let Some((cut, bytes)) = bytes.split_first() else { return };
+    let cut = usize::from(*cut) * bytes.len() / 256;
+    let mut whole = Decoder::new(BufferPool::new(), Limits::default());
+    let mut pieces = Decoder::new(BufferPool::new(), Limits::default());
+    let at_once = whole.push(bytes);
+    let first = pieces.push(&bytes[..cut]);
+    let Ok(first) = first else {
+        assert!(at_once.is_err(), "an error that is none when everything comes at once");
+        return;
+    };
+    let second = pieces.push(&bytes[cut..]);
+    match (at_once, second) {
+        (Ok(all), Ok(second)) => {
+            let kinds = |frames: &[Frame]| frames.iter().map(std::mem::discriminant).collect::<Vec<_>>();
+            assert_eq!(kinds(&all), [kinds(&first), kinds(&second)].concat());
+            assert_eq!(whole.finish().is_ok(), pieces.finish().is_ok());
+        }
+        (one, other) => assert_eq!(one.is_err(), other.is_err()),
+    }
+}
+
+fn serialised(bytes: &[u8]) {
+    if let Ok(data) = from_bytes(&Buffer::copy_of(bytes)) {
+        let again = to_bytes(&data, &BufferPool::new()).expect("what was read can be written");
+        let read = from_bytes(&again).expect("what was written can be read");
+        assert_eq!(to_bytes(&read, &BufferPool::new()).expect("again")[..], again[..]);
+    }
+}
+
+fn control_messages(bytes: &[u8]) {
+    if let Ok(message) = control::decode::<ToCoordinator>(bytes, "fuzz") {
+        control::decode::<ToCoordinator>(&control::encode(&message), "fuzz").expect("what was written can be read");
+    }
+    if let Ok(message) = control::decode::<ToInstance>(bytes, "fuzz") {
+        control::decode::<ToInstance>(&control::encode(&message), "fuzz").expect("what was written can be read");
+    }
+}
+
+fn party(name: &str) -> Party {
+    Party { secret: vec![0x5e; 32], run: "canal-1".into(), name: name.into(), versions: VERSIONS, nonce: [0x11; NONCE] }
+}
+
+fn listener(bytes: &[u8]) {
+    let mut side = Listener::new(party("c[3]"), &[Role::Data]).expect("a party that is well formed");
+    for piece in bytes.chunks(1 + bytes.len() / 3) {
+        let _ = side.feed(piece);
+    }
+}
+
+fn dialler(bytes: &[u8]) {
+    let (mut side, _) = Dialler::new(party("b"), Role::Data, "c[3]").expect("a party that is well formed");
+    for piece in bytes.chunks(1 + bytes.len() / 3) {
+        let _ = side.feed(piece);
+    }
+}
+
+fn addresses(bytes: &[u8]) {
+    if let Ok(address) = Address::from_bytes(bytes) {
+        let mut again = Vec::new();
+        address.encode(&mut again);
+        assert_eq!(again, bytes);
+    }
+    if let Ok(address) = String::from_utf8_lossy(bytes).parse::<CoordinatorAddress>() {
+        assert_eq!(address.to_string().parse::<CoordinatorAddress>().expect("it was one"), address);
+    }
+}
+
+fn zstd(bytes: &[u8]) {
+    let _ = Unpack::zstd().expect("zstd is there").unpack(bytes);
+}
+
+fn lz4(bytes: &[u8]) {
+    let _ = Unpack::lz4().unpack(bytes);
+}
+
+fn zlib(bytes: &[u8]) {
+    let spec = FilterSpec { name: "decompress".into(), factor: None, params: Default::default() };
+    let mut chain = Chain::build(&[spec], "fuzz").expect("it is built in");
+    let _ = chain.apply(Message { data: Data::Bytes(Buffer::copy_of(bytes)), ..Message::default() });
+}
+
+fn precision(bytes: &[u8]) {
+    if let Ok(data) = from_bytes(&Buffer::copy_of(bytes)) {
+        let _ = Restore::default().restore(data);
+    }
+}
