@@ -8,12 +8,12 @@ from itertools import cycle
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from xmml_run.skeletons import LANGUAGES, makefile
+from xmml_run.skeletons import LANGUAGES, java_class_name, makefile
 from xmml_run.templates import IN_OPERATORS, TEMPLATES, Sketch, Template
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 #: How the model names each language.
-_XMML_LANGUAGE = {"python": "python", "c": "c", "cpp": "c++", "fortran": "fortran"}
+_XMML_LANGUAGE = {"python": "python", "c": "c", "cpp": "c++", "fortran": "fortran", "java": "java"}
 
 
 class NameTaken(Exception):
@@ -43,7 +43,8 @@ def write_model(name: str, template_name: str, *languages: str) -> list[Path]:
     files = {"model.xmml": document(folder.name, template, language_of)}
     for sketch in template.sketches:
         suffix, skeleton, _ = LANGUAGES[language_of[sketch.id]]
-        files[f"{sketch.instance}{suffix}"] = skeleton(sketch)
+        stem = java_class_name(sketch) if suffix == ".java" else sketch.instance
+        files[f"{stem}{suffix}"] = skeleton(sketch)
     compiled = [sketch for sketch in template.sketches if LANGUAGES[language_of[sketch.id]][2] is not None]
     if compiled:
         files["Makefile"] = makefile([(sketch, language_of[sketch.id]) for sketch in compiled])
@@ -108,8 +109,12 @@ def _submodel(sketch: Sketch, language: str) -> list[str]:
         f'        <{"in" if operator in IN_OPERATORS else "out"} id="{port}" operator="{operator}"/>'
         for port, operator in sketch.ports.items()
     ]
+    is_class = language == "java"
+    start = f' class="{java_class_name(sketch)}"' if is_class else ""
+    if is_class:
+        program, build = ".", f' run:build="make {java_class_name(sketch)}.class"'
     return [
-        f'    <submodel id="{sketch.id}">',
+        f'    <submodel id="{sketch.id}"{start}>',
         f"      <description>{sketch.about}</description>",
         f'      <timescale delta="{sketch.delta}" total="{sketch.total}"/>',
         '      <param id="initial" value="1.0"/>',

@@ -154,15 +154,55 @@ def fortran_skeleton(sketch: Sketch) -> str:
     return "\n".join(lines) + "\n"
 
 
+def java_class_name(sketch: Sketch) -> str:
+    """Return the name of the class of a submodel in Java; its file has the same."""
+    return sketch.instance[:1].upper() + sketch.instance[1:]
+
+
+def java_skeleton(sketch: Sketch) -> str:
+    """Return the submodel in Java."""
+    inputs = [*_ports(sketch, "S"), *_ports(sketch, "B")]
+    source = f"(state + {inputs[0]}) / 2" if inputs else "state + me.delta()"
+    lines = [
+        "import org.xmml.Submodel;",
+        "",
+        f"/** {sketch.id}: {sketch.about}. An exception ends the run, and the last line of the run tells its text. */",
+        f"public class {java_class_name(sketch)} extends Submodel {{",
+        '    private double state = me.paramDouble("initial");',
+        *(f"    private double {port};" for port in inputs),
+    ]
+    operators = {
+        "finit": [f'state = me.receive("{port}").asDouble();' for port in _ports(sketch, "finit")],
+        "Oi": [f'me.send("{port}", state);' for port in _ports(sketch, "Oi")],
+        "S": [
+            *(f'{port} = me.receive("{port}").asDouble();' for port in inputs),
+            f"state = {source}; // your equations",
+            'System.out.println("t = " + t + " s: " + state);',
+        ],
+        "Of": [f'me.send("{port}", state);' for port in _ports(sketch, "Of")],
+    }
+    for operator, statements in operators.items():
+        if statements:
+            lines += ["", "    @Override", f"    protected void {operator}() {{"]
+            lines += [f"        {statement}" for statement in statements]
+            lines += ["    }"]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
 def makefile(programs: Sequence[tuple[Sketch, str]]) -> str:
     """Return a Makefile that builds the programs that are compiled; each is given with its language."""
-    names = [sketch.instance for sketch, _ in programs]
+    names = [
+        f"{java_class_name(sketch)}.class" if language == "java" else sketch.instance for sketch, language in programs
+    ]
     rules = dict.fromkeys((LANGUAGES[language][0], LANGUAGES[language][2]) for _, language in programs)
     return (
         f"# Builds the submodels; xmml-run calls it (run:build in the model).\n"
         f"all: {' '.join(names)}\n\n"
         + "".join(
-            f"%: %{suffix}\n\t{compiler} -O2 -g -o $@ $< $$(xmml-config {_OPTIONS.get(suffix, '--cflags --libs')})\n\n"
+            "%.class: %.java\n\tjavac -cp $$(xmml-config --jar) -d . $<\n\n"
+            if suffix == ".java"
+            else f"%: %{suffix}\n\t{compiler} -O2 -g -o $@ $< "
+            f"$$(xmml-config {_OPTIONS.get(suffix, '--cflags --libs')})\n\n"
             for suffix, compiler in rules
         )
         + f"clean:\n\trm -f {' '.join(names)}\n"
@@ -178,4 +218,5 @@ LANGUAGES: Mapping[str, tuple[str, Callable[[Sketch], str], str | None]] = {
     "c": (".c", c_skeleton, "cc"),
     "cpp": (".cpp", cpp_skeleton, "c++ -std=c++17"),
     "fortran": (".f90", fortran_skeleton, "gfortran"),
+    "java": (".java", java_skeleton, "javac"),
 }

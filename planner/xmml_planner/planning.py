@@ -14,7 +14,8 @@ from xmml_planner.copies import check_copies, copies_by_port, copy_names
 from xmml_planner.execution_plan import Build, Job, Plan, PlannedInstance, PortSpec, ScaleSpec
 from xmml_planner.hosting import OWN, share_processes
 from xmml_planner.problems import position_from_text, problem_at
-from xmml_planner.programs import MPI_LAUNCHER, Program, check_file, filter_program, program_of
+from xmml_planner.program import Program
+from xmml_planner.programs import MPI_LAUNCHER, check_file, filter_program, program_of
 from xmml_planner.ranks import members, port_spec
 from xmml_planner.wiring import FILTER_PORTS, FilterTable, OwnFilter, check_filters, wire, with_copies
 

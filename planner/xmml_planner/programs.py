@@ -8,34 +8,18 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from xmml.builtins import CLASSES, MAPPERS, TERMINALS
 from xmml.model import AppliedFilter, Definition, Implementation, Instance, Interpreter
 from xmml.positions import Position
 from xmml.problems import Problem, did_you_mean
+from xmml_planner.java import java_class
 from xmml_planner.problems import problem_at
+from xmml_planner.program import Program
 
 #: The MPI launcher of this machine.
 MPI_LAUNCHER = "mpirun"
-
-
-@dataclass(frozen=True)
-class Program:
-    """How one instance is started.
-
-    Attributes:
-        file: the program or script of the model, absolute; `None` for what the runtime hosts.
-        needs_exec: `file` is started directly, so it must be executable.
-    """
-
-    command: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
-    cores: int = 1
-    file: str | None = None
-    needs_exec: bool = False
-    position: Position | None = None
 
 
 # As `python -m xmml_native.host`, but without importing runpy, which would be a third of the start-up time.
@@ -64,6 +48,8 @@ def _own_program(definition: Definition, implementation: Implementation, folder:
     class_ = definition.class_
     if implementation.codes:
         return _inline(definition, implementation)
+    if class_ is not None and (implementation.language or "").lower() == "java":
+        return java_class(class_, implementation, folder)
     if class_ is not None and ":" in class_:
         return hosted({"class": class_, "path": _import_path(implementation, folder)})
     if definition.kind == "mapper" and class_ in MAPPERS:

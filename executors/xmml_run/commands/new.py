@@ -36,7 +36,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--language",
         metavar="LANGUAGE[,...]",
         default="python",
-        help="python, c, cpp or fortran; several are dealt out to the submodels in turn (default: python)",
+        help="python, c, cpp, fortran or java; several are dealt out to the submodels in turn (default: python)",
     )
 
 

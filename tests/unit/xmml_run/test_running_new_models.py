@@ -27,6 +27,8 @@ from xmml_run.templates import TEMPLATES
 def test_a_new_model_runs(template: str, language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if "fortran" in language and shutil.which("gfortran") is None:
         pytest.skip("gfortran is not installed")
+    if "java" in language and shutil.which("javac") is None:
+        pytest.skip("javac is not installed")
     monkeypatch.chdir(tmp_path)
     model = write_model("mine", template, *language.split(","))[0]
     ended = subprocess.run(

@@ -1,6 +1,8 @@
 package org.xmml;
 
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.util.Arrays;
 
 /** The program of an instance that is a class: {@code java -cp ... org.xmml.Host pkg.Class}. Started by {@code xmml-run}. */
 public final class Host {
@@ -18,9 +20,10 @@ public final class Host {
     }
 
     /**
-     * Joins the run, makes an object of the class, and has it run.
+     * Joins the run, makes an object of the class, and has it run. A class of another kind with a {@code main} joins by itself.
      *
-     * @param arguments the name of a class derived from {@link Submodel} or {@link Mapper}
+     * @param arguments the name of a class derived from {@link Submodel} or {@link Mapper}, or with a {@code main}; then arguments for
+     *     that
      * @throws Throwable whatever the class throws
      */
     public static void main(String[] arguments) throws Throwable {
@@ -28,16 +31,34 @@ public final class Host {
             System.err.println("usage: java -cp CLASSES:xmml.jar org.xmml.Host CLASS");
             System.exit(2);
         }
-        try (Instance me = Instance.join()) {
-            Class<?> hosted;
-            try {
-                hosted = Class.forName(arguments[0]);
-            } catch (ClassNotFoundException missing) {
+        Class<?> hosted;
+        try {
+            hosted = Class.forName(arguments[0]);
+        } catch (ClassNotFoundException missing) {
+            try (Instance me = Instance.join()) {
                 throw new XmmlException(me.name() + ": there is no class " + arguments[0] + " on the class path "
                         + System.getProperty("java.class.path"));
             }
+        }
+        if (!isHosted(hosted)) {
+            try {
+                Method main = hosted.getMethod("main", String[].class);
+                String[] rest = Arrays.copyOfRange(arguments, 1, arguments.length);
+                main.invoke(null, (Object) rest);
+                return;
+            } catch (NoSuchMethodException none) {
+                // Then run says what it must be.
+            } catch (InvocationTargetException thrown) {
+                throw thrown.getCause();
+            }
+        }
+        try (Instance me = Instance.join()) {
             run(me, hosted);
         }
+    }
+
+    private static boolean isHosted(Class<?> type) {
+        return Submodel.class.isAssignableFrom(type) || Mapper.class.isAssignableFrom(type);
     }
 
     /**
@@ -48,9 +69,9 @@ public final class Host {
      * @throws Throwable whatever the class throws
      */
     public static void run(Instance me, Class<?> hosted) throws Throwable {
-        boolean fits = Submodel.class.isAssignableFrom(hosted) || Mapper.class.isAssignableFrom(hosted);
-        if (!fits) {
-            throw new XmmlException(me.name() + ": " + hosted.getName() + " must be derived from org.xmml.Submodel or org.xmml.Mapper");
+        if (!isHosted(hosted)) {
+            throw new XmmlException(me.name() + ": " + hosted.getName()
+                    + " must be derived from org.xmml.Submodel or org.xmml.Mapper, or have a main");
         }
         JOINED.set(me);
         try {
