@@ -2,13 +2,16 @@
 //!
 //! Waking a sleeping process costs about 20 us, looking at a socket a third of one: a wait that is likely to be short is spent looking.
 //! But a spin that never pays only takes the processor from somebody else, so it switches itself off, and comes back when it pays again.
-//! It also pauses while there are not enough processors: while this thread spends much of its time waiting for one.
+//! It also pauses while there are not enough processors: while this thread spends much of its time waiting for one, or while this process
+//! holds more instances than there are processors.
 //!
 //! `XMML_SPIN_US` sets how long a wait looks at most, however busy the machine is (0: not at all): for processors that are ours alone.
 
 use std::fs;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+use super::io_thread::process::instances_here;
 
 /// Longest time spent looking, unless the environment says otherwise.
 const LONGEST: Duration = Duration::from_micros(50);
@@ -43,6 +46,8 @@ pub struct Spin {
     long_try_ms: AtomicU64,
     started: Instant,
     processors: u32,
+    /// How many instances this process holds.
+    instances: &'static AtomicUsize,
     longest: Duration,
 }
 
@@ -65,13 +70,14 @@ impl Spin {
             long_try_ms: AtomicU64::new(0),
             started: Instant::now(),
             processors: if asked_for.is_some() { u32::MAX } else { processors() },
+            instances: instances_here(),
             longest: asked_for.unwrap_or(LONGEST),
         }
     }
 
     /// Until when the wait that begins now should look before it sleeps; `None`: sleep at once.
     pub fn begin(&self, now: Instant) -> Option<Instant> {
-        if self.longest.is_zero() {
+        if self.longest.is_zero() || self.instances.load(Ordering::Relaxed) > self.processors as usize {
             return None;
         }
         let misses = self.misses.load(Ordering::Relaxed);

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -100,6 +100,8 @@ impl Mailbox {
 #[derive(Default)]
 struct Process {
     last_seat: AtomicU32,
+    /// How many instances there are.
+    taken: AtomicUsize,
     running: Mutex<Option<Running>>,
 }
 
@@ -116,6 +118,11 @@ impl Process {
         static HERE: PerProcess<Process> = PerProcess::new();
         HERE.get(Process::default)
     }
+}
+
+/// How many instances this process holds.
+pub fn instances_here() -> &'static AtomicUsize {
+    &Process::here().taken
 }
 
 /// An instance's place at the thread: by it the thread is told what to do.
@@ -135,6 +142,7 @@ impl Commands {
         }
         let Some(thread) = running.as_mut() else { unreachable!("it was started") };
         thread.seats += 1;
+        process.taken.fetch_add(1, Ordering::Relaxed);
         let seat = process.last_seat.fetch_add(1, Ordering::Relaxed) + 1;
         let watch = Watch { epoll: thread.epoll.clone(), base: u64::from(seat) << 32 };
         Ok((Commands { mailbox: thread.mailbox.clone(), seat, ended: AtomicBool::new(false) }, watch))
@@ -258,6 +266,7 @@ impl Thread {
 
     /// Gives seats back; true if none is taken any more. Whoever takes the next one starts another thread.
     fn release(&self, count: usize) -> bool {
+        self.process.taken.fetch_sub(count, Ordering::Relaxed);
         let mut running = lock(&self.process.running);
         let Some(thread) = running.as_mut() else { return true };
         thread.seats = thread.seats.saturating_sub(count);
