@@ -71,21 +71,23 @@ void with_type(const std::string& name, F f) {
     else throw std::runtime_error("no such type: " + name);
 }
 
+using Index = std::array<std::size_t, 7>;
+
 // The indices of element number n, last index fastest.
-std::vector<std::size_t> indices(std::size_t n, const std::vector<std::size_t>& shape) {
-    std::vector<std::size_t> index(shape.size());
+Index indices(std::size_t n, const std::vector<std::size_t>& shape) {
+    Index index{};
     for (std::size_t i = shape.size(); i-- > 0; n /= shape[i]) index[i] = n % shape[i];
     return index;
 }
 
 // a(i, j, ...) of a view of any rank.
 template <class T, std::size_t... dimensions>
-const T& at(const xmml::View<T>& view, const std::vector<std::size_t>& index, std::index_sequence<dimensions...>) {
+const T& at(const xmml::View<T>& view, const Index& index, std::index_sequence<dimensions...>) {
     return view.at(index[dimensions]...);
 }
 template <class T>
-const T& at(const xmml::View<T>& view, const std::vector<std::size_t>& index) {
-    switch (index.size()) {
+const T& at(const xmml::View<T>& view, const Index& index) {
+    switch (view.rank()) {
         case 0: return at(view, index, std::make_index_sequence<0>());
         case 1: return at(view, index, std::make_index_sequence<1>());
         case 2: return at(view, index, std::make_index_sequence<2>());

@@ -150,17 +150,21 @@ contains
         integer(int64), intent(in) :: extents(:)
         integer, intent(in) :: seed
         integer(int8), allocatable :: bytes(:)
+        integer(int8), allocatable :: known(:, :) ! the element is the same again after 8191
         integer(int64) :: index(size(extents)), place, n
         integer :: width, d
         width = size(element(dtype, 0_int64, seed))
-        allocate(bytes(product(extents) * width))
+        allocate(bytes(product(extents) * width), known(width, 0:8190))
+        do n = 0, min(8190_int64, product(extents) - 1)
+            known(:, n) = element(dtype, n, seed)
+        end do
         index = 0
         do place = 0, product(extents) - 1
             n = 0
             do d = 1, size(extents)
                 n = n * extents(d) + index(d)
             end do
-            bytes(place * width + 1:(place + 1) * width) = element(dtype, n, seed)
+            bytes(place * width + 1:(place + 1) * width) = known(:, modulo(n, 8191_int64))
             do d = 1, size(extents)
                 index(d) = index(d) + 1
                 if (index(d) < extents(d)) exit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -24,6 +25,8 @@ LANGUAGES = ["c", "cpp", "python"]
 LANGUAGES += [] if fortran.compiler_is_missing() else ["fortran"]
 LANGUAGES += ["java"] if shutil.which("javac") and (config.SDK / "java/xmml.jar").exists() else []
 METHODS = ["shm", "unix", "tcp"]
+#: Each language writes once and reads once.
+RING = list(zip(LANGUAGES, LANGUAGES[1:] + LANGUAGES[:1], strict=True))
 TIMEOUT_S = 110
 
 
@@ -93,6 +96,7 @@ def carried_out(
     lines: list[str],
     methods: str,
     host: str = "own",
+    timeout_s: float = TIMEOUT_S,
 ) -> Path:
     """Run the pairs through the cases by one method; returns the folder of the run."""
     shutil.copy(HERE / "peer.py", folder)
@@ -105,7 +109,7 @@ def carried_out(
         [xmml_run(), str(document), "--hosts", "1", "-o", str(folder / "run")],
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=timeout_s,
         env={**environment, "XMML_METHODS": methods},
         check=False,
     )
@@ -149,7 +153,21 @@ def test_hosted_instances_hand_over_the_same(tmp_path: Path, environment: dict[s
 @pytest.mark.parametrize(("methods", "order"), [("shm", "row"), ("tcp", "column")])
 def test_64_mebibytes_arrive(tmp_path: Path, environment: dict[str, str], methods: str, order: str) -> None:
     lines = language_cases.large_line(64, order)
-    pairs = list(zip(LANGUAGES, LANGUAGES[1:] + LANGUAGES[:1], strict=True))
-    run = carried_out(tmp_path, environment, pairs, lines, methods)
-    for writer, reader in pairs:
+    run = carried_out(tmp_path, environment, RING, lines, methods)
+    for writer, reader in RING:
         check(run, lines, writer, reader)
+
+
+@pytest.mark.skipif(not os.environ.get("XMML_SOAK"), reason="large arrays are sent with XMML_SOAK=1 only")
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("methods", ["shm", "tcp"])
+@pytest.mark.parametrize(
+    ("writer", "reader", "mebibytes"),
+    [*((writer, reader, 1024) for writer, reader in RING if "java" not in (writer, reader)), ("c", "cpp", 4608)],
+)
+def test_gibibytes_arrive(
+    tmp_path: Path, environment: dict[str, str], methods: str, writer: str, reader: str, mebibytes: int
+) -> None:
+    lines = language_cases.large_line(mebibytes, "row")
+    run = carried_out(tmp_path, environment, [(writer, reader)], lines, methods, timeout_s=1200)
+    check(run, lines, writer, reader)
