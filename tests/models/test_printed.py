@@ -1,8 +1,9 @@
-"""The submodel that docs/submodels.md shows in each language, from the text as printed; what it prints is there, too."""
+"""The submodel that docs/submodels.md shows in each language, from the text as printed."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ LANGUAGES = {
     "c++": f'language="c++" path="decay" run:build="c++ {WARNINGS} -o decay decay.cpp $(xmml-config --cflags --libs)"',
     "fortran": f'language="fortran" path="decay" '
     f'run:build="gfortran {WARNINGS} -o decay decay.f90 $(xmml-config --fflags --flibs)"',
+    "java": 'language="java" path="." run:build="javac -cp $(xmml-config --jar) Decay.java"',
 }
 
 
@@ -29,10 +31,15 @@ LANGUAGES = {
 def test_the_submodel_runs_in_each_language_as_printed(run_model: RunModel, tmp_path: Path, language: str) -> None:
     if language == "fortran" and fortran.compiler_is_missing():
         pytest.skip("gfortran is not installed")
+    if language == "java" and shutil.which("javac") is None:
+        pytest.skip("there is no javac")
     folder = tmp_path / "printed" / "decaying"
     model = printed.write(PAGE, folder)["model.xmml"]
     assert LANGUAGES["python"] in model
-    (folder / "model.xml").write_text(model.replace(LANGUAGES["python"], LANGUAGES[language]))
+    model = model.replace(LANGUAGES["python"], LANGUAGES[language])
+    if language == "java":
+        model = model.replace('<submodel id="Decay">', '<submodel id="Decay" class="Decay">')
+    (folder / "model.xml").write_text(model)
     run = run_model(folder)
     told = [line for text in printed.blocks(PAGE, "text") for line in re.findall(r"^(?:report|last) \| .*", text, re.M)]
     assert [f"report | {line}" for line in run.lines("report")] + [
