@@ -52,3 +52,10 @@ def test_every_fortran_call_of_the_page_is_one_of_an_instance() -> None:
         re.findall(r'bindings\("(\w+)"', generator)
     )
     assert named - known == set()
+
+
+def test_every_java_call_of_the_page_is_one_of_the_api() -> None:
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "native/java").rglob("*.java"))
+    named = set(re.findall(r"\b(?:me|m|a)\.(\w+)", cells(5)))
+    assert len(named) > 40
+    assert {name for name in named if not re.search(rf"\b{name}\(", sources)} == set()
