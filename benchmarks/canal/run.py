@@ -82,7 +82,7 @@ def measure(
     for number in range(rounds):
         for cells in sizes:
             steps = max(5, round(loop_s * UPDATES_PER_S / cells**3))
-            job = Job(cells, max(2, steps // 10), steps, cpus, 60 + 40 * loop_s)
+            job = Job(cells, max(5, steps // 10), steps, cpus, 60 + 40 * loop_s)
             for peer in choice.rotated(peers, number):
                 try:
                     sample = peer.run(number, job)
