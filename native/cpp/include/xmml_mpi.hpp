@@ -20,8 +20,9 @@
 #ifndef XMML_MPI_HPP
 #define XMML_MPI_HPP
 
-#include <xmml.hpp>
 #include <xmml_mpi.h>
+
+#include <xmml.hpp>
 
 namespace xmml {
 namespace mpi {

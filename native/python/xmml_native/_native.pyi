@@ -210,8 +210,8 @@ class Instance:
         """How each conduit of `port` travels, and what has passed.
 
         `conduit` and `name` say which; `chosen` is the method in use (None while that is not known), `refused` says why
-        methods before it were not taken, `slower` which would have been the next. `messages` and `bytes` were sent (at an
-        in port: taken), `messages_per_s` and `bytes_per_s` is the rate since somebody asked before, and `latency_s` how
+        methods before it were not taken, `slower` which would have been the next. `messages` and `bytes` were sent (at
+        an in port: taken), `messages_per_s` and `bytes_per_s` is the rate since somebody asked before, and `latency_s` how
         long a message took lately until the receiver had taken it and this was known here (None at an in port).
         """
     def set_methods(self, port: str, methods: Sequence[str]) -> None:
@@ -252,7 +252,7 @@ class Coordinator:
     def confirm(self, instance: str, epoch: int) -> None:
         """Ask an instance whether it still waits as it reported with `epoch`; it answers with the event "confirmed"."""
     def change(self, conduit: int, methods: Sequence[str]) -> None:
-        """Allow other methods on a conduit, in this order (none: all); what becomes of it comes as the event "changed"."""
+        """Allow other methods on a conduit, in this order (none: all); the event "changed" tells what became of it."""
     def enquire(self, number: int) -> None:
         """Ask every instance how its conduits travel; each answers with the event "figures" and this number."""
     def close(self) -> None:
