@@ -55,8 +55,22 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// The operating system refused `action` ("open the file", ...).
     pub fn io(action: &str, cause: &std::io::Error) -> Error {
-        Error::Io { action: action.to_owned(), cause: cause.to_string() }
+        Error::Io { action: action.to_owned(), cause: explained(cause) }
     }
+}
+
+/// What the system said, and what to do where a limit was reached.
+pub fn explained(cause: &std::io::Error) -> String {
+    let advice = match cause.raw_os_error() {
+        Some(libc::EMFILE) => {
+            "; this process may open no more: raise its limit with ulimit -n, or have fewer conduits by tcp"
+        }
+        Some(libc::ENFILE) => "; all processes together may open no more: raise fs.file-max",
+        Some(libc::ENOMEM) => "; raise the limit of memory: ulimit -v, or that of the job or container",
+        Some(libc::EAGAIN) => "; raise the limit of processes and threads: ulimit -u, or pids.max of the container",
+        _ => "",
+    };
+    format!("{cause}{advice}")
 }
 
 /// The name of a variable that another rank did not find.

@@ -10,7 +10,7 @@ use crate::connection::authentication::{Authentication, Progress};
 use crate::connection::{Connection, Looked};
 use crate::control::{self, ToCoordinator, ToInstance, CONTROL_LIMIT};
 use crate::coordinator::CoordinatorAddress;
-use crate::error::{Error, Result};
+use crate::error::{explained, Error, Result};
 use crate::frame::{Frame, Limits};
 use crate::handshake::Role;
 use crate::methods;
@@ -154,7 +154,10 @@ fn connect_to(
     until: Instant,
 ) -> std::result::Result<Arc<Connection>, NoConnection> {
     let refused = |error: Error| NoConnection::Refused(error.to_string());
-    let broken = |error: std::io::Error| NoConnection::NotNow(error.to_string());
+    let broken = |error: std::io::Error| match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => NoConnection::Refused(explained(&error)),
+        _ => NoConnection::NotNow(explained(&error)),
+    };
     let unknown = || NoConnection::Refused("this release of xmml does not know this method".to_owned());
     let method = methods::by_name(&address.method).ok_or_else(unknown)?;
     let stream = method.connect(&address.address).map_err(broken)?;

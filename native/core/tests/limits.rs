@@ -1,0 +1,88 @@
+//! Instances whose system gives them too little: they work, or say what is missing; they never hang.
+
+mod support;
+
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use support::{Model, Run};
+use xmml_core::data::Data;
+use xmml_core::instance::{Instance, JoinOptions};
+
+/// How long a role may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn limit(resource: libc::__rlimit_resource_t, value: u64) {
+    let limit = libc::rlimit { rlim_cur: value, rlim_max: value };
+    // SAFETY: `limit` outlives the call.
+    assert_eq!(unsafe { libc::setrlimit(resource, &raw const limit) }, 0);
+}
+
+/// The process with the limit: this program once more.
+#[test]
+#[ignore = "a role that other tests start"]
+fn role() {
+    let Ok(role) = std::env::var("XMML_TEST_ROLE") else { return };
+    let number: u64 = std::env::var("XMML_TEST_NUMBER").unwrap().parse().unwrap();
+    if role == "few descriptors" {
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
+        limit(libc::RLIMIT_NOFILE, open + number);
+    }
+    let outcome = work();
+    match outcome {
+        Ok(()) => println!("it works"),
+        Err(error) => println!("the error: {error}"),
+    }
+    std::process::exit(0);
+}
+
+fn work() -> Result<(), String> {
+    let options = JoinOptions { coordinator: None, instance: None, secret_file: None, language: "rust" };
+    let me = Instance::join(options).map_err(|error| error.to_string())?;
+    me.reuse().map_err(|error| error.to_string())?;
+    me.send("out", None, Data::Int(1), None, None).map_err(|error| error.to_string())?;
+    me.leave().map_err(|error| error.to_string())
+}
+
+/// What a process with this limit has to say.
+fn said(method: &str, role: &str, number: u64) -> String {
+    let run = Run::of(Model::by(method).submodel("a", "out:Oi", 1).submodel("b", "in:S", 1).couple("a.out", "b.in"));
+    let b = run.join("b");
+    let options = run.options("a");
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "role", "--nocapture"])
+        .env("XMML_TEST_ROLE", role)
+        .env("XMML_TEST_NUMBER", number.to_string())
+        .env("XMML_INSTANCE", "a")
+        .env("XMML_COORDINATOR", options.coordinator.unwrap())
+        .env("XMML_SECRET_FILE", options.secret_file.unwrap())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    b.reuse().unwrap();
+    let until = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        // Whatever the sender does, the receiver is there for it.
+        let _ = b.receive("in", None, Some(Duration::from_millis(20)));
+        if Instant::now() > until {
+            child.kill().unwrap();
+            panic!("{method}, {role}, {number}: it hangs");
+        }
+    }
+    let Output { stdout, .. } = child.wait_with_output().unwrap();
+    String::from_utf8_lossy(&stdout).into_owned()
+}
+
+#[test]
+fn with_few_descriptors_an_instance_works_or_says_which_limit_to_raise() {
+    for method in ["unix", "tcp"] {
+        let mut worked = false;
+        for free in [0, 1, 64] {
+            let said = said(method, "few descriptors", free);
+            worked = said.contains("it works");
+            assert!(worked || said.contains("ulimit -n"), "{method}, {free} free descriptors: {said}");
+        }
+        assert!(worked, "{method}: 64 descriptors are enough");
+    }
+}
