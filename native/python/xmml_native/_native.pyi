@@ -211,8 +211,8 @@ class Instance:
 
         `conduit` and `name` say which; `chosen` is the method in use (None while that is not known), `refused` says why
         methods before it were not taken, `slower` which would have been the next. `messages` and `bytes` were sent (at
-        an in port: taken), `messages_per_s` and `bytes_per_s` is the rate since somebody asked before, and `latency_s` how
-        long a message took lately until the receiver had taken it and this was known here (None at an in port).
+        an in port: taken), `messages_per_s` and `bytes_per_s` is the rate since somebody asked before, and `latency_s`
+        how long a message took lately until the receiver had taken it and this was known here (None at an in port).
         """
     def set_methods(self, port: str, methods: Sequence[str]) -> None:
         """Allow these methods on every conduit of `port` from now on, in this order (none: all, fastest first).
