@@ -91,7 +91,10 @@ def _present(path: Path, sdk: Path) -> Path:
 
 def _optional(path: Path, what: str) -> Path:
     if not path.exists():
-        raise SdkError(f"{what} is not part of this installation of xmml {_version()}; it has Python, C and C++")
+        raise SdkError(
+            f"{what} is not part of this installation of xmml {_version()}; for it a Java development kit must "
+            "be there (apt-get install openjdk-17-jdk-headless) when xmml is built"
+        )
     return path
 
 

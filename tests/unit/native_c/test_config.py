@@ -94,12 +94,9 @@ def test_cmake_refuses_another_series(source: Path) -> None:
     assert "99.0" in finished.stderr
 
 
-@pytest.mark.parametrize(("option", "what"), [("--jar", "Java")])
-def test_what_is_not_part_of_the_installation_is_named(
-    option: str, what: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert config.main([option]) == 1
-    assert f"the {what} API is not part of this installation" in capsys.readouterr().err
+def test_a_jar_that_was_not_built_is_named(tmp_path: Path) -> None:
+    with pytest.raises(config.SdkError, match="the Java API is not part of this installation"):
+        config.jar(tmp_path)
 
 
 def test_asking_for_nothing_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:

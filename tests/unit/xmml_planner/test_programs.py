@@ -133,3 +133,22 @@ def test_an_unknown_built_in_mapper_is_suggested(model: MakeModel) -> None:
     )
     with pytest.raises(ModelError, match='did you mean "scatter"'):
         plan(model('<instance id="m" mapper="M"/>', mapper))
+
+
+def test_a_class_in_java_is_started_with_its_class_path(
+    model: MakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xmml_planner.java.shutil.which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr("xmml_planner.java.api_jar", lambda: Path("/sdk/xmml.jar"))
+    text = (
+        '<implementation language="java" path="classes" run:args="-v"><library name="m" path="m.jar"/></implementation>'
+    )
+    instance = only(model, text, 'class="pkg.Heater"')
+    class_path = f"{tmp_path}/classes:{tmp_path}/m.jar:/sdk/xmml.jar"
+    assert instance.command == ("/bin/java", "-cp", class_path, "org.xmml.Host", "pkg.Heater", "-v")
+
+
+def test_a_missing_java_is_reported_with_what_to_install(model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xmml_planner.java.shutil.which", lambda name: None)
+    with pytest.raises(ModelError, match="openjdk-17-jre-headless"):
+        only(model, '<implementation language="java" path="classes"/>', 'class="pkg.Heater"')
