@@ -20,9 +20,10 @@
 #ifndef XMML_MPI_HPP
 #define XMML_MPI_HPP
 
-#include <xmml_mpi.h>
-
+// clang-format off: first this one, which says that call sites come with default arguments
 #include <xmml.hpp>
+#include <xmml_mpi.h>
+// clang-format on
 
 namespace xmml {
 namespace mpi {
