@@ -30,6 +30,7 @@ C_TYPES = {
     "array": "type(c_array)",
     "scale": "type(xmml_scale)",
     "block": "type(c_block)",
+    "port": "type(c_port)",
 }
 
 

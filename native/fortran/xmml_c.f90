@@ -64,6 +64,20 @@ module xmml_c
         type(c_ptr) :: data = c_null_ptr
     end type
 
+    ! xmml_port of xmml.h.
+    type, bind(c) :: c_port
+        type(c_ptr) :: name = c_null_ptr
+        type(c_ptr) :: operator_name = c_null_ptr
+        integer(c_int) :: is_out = 0
+    end type
+
+    ! A port that the model declares: its operator is finit, Oi, S, B or Of, and empty on mappers and terminals.
+    type :: xmml_port
+        character(:), allocatable :: name
+        character(:), allocatable :: operator_name
+        logical :: is_out = .false.
+    end type
+
     ! xmml_block of xmml_team.h.
     integer, parameter :: c_block_rank = 16
     type, bind(c) :: c_block

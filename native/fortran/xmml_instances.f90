@@ -28,6 +28,10 @@ module xmml_instances
         procedure :: steps => instance_steps
         procedure :: scale => instance_scale
         procedure :: has_param
+        procedure :: param_count
+        procedure :: param_name
+        procedure :: port_count
+        procedure :: port => instance_port
         procedure :: connected
         procedure :: copies
         procedure :: methods
@@ -277,6 +281,40 @@ contains
 @instances_parameters@
 
     ! ----------------------------------------------------------------------------------------------------------------- ports
+
+    ! How many parameters are set.
+    integer function param_count(me)
+        class(xmml_instance), intent(in) :: me
+        param_count = int(c_param_count(me%pointer))
+    end function
+
+    ! The name of number i, from 1, in the order of the alphabet; empty if there are not so many.
+    function param_name(me, i) result(name)
+        class(xmml_instance), intent(in) :: me
+        integer, intent(in) :: i
+        character(:), allocatable :: name
+        name = c_text(c_param_name(me%pointer, int(i - 1, c_size_t)))
+    end function
+
+    ! How many ports the model declares.
+    integer function port_count(me)
+        class(xmml_instance), intent(in) :: me
+        port_count = int(c_port_count(me%pointer))
+    end function
+
+    ! Port number i, from 1, in the order of the model; its texts are empty if there are not so many.
+    function instance_port(me, i) result(port)
+        class(xmml_instance), intent(in) :: me
+        integer, intent(in) :: i
+        type(xmml_port) :: port
+        type(c_port) :: found
+        integer(c_int) :: code
+        code = c_port_at(me%pointer, int(i - 1, c_size_t), found)
+        if (code /= XMML_OK) found = c_port()
+        port%name = c_text(found%name)
+        port%operator_name = c_text(found%operator_name)
+        port%is_out = found%is_out /= 0
+    end function
 
     ! Whether the port is coupled in this model. One that brings the state of the previous run is not, during the first.
     logical function connected(me, port, status, message)

@@ -215,8 +215,14 @@ contains
     subroutine what_is_asked_about_the_model_is_told()
         type(xmml_instance) :: me
         type(xmml_scale) :: scale
+        type(xmml_port) :: port
         integer :: status
         me = stepping()
+        port = me%port(2)
+        call check(me%port_count() == 4 .and. port%name == "out" .and. port%operator_name == "Oi" .and. port%is_out, "a port")
+        port = me%port(5)
+        call check(port%name == "" .and. .not. port%is_out, "and no fifth")
+        call check(me%param_count() == 5 .and. me%param_name(1) == "cells" .and. me%param_name(6) == "", "parameters")
         call check(me%name() == "cell" .and. me%index() == 0 .and. me%count() == 1, "who it is")
         call check(me%delta() == 0.5 .and. me%total() == 1 .and. me%steps() == 2, "its steps")
         scale = me%scale("x")
