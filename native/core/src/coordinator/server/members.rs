@@ -12,6 +12,9 @@ use crate::methods::{Stream, Table};
 use crate::spec::InstanceSpec;
 use crate::wakeup::{Interest, Ready};
 
+/// How often a control connection is read in a row; epoll says again that there is more.
+const LOOKS_IN_A_ROW: usize = 16;
+
 impl Server {
     pub(super) fn admit(&mut self, token: u64, stream: Box<dyn Stream>, established: Established, rest: &[u8]) {
         let limits = Limits { message: 0, descriptor: 0, control: CONTROL_LIMIT, ..Limits::default() };
@@ -37,7 +40,8 @@ impl Server {
         if !ready.readable && !ready.hung_up {
             return;
         }
-        loop {
+        // Not for ever: one who never stops speaking must not keep the others, and the holder's commands, waiting.
+        for _ in 0..LOOKS_IN_A_ROW {
             let Some(control) = self.controls.get(&ready.token) else { return };
             let mut frames = Vec::new();
             let looked = control.connection.look(&mut control.connection.reader(), &mut frames);
