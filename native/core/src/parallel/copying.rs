@@ -151,6 +151,7 @@ fn tile<const SIZE: usize>([height, width]: [usize; 2], [across, inner]: [Axis; 
     for row in (0..height).step_by(SQUARE) {
         for column in (0..width).step_by(SQUARE) {
             let mut square = [[[0_u8; SIZE]; SQUARE]; SQUARE];
+            #[allow(clippy::needless_range_loop)] // j counts the columns of the source, too
             for j in 0..SQUARE {
                 let from = (row + (column + j) * inner.from) * SIZE;
                 for (i, element) in source[from..from + SQUARE * SIZE].chunks_exact(SIZE).enumerate() {
