@@ -10,6 +10,9 @@ use crate::handshake::{Dialler, Established, Listener, Party, Role, Step, MAX_BY
 use crate::methods::Stream;
 use crate::wakeup::Interest;
 
+/// Why a handshake ended, if the peer does not say.
+const CLOSED: &str = "it closed the connection during the handshake";
+
 enum Side {
     Dialler(Dialler),
     Listener(Listener),
@@ -106,11 +109,11 @@ impl Authentication {
                 return Err(End::Refused { reason, by_us: true });
             }
             let count = match self.stream.read(&mut bytes[..allowed]) {
-                Ok(0) => return Err(End::theirs("it closed the connection during the handshake")),
+                Ok(0) => return Err(End::theirs(CLOSED)),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Interest::READ),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(End::theirs(&error.to_string())),
+                Err(error) => return Err(End::broken(&error)),
             };
             self.seen += count;
             let step = match &mut self.side {
@@ -141,7 +144,7 @@ impl Authentication {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(End::theirs(&error.to_string())),
+                Err(error) => return Err(End::broken(&error)),
             }
         }
         Ok(true)
@@ -154,6 +157,14 @@ enum End {
 }
 
 impl End {
+    /// Whether the peer closed the connection shows in one of several ways, as chance has it.
+    fn broken(error: &io::Error) -> End {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => End::theirs(CLOSED),
+            _ => End::theirs(&error.to_string()),
+        }
+    }
+
     fn theirs(reason: &str) -> End {
         End::Refused { reason: reason.to_owned(), by_us: false }
     }
