@@ -113,3 +113,40 @@ fn several_receivers_in_shared_memory_see_one_copy_that_none_of_them_may_write_t
         }
     }
 }
+
+#[test]
+fn a_loan_for_several_receivers_that_are_not_connected_yet_is_read_only_for_all_of_them() {
+    let model = Model::by("shm").submodel("a", "out:Oi", 9).submodel("b", "in:S", 9).submodel("c", "in:S", 9);
+    let run = Run::of(model.couple("a.out", "b.in").couple("a.out", "c.in"));
+    let a = run.join("a");
+    a.reuse().unwrap();
+    a.send("out", None, filled_loan(&a, 50_000, 3), None, None).unwrap();
+    let (b, c) = (run.join("b"), run.join("c"));
+    for me in [&b, &c] {
+        me.reuse().unwrap();
+    }
+    for me in [&b, &c] {
+        let mut message = receive_any(me, "in").unwrap();
+        let Data::Array(array) = &mut message.data else { panic!() };
+        assert!(array.data.iter().all(|byte| *byte == 3) && array.data.get_mut().is_none());
+    }
+}
+
+#[test]
+fn an_array_lent_by_one_process_is_passed_on_by_another_as_it_is() {
+    let model = Model::by("shm").submodel("a", "out:Oi", 9).submodel("b", "in:S out:Oi", 9).submodel("c", "in:S", 9);
+    let run = Run::of(model.with("b", |spec| spec.check_order = false).couple("a.out", "b.in").couple("b.out", "c.in"));
+    let (a, b, c) = (run.join("a"), run.join("b"), run.join("c"));
+    for me in [&a, &b, &c] {
+        me.reuse().unwrap();
+    }
+    for value in 0..4 {
+        // b's own memory is lent to c as well, so that both know a region of the same number.
+        b.send("out", None, filled_loan(&b, 50_000, 100), None, None).unwrap();
+        a.send("out", None, filled_loan(&a, 50_000, value), None, None).unwrap();
+        let passed = receive_any(&b, "in").unwrap();
+        b.send("out", None, passed.data, None, None).unwrap();
+        assert!(bytes_of(&receive_any(&c, "in").unwrap().data).iter().all(|byte| *byte == 100));
+        assert!(bytes_of(&receive_any(&c, "in").unwrap().data).iter().all(|byte| *byte == value));
+    }
+}

@@ -248,6 +248,7 @@ impl Connection {
     /// For the watch: writes on when there is room. True: everything is out, and the watch must end.
     pub fn flush_watched(&self) -> io::Result<bool> {
         let mut writer = self.writer();
+        writer.lend(&*self.stream); // a caller may have queued something and not have come to its own flush yet
         let done = writer.write(&*self.stream)?;
         writer.handed_over = !done;
         Ok(done)

@@ -135,7 +135,9 @@ impl Writer {
         if from == usize::MAX {
             return;
         }
-        for frame in self.queue.iter_mut().skip(self.offered) {
+        // A frame that is partly out stays as it is.
+        let begun = usize::from(self.written > 0);
+        for frame in self.queue.iter_mut().skip(self.offered.max(begun)) {
             if frame.payload_len() >= from && can_be_lent(&frame.head) {
                 if let Some(place) = stream.lend(&frame.payload) {
                     frame.lent_at(&place);

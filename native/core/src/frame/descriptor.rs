@@ -228,8 +228,8 @@ impl<'a> Decoder<'a> {
             COMPLEX => Data::Complex(self.reader.f64()?, self.reader.f64()?),
             TEXT => {
                 let bytes = self.leaf()?;
-                let text = std::str::from_utf8(&bytes).map_err(|_| FrameError::NotText)?;
-                Data::Text(text.to_owned())
+                // Copied before it is checked: what a peer has lent it could still change.
+                Data::Text(String::from_utf8(bytes.to_vec()).map_err(|_| FrameError::NotText)?)
             }
             BYTES => Data::Bytes(self.leaf()?),
             LIST => {

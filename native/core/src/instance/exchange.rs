@@ -54,8 +54,10 @@ impl Instance {
         if let Some(spread) = &mut spread {
             spread.handed_over(&message.data);
         }
-        if let Some(from) = self.shares_from(&ends).filter(|_| spread.is_none()) {
-            message.data = self.share(message.data, from);
+        if ends.len() > 1 {
+            // What is on loan is shared in any case: connections that come up later lend it too.
+            let from = self.shares_from(&ends).filter(|_| spread.is_none());
+            message.data = self.share(message.data, from.unwrap_or(usize::MAX));
         }
         let mut delivered = false;
         let mut once = None;
@@ -91,9 +93,6 @@ impl Instance {
     /// From which size on a payload for these ends is written once and shown to all; `None`: it goes to one, or none of them reads it
     /// where it is.
     fn shares_from(&self, ends: &[usize]) -> Option<usize> {
-        if ends.len() < 2 {
-            return None;
-        }
         self.with_state(|state| {
             let connections = ends.iter().filter_map(|end| state.links[state.sending[*end].link].connection.as_ref());
             connections.map(|connection| connection.lends_from()).min().filter(|from| *from < usize::MAX)

@@ -4,12 +4,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::buffer::{Buffer, BufferPool};
 use crate::data::{array_bytes, Array, Data, Dtype};
 use crate::error::{Error, Result};
-use crate::shared_memory::arena::{Arena, ArenaBlock};
+use crate::shared_memory::arena::{Arena, ArenaBlock, Region};
 
 use super::exchange::no_memory;
 use super::{Backend, Instance};
@@ -25,8 +25,8 @@ pub(super) struct Loans {
 enum Loan {
     /// The program fills it. If it is `pinned`, the program knows only its address; else it holds a buffer too.
     Filling { buffer: Buffer, pinned: bool },
-    /// It was sent, and belongs to the receiver now.
-    HandedOver,
+    /// It was sent, and belongs to the receiver now. The memory may be used for something else once the region is gone.
+    HandedOver(Weak<Region>),
 }
 
 impl Loans {
@@ -90,18 +90,28 @@ impl Instance {
     }
 
     fn hand_over_array(&self, array: &mut Array) -> Result<()> {
+        if !array.data.is_lent() {
+            return Ok(()); // no view of the caller's memory, but a buffer: it is passed on as it is
+        }
         let mut known = self.loans.known();
-        let Some(loan) = known.get_mut(&(array.data.as_ptr() as usize)) else { return Ok(()) };
+        let address = array.data.as_ptr() as usize;
         let length = array.data.len();
-        match std::mem::replace(loan, Loan::HandedOver) {
-            Loan::Filling { buffer, .. } => array.data = buffer.slice(0..length.min(buffer.len())),
-            Loan::HandedOver => {
+        match known.remove(&address) {
+            Some(Loan::Filling { buffer, .. }) => {
+                if let Some((block, _)) = buffer.owner::<ArenaBlock>() {
+                    known.insert(address, Loan::HandedOver(Arc::downgrade(block.place().0)));
+                }
+                array.data = buffer.slice(0..length.min(buffer.len()));
+            }
+            Some(Loan::HandedOver(region)) if region.strong_count() > 0 => {
+                known.insert(address, Loan::HandedOver(region));
                 let problem = format!(
                     "{}: this array was handed over with an earlier send, and may be changed by its receiver; ask for another one, or send an array of your own",
                     self.spec.name
                 );
                 return Err(Error::Usage { problem });
             }
+            _ => {}
         }
         Ok(())
     }

@@ -344,10 +344,11 @@ impl Runtime {
             let wake_at = [until, decided, report.due(), interrupt.as_ref().map(|_| now + INTERRUPT_EVERY)];
             let polled = poll_readable(&fds, wake_at.into_iter().flatten().min())
                 .map_err(|error| Error::io("wait for a message", &error))?;
-            connections
-                .iter()
-                .filter(|connection| connection.is_memory())
-                .for_each(|connection| self.woken(connection));
+            for connection in connections.iter().filter(|connection| connection.is_memory()) {
+                self.woken(connection);
+                // The bell may have been for another thread: what it announced is taken in whatever becomes of this wait.
+                self.read(connection);
+            }
             if polled != Polled::Ready && interrupt.as_ref().is_some_and(|check| check()) {
                 return Err(Error::Interrupted);
             }

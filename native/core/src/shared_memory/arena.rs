@@ -43,12 +43,19 @@ pub struct ArenaBlock {
     offset: usize,
     capacity: usize,
     for_many: AtomicBool,
+    /// A child after fork has a copy of this value, but not the block.
+    process: u32,
 }
 
 impl ArenaBlock {
     /// In which region it lies, and where in it.
     pub fn place(&self) -> (&Arc<Region>, usize) {
         (&self.region, self.offset)
+    }
+
+    /// Whether it belongs to `arena`: only then is the number of its region known to those whom the arena lends to.
+    pub fn is_of(&self, arena: &Arena) -> bool {
+        std::ptr::eq(self.arena.as_ptr(), Arc::as_ptr(&arena.0))
     }
 
     /// From now on several receivers may read it, so that none may write.
@@ -74,6 +81,9 @@ impl Owner for ArenaBlock {
 
 impl Drop for ArenaBlock {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
         if let Some(arena) = self.arena.upgrade() {
             arena.put(Free { region: self.region.clone(), offset: self.offset, capacity: self.capacity, warm: true });
         }
@@ -146,7 +156,8 @@ impl Arena {
         // SAFETY: the block lies within the region.
         let start = unsafe { region.memory.start().add(offset) };
         let arena = Arc::downgrade(&self.0);
-        let block = ArenaBlock { arena, region, offset, capacity, for_many: AtomicBool::new(false) };
+        let process = std::process::id();
+        let block = ArenaBlock { arena, region, offset, capacity, for_many: AtomicBool::new(false), process };
         // SAFETY: nobody else has this block; it is initialised (memfd memory is zero at first), and kept alive by its owner.
         unsafe { BufferMut::over(start, capacity, len, Box::new(block)) }.ok_or(OutOfMemory { bytes: len })
     }

@@ -233,7 +233,7 @@ impl Stream for ShmStream {
     fn lend(&self, payload: &[Buffer]) -> Option<LentPlace> {
         let live = self.live.get()?;
         let buffer = match payload {
-            [only] if only.owner::<ArenaBlock>().is_some() => only.clone(),
+            [only] if only.owner::<ArenaBlock>().is_some_and(|(block, _)| block.is_of(&live.arena)) => only.clone(),
             pieces => live.arena.copy_of(pieces).ok()?,
         };
         let (block, start) = buffer.owner::<ArenaBlock>()?;

@@ -172,7 +172,8 @@ impl IoThread {
     fn next_deadline(&self) -> Option<Instant> {
         let timers = self.timers.iter().map(|(when, _)| *when);
         let handshakes = self.handshakes.values().map(|shake| shake.authentication.deadline);
-        timers.chain(handshakes).chain(self.next_makes_room_at()).min()
+        let at_once = (!self.pending.is_empty()).then(Instant::now);
+        timers.chain(handshakes).chain(self.next_makes_room_at()).chain(at_once).min()
     }
 
     fn expire(&mut self) {
@@ -269,7 +270,8 @@ impl IoThread {
 
     /// Connections through memory say nothing about what was there before they were watched.
     fn look_at_pending(&mut self) {
-        while let Some(token) = self.pending.pop() {
+        // Once each, lest a peer that writes nonsense into shared memory keep the thread from everybody else.
+        for token in std::mem::take(&mut self.pending) {
             self.connection_ready(token, Ready { token, readable: true, writable: true, hung_up: false });
         }
     }
