@@ -39,7 +39,9 @@ inline std::terminate_handler previous_handler = nullptr;
 
 // One line and no core file: nothing is wrong with this program.
 [[noreturn]] inline void end_quietly(xmml_instance* me, const char* text) {
-    if (me != nullptr) std::fprintf(stderr, "%s: ", xmml_name(me));
+    // The run may be over before this program has joined it: then it knows its name from whoever started it.
+    const char* name = me != nullptr ? xmml_name(me) : std::getenv("XMML_INSTANCE");
+    if (name != nullptr) std::fprintf(stderr, "%s: ", name);
     std::fprintf(stderr, "%s\n", text);
     std::fflush(nullptr);
     std::_Exit(1);
