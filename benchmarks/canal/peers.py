@@ -6,6 +6,7 @@ import json
 import shutil
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,23 +34,23 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Peer:
+class Peer(ABC):
     """A way to compute both halves of a cavity."""
 
     name: str
     label: str
 
+    @abstractmethod
     def missing(self) -> str | None:
         """Why it cannot take part here, and what to do about it; None if it can."""
-        raise NotImplementedError
 
+    @abstractmethod
     def prepare(self) -> None:
         """Builds its program."""
-        raise NotImplementedError
 
+    @abstractmethod
     def command(self, folder: Path) -> list[str | Path]:
         """What to start; `folder` is for what it writes."""
-        raise NotImplementedError
 
     def environment(self) -> dict[str, str]:
         return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +43,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Peer:
+class Peer(ABC):
     """A way of carrying messages.
 
     `floor` names the peer that its figures are compared with; `expected` is about how long a message takes, in
@@ -68,11 +69,12 @@ class Peer:
         return self.sizes[0] <= size_b <= self.sizes[1]
 
     def prepare(self) -> None:
-        """Builds its programs."""
+        """Builds its programs, if it has any of its own."""
+        return
 
+    @abstractmethod
     def command(self, job: Job) -> list[str | Path]:
         """What to start for a job; the folder for it exists."""
-        raise NotImplementedError
 
     def environment(self) -> dict[str, str]:
         return {"BENCH_TOUCH": self.touch, **self.settings}

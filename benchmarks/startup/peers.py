@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ PROGRAMS = Path(__file__).resolve().parent / "programs"
 
 
 @dataclass(frozen=True)
-class Peer:
+class Peer(ABC):
     """A framework that starts the ring; `most` is the largest that it is asked to start.
 
     `is_for_many_conduits`: it is asked for a ring of very many conduits, too.
@@ -29,24 +30,29 @@ class Peer:
     most: int
     is_for_many_conduits: bool = False
 
+    @abstractmethod
     def missing(self) -> str | None:
         """Why it cannot take part here, and what to do about it; None if it can."""
-        raise NotImplementedError
 
     def prepare(self) -> None:
-        """Builds its programs."""
+        """Builds its programs, if it has any of its own."""
+        return
 
+    @abstractmethod
     def command(self, instances: int, width: int, folder: Path) -> list[str | Path]:
         """Writes the model into `folder`, and returns what starts it."""
-        raise NotImplementedError
 
     def planned(self, command: list[str | Path], folder: Path) -> list[str | Path]:
-        """Plans what `command` would start, and returns what starts the finished plan."""
-        raise NotImplementedError
+        """Plans what `command` would start, and returns what starts the finished plan.
 
+        Raises:
+            ValueError: it knows no plans; only peers for many conduits are asked.
+        """
+        raise ValueError(f"{self.label} knows no plans")
+
+    @abstractmethod
     def instances_among(self, pids: Iterable[int], folder: Path) -> set[int]:
         """Which of its processes are instances, or hold some."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
