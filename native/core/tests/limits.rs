@@ -18,6 +18,25 @@ fn limit(resource: libc::__rlimit_resource_t, value: u64) {
     assert_eq!(unsafe { libc::setrlimit(resource, &raw const limit) }, 0);
 }
 
+/// Leaves this process so many free descriptors. The limit bounds their numbers, not how many are open: those below the highest
+/// open one that are free would count as well, so they are filled first.
+fn limit_descriptors(free: u64) {
+    let highest = std::fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_str().unwrap().parse::<u64>().unwrap())
+        .max()
+        .unwrap();
+    loop {
+        // SAFETY: duplicates a descriptor that is open.
+        let filler = unsafe { libc::dup(libc::STDOUT_FILENO) };
+        assert!(filler >= 0);
+        if filler as u64 > highest {
+            limit(libc::RLIMIT_NOFILE, filler as u64 + 1 + free);
+            return;
+        }
+    }
+}
+
 /// The process with the limit: this program once more.
 #[test]
 #[ignore = "a role that other tests start"]
@@ -25,8 +44,7 @@ fn role() {
     let Ok(role) = std::env::var("XMML_TEST_ROLE") else { return };
     let number: u64 = std::env::var("XMML_TEST_NUMBER").unwrap().parse().unwrap();
     if role == "few descriptors" {
-        let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
-        limit(libc::RLIMIT_NOFILE, open + number);
+        limit_descriptors(number);
     }
     let outcome = work();
     match outcome {

@@ -92,11 +92,11 @@ fn methods_from_environment() -> Result<Vec<String>> {
 
 fn read_secret(path: &Path) -> Result<Vec<u8>> {
     let problem = |cause: String| Error::Io { action: format!("read the run's secret from {}", path.display()), cause };
-    let size = std::fs::metadata(path).map_err(|error| problem(error.to_string()))?.len();
+    let size = std::fs::metadata(path).map_err(|error| problem(explained(&error)))?.len();
     if size > SECRET_LIMIT {
         return Err(problem(format!("it has {size} bytes; expected 32 bytes as hexadecimal digits")));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| problem(explained(&error)))?;
     let digits = text.trim().as_bytes();
     let secret: Option<Vec<u8>> = digits
         .chunks(2)
