@@ -28,7 +28,7 @@ fn main() {
 
 fn conduct(method: &str) {
     let secret = vec![42; 32];
-    let options = CoordinatorOptions { run_id: "ping-pong".into(), secret: secret.clone(), listen: None };
+    let options = CoordinatorOptions { run_id: "ping-pong".into(), secret: secret.clone(), listen: None, relay: None };
     let coordinator = Coordinator::start(options).expect("the coordinator starts");
     let conduit = |id: u32, sender: &str, receiver: &str| ConduitSpec {
         id,
@@ -55,6 +55,7 @@ fn conduct(method: &str) {
         copies: 0,
         decomposition: Default::default(),
         shape: vec![],
+        open: false,
     };
     for name in ["a", "b"] {
         coordinator.define(InstanceSpec {

@@ -12,9 +12,13 @@ use xmml_core::filters::compression::Unpack;
 use xmml_core::filters::precision::Restore;
 use xmml_core::filters::Chain;
 use xmml_core::frame::descriptor::{from_bytes, to_bytes};
-use xmml_core::frame::{Address, Decoder, Frame, Limits};
+use xmml_core::frame::{Decoder, Frame, Limits};
 use xmml_core::handshake::{Dialler, Listener, Party, Role, NONCE, VERSIONS};
 use xmml_core::message::Message;
+use xmml_core::methods::relay::address::NameAddress;
+use xmml_core::path::frame::{Lane, PathFrame};
+use xmml_core::path::inbox::Place;
+use xmml_core::path::session::{Bounds, Session};
 use xmml_core::spec::FilterSpec;
 
 /// A target and its name.
@@ -25,6 +29,8 @@ pub const TARGETS: &[Target] = &[
     ("frames", frames),
     ("serialised", serialised),
     ("control", control_messages),
+    ("path_frames", path_frames),
+    ("path_end", path_end),
     ("listener", listener),
     ("dialler", dialler),
     ("addresses", addresses),
@@ -93,12 +99,11 @@ fn dialler(bytes: &[u8]) {
 }
 
 fn addresses(bytes: &[u8]) {
-    if let Ok(address) = Address::from_bytes(bytes) {
-        let mut again = Vec::new();
-        address.encode(&mut again);
-        assert_eq!(again, bytes);
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(address) = NameAddress::parse(&text) {
+        assert_eq!(NameAddress::parse(&address.to_string()).expect("it was one"), address);
     }
-    if let Ok(address) = String::from_utf8_lossy(bytes).parse::<CoordinatorAddress>() {
+    if let Ok(address) = text.parse::<CoordinatorAddress>() {
         assert_eq!(address.to_string().parse::<CoordinatorAddress>().expect("it was one"), address);
     }
 }
@@ -120,5 +125,55 @@ fn zlib(bytes: &[u8]) {
 fn precision(bytes: &[u8]) {
     if let Ok(data) = from_bytes(&Buffer::copy_of(bytes)) {
         let _ = Restore::default().restore(data);
+    }
+}
+
+fn path_frames(bytes: &[u8]) {
+    if let Ok(Some((frame, length))) = PathFrame::decode(bytes) {
+        let again = frame.encode();
+        // A reason is made fit for a log.
+        if !matches!(frame, PathFrame::Refused { .. }) {
+            assert_eq!(again, bytes[..length]);
+        }
+        assert!(PathFrame::decode(&again).is_ok());
+    }
+}
+
+/// One end of a path that is sent frames, and takes and sends messages meanwhile.
+fn path_end(bytes: &[u8]) {
+    let bounds = Bounds { control_window: 1 << 16, bulk_window: 1 << 16, max_message: 1 << 20 };
+    let mut end = Session::new(bounds, &BufferPool::new());
+    let have = end.have();
+    end.attach(0, &have).expect("nothing has come");
+    end.send(Lane::Bulk, vec![7; 10_000].into());
+    let mut rest = bytes;
+    while let Ok(Some((frame, length))) = PathFrame::decode(rest) {
+        rest = &rest[length..];
+        let status = match frame {
+            PathFrame::Receipt(receipt) => end.receipted(&receipt),
+            PathFrame::Chunk(chunk) => end.begin(&chunk).map(|()| {
+                let (data, behind) = rest.split_at(rest.len().min(chunk.length as usize));
+                rest = behind;
+                let mut at = 0;
+                while at < data.len() {
+                    match end.place(&chunk, at as u64) {
+                        Place::Known(count) => at += count as usize,
+                        Place::Busy => unreachable!("nobody else fills"),
+                        Place::Into(mut part) => {
+                            let count = part.bytes().len().min(data.len() - at);
+                            part.bytes()[..count].copy_from_slice(&data[at..at + count]);
+                            end.filled(chunk.lane, part, count);
+                            at += count;
+                        }
+                    }
+                }
+            }),
+            _ => Ok(()),
+        };
+        if status.is_err() {
+            return; // the stream would be closed
+        }
+        while end.take(Lane::Bulk).is_some() || end.take(Lane::Control).is_some() {}
+        while end.next(0, 4096).is_some() {}
     }
 }

@@ -36,7 +36,11 @@ pub struct OutOfMemory {
 
 impl fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no memory for a block of {} bytes", self.bytes)
+        let bytes = self.bytes;
+        write!(
+            f,
+            "there is no memory for a block of {bytes} bytes; raise the limit of memory: ulimit -v, or that of the job or container"
+        )
     }
 }
 
@@ -59,6 +63,10 @@ pub trait Owner: Send + Sync + 'static {
     /// Whether the holder of the only buffer may write to the memory.
     fn is_writable(&self) -> bool {
         true
+    }
+    /// Whether another process can change the bytes, although it should not.
+    fn may_change(&self) -> bool {
+        false
     }
     /// For finding out what it is.
     fn as_any(&self) -> &dyn Any;
@@ -406,6 +414,17 @@ impl Buffer {
             Some(Origin::Foreign(_)) => false,
             Some(Origin::Owned(owner)) => owner.is_writable(),
             _ => true,
+        }
+    }
+
+    /// The same bytes where no other process can change them: for readers that trust what they have checked.
+    ///
+    /// # Errors
+    /// There is no memory for a copy.
+    pub fn settled(&self, pool: &BufferPool) -> Result<Buffer, OutOfMemory> {
+        match self.block.as_ref().map(|block| &block.origin) {
+            Some(Origin::Owned(owner)) if owner.may_change() => pool.copy_of(self),
+            _ => Ok(self.clone()),
         }
     }
 

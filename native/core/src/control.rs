@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::coordinator::{ConduitTotals, Wait};
 use crate::error::{Error, Result};
 use crate::methods::{MethodReport, Refusal, Table};
-use crate::spec::InstanceSpec;
+use crate::spec::{ConduitSpec, InstanceSpec};
 
 /// Longest body of a control frame, in bytes. It is allocated as the bytes come in.
 pub const CONTROL_LIMIT: u64 = 16 << 20;
@@ -31,8 +31,16 @@ pub enum ToCoordinator {
         messages_received: u64,
         bytes_received: u64,
     },
-    /// It has been waiting for 100 ms; `sent` and `received` count messages per conduit.
-    Waiting { epoch: u64, waits: Vec<Wait>, sent: Vec<(u32, u64)>, received: Vec<(u32, u64)> },
+    /// It has been waiting for 100 ms, for all of `waits`, or (`is_any`) for any one of them; `sent` and `received` count messages per
+    /// conduit.
+    Waiting {
+        epoch: u64,
+        waits: Vec<Wait>,
+        #[serde(default)]
+        is_any: bool,
+        sent: Vec<(u32, u64)>,
+        received: Vec<(u32, u64)>,
+    },
     /// It goes on.
     Resumed { epoch: u64 },
     /// Answers `Confirm`.
@@ -48,23 +56,29 @@ pub enum ToCoordinator {
         #[serde(default)]
         waited_s: f64,
     },
-    /// It chose the method of a conduit that it sends on.
-    Conduit {
-        conduit: u32,
+    /// It chose the method of conduits that it sends on.
+    Conduits {
+        conduits: Vec<u32>,
         method: String,
         #[serde(default)]
         refused: Vec<Refusal>,
     },
-    /// Asks for other methods on a conduit that begins or ends at it (none: all); answered by `Changed`.
-    Change { conduit: u32, methods: Vec<String> },
+    /// Asks for other methods on a conduit that begins or ends at it (none: all); answered by `Changed` with the same request.
+    Change { request: u64, conduit: u32, methods: Vec<String> },
     /// It listens by the methods of `Allow`; a new table has been sent if that was needed.
-    Prepared { conduit: u32, methods: Vec<String> },
+    Prepared { change: u64, conduit: u32, methods: Vec<String> },
     /// What became of `Allow`: the method in use now, and why it is not another.
-    Changed { conduit: u32, method: Option<String>, problem: Option<String> },
+    Changed { change: u64, conduit: u32, method: Option<String>, problem: Option<String> },
     /// Answers `Enquire`: how the conduits that begin and end at it travel, and what has passed.
     Figures { number: u64, sending: Vec<MethodReport>, receiving: Vec<MethodReport> },
     /// It turned somebody away from its door.
     Refused { peer: String, reason: String },
+    /// It has given handles of its ports away, and wants to know when nobody is left who could open one.
+    HandsOut,
+    /// Wants to send by this handle from one of its ports; answered by `Opened` with the same number.
+    Open { request: u32, port: String, handle: Vec<u8> },
+    /// Answers `Admit`; `problem`: why not.
+    Admitted { conduit: u32, problem: Option<String> },
 }
 
 /// From the coordinator to an instance.
@@ -79,16 +93,24 @@ pub enum ToInstance {
     PeerLeft { instance: String, sent: Vec<(u32, u64)>, received: Vec<(u32, u64)> },
     /// The run is over.
     Abort { reason: String },
-    /// These methods are allowed on a conduit from now on, in this order (none: all). A receiver answers `Prepared`, a sender `Changed`.
-    Allow { conduit: u32, methods: Vec<String> },
+    /// These methods are allowed on a conduit from now on, in this order (none: all). A receiver answers `Prepared`, a sender `Changed`, with
+    /// the number of this change.
+    Allow { change: u64, conduit: u32, methods: Vec<String> },
     /// Answers `Change`.
-    Changed { conduit: u32, method: Option<String>, problem: Option<String> },
+    Changed { request: u64, method: Option<String>, problem: Option<String> },
     /// The conduit holds more from now on.
     Grow { conduit: u32, capacity: u32 },
     /// Is the instance still in the wait that it reported with this epoch?
     Confirm { epoch: u64 },
     /// How do the conduits travel? Answered by `Figures` with the same number.
     Enquire { number: u64 },
+    /// Somebody opens the handle with this number: this conduit leads to here from now on. Answered by `Admitted`.
+    Admit { number: u32, conduit: ConduitSpec },
+    /// Answers `Open`: the conduit that begins here from now on, and how its receiver is reached; or the problem. If the receiver has left
+    /// (`is_gone`), nobody takes what is sent.
+    Opened { request: u32, conduit: Option<ConduitSpec>, table: Option<Table>, is_gone: bool, problem: Option<String> },
+    /// Every other instance has left: nobody will open the handles that were given away.
+    NobodyElse,
     /// Answers `Leaving`: the coordinator has it; the connection may close.
     Goodbye,
 }
@@ -112,7 +134,8 @@ mod tests {
 
     #[test]
     fn a_control_message_survives_the_wire() {
-        let message = ToCoordinator::Waiting { epoch: 3, waits: vec![], sent: vec![(1, 2)], received: vec![] };
+        let message =
+            ToCoordinator::Waiting { epoch: 3, waits: vec![], is_any: false, sent: vec![(1, 2)], received: vec![] };
         assert_eq!(decode::<ToCoordinator>(&encode(&message), "test").unwrap(), message);
     }
 

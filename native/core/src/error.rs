@@ -35,6 +35,8 @@ pub enum Error {
     Type { instance: String, port: String, expected: String, found: String },
     /// A parameter is missing or cannot be converted.
     Parameter { instance: String, name: String, problem: String },
+    /// What a program has set to be called with the messages of a port says that something went wrong.
+    Callback { instance: String, port: String, problem: String },
     /// A filter cannot take this message.
     Filter { conduit: String, filter: String, problem: String },
     /// The run was stopped: another instance failed, or the user interrupted.
@@ -67,7 +69,7 @@ pub fn explained(cause: &std::io::Error) -> String {
         }
         Some(libc::ENFILE) => "; all processes together may open no more: raise fs.file-max",
         Some(libc::ENOMEM) => "; raise the limit of memory: ulimit -v, or that of the job or container",
-        Some(libc::EAGAIN) => "; raise the limit of processes and threads: ulimit -u, or pids.max of the container",
+        Some(libc::EAGAIN) => "; raise the limit of processes and threads (ulimit -u, or pids.max of the container) or of memory (ulimit -v)",
         _ => "",
     };
     format!("{cause}{advice}")
@@ -110,6 +112,9 @@ impl fmt::Display for Error {
             ),
             Error::OperatorOrder { instance, call, expected } => {
                 write!(f, "{instance}: {call} is out of order; expected {expected}")
+            }
+            Error::Callback { instance, port, problem } => {
+                write!(f, "{instance}.{port}: the callback for its messages failed: {problem}")
             }
             Error::Ended { instance, port, peer, received } => {
                 let sent = match received {

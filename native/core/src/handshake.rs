@@ -41,6 +41,7 @@ const MAX_REASON: usize = 400;
 
 const LISTENER: &[u8] = b"xmml handshake: listener\0";
 const DIALLER: &[u8] = b"xmml handshake: dialler\0";
+const RELAYS: &[u8] = b"xmml key of relays\0";
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,6 +53,8 @@ pub enum Role {
     Data = 2,
     /// Two relays, or an instance and its relay.
     Relay = 3,
+    /// One of the streams of a path.
+    Path = 4,
 }
 
 impl Role {
@@ -60,6 +63,7 @@ impl Role {
             1 => Role::Control,
             2 => Role::Data,
             3 => Role::Relay,
+            4 => Role::Path,
             _ => return None,
         })
     }
@@ -70,6 +74,7 @@ impl Role {
             Role::Control => "control",
             Role::Data => "data",
             Role::Relay => "relay",
+            Role::Path => "path",
         }
     }
 }
@@ -102,6 +107,14 @@ pub fn fresh_nonce() -> Result<[u8; NONCE]> {
     getrandom::fill(&mut nonce)
         .map_err(|error| Error::Io { action: "get random bytes".into(), cause: error.to_string() })?;
     Ok(nonce)
+}
+
+/// The key of handshakes with relays, made from the run's secret: who has it may register names and open streams, but cannot pass for an
+/// instance.
+pub fn relay_key(secret: &[u8]) -> Vec<u8> {
+    let mut mac = keyed(secret);
+    mac.update(RELAYS);
+    mac.finalize().into_bytes().to_vec()
 }
 
 /// What both sides know after a handshake.
@@ -348,6 +361,21 @@ impl Hello {
         reader.end()?;
         Ok(Hello { versions, role, nonce, run, from, to })
     }
+}
+
+/// The run that the first bytes of a dialler name, for a listener that serves several; `None`: its hello is not complete.
+pub fn run_of_hello(bytes: &[u8]) -> std::result::Result<Option<String>, Refusal> {
+    let mut inbox = Inbox { bytes: bytes.to_vec(), seen: 0 };
+    let Some((head, frame)) = inbox.frame()? else { return Ok(None) };
+    match head.kind {
+        Kind::Hello => Hello::decode(&frame[HEAD..]).map(|hello| Some(hello.run)).map_err(malformed),
+        kind => Err(malformed(FrameError::Unexpected { kind })),
+    }
+}
+
+/// What a listener that serves several runs answers to one that names none of them, or nothing at all: bytes, to be followed by the end.
+pub fn turn_away(reason: &Refusal) -> Vec<u8> {
+    encode_refused(VERSIONS, reason)
 }
 
 fn name(reader: &mut Reader<'_>) -> std::result::Result<String, FrameError> {

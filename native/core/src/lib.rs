@@ -5,6 +5,7 @@
 //! the instances of a process is shared by those of one copy.
 
 pub mod buffer;
+mod concurrency;
 pub mod conduit;
 pub mod connection;
 pub mod control;
@@ -13,13 +14,16 @@ pub mod data;
 pub mod error;
 pub mod filters;
 pub mod frame;
+pub mod handle;
 pub mod handshake;
 pub mod instance;
 pub mod message;
 pub mod methods;
 pub mod parallel;
 pub mod param;
+pub mod path;
 mod per_process;
+mod percent;
 pub mod runtime;
 pub mod sequence;
 pub mod shared_memory;

@@ -1,5 +1,6 @@
 //! What the coordinator tells an instance about itself when it joins: its ports, conduits, parameters and time scale.
-//! The plan holds the same values as JSON; on the wire they are MessagePack maps with these field names.
+//! The plan holds the same values as JSON; on the wire they are MessagePack maps with these field names. Of conduits, of which there may
+//! be very many, what is empty is left out.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -120,6 +121,9 @@ pub struct PortSpec {
     /// Extents of the whole array in its first dimensions, as far as the model gives them exactly.
     #[serde(default)]
     pub shape: Vec<u64>,
+    /// It is not coupled in the model: of an in port handles can be made, by an out port handles can be opened.
+    #[serde(default)]
+    pub open: bool,
 }
 
 /// What a conduit is for, where the model says so (`run:class`).
@@ -131,6 +135,9 @@ pub enum TrafficClass {
     /// Large ones.
     Bulk,
 }
+
+/// Conduits that were made by opening handles have numbers from here on; those of the model have smaller ones.
+pub const FIRST_OPENED: u32 = 1 << 30;
 
 /// A coupling at run time: one sender, one receiver, one FIFO.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -148,28 +155,33 @@ pub struct ConduitSpec {
     /// Its port.
     pub receiver_port: String,
     /// If the sender is a copy that a mapper addresses: its index, by which the receiver says `of`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_copy: Option<u32>,
     /// If the receiver is a copy that a mapper addresses: its index, by which the sender says `to`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver_copy: Option<u32>,
     /// How many messages the conduit holds before `send` blocks.
     pub capacity: u32,
     /// How many bytes it holds before `send` blocks; one message always fits.
     pub byte_budget: u64,
     /// Methods allowed, in order of preference; empty: all, fastest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<String>,
     /// What it is for: conduits of different classes never share a connection.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic_class: Option<TrafficClass>,
     /// Filters applied in this order before a message leaves the sender.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sender_filters: Vec<FilterSpec>,
     /// Filters applied in this order when the receiver takes a message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub receiver_filters: Vec<FilterSpec>,
     /// It brings an instance the state of its own previous run (O_f to f_init): the first run does without, it has no part in how
     /// many runs there are, and what the last run leaves in it is no loss.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_state: bool,
     /// It carries parts of arrays that are spread over ranks.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<PartsSpec>,
 }
 

@@ -40,6 +40,57 @@ impl AsRawFd for EventFd {
     }
 }
 
+/// A clock that a poll can wait for.
+pub struct Timer(OwnedFd);
+
+impl Timer {
+    /// One that is not set.
+    pub fn new() -> io::Result<Timer> {
+        // SAFETY: timerfd_create takes no pointers.
+        let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and nobody else's.
+        Ok(Timer(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Readable from `at` on; `None`: never. What was set before does not count any more.
+    pub fn set(&self, at: Option<Instant>) {
+        let left = at.map_or(Duration::ZERO, |at| {
+            at.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1))
+            // zero would mean never
+        });
+        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let value = libc::timespec {
+            tv_sec: left.as_secs().min(1 << 30) as libc::time_t,
+            tv_nsec: left.subsec_nanos() as libc::c_long,
+        };
+        let setting = libc::itimerspec { it_interval: zero, it_value: value };
+        // SAFETY: `setting` outlives the call, the old setting is not asked for. It cannot fail: the numbers are in range.
+        unsafe { libc::timerfd_settime(self.0.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut()) };
+    }
+
+    /// Not readable any more, until it is set again.
+    pub fn lower(&self) {
+        let mut count = 0u64;
+        // SAFETY: eight bytes are written to `count`. It fails when the time has not come.
+        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+}
+
+impl AsRawFd for Timer {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+impl AsRawFd for Epoll {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
 /// What a poll ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polled {

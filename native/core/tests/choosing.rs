@@ -320,3 +320,36 @@ fn figures_of_a_conduit_count_messages_and_bytes() {
     assert_eq!(report.traffic.messages, 1);
     assert!(report.traffic.bytes > 24, "{report:?}");
 }
+
+/// Sockets of this process for which the kernel holds so many bytes (it reserves as much again for itself).
+fn sockets_that_hold(bytes: i32) -> usize {
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let descriptors = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let held = |fd: i32| {
+        let mut value = 0i32;
+        let mut length = size_of::<i32>() as libc::socklen_t;
+        // SAFETY: the pointers describe `value` and `length`, which outlive the call.
+        let status = unsafe {
+            libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, (&raw mut value).cast(), &raw mut length)
+        };
+        (status == 0).then_some(value)
+    };
+    descriptors.filter(|fd| held(*fd) == Some(2 * bytes)).count()
+}
+
+#[test]
+fn the_buffer_of_a_socket_is_the_same_asked_for_in_the_model_or_by_a_call() {
+    let run = Run::of(
+        Model::by("tcp:buffer=77777").submodel("a", "out:Oi", 1).submodel("b", "in:S", 1).couple("a.out", "b.in"),
+    );
+    let (a, b) = (run.join("a"), run.join("b"));
+    assert_eq!(chosen(&a), "tcp");
+    assert_eq!(sockets_that_hold(77_777), 1, "as the model says");
+    for (method, bytes) in [("unix", 66_666), ("tcp", 88_888)] {
+        b.set_methods("in", &[format!("{method}:buffer={bytes}")]).unwrap();
+        assert_eq!(chosen(&a), method);
+        assert_eq!(sockets_that_hold(bytes), 1, "as {method} was asked for");
+    }
+    let problem = a.set_methods("out", &["tcp:buffer=lots".to_owned()]).unwrap_err().to_string();
+    assert!(problem.contains("tcp:buffer=lots"), "{problem}");
+}

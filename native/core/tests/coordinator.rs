@@ -17,7 +17,8 @@ use xmml_core::spec::{ConduitSpec, InstanceSpec, Kind};
 const SECRET: &[u8] = b"the secret of the run";
 
 fn coordinator() -> Coordinator {
-    Coordinator::start(CoordinatorOptions { run_id: "run".into(), secret: SECRET.to_vec(), listen: None }).unwrap()
+    Coordinator::start(CoordinatorOptions { run_id: "run".into(), secret: SECRET.to_vec(), listen: None, relay: None })
+        .unwrap()
 }
 
 fn spec(name: &str) -> InstanceSpec {
@@ -233,7 +234,12 @@ fn an_instance_that_sends_something_else_than_control_messages_is_cut_off() {
 fn a_port_in_use_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let options = CoordinatorOptions { run_id: "run".into(), secret: SECRET.to_vec(), listen: Some(address.clone()) };
+    let options = CoordinatorOptions {
+        run_id: "run".into(),
+        secret: SECRET.to_vec(),
+        listen: Some(address.clone()),
+        relay: None,
+    };
     let text = Coordinator::start(options).err().unwrap().to_string();
     assert!(text.starts_with(&format!("cannot listen on {address}: ")), "{text}");
 }

@@ -12,6 +12,9 @@ use xmml_core::data::Data;
 use xmml_core::error::Error;
 use xmml_core::instance::{Instance, JoinOptions, Received};
 
+/// How long a test waits before it fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// The process that dies: this program once more, with the role in the environment.
 #[test]
 #[ignore = "a role that other tests start"]
@@ -99,7 +102,11 @@ fn without_a_word_from_the_coordinator_a_broken_connection_is_an_error_in_the_en
         assert!(error.starts_with("a: the connection broke before the conduit ended"), "{error}");
         child.wait().unwrap();
     };
-    std::thread::scope(|scope| ["shm", "unix"].map(|method| scope.spawn(move || check(method)).join().unwrap()));
+    std::thread::scope(|scope| {
+        for method in ["shm", "unix"] {
+            scope.spawn(move || check(method));
+        }
+    });
 }
 
 #[test]
@@ -114,7 +121,7 @@ fn whatever_a_sender_that_is_killed_had_sent_arrives_whole_and_nothing_else() {
         let mut last = 0;
         std::thread::scope(|scope| {
             let receiving = scope.spawn(|| loop {
-                let Ok(Received::Message(message)) = b.receive("in", None, None) else { return };
+                let Ok(Received::Message(message)) = b.receive("in", None, Some(PATIENCE)) else { return };
                 let Data::Bytes(bytes) = message.data else { panic!("not bytes") };
                 let number = u64::from_le_bytes(bytes[..8].try_into().unwrap());
                 assert_eq!(number, last + 1, "messages are lost or doubled");
@@ -122,8 +129,9 @@ fn whatever_a_sender_that_is_killed_had_sent_arrives_whole_and_nothing_else() {
                 assert!(bytes[8..].iter().all(|byte| *byte == number as u8), "message {number} is torn");
                 last = number;
             });
-            // Kills at another moment each time; the first message needs some milliseconds.
-            std::thread::sleep(Duration::from_micros(5_000 + round * 1_371 % 20_000));
+            run.event("a joins", |event| matches!(event, Event::Joined { instance, .. } if instance == "a"));
+            // Killed at another moment each time, from before its first message on.
+            std::thread::sleep(Duration::from_micros(round * 1_371 % 20_000));
             child.kill().unwrap();
             child.wait().unwrap();
             run.event("a is lost", |event| matches!(event, Event::Lost { instance } if instance == "a"));

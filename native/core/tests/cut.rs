@@ -52,6 +52,31 @@ fn talk(me: &Instance) {
     me.leave().unwrap();
 }
 
+/// Runs this while every TCP connection is cut every few milliseconds; returns how many were.
+fn while_everything_is_cut(run: &Run, limit: Duration, talks: Vec<Box<dyn FnOnce() + Send + '_>>) -> usize {
+    let going = AtomicBool::new(true);
+    let mut cuts = 0;
+    std::thread::scope(|scope| {
+        let ends: Vec<_> = talks.into_iter().map(|talk| scope.spawn(talk)).collect();
+        scope.spawn(|| {
+            while going.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(3));
+                cuts += cut_everything();
+            }
+        });
+        let until = Instant::now() + limit;
+        while !ends.iter().all(|end| end.is_finished()) {
+            if Instant::now() > until {
+                eprintln!("they do not come to an end; events: {:?}", run.drain());
+                std::process::abort();
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        going.store(false, Ordering::Relaxed);
+    });
+    cuts
+}
+
 #[test]
 fn no_message_is_lost_or_doubled_however_often_the_connections_break() {
     let steps = if std::env::var_os("XMML_SOAK").is_some() { 30_000 } else { 1_500 };
@@ -62,25 +87,52 @@ fn no_message_is_lost_or_doubled_however_often_the_connections_break() {
         .couple("b.o", "a.i");
     let run = Run::of(model);
     let (a, b) = (run.join("a"), run.join("b"));
-    let going = AtomicBool::new(true);
-    let mut cuts = 0;
-    std::thread::scope(|scope| {
-        let ends = [scope.spawn(|| talk(&a)), scope.spawn(|| talk(&b))];
-        scope.spawn(|| {
-            while going.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_millis(3));
-                cuts += cut_everything();
-            }
-        });
-        let until = Instant::now() + Duration::from_secs(if steps > 10_000 { 600 } else { 60 });
-        while !ends.iter().all(|end| end.is_finished()) {
-            if Instant::now() > until {
-                eprintln!("the two do not come to an end; events: {:?}", run.drain());
-                std::process::abort();
-            }
-            std::thread::sleep(Duration::from_millis(2));
+    let limit = Duration::from_secs(if steps > 10_000 { 600 } else { 60 });
+    let cuts = while_everything_is_cut(&run, limit, vec![Box::new(|| talk(&a)), Box::new(|| talk(&b))]);
+    assert!(cuts > 0, "nothing was cut");
+}
+
+#[test]
+fn a_conduit_that_a_handle_has_made_loses_and_doubles_nothing_either() {
+    let count = if std::env::var_os("XMML_SOAK").is_some() { 20_000 } else { 1_000 };
+    let model = Model::by("tcp")
+        .submodel("giver", "news:Oi answers:S!", 1)
+        .submodel("teller", "from:S news:Oi", 1)
+        .submodel("user", "from:S answers:Oi!", 1)
+        .couple("giver.news", "teller.from")
+        .couple("teller.news", "user.from")
+        .with("giver", |spec| spec.check_order = false)
+        .with("user", |spec| spec.check_order = false);
+    let model = model.with("teller", |spec| spec.check_order = false);
+    let run = Run::of(model);
+    let [giver, teller, user] = ["giver", "teller", "user"].map(|name| run.join(name));
+    let next = |me: &Instance, port: &str| match me.receive(port, None, None).unwrap() {
+        Received::Message(message) => Some(message.data),
+        Received::Ended => None,
+        other => panic!("{other:?}"),
+    };
+    let give = || {
+        let handle = giver.handle("answers", 1, &["tcp".to_owned()]).unwrap();
+        giver.send("news", None, Data::Bytes(handle.into()), None, None).unwrap();
+        for number in 0..count {
+            assert_eq!(next(&giver, "answers"), Some(payload(number)), "message {number}");
         }
-        going.store(false, Ordering::Relaxed);
-    });
+        assert_eq!(next(&giver, "answers"), None);
+        giver.leave().unwrap();
+    };
+    let tell = || {
+        teller.send("news", None, next(&teller, "from").unwrap(), None, None).unwrap();
+        teller.leave().unwrap();
+    };
+    let ask = || {
+        let Some(Data::Bytes(handle)) = next(&user, "from") else { panic!("no handle") };
+        user.open("answers", &handle).unwrap();
+        for number in 0..count {
+            user.send("answers", None, payload(number), None, None).unwrap();
+        }
+        user.leave().unwrap();
+    };
+    let limit = Duration::from_secs(if count > 10_000 { 600 } else { 60 });
+    let cuts = while_everything_is_cut(&run, limit, vec![Box::new(give), Box::new(tell), Box::new(ask)]);
     assert!(cuts > 0, "nothing was cut");
 }

@@ -346,19 +346,14 @@ proptest! {
 
     #[test]
     fn changed_frames_of_other_kinds_never_cause_a_panic(
-        which in 0..4, changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        which in 0..3, changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
     ) {
-        let address = |copy| Address { run: "r".into(), site: "s".into(), instance: "c".into(), copy };
         let mut bytes = match which {
-            0 => RelayHop {
-                conduit: 1, sequence: 1, hops_left: 3, source: address(None), destination: address(Some(3)),
-                offset: 0, total: 24, piece: encode_receipt(1, 1).to_vec(),
-            }.encode(),
-            1 => bytes_of(&Block {
+            0 => bytes_of(&Block {
                 conduit: 1, sequence: 1, timestamp: 0.0, next_timestamp: None, sender_rank: 0, receiver_rank: 1, blocks: 2,
                 whole: vec![8, 4], start: vec![2, 0], elements: Array::from_slice(&[1, 2], &[1.0_f32, 2.0]).unwrap(),
             }.encode().unwrap()),
-            2 => bytes_of(&Lent {
+            1 => bytes_of(&Lent {
                 conduit: 1, sequence: 1, sender_copy: None, timestamp: 0.0, next_timestamp: None,
                 descriptor: vec![0; 8], region: 1, offset: 0, length: 0, generation: 1,
             }.encode()),
@@ -383,6 +378,5 @@ proptest! {
         framed[0..8].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
         framed.extend_from_slice(&bytes);
         let _ = feed(&framed, &[usize::MAX], 4096);
-        let _ = Address::from_bytes(&bytes);
     }
 }

@@ -15,6 +15,7 @@ use xmml_core::data::{Array, Data};
 use xmml_core::filters::Chain;
 use xmml_core::frame::descriptor::to_bytes;
 use xmml_core::message::Message;
+use xmml_core::path::frame::{ChunkHead, Lane, PathFrame, Purpose, Receipt};
 use xmml_core::spec::FilterSpec;
 
 struct Random(u64);
@@ -49,6 +50,7 @@ fn seeds() -> Vec<Vec<u8>> {
             seeds.push(bytes);
         }
     }
+    seeds.extend(path_seeds());
     let numbers: Vec<f64> = (0..500).map(|at| f64::from(at % 40) / 3.0).collect();
     let array = Array::from_slice(&[20, 25], &numbers).unwrap();
     let data: Data = vec![Data::from(array), "text".into()].into();
@@ -63,6 +65,23 @@ fn seeds() -> Vec<Vec<u8>> {
         });
     }
     seeds
+}
+
+/// Frames of a path, one after the other.
+fn path_seeds() -> Vec<Vec<u8>> {
+    let receipt = |lane| Receipt { lane, all_before: 0, credit: 1 << 16, besides: vec![4096..8192, 9000..9001] };
+    let have = [receipt(Lane::Control), receipt(Lane::Bulk)];
+    let chunk = |start, total, offset, length| {
+        let head = ChunkHead { lane: Lane::Bulk, purpose: Purpose::Data, length, start, total, offset };
+        [&head.encode()[..], &vec![5; length as usize]].concat()
+    };
+    vec![
+        PathFrame::Attach { id: [1; 16], stream: 3, resumes: true, have: have.clone() }.encode(),
+        PathFrame::Attached { have }.encode(),
+        [PathFrame::Receipt(receipt(Lane::Bulk)).encode(), PathFrame::Alive.encode(), PathFrame::Bye.encode()].concat(),
+        [PathFrame::Streams(9).encode(), PathFrame::Refused { code: 1, reason: "no".into() }.encode()].concat(),
+        [chunk(0, 5000, 4096, 904), chunk(0, 5000, 0, 4096), chunk(5064, 10, 0, 10), chunk(5064, 10, 0, 10)].concat(),
+    ]
 }
 
 fn mutate(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {

@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use support::{Model, Run};
+use xmml_core::buffer::{Buffer, BufferPool};
 use xmml_core::data::Data;
 use xmml_core::instance::{Instance, JoinOptions};
 
@@ -43,8 +44,11 @@ fn limit_descriptors(free: u64) {
 fn role() {
     let Ok(role) = std::env::var("XMML_TEST_ROLE") else { return };
     let number: u64 = std::env::var("XMML_TEST_NUMBER").unwrap().parse().unwrap();
-    if role == "few descriptors" {
-        limit_descriptors(number);
+    match role.as_str() {
+        "few descriptors" => limit_descriptors(number),
+        "little memory" => limit(libc::RLIMIT_AS, address_space() + number),
+        "no shared memory" => limit(libc::RLIMIT_FSIZE, number),
+        other => panic!("no such role: {other}"),
     }
     let outcome = work();
     match outcome {
@@ -58,13 +62,35 @@ fn work() -> Result<(), String> {
     let options = JoinOptions { coordinator: None, instance: None, secret_file: None, language: "rust" };
     let me = Instance::join(options).map_err(|error| error.to_string())?;
     me.reuse().map_err(|error| error.to_string())?;
-    me.send("out", None, Data::Int(1), None, None).map_err(|error| error.to_string())?;
-    me.leave().map_err(|error| error.to_string())
+    let payload = match std::env::var("XMML_TEST_ROLE").as_deref() {
+        Ok("little memory") => Data::Bytes(pooled(LARGE)?),
+        _ => Data::Int(1),
+    };
+    me.send("out", None, payload, None, None).map_err(|error| error.to_string())?;
+    me.leave().map_err(|error| error.to_string())?;
+    let methods = me.methods("out").map_err(|error| error.to_string())?.remove(0);
+    println!("by {:?}, not by {:?}", methods.chosen, methods.refused);
+    Ok(())
 }
 
-/// What a process with this limit has to say.
+/// Bytes of a message that needs more memory than there may be.
+const LARGE: usize = 64 << 20;
+
+/// An array of a program that asks whether there is memory for it.
+fn pooled(bytes: usize) -> Result<Buffer, String> {
+    Ok(BufferPool::new().take(bytes).map_err(|none| none.to_string())?.freeze())
+}
+
+/// Bytes of address space that this process has.
+fn address_space() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// What a process with this limit has to say; by any method if none is named.
 fn said(method: &str, role: &str, number: u64) -> String {
-    let run = Run::of(Model::by(method).submodel("a", "out:Oi", 1).submodel("b", "in:S", 1).couple("a.out", "b.in"));
+    let model = if method.is_empty() { Model::new() } else { Model::by(method) };
+    let run = Run::of(model.submodel("a", "out:Oi", 1).submodel("b", "in:S", 1).couple("a.out", "b.in"));
     let b = run.join("b");
     let options = run.options("a");
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -75,7 +101,7 @@ fn said(method: &str, role: &str, number: u64) -> String {
         .env("XMML_COORDINATOR", options.coordinator.unwrap())
         .env("XMML_SECRET_FILE", options.secret_file.unwrap())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     b.reuse().unwrap();
@@ -88,8 +114,8 @@ fn said(method: &str, role: &str, number: u64) -> String {
             panic!("{method}, {role}, {number}: it hangs");
         }
     }
-    let Output { stdout, .. } = child.wait_with_output().unwrap();
-    String::from_utf8_lossy(&stdout).into_owned()
+    let Output { stdout, stderr, .. } = child.wait_with_output().unwrap();
+    format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr))
 }
 
 #[test]
@@ -103,4 +129,27 @@ fn with_few_descriptors_an_instance_works_or_says_which_limit_to_raise() {
         }
         assert!(worked, "{method}: 64 descriptors are enough");
     }
+}
+
+#[test]
+fn with_little_memory_an_instance_works_or_says_which_limit_to_raise() {
+    for method in ["shm", "unix", "tcp"] {
+        let mut worked = false;
+        for more in [1 << 20, 24 << 20, 96 << 20, 512 << 20] {
+            let said = said(method, "little memory", more);
+            worked = said.contains("it works");
+            // Where not even a few bytes are left, the system or the language's own runtime says so.
+            let words = ["ulimit -v", "memory allocation of", "Cannot allocate memory"];
+            let is_told = words.iter().any(|words| said.contains(words));
+            assert!(worked || is_told, "{method}, {more} bytes more: {said}");
+        }
+        assert!(worked, "{method}: 512 MiB are enough");
+    }
+}
+
+#[test]
+fn where_no_shared_memory_may_be_made_an_instance_takes_the_next_method_and_says_why() {
+    let said = said("", "no shared memory", 4096);
+    assert!(said.contains("it works") && said.contains("by Some(\"unix\")"), "{said}");
+    assert!(said.contains("ulimit -f"), "{said}");
 }

@@ -92,7 +92,7 @@ fn methods_tell_what_was_chosen_and_why_others_were_not() {
     assert_eq!(a.methods("out").unwrap()[0].name, "a.out -> b.in");
     run.event(
         "a method is chosen",
-        |event| matches!(event, Event::Conduit { method, conduit: 1, .. } if method == "tcp"),
+        |event| matches!(event, Event::Conduits { method, conduits, .. } if method == "tcp" && *conduits == [1]),
     );
     assert_eq!(a.methods("out").unwrap()[0].chosen.as_deref(), Some("tcp"));
     a.reuse().unwrap();

@@ -123,7 +123,7 @@ fn the_holder_of_the_coordinator_changes_a_method_and_hears_what_became_of_it() 
     let done = AtomicBool::new(false);
     pass_numbers(&run, &done, &[10], |_, _| {
         for method in ["tcp", "shm"] {
-            run.event("it goes", |event| matches!(event, Event::Conduit { conduit: 1, .. }));
+            run.event("it goes", |event| matches!(event, Event::Conduits { conduits, .. } if conduits.contains(&1)));
             run.coordinator.change(1, &only(method)).unwrap();
             let changed = run.event("it changes", |event| matches!(event, Event::Changed { conduit: 1, .. }));
             assert!(
@@ -185,4 +185,37 @@ fn an_unknown_method_is_refused_with_a_suggestion() {
     assert!(error.contains("did you mean tcp?"), "{error}");
     let error = run.coordinator.change(1, &only("unx")).unwrap_err().to_string();
     assert!(error.contains("did you mean unix?"), "{error}");
+}
+
+#[test]
+fn of_changes_asked_for_in_a_row_the_last_one_holds_and_each_is_answered() {
+    let run = Run::of(stream(16));
+    let done = AtomicBool::new(false);
+    let methods = ["tcp", "shm", "tcp", "unix", "unix", "inproc", "shm"];
+    pass_numbers(&run, &done, &[10, 5000], |a, _| {
+        for turn in 0..changes() {
+            let wanted: Vec<&str> = (0..3).map(|number| methods[(turn + number * number) % methods.len()]).collect();
+            let asked: Vec<u64> =
+                wanted.iter().map(|method| run.coordinator.change(1, &only(method)).unwrap()).collect();
+            for (number, method) in asked.iter().zip(&wanted) {
+                let answer =
+                    run.event("its answer", |event| matches!(event, Event::Changed { change, .. } if change == number));
+                let Event::Changed { method: now, problem, .. } = answer else { unreachable!() };
+                let is_last = number == asked.last().unwrap();
+                let overtaken = problem.as_ref().is_some_and(|problem| problem.contains("another change came"));
+                assert!(problem.is_none() || (overtaken && !is_last), "{method} of {wanted:?}: {problem:?}");
+                assert!(overtaken || now.as_deref() == Some(method), "{method} of {wanted:?}: {now:?}");
+            }
+            assert_eq!(method_of(a, "out").as_deref(), wanted.last().copied(), "{wanted:?}");
+        }
+    });
+}
+
+#[test]
+fn a_change_whose_sender_leaves_is_answered() {
+    let run = Run::of(stream(16));
+    let (a, b) = (run.join("a"), run.join("b"));
+    a.leave().unwrap();
+    let problem = b.set_methods("in", &only("tcp")).unwrap_err().to_string();
+    assert!(problem.contains("a has left"), "{problem}");
 }

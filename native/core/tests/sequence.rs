@@ -62,6 +62,7 @@ fn spec(kind: Kind, steps: u64, until: bool, ports: &[PortOf]) -> InstanceSpec {
                 copies: *copies,
                 decomposition: Default::default(),
                 shape: vec![],
+                open: false,
             })
             .collect(),
         conduits,

@@ -46,8 +46,10 @@ pub struct SendingEnd {
     pub link: usize,
     /// The link that it will use as soon as that has a connection.
     pub next_link: Option<usize>,
-    /// Somebody waits to hear by which method it goes, once there is a connection.
-    pub owes_report: bool,
+    /// The change of methods that has not come about yet, by its number.
+    pub change: Option<u64>,
+    /// It was made by a handle, and nothing has gone out by it yet: the receiver, who has nothing, need not say so.
+    pub is_fresh: bool,
     /// Messages sent; also the sequence number of the last one.
     pub sent: u64,
     /// Bytes of these.
@@ -82,7 +84,8 @@ impl SendingEnd {
             spec,
             link,
             next_link: None,
-            owes_report: false,
+            change: None,
+            is_fresh: false,
             sent: 0,
             bytes: 0,
             dropped: 0,
@@ -99,6 +102,11 @@ impl SendingEnd {
             ended: false,
             gone: false,
         }
+    }
+
+    /// Of a conduit that was made by a handle.
+    pub fn fresh(spec: ConduitSpec, link: usize) -> SendingEnd {
+        SendingEnd { is_fresh: true, ..SendingEnd::new(spec, link) }
     }
 
     /// Whether a message of `bytes` can be sent. One always can when the conduit is empty.
@@ -210,6 +218,7 @@ impl SendingEnd {
         if self.flow != Flow::Held {
             return Ok(Vec::new());
         }
+        self.is_fresh = false;
         let mut frames: Vec<Outgoing> = self.continues(sequence).into_iter().collect();
         if breaks {
             self.flow = Flow::Kept;

@@ -97,7 +97,8 @@ impl Authentication {
     fn step(&mut self) -> std::result::Result<Interest, End> {
         loop {
             if !self.write()? {
-                return Ok(Interest { read: false, write: true, close: false });
+                let room = Interest { read: false, write: true, close: false };
+                return Ok(self.stream.opening().unwrap_or(room));
             }
             if self.outcome.is_some() {
                 return Err(End::Done);
@@ -111,8 +112,14 @@ impl Authentication {
             let count = match self.stream.read(&mut bytes[..allowed]) {
                 Ok(0) => return Err(End::theirs(CLOSED)),
                 Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Interest::READ),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(self.stream.opening().unwrap_or(Interest::READ))
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // The stream itself cannot accept the other end.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    return Err(End::Refused { reason: error.to_string(), by_us: true });
+                }
                 Err(error) => return Err(End::broken(&error)),
             };
             self.seen += count;
@@ -147,7 +154,11 @@ impl Authentication {
                 Err(error) => return Err(End::broken(&error)),
             }
         }
-        Ok(true)
+        match self.stream.flush() {
+            Ok(()) => Ok(true),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected) => Ok(false),
+            Err(error) => Err(End::broken(&error)),
+        }
     }
 }
 

@@ -1,7 +1,8 @@
-//! Where a coordinator is: `unix:@name?run=RUN` or `tcp:host:port?run=RUN`. The name of the run travels along because both ends of a
-//! handshake must know it; what is not a letter, digit, `.`, `_` or `-` is written as `%XX`.
+//! Where a coordinator is: `unix:@name?run=RUN`, `tcp:host:port?run=RUN`, or behind relays `relay:host:port/SITE/coordinator?run=RUN`.
+//! The name of the run travels along because both ends of a handshake must know it.
 
 use crate::error::{Error, Result};
+use crate::percent;
 
 /// An address of a coordinator, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,13 +18,7 @@ pub struct CoordinatorAddress {
 impl std::fmt::Display for CoordinatorAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}?run=", self.method, self.address)?;
-        for byte in self.run.bytes() {
-            match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' => write!(f, "{}", char::from(byte))?,
-                _ => write!(f, "%{byte:02X}")?,
-            }
-        }
-        Ok(())
+        percent::encode(f, &self.run)
     }
 }
 
@@ -31,32 +26,18 @@ impl std::str::FromStr for CoordinatorAddress {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<CoordinatorAddress> {
-        let wrong = || Error::Usage {
+        let wrong = || {
+            Error::Usage {
             problem: format!(
-                "\"{text}\" is not the address of a coordinator; expected unix:@name?run=RUN or tcp:host:port?run=RUN"
+                "\"{text}\" is not the address of a coordinator; expected unix:@name?run=RUN, tcp:host:port?run=RUN or relay:host:port/SITE/coordinator?run=RUN"
             ),
+        }
         };
         let (place, run) = text.split_once("?run=").ok_or_else(wrong)?;
         let (method, address) = place.split_once(':').ok_or_else(wrong)?;
-        let run = decoded(run).ok_or_else(wrong)?;
+        let run = percent::decode(run).ok_or_else(wrong)?;
         Ok(CoordinatorAddress { method: method.to_owned(), address: address.to_owned(), run })
     }
-}
-
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        if *first == b'%' {
-            let code = std::str::from_utf8(tail.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(code, 16).ok()?);
-            rest = &tail[2..];
-        } else {
-            bytes.push(*first);
-            rest = tail;
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

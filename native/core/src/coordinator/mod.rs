@@ -6,6 +6,7 @@ mod server;
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,8 +14,10 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::handshake::Party;
 use crate::methods::{self, Listener, MethodReport, Refusal};
-use crate::spec::InstanceSpec;
+use crate::runtime::party;
+use crate::spec::{ConduitSpec, InstanceSpec};
 use crate::wakeup::{poll_readable, EventFd};
 
 pub use address::CoordinatorAddress;
@@ -29,6 +32,8 @@ pub struct CoordinatorOptions {
     pub secret: Vec<u8>,
     /// Also listen on this TCP `host:port` (port 0: any). `None`: only on an abstract Unix socket.
     pub listen: Option<String>,
+    /// Also be reached as `coordinator` through this relay (`HOST:PORT/SITE`).
+    pub relay: Option<String>,
 }
 
 /// What an instance waits for on a conduit.
@@ -38,6 +43,8 @@ pub enum WaitKind {
     Receive,
     /// Room for a message.
     Send,
+    /// A message from any of those who have a handle of one of its ports; it is on no conduit in particular (0).
+    Holders,
 }
 
 /// One conduit that an instance waits for.
@@ -81,8 +88,16 @@ pub enum Event {
         messages_received: u64,
         bytes_received: u64,
     },
-    /// An instance has been waiting for longer than 100 ms; with its messages sent and received per conduit (id, count).
-    Waiting { instance: String, epoch: u64, waits: Vec<Wait>, sent: Vec<(u32, u64)>, received: Vec<(u32, u64)> },
+    /// An instance has been waiting for longer than 100 ms, for all of `waits` or for any one of them; with its messages sent and received
+    /// per conduit (id, count).
+    Waiting {
+        instance: String,
+        epoch: u64,
+        waits: Vec<Wait>,
+        is_any: bool,
+        sent: Vec<(u32, u64)>,
+        received: Vec<(u32, u64)>,
+    },
     /// It goes on.
     Resumed { instance: String, epoch: u64 },
     /// The answer to [`Coordinator::confirm`].
@@ -97,13 +112,15 @@ pub enum Event {
     Lost { instance: String },
     /// A peer was turned away (reported once per source).
     Refused { peer: String, reason: String },
-    /// A sender has chosen the method of a conduit, and passed over others.
-    Conduit { instance: String, conduit: u32, method: String, refused: Vec<Refusal> },
+    /// A sender has chosen the method of conduits to one receiver, and passed over others.
+    Conduits { instance: String, conduits: Vec<u32>, method: String, refused: Vec<Refusal> },
     /// The answer to [`Coordinator::enquire`]: how the conduits that begin and end at an instance travel, and what has passed.
     Figures { instance: String, number: u64, sending: Vec<MethodReport>, receiving: Vec<MethodReport> },
-    /// What became of a change of methods: the method in use now (none: it is chosen when the receiver joins), and why it is not
+    /// What became of a change of methods, with its number: the method in use now (none: it is chosen when the receiver joins), and why it is not
     /// another.
-    Changed { instance: String, conduit: u32, method: Option<String>, problem: Option<String> },
+    Changed { instance: String, change: u64, conduit: u32, method: Option<String>, problem: Option<String> },
+    /// An instance has opened a handle: there is a conduit more.
+    Opened { instance: String, conduit: Box<ConduitSpec> },
 }
 
 /// A running coordinator; it has one thread. Dropping it closes it.
@@ -121,6 +138,8 @@ struct Shared {
     commands: Mutex<Vec<Command>>,
     /// Raised while there are commands.
     wanted: EventFd,
+    /// Changes of methods so far.
+    changes: AtomicU64,
 }
 
 /// What the holder asks of the thread.
@@ -129,7 +148,7 @@ enum Command {
     Abort(String),
     Grow { conduit: u32, capacity: u32 },
     Confirm { instance: String, epoch: u64 },
-    Change { conduit: u32, methods: Vec<String> },
+    Change { change: u64, conduit: u32, methods: Vec<String> },
     Enquire { number: u64 },
     Close,
 }
@@ -143,9 +162,13 @@ impl Coordinator {
         if options.secret.is_empty() {
             return Err(Error::Usage { problem: "the run's secret is empty".to_owned() });
         }
-        let mut listeners = vec![listen("unix", None)?];
+        let me = party(&options.secret, &options.run_id, "coordinator")?;
+        let mut listeners = vec![listen("unix", None, &me)?];
         if let Some(address) = &options.listen {
-            listeners.push(listen("tcp", Some(address))?);
+            listeners.push(listen("tcp", Some(address), &me)?);
+        }
+        if let Some(address) = &options.relay {
+            listeners.push(listen("relay", Some(address), &me)?);
         }
         let addresses = listeners
             .iter()
@@ -162,6 +185,7 @@ impl Coordinator {
             happened: flag()?,
             commands: Mutex::default(),
             wanted: flag()?,
+            changes: AtomicU64::new(0),
         });
         let listeners = listeners.into_iter().map(|(_, listener)| listener).collect();
         let server = Server::new(options, listeners, Arc::clone(&shared))?;
@@ -224,14 +248,16 @@ impl Coordinator {
     }
 
     /// Allows other methods on a conduit, in this order (none: all, fastest first), also while messages pass. What becomes of it comes
-    /// as [`Event::Changed`].
+    /// as [`Event::Changed`] with the number that is returned. Of two changes of a conduit the later one holds; the other is told that it was
+    /// overtaken, if it had not come about yet.
     ///
     /// # Errors
     /// [`Error::Usage`] for a method that does not exist.
-    pub fn change(&self, conduit: u32, methods: &[String]) -> Result<()> {
+    pub fn change(&self, conduit: u32, methods: &[String]) -> Result<u64> {
         methods::check_names(methods)?;
-        self.shared.command(Command::Change { conduit, methods: methods.to_vec() });
-        Ok(())
+        let change = self.shared.next_change();
+        self.shared.command(Command::Change { change, conduit, methods: methods.to_vec() });
+        Ok(change)
     }
 
     /// Stops listening and closes every connection. Does nothing the second time.
@@ -262,6 +288,11 @@ impl Shared {
         self.happened.raise();
     }
 
+    /// A number for a change of methods.
+    fn next_change(&self) -> u64 {
+        self.changes.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     fn take_commands(&self) -> Vec<Command> {
         let mut commands = lock(&self.commands);
         self.wanted.lower();
@@ -277,11 +308,11 @@ fn io_error(action: &str, error: &io::Error) -> Error {
     Error::io(action, error)
 }
 
-fn listen(method: &'static str, address: Option<&str>) -> Result<(&'static str, Box<dyn Listener>)> {
+fn listen(method: &'static str, address: Option<&str>, me: &Party) -> Result<(&'static str, Box<dyn Listener>)> {
     let found =
         methods::by_name(method).ok_or_else(|| Error::Usage { problem: format!("there is no method {method}") })?;
     let listener = found
-        .listen(address)
+        .listen(address, me)
         .map_err(|error| io_error(&format!("listen on {}", address.unwrap_or("an abstract Unix socket")), &error))?;
     Ok((method, listener))
 }

@@ -143,7 +143,9 @@ impl Filter for Unpack {
         let Data::Bytes(packed) = &message.data else {
             return Err(format!("the message holds {} where compressed bytes were expected", message.data.describe()));
         };
-        out.push(Message { data: self.unpack(packed)?, ..message });
+        // The codecs check what they read, but may read it twice.
+        let packed = packed.settled(&self.pool).map_err(|none| none.to_string())?;
+        out.push(Message { data: self.unpack(&packed)?, ..message });
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use crate::buffer::{Buffer, BufferMut, BufferPool};
 use crate::control::CONTROL_LIMIT;
 use crate::frame::check::{is_guarded, CHECKSUMS};
 use crate::frame::message::{Prefix, MAX_DESCRIPTOR, PREFIX};
-use crate::frame::{Block, Frame, FrameError, Head, Kind, Lent, MessageFrame, RelayHop, Returned, HEAD};
+use crate::frame::{Block, Frame, FrameError, Head, Kind, Lent, MessageFrame, Returned, HEAD};
 
 /// What a decoder accepts.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub struct Limits {
     pub message: u64,
     /// Longest descriptor of a message.
     pub descriptor: u32,
-    /// Longest body of a control frame, a relay hop, and every other kind.
+    /// Longest body of a control frame, and every other kind.
     pub control: u64,
     /// How much is read ahead; frames up to this size pass through the staging area.
     pub staging: usize,
@@ -244,7 +244,7 @@ impl Decoder {
         let Head { kind, length, .. } = *head;
         let limit = match kind {
             Kind::Message | Kind::Block | Kind::Lent => self.limits.message,
-            Kind::Control | Kind::RelayHop | Kind::Returned => self.limits.control,
+            Kind::Control | Kind::Returned => self.limits.control,
             Kind::End | Kind::Gone | Kind::Receipt | Kind::Resume => 0,
             Kind::Leaves | Kind::Continues | Kind::Closes | Kind::Alive => 0,
             Kind::Hello | Kind::Challenge | Kind::Proof | Kind::Refused => return Err(FrameError::Unexpected { kind }),
@@ -305,7 +305,6 @@ fn plain(head: &Head, body: &[u8]) -> Result<Frame, FrameError> {
         Kind::Closes => Frame::Closes,
         Kind::Alive => Frame::Alive,
         Kind::Control => Frame::Control(body.to_vec()),
-        Kind::RelayHop => Frame::RelayHop(RelayHop::decode(head, body)?),
         Kind::Returned => Frame::Returned(Returned::decode(head, body)?),
         // The listener found the proof of this side wrong, after this side had found the listener's right.
         Kind::Refused => return Err(FrameError::Refused { reason: crate::handshake::reason(body)? }),

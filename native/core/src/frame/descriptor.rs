@@ -350,6 +350,7 @@ pub fn to_bytes(data: &Data, pool: &BufferPool) -> Result<Buffer> {
 pub fn from_bytes(bytes: &Buffer) -> std::result::Result<Data, FrameError> {
     let mut reader = Reader::new(bytes);
     let len = usize::try_from(reader.u64()?).map_err(|_| FrameError::TooShort)?;
-    let descriptor = reader.bytes(len)?;
-    decode(descriptor, &bytes.slice(8 + len..bytes.len()))
+    // Copied before it is checked: what a peer has lent it could still change.
+    let descriptor = reader.bytes(len)?.to_vec();
+    decode(&descriptor, &bytes.slice(8 + len..bytes.len()))
 }

@@ -11,26 +11,22 @@
 //! | 12 | 4 | conduit |
 //! | 16 | 8 | sequence number |
 
-pub mod address;
 pub mod block;
 pub mod check;
 pub mod decoder;
 pub mod descriptor;
 pub mod lent;
 pub mod message;
-pub mod relay;
 
 use std::fmt;
 
 use crate::buffer::OutOfMemory;
 use crate::error::Error;
 
-pub use address::Address;
 pub use block::Block;
 pub use decoder::{Decoder, Limits};
 pub use lent::{Lent, Returned};
 pub use message::{encode_message, EncodedMessage, MessageFrame};
-pub use relay::RelayHop;
 
 /// Bytes of the head.
 pub const HEAD: usize = 24;
@@ -73,8 +69,6 @@ pub enum Kind {
     Proof = 18,
     /// The listener does not go on, and why.
     Refused = 19,
-    /// A frame inside a frame, on its way between two relays.
-    RelayHop = 32,
     /// One rank's part of an array that is distributed over ranks.
     Block = 33,
     /// A message whose payload lies in memory that both sides see.
@@ -101,7 +95,6 @@ impl Kind {
             17 => Kind::Challenge,
             18 => Kind::Proof,
             19 => Kind::Refused,
-            32 => Kind::RelayHop,
             33 => Kind::Block,
             34 => Kind::Lent,
             35 => Kind::Returned,
@@ -188,8 +181,6 @@ pub enum Frame {
     Closes,
     /// The other side is alive.
     Alive,
-    /// A frame inside a frame.
-    RelayHop(RelayHop),
     /// One rank's part of a distributed array.
     Block(Block),
     /// A message whose payload stays where it is.

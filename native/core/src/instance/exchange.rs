@@ -27,7 +27,11 @@ impl Instance {
         timestamp: Option<f64>,
         next_timestamp: Option<Option<f64>>,
     ) -> Result<Sent> {
-        let (declared, ends) = self.ports.receivers(port, to)?;
+        let out = self.ports.out(port)?;
+        let (declared, ends) = match self.has_holders(out) {
+            Some(runtime) => (out, self.ends_by_handles(runtime, out, to)?.into()),
+            None => self.ports.receivers(port, to)?,
+        };
         if ends.is_empty() {
             drop(self.program()?);
             return Ok(Sent::NotConnected);
@@ -68,12 +72,12 @@ impl Instance {
         for end in ends {
             delivered |= match self.part_of(&spread, end, &message)? {
                 Some(part) => self.filter_and_send(declared, end, &part)?,
-                None if is_one_of_many && !self.filters_outlet[end] => {
+                None if is_one_of_many && !self.has_filters(end) => {
                     self.transmit_encoded(&declared.name, end, &message, Some(&mut once))?
                 }
                 None => self.filter_and_send(declared, end, &message)?,
             };
-            if self.spec.kind == Kind::Terminal {
+            if self.spec.kind == Kind::Terminal && !declared.is_open {
                 self.end_run_of_outlet(end)?; // each message of a source is a run of its own
             }
         }
@@ -99,9 +103,14 @@ impl Instance {
         })
     }
 
+    /// Whether messages of a sending end pass filters; those that handles have made have none.
+    fn has_filters(&self, end: usize) -> bool {
+        self.filters_outlet.get(end).copied().unwrap_or(false)
+    }
+
     /// Sends a message on one conduit through its filters; false if the receiver has left.
     pub(super) fn filter_and_send(&self, port: &Port, end: usize, message: &Message) -> Result<bool> {
-        if !self.filters_outlet[end] {
+        if !self.has_filters(end) {
             return self.transmit(&port.name, end, message);
         }
         let messages = {
@@ -151,7 +160,10 @@ impl Instance {
             }
         };
         runtime.note_caller();
-        let (id, copy, checksum) = self.outgoing[end];
+        let (id, copy, checksum) = match self.outgoing.get(end) {
+            Some(outgoing) => *outgoing,
+            None => (runtime.state().sending[end].spec.id, None, None),
+        };
         let encoded = match once {
             None => encode_message(id, 0, copy, message)?,
             Some(Some(encoded)) => encoded.readdressed(id, 0, copy),
@@ -212,6 +224,10 @@ impl Instance {
     /// [`Instance::receive`], as far as this process has to do with it.
     pub(super) fn receive_here(&self, port: &str, of: Option<u32>, timeout: Option<Duration>) -> Result<Received> {
         let (declared, end) = self.ports.sender(port, of)?;
+        if self.has_holders(declared).is_some() {
+            let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+            return self.receive_from_holders(declared, until);
+        }
         let Some(end) = end else {
             drop(self.program()?);
             return Ok(Received::NotConnected);

@@ -12,7 +12,7 @@ use crate::control::{self, ToCoordinator, ToInstance, CONTROL_LIMIT};
 use crate::coordinator::CoordinatorAddress;
 use crate::error::{explained, Error, Result};
 use crate::frame::{Frame, Limits};
-use crate::handshake::Role;
+use crate::handshake::{Party, Role};
 use crate::methods;
 use crate::runtime::backoff::Backoff;
 use crate::runtime::io_thread::doors;
@@ -20,7 +20,7 @@ use crate::runtime::io_thread::{self, Commands, Door, CONTROL};
 use crate::runtime::reports::control_frame;
 use crate::runtime::state::State;
 use crate::runtime::{self, Runtime};
-use crate::spec::InstanceSpec;
+use crate::spec::{Direction, InstanceSpec, TrafficClass};
 use crate::wakeup::{poll_readable, poll_writable, Polled};
 
 use super::ports::Ports;
@@ -67,9 +67,10 @@ pub fn join(options: &JoinOptions) -> Result<Joined> {
     let ports = Ports::new(&spec, &state);
     let (commands, watch) = Commands::new()?;
     let runtime = Arc::new(Runtime::new(name, run, secret, control, commands, state));
-    let doors = open_doors(&spec, &allowed)?;
+    let doors = open_doors(&spec, &allowed, &runtime.party()?)?;
     if !doors.is_empty() {
         let table = doors::table(&runtime.here, doors.iter());
+        runtime.state().open.reached_by(&table);
         runtime.control.writer().push(control_frame(&ToCoordinator::Reachable { table }));
         flush_now(&runtime.control, until)?;
     }
@@ -90,7 +91,8 @@ fn methods_from_environment() -> Result<Vec<String>> {
         .map_err(|error| Error::Usage { problem: format!("XMML_METHODS: {error}") })
 }
 
-fn read_secret(path: &Path) -> Result<Vec<u8>> {
+/// The secret in a file of hexadecimal digits.
+pub(crate) fn read_secret(path: &Path) -> Result<Vec<u8>> {
     let problem = |cause: String| Error::Io { action: format!("read the run's secret from {}", path.display()), cause };
     let size = std::fs::metadata(path).map_err(|error| problem(explained(&error)))?.len();
     if size > SECRET_LIMIT {
@@ -160,8 +162,8 @@ fn connect_to(
     };
     let unknown = || NoConnection::Refused("this release of xmml does not know this method".to_owned());
     let method = methods::by_name(&address.method).ok_or_else(unknown)?;
-    let stream = method.connect(&address.address).map_err(broken)?;
     let me = runtime::party(secret, &address.run, name).map_err(refused)?;
+    let stream = method.connect(&address.address, &me, Some(TrafficClass::Control)).map_err(broken)?;
     let mut authentication = Authentication::dial(stream, me, Role::Control, "coordinator").map_err(refused)?;
     loop {
         let fd = authentication.fd();
@@ -246,16 +248,21 @@ fn no_answer() -> Error {
 }
 
 /// Listens by every method by which a sender may want to come; nothing if nobody will.
-fn open_doors(spec: &InstanceSpec, allowed: &[String]) -> Result<Vec<Door>> {
-    let inbound: Vec<&Vec<String>> =
+fn open_doors(spec: &InstanceSpec, allowed: &[String], me: &Party) -> Result<Vec<Door>> {
+    let mut inbound: Vec<&Vec<String>> =
         spec.conduits.iter().filter(|conduit| conduit.receiver == spec.name).map(|conduit| &conduit.methods).collect();
+    // Whoever has a handle may come by any method.
+    let any = Vec::new();
+    inbound.extend(spec.ports.iter().any(|port| port.open && port.direction == Direction::In).then_some(&any));
     let wanted = |name: &str| match allowed.is_empty() {
-        true => inbound.iter().any(|methods| methods.is_empty() || methods.iter().any(|method| method == name)),
-        false => !inbound.is_empty() && allowed.iter().any(|method| method == name),
+        true => inbound
+            .iter()
+            .any(|methods| methods.is_empty() || methods.iter().any(|choice| methods::name_of(choice) == name)),
+        false => !inbound.is_empty() && allowed.iter().any(|choice| methods::name_of(choice) == name),
     };
     let mut doors = Vec::new();
-    for method in methods::all().into_iter().filter(|method| wanted(method.name())) {
-        let door = doors::open(&*method)
+    for method in methods::all().into_iter().filter(|method| wanted(method.name()) && method.available().is_ok()) {
+        let door = doors::open(&*method, me)
             .map_err(|error| Error::io(&format!("listen for other instances by {}", method.name()), &error))?;
         doors.push(door);
     }

@@ -6,8 +6,10 @@ use crate::control::ToCoordinator;
 use crate::error::{Error, Result};
 use crate::methods::{self, MethodReport};
 use crate::runtime::link::CONNECT_LIMIT;
+use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;
 
+use super::ports::Port;
 use super::{Backend, Instance};
 
 /// How long a change of methods may take: it may be tried as long as a connection, and must be told to both ends.
@@ -18,7 +20,18 @@ impl Instance {
     pub fn methods(&self, port: &str) -> Result<Vec<MethodReport>> {
         let port = self.ports.get(port)?;
         let now = Instant::now();
-        Ok(self.with_state(|state| port.ends().map(|end| state.method_report(port.direction, end, now)).collect()))
+        Ok(self.with_state(|state| {
+            let ends = self.ends_now(port, state);
+            ends.into_iter().map(|end| state.method_report(port.direction, end, now)).collect()
+        }))
+    }
+
+    /// The ends of a port: of couplings of the model, or those that handles have made.
+    fn ends_now(&self, port: &Port, state: &State) -> Vec<usize> {
+        match self.has_holders(port) {
+            Some(_) => state.open.all_ends(&port.name),
+            None => port.ends().collect(),
+        }
     }
 
     /// Allows these methods on every conduit of the port from now on, in this order (none: all, fastest first), instead of what the model
@@ -33,23 +46,30 @@ impl Instance {
         methods::check_names(methods)?;
         drop(self.program()?);
         let Backend::Run { runtime } = &self.backend else { return Ok(()) };
-        let conduits: Vec<u32> = {
+        let requests: Vec<(u64, u32)> = {
             let mut state = runtime.state();
-            let ids: Vec<u32> = declared.ends().map(|end| state.conduit_at(declared.direction, end).id).collect();
-            state.changes.extend(ids.iter().map(|conduit| (*conduit, None)));
-            ids
+            let ends = self.ends_now(declared, &state);
+            let ids: Vec<u32> = ends.into_iter().map(|end| state.conduit_at(declared.direction, end).id).collect();
+            let requests = ids.into_iter().map(|conduit| {
+                state.last_change += 1;
+                (state.last_change, conduit)
+            });
+            let requests: Vec<(u64, u32)> = requests.collect();
+            state.changes.extend(requests.iter().map(|(request, _)| (*request, None)));
+            requests
         };
-        for conduit in &conduits {
-            runtime.tell(&ToCoordinator::Change { conduit: *conduit, methods: methods.to_vec() });
+        for (request, conduit) in &requests {
+            runtime.tell(&ToCoordinator::Change { request: *request, conduit: *conduit, methods: methods.to_vec() });
         }
         let until = Instant::now() + CHANGE_LIMIT;
         let settled = runtime.wait(&WaitFor::default(), Some(until), |state| {
-            Ok(conduits.iter().all(|conduit| state.changes.get(conduit).is_none_or(Option::is_some)).then_some(()))
+            let is_settled = |request| state.changes.get(request).is_none_or(Option::is_some);
+            Ok(requests.iter().all(|(request, _)| is_settled(request)).then_some(()))
         });
         let mut state = runtime.state();
-        let problems: Vec<String> = conduits
+        let problems: Vec<String> = requests
             .iter()
-            .filter_map(|conduit| state.changes.remove(conduit).flatten())
+            .filter_map(|(request, _)| state.changes.remove(request).flatten())
             .filter_map(|changed| changed.problem)
             .collect();
         drop(state);
@@ -60,7 +80,7 @@ impl Instance {
         match problems.first() {
             None => Ok(()),
             Some(problem) => {
-                Err(Error::Usage { problem: format!("{}.{port} goes on as before: {problem}", self.name()) })
+                Err(Error::Usage { problem: format!("{}.{port} does not change its methods: {problem}", self.name()) })
             }
         }
     }

@@ -1,9 +1,12 @@
 //! What a program of the model holds: its ports, its place in the submodel execution loop, and its conduits.
 
 mod alone;
+mod callbacks;
 mod clock;
 mod exchange;
+mod handles;
 mod join;
+pub(crate) use join::read_secret;
 mod leave;
 mod loans;
 mod methods;
@@ -30,6 +33,8 @@ use crate::spec::{InstanceSpec, Kind, ScaleSpec};
 use crate::team::Team;
 
 use self::alone::Alone;
+use self::callbacks::Callbacks;
+pub use self::callbacks::{Callback, Served};
 use self::clock::Clock;
 use self::loans::Loans;
 use self::ports::Ports;
@@ -87,6 +92,7 @@ pub struct Instance {
     /// The other ranks, if this is one of several that joined together.
     team: Option<Box<dyn Team>>,
     loans: Loans,
+    callbacks: Callbacks,
     /// The process that joined.
     pid: u32,
 }
@@ -169,6 +175,7 @@ impl Instance {
             program: Mutex::new(program),
             team: None,
             loans: Loans::default(),
+            callbacks: Callbacks::default(),
             pid: std::process::id(),
             spec,
         })
@@ -316,6 +323,11 @@ impl Instance {
     /// The error for a receive that insists on a message after the end of the conduit.
     pub fn ended_error(&self, port: &str, of: Option<u32>) -> Error {
         let (peer, received) = match self.ports.sender(port, of) {
+            Ok((declared, _)) if self.has_holders(declared).is_some() => self.with_state(|state| {
+                let ends = state.open.all_ends(port);
+                let handed = ends.iter().map(|end| state.inlets[*end].handed).sum();
+                ("everyone who had a handle of it".to_owned(), handed)
+            }),
             Ok((_, Some(end))) => {
                 self.with_state(|state| (state.receiving[end].spec.sender.clone(), state.inlets[end].handed))
             }
@@ -328,6 +340,9 @@ impl Instance {
     fn look_for_message(&self, port: &str, of: Option<u32>, until: Instant) -> Result<Option<bool>> {
         let (declared, ends) = self.ports.senders(port, of)?;
         drop(self.program()?);
+        if self.has_holders(declared).is_some() {
+            return self.look_for_holders(declared, until);
+        }
         if ends.is_empty() || (declared.is_state && self.is_first_run()) {
             return Ok(Some(false));
         }
@@ -366,6 +381,9 @@ impl Instance {
     /// Whether the port is coupled to anything. During the first run, one for the state of the previous run is not.
     pub fn connected(&self, port: &str) -> Result<bool> {
         let port = self.ports.get(port)?;
+        if let Some(runtime) = self.has_holders(port) {
+            return Ok(runtime.state().open.is_connected(&port.name));
+        }
         Ok(port.is_connected() && !(port.is_state && self.is_first_run()))
     }
 
@@ -406,18 +424,6 @@ impl Instance {
         match &self.backend {
             Backend::Run { runtime } => look(&mut runtime.state()),
             Backend::Alone(alone) => alone.with_state(look),
-        }
-    }
-
-    fn wait<T>(
-        &self,
-        what: &WaitFor,
-        until: Option<Instant>,
-        ready: impl FnMut(&mut State) -> Result<Option<T>>,
-    ) -> Result<Option<T>> {
-        match &self.backend {
-            Backend::Run { runtime } => runtime.wait(what, until, ready),
-            Backend::Alone(alone) => alone.wait(until, ready),
         }
     }
 

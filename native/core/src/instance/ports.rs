@@ -22,6 +22,8 @@ pub struct Port {
     pub is_state: bool,
     /// Its conduits carry parts of arrays that are spread over ranks.
     pub in_parts: bool,
+    /// Its conduits are made by handles.
+    pub is_open: bool,
     /// It is coupled at rank 0 only, which talks for all ranks.
     pub of_lead: bool,
     /// Sending or receiving ends, with the copy at the other end.
@@ -63,6 +65,7 @@ impl Ports {
         let mut by_name: FxHashMap<String, Port> = FxHashMap::default();
         for port in &spec.ports {
             let (name, direction, operator, copies) = (port.name.clone(), port.direction, port.operator, port.copies);
+            let is_open = port.open;
             let port = Port {
                 name: name.clone(),
                 direction,
@@ -70,6 +73,7 @@ impl Ports {
                 copies,
                 is_state: false,
                 in_parts: false,
+                is_open,
                 of_lead: false,
                 ends: Vec::new(),
             };

@@ -133,7 +133,7 @@ impl Instance {
     }
 
     /// The ranks that make this call together; `None` if this process makes it alone: it is the only one, or each rank has its own part.
-    fn together(&self, port: &str) -> Result<Option<&dyn Team>> {
+    pub(super) fn together(&self, port: &str) -> Result<Option<&dyn Team>> {
         let Some(team) = self.team.as_deref().filter(|team| team.size() > 1) else { return Ok(None) };
         Ok((!self.ports.get(port)?.in_parts).then_some(team))
     }

@@ -4,8 +4,10 @@
 //! fastest first; a sender takes the first one that is allowed, passes its probe, and connects. Everything above this folder is the same
 //! for every method; one conformance suite runs over all of them.
 
+pub mod choice;
 pub mod inproc;
 pub mod place;
+pub mod relay;
 pub mod shm;
 pub mod socket;
 pub mod tcp;
@@ -18,9 +20,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
+use crate::handshake::Party;
 use crate::shared_memory::arena::Arena;
+use crate::spec::TrafficClass;
 use crate::spelling;
+use crate::wakeup::Interest;
 
+pub use choice::{name_of, Choice};
 pub use place::Place;
 
 /// One way of reaching a receiver.
@@ -92,14 +98,19 @@ pub trait Method: Send + Sync {
     /// made again; otherwise a broken connection means that the peer has ended.
     fn breaks(&self) -> bool;
 
-    /// Starts listening at `address`, or anywhere suitable.
-    fn listen(&self, address: Option<&str>) -> io::Result<Box<dyn Listener>>;
+    /// Whether this process can listen by it at all, as far as its surroundings say; else why not.
+    fn available(&self) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
+    /// Starts listening at `address`, or anywhere suitable, on behalf of `me`. Never waits.
+    fn listen(&self, address: Option<&str>, me: &Party) -> io::Result<Box<dyn Listener>>;
 
     /// Whether a process at `here` can reach one at `there` by this descriptor, as far as can be known without trying; else why not.
     fn probe(&self, descriptor: &Descriptor, there: &Place, here: &Place) -> std::result::Result<(), String>;
 
-    /// Begins to connect; never waits. Failure may only show when the stream is used.
-    fn connect(&self, address: &str) -> io::Result<Box<dyn Stream>>;
+    /// Begins to connect on behalf of `me`, for conduits of this class; never waits. Failure may only show when the stream is used.
+    fn connect(&self, address: &str, me: &Party, class: Option<TrafficClass>) -> io::Result<Box<dyn Stream>>;
 }
 
 /// Accepts connections. Its descriptor is readable while some wait.
@@ -124,8 +135,18 @@ pub trait Stream: Send + Sync {
     fn read(&self, into: &mut [u8]) -> io::Result<usize>;
     /// Writes what there is room for.
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
+    /// Passes on what a write has taken but kept; `WouldBlock`: not all of it, poll for room.
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
     /// Ends both directions; readers at both ends see the end of the stream after the bytes already under way.
     fn shut(&self);
+
+    /// While the stream is still being opened by somebody in between: what its descriptor must be ready for until reading or writing
+    /// takes that further. `None`: it is open.
+    fn opening(&self) -> Option<Interest> {
+        None
+    }
 
     /// The handshake is done: from now on frames travel. A stream through memory changes over to it; `arena` is where it may keep
     /// payloads that it lends.
@@ -193,7 +214,7 @@ pub struct LentPlace {
 
 /// Every method there is, fastest first.
 pub fn all() -> Vec<Box<dyn Method>> {
-    vec![Box::new(inproc::Inproc), Box::new(shm::Shm), Box::new(unix::Unix), Box::new(tcp::Tcp)]
+    vec![Box::new(inproc::Inproc), Box::new(shm::Shm), Box::new(unix::Unix), Box::new(tcp::Tcp), Box::new(relay::Relay)]
 }
 
 /// The methods of a text like `tcp,unix`; an empty one allows all.
@@ -207,11 +228,15 @@ pub fn names_in(text: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Refuses names of methods that do not exist, and says what may have been meant.
+/// Refuses methods that do not exist, and says what may have been meant, and parameters that they do not have.
 pub fn check_names(names: &[String]) -> Result<()> {
     let all = all();
     let known: Vec<&str> = all.iter().map(|method| method.name()).collect();
-    let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
+    let mut choices = names.iter().map(|choice| name_of(choice));
+    let Some(unknown) = choices.find(|name| !known.contains(name)) else {
+        let wrong = names.iter().find_map(|choice| Choice::read(choice).err());
+        return wrong.map_or(Ok(()), |problem| Err(Error::Usage { problem }));
+    };
     let meant = spelling::closest(unknown, known.iter().copied()).map(|name| format!("did you mean {name}? "));
     let problem =
         format!("there is no method \"{unknown}\": {}the methods are {}", meant.unwrap_or_default(), known.join(", "));
@@ -221,4 +246,10 @@ pub fn check_names(names: &[String]) -> Result<()> {
 /// The method of this name.
 pub fn by_name(name: &str) -> Option<Box<dyn Method>> {
     all().into_iter().find(|method| method.name() == name)
+}
+
+/// For tests of methods that ask nobody who they are.
+#[cfg(test)]
+pub(crate) fn nobody() -> Party {
+    Party { secret: vec![1], run: String::new(), name: String::new(), versions: (1, 1), nonce: [0; 32] }
 }

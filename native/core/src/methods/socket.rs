@@ -54,6 +54,13 @@ impl Stream for SocketStream {
     }
 }
 
+/// Has the kernel hold so many bytes that were written and not taken yet; no more than the system allows (net.core.wmem_max).
+pub fn hold(stream: &dyn Stream, bytes: u32) -> io::Result<()> {
+    // SAFETY: the descriptor is open as long as the stream, which outlives the call.
+    let socket = unsafe { std::os::fd::BorrowedFd::borrow_raw(stream.fd()) };
+    SockRef::from(&socket).set_send_buffer_size(bytes as usize)
+}
+
 /// Accepts without waiting; `None` when nobody waits or a connection vanished before it was taken.
 pub(super) fn accept(listener: &Socket) -> io::Result<Option<(Socket, socket2::SockAddr)>> {
     match listener.accept() {

@@ -11,6 +11,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::socket::{self, SocketStream};
 use super::{Descriptor, Listener, Method, Place, Stream};
+use crate::handshake::Party;
+use crate::spec::TrafficClass;
 
 /// The method `tcp`.
 pub struct Tcp;
@@ -24,7 +26,7 @@ impl Method for Tcp {
         true
     }
 
-    fn listen(&self, address: Option<&str>) -> io::Result<Box<dyn Listener>> {
+    fn listen(&self, address: Option<&str>, _me: &Party) -> io::Result<Box<dyn Listener>> {
         let address = match address {
             Some(address) => resolve(address)?,
             None => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
@@ -55,17 +57,22 @@ impl Method for Tcp {
         Ok(())
     }
 
-    fn connect(&self, address: &str) -> io::Result<Box<dyn Stream>> {
-        let target = resolve(address)?;
-        let socket = Socket::new(Domain::for_address(target), Type::STREAM.nonblocking(), None)?;
-        socket.set_tcp_nodelay(true)?;
-        match socket.connect(&SockAddr::from(target)) {
-            Ok(()) => {}
-            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
-            Err(error) => return Err(error),
-        }
-        Ok(Box::new(SocketStream::new(socket, format!("tcp:{address}"))?))
+    fn connect(&self, address: &str, _me: &Party, _class: Option<TrafficClass>) -> io::Result<Box<dyn Stream>> {
+        dial(address)
     }
+}
+
+/// Begins to connect to `address`; never waits, but for the name of a host to be looked up.
+pub(super) fn dial(address: &str) -> io::Result<Box<dyn Stream>> {
+    let target = resolve(address)?;
+    let socket = Socket::new(Domain::for_address(target), Type::STREAM.nonblocking(), None)?;
+    socket.set_tcp_nodelay(true)?;
+    match socket.connect(&SockAddr::from(target)) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(Box::new(SocketStream::new(socket, format!("tcp:{address}"))?))
 }
 
 /// The addresses of a descriptor that make sense from `here`: loopback ones only within one network namespace.
@@ -138,6 +145,7 @@ fn interface_addresses() -> io::Result<Vec<IpAddr>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::methods::nobody;
 
     fn place(boot_id: &str) -> Place {
         Place { host: "far".into(), boot_id: boot_id.into(), network: "net".into(), user: 1 }
@@ -161,7 +169,7 @@ mod tests {
 
     #[test]
     fn listening_everywhere_publishes_the_addresses_of_the_interfaces() {
-        let listener = Tcp.listen(Some("0.0.0.0:0")).unwrap();
+        let listener = Tcp.listen(Some("0.0.0.0:0"), &nobody()).unwrap();
         assert!(listener.addresses().iter().any(|address| address.starts_with("127.0.0.1:")));
         assert!(listener.addresses().iter().all(|address| !address.starts_with("0.0.0.0")));
     }

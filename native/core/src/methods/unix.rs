@@ -10,6 +10,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::socket::{self, SocketStream};
 use super::{Descriptor, Listener, Method, Place, Stream};
+use crate::handshake::Party;
+use crate::spec::TrafficClass;
 
 /// Longest abstract name: `sun_path` less its leading zero byte.
 const NAME_LIMIT: usize = 107;
@@ -29,7 +31,7 @@ impl Method for Unix {
         false
     }
 
-    fn listen(&self, address: Option<&str>) -> io::Result<Box<dyn Listener>> {
+    fn listen(&self, address: Option<&str>, _me: &Party) -> io::Result<Box<dyn Listener>> {
         Ok(Box::new(UnixListener(Door::open(address, "unix")?)))
     }
 
@@ -37,7 +39,7 @@ impl Method for Unix {
         probe(there, here)
     }
 
-    fn connect(&self, address: &str) -> io::Result<Box<dyn Stream>> {
+    fn connect(&self, address: &str, _me: &Party, _class: Option<TrafficClass>) -> io::Result<Box<dyn Stream>> {
         let socket = connect(address)?;
         enlarge(&socket);
         Ok(Box::new(SocketStream::new(socket, format!("unix:{address}"))?))
@@ -161,7 +163,7 @@ fn refuse_other_users(socket: &Socket) -> io::Result<()> {
     ))
 }
 
-fn peer_credentials(socket: &Socket) -> io::Result<libc::ucred> {
+pub(super) fn peer_credentials(socket: &Socket) -> io::Result<libc::ucred> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: the pointers describe `credentials` and `length`, which outlive the call; the descriptor is open.
@@ -184,6 +186,7 @@ fn peer_credentials(socket: &Socket) -> io::Result<libc::ucred> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::methods::nobody;
 
     fn place(host: &str, boot_id: &str, network: &str, user: u32) -> Place {
         Place { host: host.into(), boot_id: boot_id.into(), network: network.into(), user }
@@ -208,7 +211,7 @@ mod tests {
 
     #[test]
     fn names_that_are_not_abstract_are_refused() {
-        assert!(Unix.connect("/tmp/socket").is_err());
-        assert!(Unix.connect("@").is_err());
+        assert!(Unix.connect("/tmp/socket", &nobody(), None).is_err());
+        assert!(Unix.connect("@", &nobody(), None).is_err());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::connection::Connection;
-use crate::methods::{self, tcp, Place, Refusal, Table};
+use crate::methods::{self, name_of, tcp, Choice, Place, Refusal, Table};
 use crate::spec::TrafficClass;
 
 use super::backoff::Backoff;
@@ -53,6 +53,8 @@ pub struct Candidate {
     pub method: &'static str,
     /// There.
     pub address: String,
+    /// How many bytes the kernel may hold for it, where that was asked for.
+    pub buffer: Option<u32>,
 }
 
 /// One receiving process, and the conduits to it that may use the same methods.
@@ -257,12 +259,13 @@ fn candidates(table: &Table, here: &Place, allowed: &[String]) -> (VecDeque<Cand
     let wanted: Vec<&str> = if allowed.is_empty() {
         offered.clone()
     } else {
-        for method in offered.iter().filter(|method| !allowed.iter().any(|name| name == *method)) {
+        for method in offered.iter().filter(|method| !allowed.iter().any(|choice| name_of(choice) == **method)) {
             refuse(method, "the model does not allow it for this conduit".to_owned());
         }
         allowed.iter().map(String::as_str).collect()
     };
-    for name in wanted {
+    for choice in wanted {
+        let (name, buffer) = (name_of(choice), Choice::read(choice).ok().and_then(|choice| choice.buffer));
         let Some(method) = methods::by_name(name) else {
             refuse(name, "this release of xmml does not know it".to_owned());
             continue;
@@ -279,8 +282,11 @@ fn candidates(table: &Table, here: &Place, allowed: &[String]) -> (VecDeque<Cand
             "tcp" => tcp::reachable(&entry.addresses, &table.place, here),
             _ => entry.addresses.iter().collect(),
         };
-        candidates
-            .extend(addresses.into_iter().map(|address| Candidate { method: method.name(), address: address.clone() }));
+        candidates.extend(addresses.into_iter().map(|address| Candidate {
+            method: method.name(),
+            address: address.clone(),
+            buffer,
+        }));
     }
     (candidates, refused)
 }

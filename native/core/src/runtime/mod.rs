@@ -6,6 +6,7 @@
 //! Order of locks: the reader of a connection, the state, the writer of a connection.
 
 pub mod backoff;
+pub mod handles;
 pub mod io_thread;
 pub mod link;
 pub mod rebinding;
@@ -170,6 +171,11 @@ impl Runtime {
     /// What this process brings into a handshake.
     pub fn party(&self) -> Result<Party> {
         party(&self.secret, &self.run, &self.name)
+    }
+
+    /// The run's secret.
+    pub fn secret(&self) -> &[u8] {
+        &self.secret
     }
 
     /// A token nobody else has.

@@ -31,8 +31,20 @@ pub struct Changed {
 }
 
 impl State {
-    /// From now on a sending end may use these methods, in this order (none: all). Returns the link to be dialled, if there is one.
-    pub fn allow(&mut self, end: usize, methods: &[String], here: &Place) -> Option<usize> {
+    /// From now on a sending end may use these methods, in this order (none: all). Of a change that has not come about yet nobody needs to
+    /// know more than that it was overtaken. Returns the link to be dialled, if there is one.
+    pub fn allow(&mut self, end: usize, change: u64, methods: &[String], here: &Place) -> Option<usize> {
+        if self.sending[end].change.is_some() {
+            self.report(end, Some("another change came before this one had come about".to_owned()));
+        }
+        let overtaken = self.sending[end].next_link.take();
+        self.sending[end].change = Some(change);
+        let dial = self.begin_change(end, methods, here);
+        overtaken.into_iter().for_each(|link| self.rest_if_unused(link));
+        dial
+    }
+
+    fn begin_change(&mut self, end: usize, methods: &[String], here: &Place) -> Option<usize> {
         let current = self.sending[end].link;
         let (peer, class) = (self.links[current].peer.clone(), self.links[current].class);
         let next = self.link_to(&peer, methods, class);
@@ -42,9 +54,12 @@ impl State {
             return None;
         }
         if next == current {
-            self.sending[end].next_link = None;
-            self.report(end, None);
-            return None;
+            if self.links[current].is_admitted() || self.links[current].table().is_none() {
+                self.report(end, None);
+            }
+            // Else it is reported when the connection that is being made stands.
+            let is_made_again = self.sending[end].change.is_some() && self.links[current].wake(None, here);
+            return is_made_again.then_some(current);
         }
         let table = self.links[current].table().cloned();
         let is_new = self.links[next].conduits.is_empty() && matches!(self.links[next].status, Status::Unknown);
@@ -56,9 +71,13 @@ impl State {
         if !self.links[current].is_admitted() {
             // Nothing is under way by the link before: there is nothing to wait for.
             self.change_link(end, next);
-            match self.links[next].table() {
-                Some(_) => self.sending[end].owes_report = true,
-                None => self.report(end, None),
+            if self.links[next].table().is_none() {
+                self.report(end, None);
+            } else if self.links[next].is_admitted() {
+                if let Some(connection) = self.links[next].connection.clone() {
+                    // As below; nothing of this conduit has crossed yet.
+                    let _ = self.flow_on(end, 0, &connection);
+                }
             }
         } else if self.links[next].is_admitted() {
             if let Some(connection) = self.links[next].connection.clone() {
@@ -76,19 +95,28 @@ impl State {
 
     /// The receiver says what it has of a conduit.
     pub(super) fn resume(&mut self, connection: &Arc<Connection>, end: usize, sequence: u64) -> Result<(), String> {
+        // Also a connection that no conduit waits for any more: one may want it later, and the receiver does not answer again.
+        if let Some(link) = self.links.iter().position(|link| link.is_on(connection)) {
+            self.links[link].admitted();
+        }
         if let Some(next) = self.sending[end].next_link.filter(|next| self.links[*next].is_on(connection)) {
-            self.links[next].admitted();
             return self.go_over(end, next, sequence, connection);
         }
-        let link = &mut self.links[self.sending[end].link];
-        if link.is_on(connection) {
-            link.admitted();
-            for frame in self.sending[end].flow_from(sequence, connection.breaks)? {
-                self.queue(connection, frame);
-            }
-            if self.sending[end].owes_report {
-                self.report(end, None);
-            }
+        let link = self.sending[end].link;
+        if self.links[link].is_on(connection) {
+            self.flow_on(end, sequence, connection)?;
+            self.begin_opened(link, connection)?;
+        }
+        Ok(())
+    }
+
+    /// What waits goes out by the connection of the end's link, whose receiver has everything up to `sequence`.
+    fn flow_on(&mut self, end: usize, sequence: u64, connection: &Arc<Connection>) -> Result<(), String> {
+        for frame in self.sending[end].flow_from(sequence, connection.breaks)? {
+            self.queue(connection, frame);
+        }
+        if self.sending[end].change.is_some() && self.sending[end].next_link.is_none() {
+            self.report(end, None);
         }
         Ok(())
     }
@@ -112,19 +140,26 @@ impl State {
         self.sending[end].next_link = None;
         self.links[before].conduits.retain(|other| *other != end);
         self.links[next].conduits.push(end);
-        if self.links[before].conduits.is_empty() && !self.is_wanted(before) {
-            if let Some(old) = self.links[before].rest() {
-                self.queue(&old, frame::encode_closes().to_vec().into());
-                self.retired.push(old.clone());
-                self.to_watch.push(old);
-            }
+        self.rest_if_unused(before);
+    }
+
+    /// A connection that no conduit uses or wants is not kept.
+    fn rest_if_unused(&mut self, link: usize) {
+        if !self.links[link].conduits.is_empty() || self.is_wanted(link) {
+            return;
+        }
+        if let Some(old) = self.links[link].rest() {
+            self.queue(&old, frame::encode_closes().to_vec().into());
+            self.retired.push(old.clone());
+            self.to_watch.push(old);
         }
     }
 
     /// A link that conduits wanted to go over to leads nowhere: they go on as before. False: conduits depend on it.
     pub fn stay(&mut self, link: usize, reason: &str) -> bool {
         for end in 0..self.sending.len() {
-            if self.sending[end].owes_report && self.sending[end].link == link {
+            let waits_for_it = self.sending[end].next_link.is_none() && self.sending[end].change.is_some();
+            if waits_for_it && self.sending[end].link == link {
                 self.report(end, Some(reason.to_owned()));
             }
             if self.sending[end].next_link == Some(link) {
@@ -143,8 +178,7 @@ impl State {
     /// The receiver has left.
     pub(super) fn give_up_changes_to(&mut self, peer: &str) {
         for end in 0..self.sending.len() {
-            let is_changing = self.sending[end].next_link.is_some() || self.sending[end].owes_report;
-            if self.sending[end].spec.receiver == peer && is_changing {
+            if self.sending[end].spec.receiver == peer && self.sending[end].change.is_some() {
                 self.sending[end].next_link = None;
                 self.report(end, Some(format!("{peer} has left")));
             }
@@ -153,14 +187,16 @@ impl State {
 
     /// Tells the coordinator how a conduit travels after a change was asked for.
     fn report(&mut self, end: usize, problem: Option<String>) {
-        self.sending[end].owes_report = false;
+        let change = self.sending[end].change.take();
         let link = &self.links[self.sending[end].link];
         let conduit = self.sending[end].spec.id;
         let (method, refused) = (link.chosen.map(str::to_owned), link.refused.clone());
         if let (Some(method), None) = (&method, &problem) {
-            self.news.push(ToCoordinator::Conduit { conduit, method: method.clone(), refused });
+            self.news.push(ToCoordinator::Conduits { conduits: vec![conduit], method: method.clone(), refused });
         }
-        self.news.push(ToCoordinator::Changed { conduit, method, problem });
+        if let Some(change) = change {
+            self.news.push(ToCoordinator::Changed { change, conduit, method, problem });
+        }
     }
 
     /// The sender uses this connection no more, and everything that came on it has been read.

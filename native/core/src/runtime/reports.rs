@@ -24,13 +24,13 @@ impl Runtime {
     }
 
     /// Reports a wait, and returns the number by which it is known from then on.
-    pub fn report_waiting(&self, state: &mut State, waits: &[Wait]) -> u64 {
+    pub fn report_waiting(&self, state: &mut State, waits: &[Wait], is_any: bool) -> u64 {
         state.epoch += 1;
         let epoch = state.epoch;
         state.reported_waits.insert(epoch);
         let (sent, received) = state.counts();
-        let waits = waits.iter().filter(|wait| !state.is_met(wait)).copied().collect();
-        state.queue_control(&self.control, &ToCoordinator::Waiting { epoch, waits, sent, received });
+        let waits = waits.iter().filter(|wait| is_any || !state.is_met(wait)).copied().collect();
+        state.queue_control(&self.control, &ToCoordinator::Waiting { epoch, waits, is_any, sent, received });
         epoch
     }
 

@@ -15,9 +15,10 @@ use crate::coordinator::{ConduitTotals, Wait, WaitKind};
 use crate::error::{Error, Result};
 use crate::filters::Chain;
 use crate::frame::Frame;
-use crate::spec::{InstanceSpec, TrafficClass};
+use crate::spec::{InstanceSpec, TrafficClass, FIRST_OPENED};
 use crate::wakeup::EventFd;
 
+use super::handles::OpenPorts;
 use super::link::{Link, Status};
 use super::rebinding::Changed;
 
@@ -84,8 +85,12 @@ pub struct State {
     pub to_watch: Vec<Arc<Connection>>,
     /// What to tell the coordinator once the lock is released.
     pub news: Vec<ToCoordinator>,
-    /// Changes of methods that the program has asked for: what became of them, by conduit; `None`: not known yet.
-    pub changes: HashMap<u32, Option<Changed>>,
+    /// Changes of methods that the program has asked for: what became of them, by the number of the request; `None`: not known yet.
+    pub changes: HashMap<u64, Option<Changed>>,
+    /// Number of the last such request.
+    pub last_change: u64,
+    /// Ports that have conduits by handles.
+    pub open: OpenPorts,
     /// Why the run is over, if it is.
     pub over: Option<Error>,
     /// By peer, connections in a row that ended with something that cannot be taken in.
@@ -118,6 +123,8 @@ impl State {
             to_watch: Vec::new(),
             news: Vec::new(),
             changes: HashMap::new(),
+            last_change: 0,
+            open: OpenPorts::new(spec, methods),
             over: None,
             faults: HashMap::new(),
             coordinator_lost: None,
@@ -273,6 +280,8 @@ impl State {
                     let end = self.sending_to(connection, conduit)?;
                     self.sending[end].receipt(sequence)?;
                 }
+                // The receiver knew of a conduit by a handle before this end does; what it says of it, this end is told too.
+                Frame::Gone { conduit, .. } | Frame::Resume { conduit, .. } if self.is_being_opened(conduit) => {}
                 Frame::Gone { conduit, sequence } => {
                     let end = self.sending_to(connection, conduit)?;
                     self.sending[end].receiver_gone(sequence);
@@ -310,6 +319,10 @@ impl State {
             Some(end) if self.sending[end].spec.receiver == connection.peer => Ok(end),
             _ => Err(format!("it answered for conduit {conduit}, which does not lead from here to it")),
         }
+    }
+
+    fn is_being_opened(&self, conduit: u32) -> bool {
+        conduit >= FIRST_OPENED && self.open.is_opening() && self.sending_end(conduit).is_none()
     }
 
     /// A sender has connected; it hears what is here already, and so that it may begin.
@@ -423,7 +436,6 @@ impl std::fmt::Debug for KindOf<'_> {
             Frame::Leaves { .. } => "leaves",
             Frame::Continues { .. } => "continues",
             Frame::Closes => "closes",
-            Frame::RelayHop(_) => "relay hop",
             Frame::Block(_) => "block",
             Frame::Lent(_) => "lent",
             Frame::Returned(_) => "returned",

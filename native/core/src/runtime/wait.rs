@@ -54,6 +54,10 @@ pub struct WaitFor {
     pub sending: SmallVec<[usize; 2]>,
     /// Receiving ends whose messages matter.
     pub receiving: SmallVec<[usize; 2]>,
+    /// Open ports, by their places among those of the state: messages of all who have a handle of one matter.
+    pub open: SmallVec<[usize; 1]>,
+    /// Any one of these lets the caller go on; else it needs all of them.
+    pub is_any: bool,
     /// The coordinator is told if it lasts.
     pub is_reported: bool,
 }
@@ -69,6 +73,11 @@ impl WaitFor {
         WaitFor { receiving: SmallVec::from_slice(ends), is_reported: true, ..WaitFor::default() }
     }
 
+    /// A message from any holder of a handle of this open port.
+    pub fn holders(port: usize) -> WaitFor {
+        WaitFor { open: SmallVec::from_slice(&[port]), is_any: true, is_reported: true, ..WaitFor::default() }
+    }
+
     /// The same wait, which the coordinator need not know of.
     pub fn unreported(self) -> WaitFor {
         WaitFor { is_reported: false, ..self }
@@ -78,7 +87,13 @@ impl WaitFor {
     fn waits(&self, state: &State) -> Vec<Wait> {
         let sending = self.sending.iter().map(|end| (state.sending[*end].spec.id, WaitKind::Send));
         let receiving = self.receiving.iter().map(|end| (state.receiving[*end].spec.id, WaitKind::Receive));
-        sending.chain(receiving).map(|(conduit, kind)| Wait { conduit, kind }).collect()
+        let holders = self.open.first().map(|_| (0, WaitKind::Holders));
+        sending.chain(receiving).chain(holders).map(|(conduit, kind)| Wait { conduit, kind }).collect()
+    }
+
+    /// The receiving ends whose messages matter now; an open port may have more of them a moment later.
+    fn receiving_ends<'a>(&'a self, state: &'a State) -> impl Iterator<Item = usize> + 'a {
+        self.receiving.iter().copied().chain(self.open.iter().flat_map(|port| state.open.ends_of(*port)))
     }
 
     fn connections(&self, state: &State) -> Watched {
@@ -98,9 +113,9 @@ impl WaitFor {
                 .filter_map(|link| link.connection.as_ref())
                 .for_each(&mut add);
         }
-        for end in &self.receiving {
-            let Some(list) = state.inbound.get(&state.receiving[*end].spec.sender) else { continue };
-            let may_come = |connection: &&Arc<Connection>| list.len() == 1 || state.may_come_by(*end, connection);
+        for end in self.receiving_ends(state) {
+            let Some(list) = state.inbound.get(&state.receiving[end].spec.sender) else { continue };
+            let may_come = |connection: &&Arc<Connection>| list.len() == 1 || state.may_come_by(end, connection);
             list.iter().filter(may_come).for_each(&mut add);
         }
         connections
@@ -139,7 +154,7 @@ impl WaitFor {
                 _ => {}
             }
         }
-        for end in self.receiving.iter().map(|end| &state.receiving[*end]) {
+        for end in self.receiving_ends(state).map(|end| &state.receiving[end]) {
             let Some((lost, reason)) = end.lost.as_ref().filter(|_| !end.has_everything()) else { continue };
             let may_come_again = end.method.and_then(methods::by_name).is_none_or(|method| method.breaks());
             let limit = if may_come_again { CONNECT_LIMIT + VERDICT_LIMIT } else { VERDICT_LIMIT };
@@ -171,7 +186,10 @@ struct Enrolment<'a> {
 
 impl Drop for Enrolment<'_> {
     fn drop(&mut self) {
-        self.runtime.state().withdraw(&self.flag);
+        let mut state = self.runtime.state();
+        state.withdraw(&self.flag);
+        // This thread may have taken a bell that was for others too, and will not say again that it sleeps: they must.
+        state.wake_all();
     }
 }
 
@@ -376,7 +394,7 @@ impl Report<'_> {
         if self.runtime.has_several_callers() {
             return self.hold_back(state, what, now);
         }
-        let taken = what.receiving.iter().map(|end| state.receiving[*end].taken).sum();
+        let taken = what.receiving_ends(state).map(|end| state.receiving[end].taken).sum();
         if let Some(epoch) = self.epoch.filter(|_| taken != self.taken) {
             // Filters have swallowed what came: the counts that were reported are those of another wait.
             self.runtime.queue_resumed(state, epoch);
@@ -384,7 +402,7 @@ impl Report<'_> {
         }
         if self.epoch.is_none() && now >= self.at && what.is_reported {
             self.taken = taken;
-            self.epoch = Some(self.runtime.report_waiting(state, &what.waits(state)));
+            self.epoch = Some(self.runtime.report_waiting(state, &what.waits(state), what.is_any));
         } else if !what.is_reported {
             self.at = now + Duration::from_secs(3600); // nothing to report: do not wake for it
         }

@@ -56,6 +56,9 @@ impl SharedMemory {
         if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
             return Err(io::Error::other("what was passed as shared memory can be taken away again"));
         }
+        if !has_ordinary_pages(&file)? {
+            return Err(io::Error::other("what was passed as shared memory has pages that the system may not have"));
+        }
         if size_of_file(&file)? < length as u64 {
             return Err(io::Error::other(format!("what was passed as shared memory is smaller than {length} bytes")));
         }
@@ -132,6 +135,15 @@ fn refuse_beyond_file_limit(length: usize) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether the pages of a memfd come from ordinary memory. Touching huge pages that are not there kills a process.
+fn has_ordinary_pages(file: &OwnedFd) -> io::Result<bool> {
+    // SAFETY: an all-zero statfs is a value of it, and fstatfs fills it.
+    let mut system: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open and the pointer is to `system`.
+    check(unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut system) })?;
+    Ok(system.f_type == libc::TMPFS_MAGIC)
+}
+
 fn size_of_file(file: &OwnedFd) -> io::Result<u64> {
     // SAFETY: an all-zero stat is a value of it, and fstat fills it.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
@@ -169,6 +181,33 @@ mod tests {
         // SAFETY: a new descriptor without seals.
         let file = unsafe { OwnedFd::from_raw_fd(libc::memfd_create(c"open".as_ptr(), libc::MFD_ALLOW_SEALING)) };
         assert!(SharedMemory::open(file, 0).unwrap_err().to_string().contains("taken away"));
+    }
+
+    #[test]
+    fn memory_of_huge_pages_is_refused() {
+        let flags = libc::MFD_ALLOW_SEALING | libc::MFD_HUGETLB;
+        // SAFETY: a new descriptor.
+        let fd = unsafe { libc::memfd_create(c"huge".as_ptr(), flags) };
+        if fd < 0 {
+            return; // a kernel without them
+        }
+        // SAFETY: the descriptor is new; sealing it touches no memory.
+        let file = unsafe {
+            libc::fcntl(fd, libc::F_ADD_SEALS, SEALS);
+            OwnedFd::from_raw_fd(fd)
+        };
+        assert!(SharedMemory::open(file, 0).unwrap_err().to_string().contains("pages"));
+    }
+
+    #[test]
+    fn what_was_sealed_cannot_be_cut_off_under_the_reader() {
+        let mine = SharedMemory::new(c"xmml-test", 8192).unwrap();
+        let fd = mine.file().unwrap().as_raw_fd();
+        // SAFETY: the descriptor is open; nothing may come of either call.
+        let refused = unsafe { [libc::ftruncate(fd, 0), libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_WRITE)] };
+        assert_eq!(refused, [-1, -1]);
+        // SAFETY: within the mapping.
+        assert_eq!(unsafe { mine.start().add(8191).read_volatile() }, 0);
     }
 
     #[test]

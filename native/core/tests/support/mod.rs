@@ -7,6 +7,7 @@ pub mod proxy;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -31,16 +32,31 @@ impl Drop for Run {
 
 pub const SECRET: [u8; 32] = [7; 32];
 
+/// Whether runs have names of their own, because they meet somewhere.
+pub static NUMBERED: AtomicBool = AtomicBool::new(false);
+
+/// How many runs with names of their own there have been.
+static RUNS: AtomicUsize = AtomicUsize::new(0);
+
 impl Run {
     pub fn of(model: Model) -> Run {
         Run::listening(model, None)
     }
 
     pub fn listening(model: Model, listen: Option<&str>) -> Run {
+        Run::reachable(model, listen, None)
+    }
+
+    /// By TCP, and through a relay, if so wanted.
+    pub fn reachable(model: Model, listen: Option<&str>, relay: Option<&str>) -> Run {
         let options = CoordinatorOptions {
-            run_id: "test run".into(),
+            run_id: match NUMBERED.load(Ordering::Relaxed) {
+                true => format!("test run {}", RUNS.fetch_add(1, Ordering::Relaxed)),
+                false => "test run".into(),
+            },
             secret: SECRET.to_vec(),
             listen: listen.map(str::to_owned),
+            relay: relay.map(str::to_owned),
         };
         let coordinator = Coordinator::start(options).unwrap();
         for spec in model.specs() {
@@ -107,7 +123,7 @@ impl Model {
         Model { methods: vec![method.to_owned()], ..Model::new() }
     }
 
-    /// A submodel with ports like `"out:Oi in:S"`; `steps` iterations of one second.
+    /// A submodel with ports like `"out:Oi in:S"` (`in:S!`: open to handles); `steps` iterations of one second.
     pub fn submodel(self, name: &str, ports: &str, steps: u64) -> Model {
         self.instance(name, Kind::Submodel, ports, steps)
     }
@@ -125,6 +141,10 @@ impl Model {
                     Some((place, copies)) => (place, copies.parse().unwrap()),
                     None => (place, 0),
                 };
+                let (place, open) = match place.strip_suffix('!') {
+                    Some(place) => (place, true),
+                    None => (place, false),
+                };
                 let (direction, operator) = match place {
                     "finit" => (Direction::In, Some(Operator::Finit)),
                     "S" => (Direction::In, Some(Operator::S)),
@@ -141,6 +161,7 @@ impl Model {
                     copies,
                     decomposition: Default::default(),
                     shape: vec![],
+                    open,
                 }
             })
             .collect();

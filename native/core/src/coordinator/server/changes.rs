@@ -1,17 +1,25 @@
-//! Changes of methods: who asks is answered when the sender has gone over; the receiver opens its doors before.
+//! Changes of methods: who asks is answered when the sender has gone over; the receiver opens its doors before. Each change has a number, so
+//! that of several for one conduit each gets its own answer.
 
 use super::Server;
 use crate::control::ToInstance;
 use crate::coordinator::Event;
 
+/// A change that has not come about yet.
+pub struct Change {
+    /// Who waits for the answer, and by which number; `None`: the holder of the coordinator, who hears of it as an event.
+    asker: Option<(String, u64)>,
+    conduit: u32,
+}
+
 impl Server {
-    /// Somebody (`None`: the holder of the coordinator) wants other methods on a conduit.
-    pub(super) fn change(&mut self, asker: Option<String>, conduit: u32, methods: &[String]) {
+    /// Somebody wants other methods on a conduit.
+    pub(super) fn change(&mut self, change: u64, asker: Option<(String, u64)>, conduit: u32, methods: &[String]) {
+        self.changes.insert(change, Change { asker, conduit });
         let Some((sender, receiver)) = self.ends_in_order(conduit) else {
             let problem = Some(format!("there is no conduit {conduit}"));
-            return self.tell_of_change(asker.into_iter(), conduit, None, problem);
+            return self.changed("coordinator".to_owned(), change, conduit, None, problem);
         };
-        self.askers.entry(conduit).or_default().extend(asker);
         for spec in self.specs.values_mut() {
             for end in spec.conduits.iter_mut().filter(|end| end.id == conduit) {
                 end.methods = methods.to_vec();
@@ -20,44 +28,59 @@ impl Server {
         let has_left = |name: &str| self.members.get(name).is_some_and(|member| member.left.is_some());
         if let Some(gone) = [&sender, &receiver].into_iter().find(|name| has_left(name)) {
             let problem = Some(format!("{gone} has left"));
-            return self.changed(sender.clone(), conduit, None, problem);
+            return self.changed(sender.clone(), change, conduit, None, problem);
         }
-        let allow = ToInstance::Allow { conduit, methods: methods.to_vec() };
+        let allow = ToInstance::Allow { change, conduit, methods: methods.to_vec() };
         match self.is_here(&receiver) {
             true => self.send_to(&receiver, &allow),
-            false => self.allow_at_sender(conduit, methods),
+            false => self.allow_at_sender(change, conduit, methods),
         }
     }
 
     /// The receiver is ready for it, or will be when it joins.
-    pub(super) fn allow_at_sender(&mut self, conduit: u32, methods: &[String]) {
+    pub(super) fn allow_at_sender(&mut self, change: u64, conduit: u32, methods: &[String]) {
         let Some((sender, receiver)) = self.ends_in_order(conduit) else { return };
         if sender == receiver {
             return; // it knows already
         }
         if self.is_here(&sender) {
-            self.send_to(&sender, &ToInstance::Allow { conduit, methods: methods.to_vec() });
+            self.send_to(&sender, &ToInstance::Allow { change, conduit, methods: methods.to_vec() });
         } else {
-            self.changed(sender, conduit, None, None);
+            self.changed(sender, change, conduit, None, None);
         }
     }
 
     /// What became of it.
-    pub(super) fn changed(&mut self, instance: String, conduit: u32, method: Option<String>, problem: Option<String>) {
-        let askers = self.askers.remove(&conduit).unwrap_or_default();
-        self.tell_of_change(askers.into_iter(), conduit, method.clone(), problem.clone());
-        self.shared.event(Event::Changed { instance, conduit, method, problem });
-    }
-
-    fn tell_of_change(
+    pub(super) fn changed(
         &mut self,
-        askers: impl Iterator<Item = String>,
+        instance: String,
+        change: u64,
         conduit: u32,
         method: Option<String>,
         problem: Option<String>,
     ) {
-        let answer = ToInstance::Changed { conduit, method, problem };
-        askers.for_each(|asker| self.send_to(&asker, &answer));
+        let Some(known) = self.changes.remove(&change) else { return };
+        if let Some((asker, request)) = known.asker {
+            let answer = ToInstance::Changed { request, method: method.clone(), problem: problem.clone() };
+            self.send_to(&asker, &answer);
+        }
+        self.shared.event(Event::Changed { instance, change, conduit, method, problem });
+    }
+
+    /// An instance has left: changes of its conduits will not come about, and what it asked for nobody waits for.
+    pub(super) fn left_amid_changes(&mut self, instance: &str) {
+        let its = |ends: Option<(String, String)>| {
+            ends.is_some_and(|(sender, receiver)| sender == instance || receiver == instance)
+        };
+        let over: Vec<(u64, u32)> = self
+            .changes
+            .iter()
+            .filter(|(_, change)| its(self.ends_in_order(change.conduit)))
+            .map(|(number, change)| (*number, change.conduit))
+            .collect();
+        for (change, conduit) in over {
+            self.changed(instance.to_owned(), change, conduit, None, Some(format!("{instance} has left")));
+        }
     }
 
     fn is_here(&self, instance: &str) -> bool {

@@ -101,24 +101,32 @@ impl Server {
                 messages_received,
                 bytes_received,
             },
-            ToCoordinator::Waiting { epoch, waits, sent, received } => {
-                Event::Waiting { instance, epoch, waits, sent, received }
+            ToCoordinator::Waiting { epoch, waits, is_any, sent, received } => {
+                Event::Waiting { instance, epoch, waits, is_any, sent, received }
             }
             ToCoordinator::Resumed { epoch } => Event::Resumed { instance, epoch },
             ToCoordinator::Confirmed { epoch, still } => Event::Confirmed { instance, epoch, still },
             ToCoordinator::Warning { text } => Event::Warning { instance, text },
             ToCoordinator::Failed { text } => Event::Failed { instance, text },
-            ToCoordinator::Conduit { conduit, method, refused } => {
-                Event::Conduit { instance, conduit, method, refused }
+            ToCoordinator::Conduits { conduits, method, refused } => {
+                Event::Conduits { instance, conduits, method, refused }
             }
-            ToCoordinator::Change { conduit, methods } => return self.change(Some(instance), conduit, &methods),
-            ToCoordinator::Prepared { conduit, methods } => return self.allow_at_sender(conduit, &methods),
-            ToCoordinator::Changed { conduit, method, problem } => {
-                return self.changed(instance, conduit, method, problem)
+            ToCoordinator::Change { request, conduit, methods } => {
+                let change = self.shared.next_change();
+                return self.change(change, Some((instance, request)), conduit, &methods);
+            }
+            ToCoordinator::Prepared { change, conduit, methods } => {
+                return self.allow_at_sender(change, conduit, &methods)
+            }
+            ToCoordinator::Changed { change, conduit, method, problem } => {
+                return self.changed(instance, change, conduit, method, problem)
             }
             ToCoordinator::Figures { number, sending, receiving } => {
                 Event::Figures { instance, number, sending, receiving }
             }
+            ToCoordinator::HandsOut => return self.hands_out(instance),
+            ToCoordinator::Open { request, port, handle } => return self.open(instance, request, &port, &handle),
+            ToCoordinator::Admitted { conduit, problem } => return self.admitted(conduit, problem),
             ToCoordinator::Refused { peer, reason } => {
                 return self.refuse(peer, format!("{reason} (turned away by {instance})"))
             }
@@ -230,6 +238,8 @@ impl Server {
             }
         }
         self.send(token, &ToInstance::Goodbye);
+        self.left_amid_changes(&instance);
+        self.left_with_handles(&instance);
         self.shared.event(Event::Left { instance, runs, conduits, waited_s });
     }
 }

@@ -2,6 +2,7 @@
 
 mod changes;
 mod door;
+mod handles;
 mod heartbeats;
 mod members;
 
@@ -19,7 +20,7 @@ use crate::control::{self, ToInstance};
 use crate::error::Result;
 use crate::frame::encode_control;
 use crate::methods::{Listener, Table};
-use crate::spec::InstanceSpec;
+use crate::spec::{InstanceSpec, FIRST_OPENED};
 use crate::wakeup::{Epoll, Interest};
 
 /// Handshakes under way at one time; the oldest gives way to a new one.
@@ -75,8 +76,14 @@ pub struct Server {
     members: BTreeMap<String, Member>,
     specs: BTreeMap<String, InstanceSpec>,
     capacities: BTreeMap<u32, u32>,
-    /// Who asked for other methods on a conduit, and waits for the answer.
-    askers: BTreeMap<u32, BTreeSet<String>>,
+    /// Changes of methods that have not come about yet.
+    changes: BTreeMap<u64, changes::Change>,
+    /// Handles that are being opened, by the conduit that this makes.
+    openings: BTreeMap<u32, handles::Opening>,
+    /// Number of the next conduit that a handle makes.
+    next_opened: u32,
+    /// Instances that have given handles away, and must hear when nobody else is left.
+    givers: BTreeSet<String>,
     aborted: Option<String>,
     refused_sources: BTreeSet<String>,
     next_token: u64,
@@ -104,7 +111,10 @@ impl Server {
             members: BTreeMap::new(),
             specs: BTreeMap::new(),
             capacities: BTreeMap::new(),
-            askers: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            openings: BTreeMap::new(),
+            next_opened: FIRST_OPENED,
+            givers: BTreeSet::new(),
             aborted: None,
             refused_sources: BTreeSet::new(),
             next_token: WANTED + 1,
@@ -209,7 +219,7 @@ impl Server {
                 let here: Vec<u64> = self.members.values().filter_map(|member| member.connection).collect();
                 here.into_iter().for_each(|token| self.send(token, &ToInstance::Enquire { number }));
             }
-            Command::Change { conduit, methods } => self.change(None, conduit, &methods),
+            Command::Change { change, conduit, methods } => self.change(change, None, conduit, &methods),
             Command::Close => {}
         }
     }

@@ -1,8 +1,7 @@
 //! Payloads lent from one process to another: the lender keeps a block until the borrower says, in shared memory, that it is done.
 //!
-//! A loan has a slot and a generation. The borrower returns it by writing the generation into the slot of the table of returns, which no
-//! other loan can be mistaken for; it needs no lock and no system call, and can be done from any thread. A borrower that dies returns
-//! nothing: its blocks stay with the lender, unused, until that ends too.
+//! The books are in [`super::returns`]. A borrower that dies returns nothing: what it had comes home when its process has ended, and not
+//! before, since it may still look at it after it has left the run.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,102 +11,45 @@ use crate::buffer::{Buffer, Owner};
 use crate::shared_memory::arena::Lender;
 use crate::shared_memory::SharedMemory;
 
-use super::segment::{Segment, SLOTS};
+use super::process;
+use super::returns::{Books, SLOTS};
+use super::segment::Segment;
 
-/// Which loan this is; travels with the message and comes back by the slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket {
-    /// Where the return is written.
-    pub slot: u16,
-    /// What is written there; never 0.
-    pub generation: u32,
-    /// Others borrow the same memory: nobody may write to it.
-    pub is_shared: bool,
-}
-
-const SHARED: u64 = 1 << 63;
-
-impl Ticket {
-    /// As one number: generation, slot in bits 32 to 47, bit 63 if it is shared.
-    pub fn encode(self) -> u64 {
-        u64::from(self.generation) | u64::from(self.slot) << 32 | if self.is_shared { SHARED } else { 0 }
-    }
-
-    /// From such a number; `None` if it cannot be one.
-    pub fn decode(number: u64) -> Option<Ticket> {
-        let slot = (number >> 32) as u16;
-        let ticket = Ticket { slot, generation: number as u32, is_shared: number & SHARED != 0 };
-        (usize::from(slot) < SLOTS && ticket.generation != 0 && ticket.encode() == number).then_some(ticket)
-    }
-}
+pub use super::returns::Ticket;
 
 /// What one side of a connection has lent.
 pub struct Loans {
     segment: Segment,
-    out: Mutex<Out>,
+    books: Mutex<Books<Buffer>>,
     closed: AtomicBool,
-}
-
-struct Out {
-    /// Slot, generation, and what is lent under them.
-    lent: Vec<(Ticket, Buffer)>,
-    free: Vec<u16>,
-    generation: u32,
+    /// The process of the borrower, if it is known.
+    borrower: Option<u32>,
 }
 
 impl Loans {
     /// Nothing lent.
-    pub fn new(segment: Segment) -> Loans {
-        let free = (0..SLOTS as u16).rev().collect();
-        Loans {
-            segment,
-            out: Mutex::new(Out { lent: Vec::new(), free, generation: 0 }),
-            closed: AtomicBool::new(false),
-        }
+    pub fn new(segment: Segment, borrower: Option<u32>) -> Loans {
+        Loans { segment, books: Mutex::new(Books::new(SLOTS)), closed: AtomicBool::new(false), borrower }
     }
 
-    fn out(&self) -> MutexGuard<'_, Out> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    fn books(&self) -> MutexGuard<'_, Books<Buffer>> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps `buffer` until the other side returns it; `None` if it holds too many already.
     pub fn lend(&self, buffer: Buffer, is_shared: bool) -> Option<Ticket> {
-        let mut out = self.out();
-        drop(self.collect(&mut out));
-        let slot = out.free.pop()?;
-        out.generation = out.generation.checked_add(1).unwrap_or(1);
-        let ticket = Ticket { slot, generation: out.generation, is_shared };
-        out.lent.push((ticket, buffer));
-        Some(ticket)
+        let mut books = self.books();
+        let back = books.collect(self.segment.returns_to_here());
+        let ticket = books.lend(buffer, is_shared);
+        drop(books);
+        drop(back); // blocks go home without the lock
+        ticket.ok()
     }
 
     /// The message did not leave after all.
     pub fn take_back(&self, ticket: Ticket) {
-        let mut out = self.out();
-        let found = out.lent.iter().position(|(other, _)| *other == ticket);
-        let back = found.map(|at| out.lent.swap_remove(at));
-        if back.is_some() {
-            out.free.push(ticket.slot);
-        }
-        drop(out);
-        drop(back); // the block goes home without the lock
-    }
-
-    /// Takes what was returned out of the books.
-    fn collect(&self, out: &mut Out) -> Vec<Buffer> {
-        let returns = self.segment.returns_to_here();
-        let mut back = Vec::new();
-        let mut at = 0;
-        while at < out.lent.len() {
-            let ticket = out.lent[at].0;
-            if returns[usize::from(ticket.slot)].load(Ordering::Acquire) == ticket.generation {
-                back.push(out.lent.swap_remove(at).1);
-                out.free.push(ticket.slot);
-            } else {
-                at += 1;
-            }
-        }
-        back
+        let back = self.books().take_back(ticket);
+        drop(back); // as above: the lock was a temporary of the line before
     }
 
     /// No more will be lent; what is out may still come back.
@@ -118,10 +60,13 @@ impl Loans {
 
 impl Lender for Loans {
     fn reclaim(&self) -> bool {
-        let mut out = self.out();
-        let back = self.collect(&mut out);
-        let is_any_out = !out.lent.is_empty();
-        drop(out);
+        let mut books = self.books();
+        let mut back = books.collect(self.segment.returns_to_here());
+        if books.is_any_out() && self.is_closed() && self.borrower.is_some_and(process::has_ended) {
+            back.extend(books.collect_all());
+        }
+        let is_any_out = books.is_any_out();
+        drop(books);
         drop(back);
         is_any_out
     }
@@ -168,6 +113,10 @@ impl Owner for Borrowed {
         !self.ticket.is_shared
     }
 
+    fn may_change(&self) -> bool {
+        true
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -176,8 +125,7 @@ impl Owner for Borrowed {
 impl Drop for Borrowed {
     fn drop(&mut self) {
         if std::process::id() == self.process {
-            let returns = self.segment.returns_from_here();
-            returns[usize::from(self.ticket.slot)].store(self.ticket.generation, Ordering::Release);
+            self.ticket.give_back(self.segment.returns_from_here());
         }
     }
 }
@@ -206,7 +154,7 @@ mod tests {
     fn a_block_comes_home_when_the_borrower_drops_its_last_view() {
         let (mine, theirs) = sides();
         let arena = Arena::new();
-        let loans = Arc::new(Loans::new(mine));
+        let loans = Arc::new(Loans::new(mine, None));
         arena.enrol(loans.clone());
         let sent = arena.copy_of(&[Buffer::copy_of(&[5; 50_000])]).unwrap();
         let home = sent.as_ptr();
@@ -225,11 +173,11 @@ mod tests {
     #[test]
     fn so_many_can_be_lent_and_then_no_more_until_one_is_returned() {
         let (mine, theirs) = sides();
-        let (loans, arena) = (Loans::new(mine), Arena::new());
+        let (loans, arena) = (Loans::new(mine, None), Arena::new());
         let lend = || loans.lend(arena.take(64).unwrap().freeze(), false);
         let tickets: Vec<Ticket> = (0..SLOTS).map(|_| lend().unwrap()).collect();
         assert_eq!(lend(), None);
-        theirs.returns_from_here()[usize::from(tickets[7].slot)].store(tickets[7].generation, Ordering::Release);
+        tickets[7].give_back(theirs.returns_from_here());
         let again = lend().unwrap();
         assert_eq!(again.slot, tickets[7].slot);
         assert_ne!(again.generation, tickets[7].generation);
@@ -237,14 +185,23 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_survives_the_way_and_nonsense_is_refused() {
-        for is_shared in [false, true] {
-            let ticket = Ticket { slot: 255, generation: u32::MAX, is_shared };
-            assert_eq!(Ticket::decode(ticket.encode()), Some(ticket));
-        }
-        for nonsense in [0, 256 << 32 | 1, 1 << 48 | 1, 7 << 32] {
-            assert_eq!(Ticket::decode(nonsense), None);
-        }
+    fn what_a_borrower_has_not_returned_comes_home_when_its_process_has_ended() {
+        let mut borrower = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (mine, _theirs) = sides();
+        let arena = Arena::new();
+        let loans = Arc::new(Loans::new(mine, Some(borrower.id())));
+        arena.enrol(loans.clone());
+        let sent = arena.take(50_000).unwrap().freeze();
+        let home = sent.as_ptr();
+        loans.lend(sent, false).unwrap();
+        loans.close();
+        assert_ne!(arena.take(50_000).unwrap().as_ptr(), home, "it has left, but it may still look at the block");
+        borrower.kill().unwrap();
+        borrower.wait().unwrap();
+        assert_eq!(arena.take(100_000).unwrap().len(), 100_000); // no block is free: the lenders are asked
+        assert!(!loans.reclaim());
+        let blocks = [arena.take(50_000).unwrap(), arena.take(50_000).unwrap()];
+        assert!(blocks.iter().any(|block| block.as_ptr() == home));
     }
 
     #[test]

@@ -6,8 +6,11 @@
 //!
 //! Addresses are abstract names of Unix sockets, as for [`super::unix`].
 
+pub mod bytes;
 pub mod loans;
 pub mod passing;
+mod process;
+pub mod returns;
 pub mod ring;
 pub mod segment;
 pub mod stream;
@@ -17,6 +20,8 @@ use std::os::fd::RawFd;
 
 use super::unix::{self, Door};
 use super::{Descriptor, Listener, Method, Place, Stream};
+use crate::handshake::Party;
+use crate::spec::TrafficClass;
 
 use self::segment::Segment;
 use self::stream::ShmStream;
@@ -33,7 +38,7 @@ impl Method for Shm {
         false
     }
 
-    fn listen(&self, address: Option<&str>) -> io::Result<Box<dyn Listener>> {
+    fn listen(&self, address: Option<&str>, _me: &Party) -> io::Result<Box<dyn Listener>> {
         Ok(Box::new(ShmListener(Door::open(address, "shm")?)))
     }
 
@@ -41,7 +46,7 @@ impl Method for Shm {
         unix::probe(there, here)
     }
 
-    fn connect(&self, address: &str) -> io::Result<Box<dyn Stream>> {
+    fn connect(&self, address: &str, _me: &Party, _class: Option<TrafficClass>) -> io::Result<Box<dyn Stream>> {
         let segment = Segment::new()?;
         let socket = unix::connect(address)?;
         Ok(Box::new(ShmStream::dialler(socket, format!("shm:{address}"), segment)?))

@@ -8,14 +8,15 @@
 //! next move and wakes it. Flag and position are ordered by fences on both sides, so that one of the two always sees the other.
 //!
 //! The other process may write anything into the positions: every one that is read is checked before it is used.
+//!
+//! `native/core/interleavings` runs this file under a model checker.
 
 use std::fmt;
 use std::io::IoSlice;
 
-#[cfg(loom)]
-use loom::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
-#[cfg(not(loom))]
-use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
+use crate::concurrency::{fence, AtomicU32, AtomicU64, Ordering};
+
+pub use super::bytes::Bytes;
 
 /// What both sides see of a ring besides its bytes.
 #[derive(Debug)]
@@ -71,34 +72,6 @@ impl fmt::Display for Corrupt {
     }
 }
 
-/// Where the bytes of a ring lie.
-#[derive(Clone, Copy, Debug)]
-pub struct Bytes {
-    start: *mut u8,
-    capacity: usize,
-}
-
-// SAFETY: plain memory; who writes and who reads which part of it is ruled by the positions.
-unsafe impl Send for Bytes {}
-// SAFETY: as above.
-unsafe impl Sync for Bytes {}
-
-impl Bytes {
-    /// `capacity` (a power of two) bytes at `start`.
-    ///
-    /// # Safety
-    /// The memory must be readable and writable as long as the value is used, and touched by nobody but one writer and one reader that
-    /// share the positions.
-    pub unsafe fn new(start: *mut u8, capacity: usize) -> Bytes {
-        assert!(capacity.is_power_of_two(), "a ring of {capacity} bytes");
-        Bytes { start, capacity }
-    }
-
-    fn place(&self, position: u64) -> usize {
-        position as usize & (self.capacity - 1)
-    }
-}
-
 /// The writing side. Its own position is kept here: what stands in shared memory is for the other side.
 #[derive(Debug)]
 pub struct Writer {
@@ -117,7 +90,7 @@ impl Writer {
     /// Writes as much of `parts` as there is room for, and publishes it. 0: the ring is full (or there was nothing to write).
     pub fn write(&mut self, positions: &Positions, parts: &[IoSlice<'_>]) -> Result<usize, Corrupt> {
         let wanted: usize = parts.iter().map(|part| part.len()).sum();
-        let mut room = self.bytes.capacity - (self.head - self.tail) as usize;
+        let mut room = self.bytes.capacity() - (self.head - self.tail) as usize;
         if room < wanted {
             room = self.look(positions)?;
         }
@@ -125,7 +98,8 @@ impl Writer {
         let mut head = self.head;
         for part in parts {
             let count = part.len().min(left);
-            self.put(head, &part[..count]);
+            // SAFETY: there is room for so many bytes: the reader does not read this part before it is published.
+            unsafe { self.bytes.put(head, &part[..count]) };
             head += count as u64;
             left -= count;
         }
@@ -144,17 +118,7 @@ impl Writer {
             return Err(Corrupt { head: self.head, tail });
         }
         self.tail = tail;
-        Ok(self.bytes.capacity - (self.head - tail) as usize)
-    }
-
-    fn put(&self, position: u64, bytes: &[u8]) {
-        let at = self.bytes.place(position);
-        let first = bytes.len().min(self.bytes.capacity - at);
-        // SAFETY: both pieces lie within the ring, in the part that the reader does not read before it is published.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes.start.add(at), first);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr().add(first), self.bytes.start, bytes.len() - first);
-        }
+        Ok(self.bytes.capacity() - (self.head - tail) as usize)
     }
 
     /// Whether the reader must be woken, after something was published. Each sleep is answered once.
@@ -189,13 +153,8 @@ impl Reader {
         if count == 0 {
             return Ok(0);
         }
-        let at = self.bytes.place(self.tail);
-        let first = count.min(self.bytes.capacity - at);
-        // SAFETY: both pieces lie within the ring, in the part that was published and is not written before it is freed.
-        unsafe {
-            std::ptr::copy_nonoverlapping(self.bytes.start.add(at), into.as_mut_ptr(), first);
-            std::ptr::copy_nonoverlapping(self.bytes.start, into.as_mut_ptr().add(first), count - first);
-        }
+        // SAFETY: this part was published, and is not written to before it is freed.
+        unsafe { self.bytes.get(self.tail, &mut into[..count]) };
         self.tail += count as u64;
         positions.tail.0.store(self.tail, Ordering::Release);
         Ok(count)
@@ -204,7 +163,7 @@ impl Reader {
     /// Bytes to read, now.
     fn look(&mut self, positions: &Positions) -> Result<u64, Corrupt> {
         let head = positions.head.0.load(Ordering::Acquire);
-        if head < self.head || head - self.tail > self.bytes.capacity as u64 {
+        if head < self.head || head - self.tail > self.bytes.capacity() as u64 {
             return Err(Corrupt { head, tail: self.tail });
         }
         self.head = head;
@@ -242,7 +201,7 @@ pub fn has_news(positions: &Positions) -> bool {
     positions.head.0.load(Ordering::Acquire) != positions.tail.0.load(Ordering::Relaxed)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

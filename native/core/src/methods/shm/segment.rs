@@ -15,11 +15,12 @@
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::AtomicU32;
 use std::sync::Arc;
 
+use crate::concurrency::AtomicU32;
 use crate::shared_memory::SharedMemory;
 
+use super::returns::SLOTS;
 use super::ring::{Bytes, Positions};
 
 /// Says what the memory is, and in which layout.
@@ -27,9 +28,6 @@ const MAGIC: [u8; 8] = *b"xMMLshm1";
 
 /// Bytes that a ring holds. Larger payloads are lent; a small ring stays in the processor's cache.
 pub const RING: usize = 64 * 1024;
-
-/// How many payloads one side can have lent at a time.
-pub const SLOTS: usize = 256;
 
 const POSITIONS: [usize; 2] = [128, 640];
 const RETURNS: [usize; 2] = [1152, 2176];

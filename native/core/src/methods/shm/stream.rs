@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use socket2::{SockRef, Socket};
 
 use crate::buffer::Buffer;
+use crate::methods::unix::peer_credentials;
 use crate::methods::{LentPlace, Stream};
 use crate::shared_memory::arena::{Arena, ArenaBlock, Region};
 use crate::shared_memory::SharedMemory;
@@ -37,6 +38,9 @@ const REGIONS: usize = 4096;
 
 /// Descriptors that a peer may have passed without having said what they are.
 const PASSED: usize = 16;
+
+/// How many pieces of what came over the socket are taken in at one look.
+const MESSAGES_AT_A_TIME: usize = 256;
 
 const BELL: u8 = 0;
 const REGION: u8 = 1;
@@ -71,6 +75,8 @@ struct Live {
     beside: Mutex<Beside>,
     /// The socket has ended: what is in the ring is all there will be.
     ended: AtomicBool,
+    /// What came over the socket that cannot be.
+    fault: OnceLock<String>,
 }
 
 #[derive(Default)]
@@ -134,7 +140,8 @@ impl Stream for ShmStream {
             None => Segment::open(before.files.remove(0))?,
         };
         before.files.clear();
-        let loans = Arc::new(Loans::new(segment.clone()));
+        let borrower = peer_credentials(&self.socket).ok().and_then(|who| u32::try_from(who.pid).ok());
+        let loans = Arc::new(Loans::new(segment.clone(), borrower));
         arena.enrol(loans.clone());
         let live = Live {
             writer: Mutex::new(Writer::new(segment.outgoing_bytes())),
@@ -145,6 +152,7 @@ impl Stream for ShmStream {
             passed: Mutex::default(),
             beside: Mutex::default(),
             ended: AtomicBool::new(false),
+            fault: OnceLock::new(),
         };
         self.live.set(live).map_err(|_| io::Error::other("the handshake was done before"))
     }
@@ -160,7 +168,11 @@ impl Stream for ShmStream {
         let ended = live.ended.load(Ordering::Acquire);
         let count = lock(&live.reader).read(live.segment.incoming(), into).map_err(corrupt)?;
         if count == 0 {
-            return if ended { Ok(0) } else { Err(io::ErrorKind::WouldBlock.into()) };
+            return match live.fault.get() {
+                Some(problem) => Err(io::Error::new(io::ErrorKind::InvalidData, problem.clone())),
+                None if ended => Ok(0),
+                None => Err(io::ErrorKind::WouldBlock.into()),
+            };
         }
         if Reader::must_wake_writer(live.segment.incoming()) {
             self.ring_the_bell();
@@ -298,16 +310,17 @@ impl ShmStream {
 
     /// Takes in what has come over the socket.
     fn hear(&self, live: &Live, beside: &mut Beside) {
-        loop {
+        // Who sends without end is heard again at the next look, so that it keeps nobody here for ever.
+        for _ in 0..MESSAGES_AT_A_TIME {
             let mut bytes = [0; 256];
             match passing::receive(&self.socket, &mut bytes, &mut beside.files) {
                 Ok(0) => live.ended.store(true, Ordering::Release),
                 Ok(count) => {
                     beside.bytes.extend(&bytes[..count]);
-                    if beside.take_in() {
-                        continue;
-                    }
-                    live.ended.store(true, Ordering::Release); // nothing that follows can be understood
+                    let Err(problem) = beside.take_in() else { continue };
+                    // Nothing that follows can be understood.
+                    let _ = live.fault.set(problem); // the first one counts
+                    live.ended.store(true, Ordering::Release);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -319,14 +332,14 @@ impl ShmStream {
 }
 
 impl Beside {
-    /// Takes in complete messages; false if one makes no sense.
-    fn take_in(&mut self) -> bool {
+    /// Takes in complete messages; says what makes no sense.
+    fn take_in(&mut self) -> Result<(), String> {
         while let Some(kind) = self.bytes.front().copied() {
             let length = match kind {
                 BELL => 1,
                 REGION => 17,
                 GIVEN_UP => 9,
-                _ => return false,
+                _ => return Err(format!("it sent a message of unknown kind {kind} beside its memory")),
             };
             if self.bytes.len() < length {
                 break;
@@ -339,18 +352,24 @@ impl Beside {
             };
             match kind {
                 REGION => {
-                    if self.files.is_empty() || self.regions.len() >= REGIONS {
-                        return false;
+                    if self.files.is_empty() {
+                        return Err("it announced memory that it did not pass".to_owned());
+                    }
+                    if self.regions.len() >= REGIONS {
+                        return Err(format!("it passed more than {REGIONS} pieces of memory"));
                     }
                     let file = self.files.remove(0);
-                    let Some(length) = usize::try_from(number(9)).ok() else { return false };
-                    let Ok(memory) = SharedMemory::open(file, length) else { return false };
+                    let length = usize::try_from(number(9)).map_err(|error| error.to_string())?;
+                    let memory = SharedMemory::open(file, length).map_err(|error| error.to_string())?;
                     self.regions.insert(number(1), Arc::new(memory));
                 }
                 GIVEN_UP => drop(self.regions.remove(&number(1))),
                 _ => {}
             }
         }
-        self.files.len() <= PASSED
+        if self.files.len() > PASSED {
+            return Err(format!("it passed more than {PASSED} descriptors without saying what they are"));
+        }
+        Ok(())
     }
 }

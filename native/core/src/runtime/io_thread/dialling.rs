@@ -29,11 +29,14 @@ impl IoThread {
                 }
                 return;
             };
-            let peer = state.links[link].peer.clone();
+            let (peer, class) = (state.links[link].peer.clone(), state.links[link].class);
             drop(state);
             let Some(method) = methods::by_name(candidate.method) else { continue };
-            let dialled = method.connect(&candidate.address).map_err(|error| error.to_string()).and_then(|stream| {
-                let me = self.runtime.party().map_err(|error| error.to_string())?;
+            let dialled = self.runtime.party().map_err(|error| error.to_string()).and_then(|me| {
+                let stream = method.connect(&candidate.address, &me, class).map_err(|error| error.to_string())?;
+                if let Some(bytes) = candidate.buffer {
+                    methods::socket::hold(&*stream, bytes).map_err(|error| error.to_string())?;
+                }
                 Authentication::dial(stream, me, Role::Data, &peer).map_err(|error| error.to_string())
             });
             match dialled {
@@ -93,12 +96,12 @@ impl IoThread {
             let is_new = state.links[link].chosen != Some(method);
             state.link_up(link, &connection);
             if is_new {
-                for end in state.links[link].conduits.clone() {
-                    let conduit = state.sending[end].spec.id;
-                    let refused = state.links[link].refused.clone();
-                    let chosen = ToCoordinator::Conduit { conduit, method: method.to_owned(), refused };
-                    state.queue_control(&self.runtime.control, &chosen);
-                }
+                // One message for all conduits of the link: a model may have tens of thousands.
+                let ends = state.links[link].conduits.iter();
+                let conduits = ends.map(|end| state.sending[*end].spec.id).collect();
+                let refused = state.links[link].refused.clone();
+                let chosen = ToCoordinator::Conduits { conduits, method: method.to_owned(), refused };
+                state.queue_control(&self.runtime.control, &chosen);
             }
         });
         let state = self.runtime.state();

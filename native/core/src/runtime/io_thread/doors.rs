@@ -3,15 +3,16 @@
 use std::io;
 
 use crate::control::ToCoordinator;
+use crate::handshake::Party;
 use crate::methods::{self, Descriptor, Listener, Method, Place, Table};
 use crate::wakeup::Interest;
 
 use super::{Door, IoThread};
 
 /// Listens by a method. `XMML_LISTEN` says where to listen for TCP.
-pub fn open(method: &dyn Method) -> io::Result<Door> {
+pub fn open(method: &dyn Method, me: &Party) -> io::Result<Door> {
     let address = std::env::var("XMML_LISTEN").ok().filter(|_| method.name() == "tcp");
-    Ok((method.name(), method.listen(address.as_deref())?))
+    Ok((method.name(), method.listen(address.as_deref(), me)?))
 }
 
 /// What is published of listeners: fastest first.
@@ -41,13 +42,20 @@ impl IoThread {
         let mut is_news = false;
         for method in methods::all() {
             let name = method.name();
-            let is_wanted = wanted.is_empty() || wanted.iter().any(|other| other == name);
+            let is_wanted = match wanted.is_empty() {
+                true => method.available().is_ok(),
+                false => wanted.iter().any(|choice| methods::name_of(choice) == name),
+            };
             if !is_wanted || self.listeners.values().any(|(other, _)| *other == name) {
                 continue;
             }
             let token = self.runtime.token();
-            let opened =
-                open(&*method).and_then(|door| self.epoll.add(door.1.fd(), token, Interest::READ).map(|()| door));
+            let opened = self
+                .runtime
+                .party()
+                .map_err(io::Error::other)
+                .and_then(|me| open(&*method, &me))
+                .and_then(|door| self.epoll.add(door.1.fd(), token, Interest::READ).map(|()| door));
             match opened {
                 Ok(door) => {
                     self.listeners.insert(token, door);
@@ -61,6 +69,7 @@ impl IoThread {
         }
         if is_news {
             let table = table(&self.runtime.here, self.listeners.values());
+            self.runtime.state().open.reached_by(&table);
             self.runtime.tell(&ToCoordinator::Reachable { table });
         }
     }

@@ -92,18 +92,18 @@ impl IoThread {
                     state.sending[end].grow(capacity);
                 }
             }
-            ToInstance::Allow { conduit, methods } => {
+            ToInstance::Allow { change, conduit, methods } => {
                 if state.receiving_end(conduit).is_some() {
-                    doors = Some((conduit, methods.clone()));
+                    doors = Some((change, conduit, methods.clone()));
                 }
                 // An instance that is coupled to itself hears of it once, and is both.
                 if let Some(end) = state.sending_end(conduit) {
                     let here = self.runtime.here.clone();
-                    dial.extend(state.allow(end, &methods, &here));
+                    dial.extend(state.allow(end, change, &methods, &here));
                 }
             }
-            ToInstance::Changed { conduit, method, problem } => {
-                if let Some(change) = state.changes.get_mut(&conduit) {
+            ToInstance::Changed { request, method, problem } => {
+                if let Some(change) = state.changes.get_mut(&request) {
                     *change = Some(Changed { method, problem });
                 }
             }
@@ -115,13 +115,27 @@ impl IoThread {
                 let (sending, receiving) = state.method_reports(Instant::now());
                 state.queue_control(&self.runtime.control, &ToCoordinator::Figures { number, sending, receiving });
             }
+            ToInstance::Admit { number, conduit } => {
+                let id = conduit.id;
+                let problem = state.admit_holder(&self.runtime.name, number, conduit).err();
+                state.queue_control(&self.runtime.control, &ToCoordinator::Admitted { conduit: id, problem });
+            }
+            ToInstance::Opened { request, conduit, table, is_gone, problem } => {
+                let here = self.runtime.here.clone();
+                let opened = match (conduit, problem) {
+                    (Some(conduit), None) => Ok((conduit, is_gone)),
+                    (_, problem) => Err(problem.unwrap_or_else(|| "nobody says why".to_owned())),
+                };
+                dial.extend(state.opened(request, opened, table.as_ref(), &here));
+            }
+            ToInstance::NobodyElse => state.open.nobody_else(),
             ToInstance::Goodbye => state.farewell = true,
         }
         self.runtime.attract_attention(&state);
         drop(state);
-        if let Some((conduit, methods)) = doors {
+        if let Some((change, conduit, methods)) = doors {
             self.open_doors(&methods);
-            self.runtime.tell(&ToCoordinator::Prepared { conduit, methods });
+            self.runtime.tell(&ToCoordinator::Prepared { change, conduit, methods });
         }
         if is_last_word {
             // The program may not say anything more: how far it came is worth knowing.

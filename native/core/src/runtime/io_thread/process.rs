@@ -181,15 +181,20 @@ fn start(process: &'static Process) -> Result<Running> {
     let mailbox = Arc::new(Mailbox { flag: EventFd::new().map_err(problem)?, letters: Mutex::default() });
     let epoll = Arc::new(Epoll::new().map_err(problem)?);
     epoll.add(mailbox.flag.as_raw_fd(), MAILBOX, Interest::READ).map_err(problem)?;
-    let thread = Thread {
-        process,
-        mailbox: mailbox.clone(),
-        epoll: epoll.clone(),
-        served: HashMap::new(),
-        deadlines: BinaryHeap::new(),
-        touched: BTreeSet::new(),
+    let (its_mailbox, its_epoll) = (mailbox.clone(), epoll.clone());
+    // It is made in the new thread: if there is none, it must not be dropped here, which would wait for our lock.
+    let run = move || {
+        let thread = Thread {
+            process,
+            mailbox: its_mailbox,
+            epoll: its_epoll,
+            served: HashMap::new(),
+            deadlines: BinaryHeap::new(),
+            touched: BTreeSet::new(),
+        };
+        thread.run();
     };
-    std::thread::Builder::new().name("xmml-io".to_owned()).spawn(move || thread.run()).map_err(problem)?;
+    std::thread::Builder::new().name("xmml-io".to_owned()).spawn(run).map_err(problem)?;
     Ok(Running { mailbox, epoll, seats: 0 })
 }
 

@@ -4,10 +4,12 @@
 //! library, so that the probe cannot mistake one for another. Nothing can be lost here while both ends live, and nothing runs full: what
 //! a conduit may hold is bounded above.
 
+mod pipe;
+
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, IoSlice, Read};
+use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::buffer::Buffer;
@@ -15,13 +17,13 @@ use crate::per_process::PerProcess;
 use crate::shared_memory::arena::Arena;
 use crate::wakeup::EventFd;
 
+use self::pipe::Pipe;
 use super::{Descriptor, LentPlace, Listener, Method, Place, Stream};
+use crate::handshake::Party;
+use crate::spec::TrafficClass;
 
 /// Payloads of this size and more are handed over instead of copied through the queue.
 const LENT_FROM: usize = 4 * 1024;
-
-/// A queue that was longer gives memory back when it is empty.
-const KEPT_BYTES: usize = 4 * 1024;
 
 /// The method `inproc`.
 pub struct Inproc;
@@ -62,7 +64,7 @@ impl Method for Inproc {
         false
     }
 
-    fn listen(&self, _address: Option<&str>) -> io::Result<Box<dyn Listener>> {
+    fn listen(&self, _address: Option<&str>, _me: &Party) -> io::Result<Box<dyn Listener>> {
         let registry = Registry::here()?;
         let number = registry.next.fetch_add(1, Ordering::Relaxed);
         let door = Arc::new(Door { waiting: Mutex::default(), bell: EventFd::new()? });
@@ -78,7 +80,7 @@ impl Method for Inproc {
         }
     }
 
-    fn connect(&self, address: &str) -> io::Result<Box<dyn Stream>> {
+    fn connect(&self, address: &str, _me: &Party, _class: Option<TrafficClass>) -> io::Result<Box<dyn Stream>> {
         let registry = Registry::here()?;
         let door = registry.number(address).and_then(|number| lock(&registry.doors).get(&number).cloned());
         let door = door.ok_or_else(|| {
@@ -129,86 +131,22 @@ impl Drop for InprocListener {
     }
 }
 
-/// One direction.
-struct Pipe {
-    queue: Mutex<Queue>,
-    /// There is something to read; a glance at it needs no lock.
-    has_news: AtomicBool,
-    /// Up when the reader must be woken.
-    bell: EventFd,
-}
-
-struct Queue {
-    bytes: VecDeque<u8>,
-    /// What was handed over and not taken in yet, by its number.
-    handed_over: VecDeque<(u64, Buffer)>,
-    next_number: u64,
-    /// No more will come.
-    is_closed: bool,
-    /// The reader waits for the bell: during the handshake always, afterwards when it has said so.
-    is_listening: bool,
-    /// The handshake is over: the reader looks without being rung for.
-    is_established: bool,
-    is_ringing: bool,
-}
-
-impl Pipe {
-    fn new() -> io::Result<Pipe> {
-        let queue = Queue {
-            bytes: VecDeque::new(),
-            handed_over: VecDeque::new(),
-            next_number: 1,
-            is_closed: false,
-            is_listening: true,
-            is_established: false,
-            is_ringing: false,
-        };
-        Ok(Pipe { queue: Mutex::new(queue), has_news: AtomicBool::new(false), bell: EventFd::new()? })
-    }
-
-    /// Rings for the reader, if it listens.
-    fn announce(&self, queue: &mut Queue) {
-        self.has_news.store(true, Ordering::Release);
-        if queue.is_listening {
-            queue.is_listening = !queue.is_established;
-            if !std::mem::replace(&mut queue.is_ringing, true) {
-                self.bell.raise();
-            }
-        }
-    }
-
-    /// The bell was heard. That of an end stays up: whoever looks must find that out.
-    fn silence(&self, queue: &mut Queue) {
-        if queue.is_ringing && !queue.is_closed {
-            queue.is_ringing = false;
-            self.bell.lower();
-        }
-    }
-
-    fn close(&self) {
-        let mut queue = lock(&self.queue);
-        queue.is_closed = true;
-        queue.is_listening = true; // an end is always worth a ring
-        self.announce(&mut queue);
-    }
-}
-
 /// One end of a connection.
 struct InprocStream {
-    incoming: Arc<Pipe>,
-    outgoing: Arc<Pipe>,
+    incoming: Arc<Pipe<Buffer>>,
+    outgoing: Arc<Pipe<Buffer>>,
     arena: OnceLock<Arena>,
 }
 
 fn pair() -> io::Result<(InprocStream, InprocStream)> {
-    let (one, other) = (Arc::new(Pipe::new()?), Arc::new(Pipe::new()?));
+    let (one, other) = (Arc::new(Pipe::new(EventFd::new()?)), Arc::new(Pipe::new(EventFd::new()?)));
     let mine = InprocStream { incoming: one.clone(), outgoing: other.clone(), arena: OnceLock::new() };
     Ok((mine, InprocStream { incoming: other, outgoing: one, arena: OnceLock::new() }))
 }
 
 impl Stream for InprocStream {
     fn fd(&self) -> RawFd {
-        self.incoming.bell.as_raw_fd()
+        self.incoming.bell().as_raw_fd()
     }
 
     fn peer(&self) -> &str {
@@ -216,35 +154,11 @@ impl Stream for InprocStream {
     }
 
     fn read(&self, into: &mut [u8]) -> io::Result<usize> {
-        let mut queue = lock(&self.incoming.queue);
-        if queue.bytes.is_empty() {
-            self.incoming.has_news.store(queue.is_closed, Ordering::Release);
-            if queue.is_closed {
-                return Ok(0);
-            }
-            if !queue.is_established {
-                self.incoming.silence(&mut queue);
-            }
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        let count = queue.bytes.read(into)?;
-        if queue.bytes.is_empty() {
-            self.incoming.has_news.store(queue.is_closed, Ordering::Release);
-            if queue.bytes.capacity() > KEPT_BYTES {
-                queue.bytes.shrink_to(KEPT_BYTES);
-            }
-        }
-        Ok(count)
+        self.incoming.read(into)
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut queue = lock(&self.outgoing.queue);
-        if queue.is_closed {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
-        parts.iter().for_each(|part| queue.bytes.extend(part.iter()));
-        self.outgoing.announce(&mut queue);
-        Ok(parts.iter().map(|part| part.len()).sum())
+        self.outgoing.write(parts)
     }
 
     fn shut(&self) {
@@ -253,10 +167,7 @@ impl Stream for InprocStream {
     }
 
     fn established(&self, arena: &Arena) -> io::Result<()> {
-        let mut queue = lock(&self.incoming.queue);
-        queue.is_established = true;
-        queue.is_listening = false;
-        self.incoming.silence(&mut queue);
+        self.incoming.establish();
         self.arena.set(arena.clone()).map_err(|_| io::Error::other("the handshake was done before"))
     }
 
@@ -265,14 +176,11 @@ impl Stream for InprocStream {
     }
 
     fn has_news(&self) -> bool {
-        self.incoming.has_news.load(Ordering::Acquire)
+        self.incoming.has_news()
     }
 
     fn may_sleep(&self) -> bool {
-        let mut queue = lock(&self.incoming.queue);
-        let is_empty = queue.bytes.is_empty() && !queue.is_closed;
-        queue.is_listening |= is_empty;
-        is_empty
+        self.incoming.may_sleep()
     }
 
     fn may_sleep_for_room(&self) -> bool {
@@ -281,7 +189,7 @@ impl Stream for InprocStream {
 
     fn woken(&self) {
         if self.is_memory() {
-            self.incoming.silence(&mut lock(&self.incoming.queue));
+            self.incoming.woken();
         }
     }
 
@@ -297,23 +205,13 @@ impl Stream for InprocStream {
             [only] if !only.is_lent() => only.clone(),
             pieces => self.arena.get()?.copy_of(pieces).ok()?,
         };
-        let mut queue = lock(&self.outgoing.queue);
-        let number = queue.next_number;
-        queue.next_number += 1;
         let length = buffer.len() as u64;
-        queue.handed_over.push_back((number, buffer));
+        let number = self.outgoing.hand_over(buffer);
         Some(LentPlace { region: 0, offset: 0, length, generation: number })
     }
 
     fn borrow(&self, place: &LentPlace) -> Result<Buffer, String> {
-        let mut queue = lock(&self.incoming.queue);
-        // In order, as they were announced; what was announced on the way and never written is passed over.
-        while let Some((number, buffer)) = queue.handed_over.pop_front() {
-            if number == place.generation {
-                return Ok(buffer);
-            }
-        }
-        Err("it handed over a payload that is not there".to_owned())
+        self.incoming.take_over(place.generation).ok_or_else(|| "it handed over a payload that is not there".to_owned())
     }
 }
 
@@ -330,6 +228,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::methods::nobody;
     use crate::wakeup::{poll_readable, Polled};
     use std::time::Instant;
 
@@ -350,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_listener_is_reached_by_its_address_only() {
-        let listener = Inproc.listen(None).unwrap();
+        let listener = Inproc.listen(None, &nobody()).unwrap();
         let address = listener.addresses().remove(0);
         let descriptor = |address: &str| Descriptor { method: "inproc".into(), addresses: vec![address.into()] };
         let here = Place::here();
@@ -358,11 +257,11 @@ mod tests {
         let elsewhere = format!("00{}", &address[2..]);
         let reason = Inproc.probe(&descriptor(&elsewhere), &here, &here).unwrap_err();
         assert!(reason.contains("different processes"), "{reason}");
-        assert!(Inproc.connect(&elsewhere).is_err());
-        assert!(Inproc.connect(&address).is_ok());
+        assert!(Inproc.connect(&elsewhere, &nobody(), None).is_err());
+        assert!(Inproc.connect(&address, &nobody(), None).is_ok());
         assert!(listener.accept().unwrap().is_some());
         drop(listener);
-        assert!(Inproc.connect(&address).is_err());
+        assert!(Inproc.connect(&address, &nobody(), None).is_err());
     }
 
     #[test]

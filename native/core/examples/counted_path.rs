@@ -1,0 +1,147 @@
+//! Two ends of a path that count what passes, for tests that cut, stall and thin out the network between them (`tests/wan`).
+//!
+//! ```text
+//! counted_path serve STREAMS SILENCE_S                          prints the port at which it listens; takes one path
+//! counted_path dial HOST:PORT STREAMS SILENCE_S BYTES           sends messages of so many bytes on the bulk lane, until its standard
+//!                                                               input ends
+//! ```
+//!
+//! Both ends send numbered messages on both lanes at once and check the number and every byte of what comes. Each prints one line of
+//! figures at the end, `NAME=VALUE ...`; whatever was lost, doubled, reordered or altered ends the program with an error.
+
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use xmml_core::path::{Identity, Lane, Listener, Path, Received, Settings, Streams};
+
+const SECRET: &[u8] = b"both ends of a test know it";
+/// Bytes of the messages on the control lane, and the pause between them.
+const SMALL: usize = 64;
+const PAUSE: Duration = Duration::from_millis(2);
+/// Longest that an end waits for the other to finish.
+const LIMIT: Duration = Duration::from_secs(120);
+/// Small, so that an end that does not read is felt soon.
+const WINDOW: u64 = 8 << 20;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (path, decides, bytes) = match words.as_slice() {
+        ["serve", streams, silence] => (accepted(settings(streams, silence)), false, 256 << 10),
+        ["dial", address, streams, silence, bytes] => {
+            let me = Identity::new(SECRET, "faults", "client");
+            let path = Path::dial(address, &me, "server", settings(streams, silence)).expect("an address");
+            path.attend().expect("a thread");
+            (path, true, bytes.parse().expect("bytes"))
+        }
+        _ => {
+            eprintln!("counted_path serve STREAMS SILENCE_S; dial HOST:PORT STREAMS SILENCE_S BYTES");
+            std::process::exit(2);
+        }
+    };
+    count(Arc::new(path), decides, bytes);
+}
+
+fn settings(streams: &str, silence: &str) -> Settings {
+    Settings {
+        streams: streams.parse().map_or(Streams::Auto, Streams::Fixed),
+        silence: Duration::from_secs_f64(silence.parse().expect("seconds")),
+        window: WINDOW,
+        queue: WINDOW,
+        ..Settings::default()
+    }
+}
+
+fn accepted(settings: Settings) -> Path {
+    let me = Identity::new(SECRET, "faults", "server");
+    let listener = Listener::bind("0.0.0.0:0", &me, settings).expect("a port is free");
+    println!("{}", listener.address().rsplit(':').next().expect("host:port"));
+    let path = listener.accept(Some(LIMIT)).expect("it can wait").expect("somebody dials");
+    path.attend().expect("a thread");
+    path
+}
+
+/// What one lane has brought.
+struct Came {
+    messages: u64,
+    longest_gap: Duration,
+}
+
+/// Sends and takes on both lanes, then says what has passed. One end decides when to finish; the other does so after it.
+fn count(path: Arc<Path>, decides: bool, bytes: usize) {
+    let over = Arc::new(AtomicBool::new(false));
+    let senders = [(Lane::Control, SMALL, PAUSE), (Lane::Bulk, bytes, Duration::ZERO)].map(|(lane, bytes, pause)| {
+        let (path, over) = (path.clone(), over.clone());
+        thread::spawn(move || send(&path, lane, bytes, pause, &over))
+    });
+    let receivers = Lane::ALL.map(|lane| {
+        let path = path.clone();
+        thread::spawn(move || take(&path, lane))
+    });
+    let stop = || {
+        over.store(true, Ordering::Relaxed);
+        senders.map(|sender| sender.join().expect("sending does not fail"))
+    };
+    let all = || receivers.map(|receiver| receiver.join().expect("receiving does not fail"));
+    if decides {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        let sent = stop();
+        path.finish();
+        end(&path, &sent, &all());
+    } else {
+        let came = all();
+        end(&path, &stop(), &came);
+    }
+}
+
+fn end(path: &Path, sent: &[u64; 2], came: &[Came; 2]) {
+    let stats = path.stats();
+    assert!(path.close(Some(LIMIT)).expect("the path stands"), "the other end does not finish");
+    println!(
+        "sent_control={} sent_bulk={} came_control={} came_bulk={} gap_control_s={:.3} gap_bulk_s={:.3} streams={} lost={} resumed={} peak_kib={}",
+        sent[0], sent[1], came[0].messages, came[1].messages, came[0].longest_gap.as_secs_f64(), came[1].longest_gap.as_secs_f64(),
+        stats.streams, stats.streams_lost, stats.resumed, peak_kib(),
+    );
+}
+
+fn send(path: &Path, lane: Lane, bytes: usize, pause: Duration, over: &AtomicBool) -> u64 {
+    let mut number = 0;
+    while !over.load(Ordering::Relaxed) {
+        if path.send(lane, content(number, bytes), Some(Duration::from_millis(100))).expect("the path stands") {
+            number += 1;
+        }
+        thread::sleep(pause);
+    }
+    number
+}
+
+fn take(path: &Path, lane: Lane) -> Came {
+    let mut came = Came { messages: 0, longest_gap: Duration::ZERO };
+    let mut last = Instant::now();
+    while let Some(Received::Message(message)) = path.receive(lane, Some(LIMIT)).expect("the path stands") {
+        came.longest_gap = came.longest_gap.max(last.elapsed());
+        last = Instant::now();
+        let expected = content(came.messages, message.len());
+        assert!(message[..] == expected[..], "message {} of the {lane:?} lane is not what was sent", came.messages);
+        came.messages += 1;
+    }
+    came
+}
+
+/// The message of this number: every word of it depends on the number and its place.
+fn content(number: u64, bytes: usize) -> Vec<u8> {
+    let words = (0..bytes.div_ceil(8) as u64).map(|at| (number << 24 ^ at).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut content: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    content.truncate(bytes);
+    content
+}
+
+/// The most memory that this process has had.
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,136 @@
+//! The ring of shared memory.
+
+use std::io::IoSlice;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use xmml_interleavings::in_every_interleaving;
+use xmml_interleavings::shm::bytes::Bytes;
+use xmml_interleavings::shm::ring::{has_news, reader_may_sleep, writer_may_sleep, Positions, Reader, Writer};
+use xmml_interleavings::wakeup::EventFd;
+
+/// What both ends see: the positions, and the bells that travel over the socket.
+struct Shared {
+    positions: Positions,
+    bytes: Bytes,
+    reader_bell: EventFd,
+    writer_bell: EventFd,
+}
+
+fn shared(capacity: usize) -> Arc<Shared> {
+    let (positions, bytes) = (Positions::new(), Bytes::of(capacity));
+    Arc::new(Shared { positions, bytes, reader_bell: EventFd::new(), writer_bell: EventFd::new() })
+}
+
+/// Writes everything as `ShmStream` and its callers do: what finds no room waits for the bell.
+fn write_all(shared: &Shared, writer: &mut Writer, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let count = writer.write(&shared.positions, &[IoSlice::new(bytes)]).unwrap();
+        bytes = &bytes[count..];
+        if count > 0 && Writer::must_wake_reader(&shared.positions) {
+            shared.reader_bell.raise();
+        }
+        if count == 0 && writer_may_sleep(&shared.positions, shared.bytes.capacity()) {
+            shared.writer_bell.wait();
+            shared.writer_bell.lower();
+        }
+    }
+}
+
+/// Reads until `count` bytes have come.
+fn read(shared: &Shared, reader: &mut Reader, count: usize) -> Vec<u8> {
+    let mut got = Vec::new();
+    while got.len() < count {
+        let mut bytes = [0; 4];
+        let space = (count - got.len()).min(bytes.len());
+        let read = reader.read(&shared.positions, &mut bytes[..space]).unwrap();
+        got.extend(&bytes[..read]);
+        if read > 0 && Reader::must_wake_writer(&shared.positions) {
+            shared.writer_bell.raise();
+        }
+        if read == 0 && reader_may_sleep(&shared.positions) {
+            shared.reader_bell.wait();
+            shared.reader_bell.lower();
+        }
+    }
+    got
+}
+
+#[test]
+fn bytes_arrive_whole_and_in_order_and_nobody_sleeps_for_ever() {
+    in_every_interleaving(3, || {
+        let shared = shared(2);
+        let theirs = shared.clone();
+        let writing = thread::spawn(move || {
+            let mut writer = Writer::new(theirs.bytes.clone());
+            write_all(&theirs, &mut writer, &[1, 2, 3]);
+        });
+        let mut reader = Reader::new(shared.bytes.clone());
+        assert_eq!(read(&shared, &mut reader, 3), [1, 2, 3]);
+        writing.join().unwrap();
+    });
+}
+
+#[test]
+fn a_message_and_its_answer_pass_through_two_rings() {
+    in_every_interleaving(3, || {
+        let (there, back) = (shared(2), shared(2));
+        let (my_there, my_back) = (there.clone(), back.clone());
+        let answering = thread::spawn(move || {
+            let question = read(&my_there, &mut Reader::new(my_there.bytes.clone()), 1);
+            write_all(&my_back, &mut Writer::new(my_back.bytes.clone()), &[question[0] + 1]);
+        });
+        write_all(&there, &mut Writer::new(there.bytes.clone()), &[7]);
+        assert_eq!(read(&back, &mut Reader::new(back.bytes.clone()), 1), [8]);
+        answering.join().unwrap();
+    });
+}
+
+#[test]
+fn what_was_published_before_the_end_is_read_before_it() {
+    use loom::sync::atomic::{AtomicBool, Ordering};
+    in_every_interleaving(3, || {
+        let shared = shared(2);
+        let ended = Arc::new(AtomicBool::new(false));
+        let (theirs, end) = (shared.clone(), ended.clone());
+        let dying = thread::spawn(move || {
+            write_all(&theirs, &mut Writer::new(theirs.bytes.clone()), &[1, 2]);
+            end.store(true, Ordering::Release); // the socket has ended
+            theirs.reader_bell.raise();
+        });
+        let mut reader = Reader::new(shared.bytes.clone());
+        let mut got = Vec::new();
+        loop {
+            // As `ShmStream::read`: first the end, then the ring.
+            let has_ended = ended.load(Ordering::Acquire);
+            let mut byte = [0];
+            if reader.read(&shared.positions, &mut byte).unwrap() == 1 {
+                got.push(byte[0]);
+            } else if has_ended {
+                break;
+            } else if !ended.load(Ordering::Acquire) && reader_may_sleep(&shared.positions) {
+                shared.reader_bell.wait();
+                shared.reader_bell.lower();
+            }
+        }
+        assert_eq!(got, [1, 2]);
+        dying.join().unwrap();
+    });
+}
+
+#[test]
+fn a_glance_without_a_lock_finds_in_the_end_what_was_published() {
+    in_every_interleaving(3, || {
+        let shared = shared(2);
+        let theirs = shared.clone();
+        let writing = thread::spawn(move || write_all(&theirs, &mut Writer::new(theirs.bytes.clone()), &[5]));
+        while !has_news(&shared.positions) {
+            thread::yield_now();
+        }
+        let mut byte = [0];
+        assert_eq!(Reader::new(shared.bytes.clone()).read(&shared.positions, &mut byte), Ok(1));
+        assert_eq!(byte, [5]);
+        writing.join().unwrap();
+    });
+}

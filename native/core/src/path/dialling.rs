@@ -1,0 +1,282 @@
+//! The dialling end opens the streams, and opens them again when they are lost.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::frame::{PathFrame, PathId, Receipt};
+use super::settings::Settings;
+use super::socket::TcpWire;
+use super::stream::{Heard, Stream};
+use super::tls::TlsWire;
+use super::Identity;
+use crate::connection::authentication::{Authentication, Progress};
+use crate::handshake::Role;
+use crate::methods::Stream as Wire;
+use crate::wakeup::{Epoll, Interest};
+
+/// How long after a failure a stream is tried again; doubled with each failure.
+const RETRY: Duration = Duration::from_millis(20);
+
+/// At most so long.
+const RETRY_MOST: Duration = Duration::from_secs(1);
+
+/// How long the other end may take to answer an attach.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// How far one stream is.
+enum Step {
+    /// To be dialled then.
+    Waiting(Instant),
+    /// Proving who we are.
+    Greeting(u64, Box<Authentication>),
+    /// Waiting for the other end to say what it has.
+    Attaching(Arc<Stream>, Instant),
+    /// In use.
+    Carrying,
+}
+
+struct Slot {
+    step: Step,
+    failures: u32,
+}
+
+/// Why a stream could not be opened.
+pub(super) struct Failure {
+    pub reason: String,
+    pub verdict: Verdict,
+}
+
+/// Whether trying again would help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It may.
+    Again,
+    /// The two ends did not accept each other.
+    Strangers,
+    /// The other end refused the stream or the path, with this code.
+    Refused(u16),
+}
+
+/// See the module.
+pub(super) struct Dialling {
+    identity: Identity,
+    peer: String,
+    addresses: Vec<SocketAddr>,
+    slots: Vec<Slot>,
+    wanted: u32,
+    attempts: usize,
+    pub last_reason: String,
+    resumes: bool,
+}
+
+impl Dialling {
+    pub fn new(identity: Identity, peer: String, addresses: Vec<SocketAddr>, wanted: u32) -> Dialling {
+        Dialling {
+            identity,
+            peer,
+            addresses,
+            slots: Vec::new(),
+            wanted,
+            attempts: 0,
+            last_reason: "it does not answer".to_owned(),
+            resumes: false,
+        }
+    }
+
+    /// Whether the streams are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.identity.tls.is_some()
+    }
+
+    /// So many streams from now on.
+    pub fn want(&mut self, count: u32) {
+        self.wanted = count;
+    }
+
+    /// The streams in use that are more than wanted.
+    pub fn spare(&self) -> Vec<u32> {
+        let spare = self.slots.iter().enumerate().skip(self.wanted as usize);
+        spare.filter(|(_, slot)| matches!(slot.step, Step::Carrying)).map(|(at, _)| at as u32).collect()
+    }
+
+    /// A stream that was in use is gone.
+    pub fn lost(&mut self, id: u32, was_retired: bool) {
+        if let Some(slot) = self.slots.get_mut(id as usize) {
+            slot.failures = u32::from(!was_retired);
+            slot.step = Step::Waiting(Instant::now());
+        }
+    }
+
+    /// When there is something to be done next.
+    pub fn next_time(&self) -> Option<Instant> {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter_map(|(number, slot)| match &slot.step {
+                Step::Waiting(at) if number < self.wanted as usize => Some(*at),
+                Step::Waiting(_) | Step::Carrying => None,
+                Step::Attaching(_, at) => Some(*at),
+                Step::Greeting(_, greeting) => Some(greeting.deadline),
+            })
+            .min()
+    }
+
+    /// Dials what is due, and gives up what takes too long.
+    pub fn pass_time(
+        &mut self,
+        now: Instant,
+        settings: &Settings,
+        epoll: &Arc<Epoll>,
+        resumes: bool,
+        next_token: &mut u64,
+    ) -> Vec<Failure> {
+        self.resumes = resumes;
+        while self.slots.len() < self.wanted as usize {
+            self.slots.push(Slot { step: Step::Waiting(now), failures: 0 });
+        }
+        let mut failures = Vec::new();
+        for at in 0..self.slots.len() {
+            let failure = match &self.slots[at].step {
+                Step::Waiting(time) if *time <= now && at < self.wanted as usize => {
+                    *next_token += 1;
+                    self.dial(at, *next_token, settings, epoll).err()
+                }
+                Step::Greeting(_, greeting) if greeting.deadline <= now => {
+                    Some("it did not prove who it is in time".to_owned())
+                }
+                Step::Attaching(_, until) if *until <= now => Some("it did not take the stream in time".to_owned()),
+                _ => None,
+            };
+            if let Some(reason) = failure {
+                failures.push(self.failed(at, reason, Verdict::Again, epoll));
+            }
+        }
+        failures
+    }
+
+    fn dial(&mut self, at: usize, token: u64, settings: &Settings, epoll: &Arc<Epoll>) -> Result<(), String> {
+        let target = self.addresses[self.attempts % self.addresses.len()];
+        let wire = TcpWire::connect(target, settings).map_err(|error| error.to_string())?;
+        let mut wire: Box<dyn Wire> = Box::new(wire);
+        if let Some(tls) = &self.identity.tls {
+            wire = Box::new(TlsWire::client(wire, tls).map_err(|error| error.to_string())?);
+        }
+        let party = self.identity.party().map_err(|error| error.to_string())?;
+        let greeting = Authentication::dial(wire, party, Role::Path, &self.peer);
+        let greeting = greeting.map_err(|error| error.to_string())?;
+        let writable = Interest { read: false, write: true, close: false };
+        epoll.add(greeting.fd(), token, writable).map_err(|error| error.to_string())?;
+        self.slots[at].step = Step::Greeting(token, Box::new(greeting));
+        Ok(())
+    }
+
+    /// Something happened to a stream that is not in use yet; returns it with what the other end has when it can be used.
+    #[allow(clippy::type_complexity)]
+    pub fn serve(
+        &mut self,
+        token: u64,
+        epoll: &Arc<Epoll>,
+        id: PathId,
+        have: &mut dyn FnMut() -> [Receipt; 2],
+    ) -> Result<Option<(Arc<Stream>, [Receipt; 2])>, Failure> {
+        let found = self.slots.iter().position(|slot| match &slot.step {
+            Step::Greeting(other, _) => *other == token,
+            Step::Attaching(stream, _) => stream.token == token,
+            _ => false,
+        });
+        let Some(at) = found else { return Ok(None) };
+        let step = std::mem::replace(&mut self.slots[at].step, Step::Waiting(Instant::now()));
+        match step {
+            Step::Greeting(_, greeting) => self.greet(at, token, *greeting, epoll, id, have).map(|()| None),
+            Step::Attaching(stream, until) => match self.await_answer(&stream) {
+                Ok(None) => {
+                    self.slots[at].step = Step::Attaching(stream, until);
+                    Ok(None)
+                }
+                Ok(Some(have)) => {
+                    self.slots[at] = Slot { step: Step::Carrying, failures: 0 };
+                    Ok(Some((stream, have)))
+                }
+                Err((reason, verdict)) => {
+                    self.slots[at].step = Step::Attaching(stream, until);
+                    Err(self.failed(at, reason, verdict, epoll))
+                }
+            },
+            other => {
+                self.slots[at].step = other;
+                Ok(None)
+            }
+        }
+    }
+
+    fn greet(
+        &mut self,
+        at: usize,
+        token: u64,
+        greeting: Authentication,
+        epoll: &Arc<Epoll>,
+        id: PathId,
+        have: &mut dyn FnMut() -> [Receipt; 2],
+    ) -> Result<(), Failure> {
+        let fd = greeting.fd();
+        match greeting.advance() {
+            (Some(greeting), Progress::Wait(interest)) => {
+                if let Err(error) = epoll.change(fd, token, interest) {
+                    return Err(self.failed(at, error.to_string(), Verdict::Again, epoll));
+                }
+                self.slots[at].step = Step::Greeting(token, Box::new(greeting));
+                Ok(())
+            }
+            (_, Progress::Done { stream: wire, rest, .. }) => {
+                let stream = Arc::new(Stream::new(at as u32, token, wire, epoll.clone(), &rest));
+                stream.push(&PathFrame::Attach { id, stream: at as u32, resumes: self.resumes, have: have() });
+                let status = epoll.change(fd, token, Interest::READ).map_err(|error| error.to_string());
+                let status = status.and_then(|()| stream.write(None, 0));
+                self.slots[at].step = Step::Attaching(stream, Instant::now() + ANSWER);
+                status.map_err(|reason| self.failed(at, reason, Verdict::Again, epoll))
+            }
+            (_, Progress::Refused { reason, by_us }) => {
+                let verdict = if by_us { Verdict::Strangers } else { Verdict::Again };
+                Err(self.failed(at, reason, verdict, epoll))
+            }
+            (None, Progress::Wait(_)) => unreachable!("a handshake that waits is still there"),
+        }
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn await_answer(&self, stream: &Stream) -> Result<Option<[Receipt; 2]>, (String, Verdict)> {
+        stream.write(None, 0).map_err(|reason| (reason, Verdict::Again))?;
+        match stream.read(None).map_err(|reason| (reason, Verdict::Again))? {
+            Heard::Nothing | Heard::More => Ok(None),
+            Heard::Frame(PathFrame::Attached { have }) => Ok(Some(have)),
+            Heard::Frame(PathFrame::Refused { code, reason }) => Err((reason, Verdict::Refused(code))),
+            Heard::Frame(other) => Err((format!("it answers with {other:?}"), Verdict::Strangers)),
+        }
+    }
+
+    fn failed(&mut self, at: usize, reason: String, verdict: Verdict, epoll: &Arc<Epoll>) -> Failure {
+        self.attempts += 1;
+        let slot = &mut self.slots[at];
+        if let Step::Attaching(stream, _) = &slot.step {
+            epoll.remove(stream.wire.fd());
+            stream.wire.shut();
+        }
+        let delay = RETRY.saturating_mul(1 << slot.failures.min(10)).min(RETRY_MOST);
+        slot.failures += 1;
+        slot.step = Step::Waiting(Instant::now() + delay);
+        self.last_reason.clone_from(&reason);
+        Failure { reason, verdict }
+    }
+
+    /// Opens nothing more.
+    pub fn stop(&mut self, epoll: &Arc<Epoll>) {
+        self.wanted = 0;
+        for slot in self.slots.drain(..) {
+            if let Step::Attaching(stream, _) = &slot.step {
+                epoll.remove(stream.wire.fd());
+                stream.wire.shut();
+            }
+        }
+    }
+}

@@ -1,0 +1,594 @@
+//! A path: 1 to 128 TCP streams between two programs that behave as one channel for messages, in both directions at once.
+//!
+//! * Messages are cut in pieces, and a piece goes to whichever stream is free: a slow stream never holds the others.
+//! * There are two [lanes](Lane), each in order; what is on the control lane never waits behind bulk.
+//! * Both ends keep what is not receipted. A stream that dies is opened again by the end that dialled; if all die, the path goes on where
+//!   the receipts stand. Nothing is lost, doubled or reordered.
+//! * Memory is bounded: the other end sends only what this end has granted ([`Settings::window`]), and the program asks
+//!   [`Path::has_room`] (or waits) before it sends.
+//!
+//! There are two ways of using one. A program with an event loop of its own polls [`Path::fd`] for reading, calls [`Path::drive`]
+//! whenever it is readable, and uses the calls that never wait: [`Path::post`], [`Path::take`]. Other programs call
+//! [`Path::attend`] once, which starts a thread that keeps the path alive while they compute, and then the calls that wait:
+//! [`Path::send`], [`Path::receive`] and their company. The two ways may be mixed, from any number of threads.
+//!
+//! ```
+//! use std::time::Duration;
+//! use xmml_core::path::{Identity, Lane, Listener, Path, Received, Settings};
+//!
+//! # fn main() -> xmml_core::error::Result<()> {
+//! let here = Identity::new(b"the secret of the run", "run", "amsterdam");
+//! let there = Identity::new(b"the secret of the run", "run", "tokyo");
+//! let listener = Listener::bind("127.0.0.1:0", &there, Settings::default())?;
+//! let path = Path::dial(&listener.address(), &here, "tokyo", Settings::default())?;
+//! path.attend()?;
+//! path.post(Lane::Bulk, b"hello".to_vec())?;
+//! let other = listener.accept(Some(Duration::from_secs(10)))?.expect("somebody dialled");
+//! let received = other.receive(Lane::Bulk, Some(Duration::from_secs(10)))?;
+//! assert_eq!(received, Some(Received::Message(b"hello".to_vec().into())));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Inside: [`frame`] is the wire, [`session`] (with [`outbox`], [`inbox`], [`ranges`]) the state without sockets or clocks, `stream` one
+//! socket, `driver` what happens as sockets and time go on, `dialling` and `listener` how streams come to be, `waiting` who drives.
+
+pub mod credentials;
+mod crew;
+mod dialling;
+mod driver;
+mod exchange;
+pub mod frame;
+pub mod inbox;
+mod listener;
+pub mod outbox;
+pub mod ranges;
+pub mod session;
+mod settings;
+mod socket;
+mod stream;
+mod tcp_info;
+mod tls;
+mod tuned;
+mod tuning;
+mod waiting;
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::handshake::{self, Party};
+use crate::methods::Stream as Wire;
+
+pub use credentials::{Credentials, Fingerprint, Tls};
+use dialling::Dialling;
+pub use driver::State;
+use driver::{End, Shared};
+pub use exchange::{cycle, gather, relay, scatter};
+pub use frame::Lane;
+use listener::{Door, Porter};
+pub use settings::{available_congestion_controls, LinkFigures, Settings, Streams, LEAST_WINDOW, MAX_STREAMS};
+use tcp_info::TcpInfo;
+use waiting::Attendant;
+
+/// Who an end of a path is, and what it proves that with.
+#[derive(Clone)]
+pub struct Identity {
+    secret: Vec<u8>,
+    run: String,
+    name: String,
+    tls: Option<Tls>,
+}
+
+impl std::fmt::Debug for Identity {
+    /// Without the secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Identity({} of run {})", self.name, self.run)
+    }
+}
+
+impl Identity {
+    /// `secret` and `run` are the same at both ends; `name` is that of this end.
+    pub fn new(secret: &[u8], run: &str, name: &str) -> Identity {
+        Identity { secret: secret.to_vec(), run: run.to_owned(), name: name.to_owned(), tls: None }
+    }
+
+    /// The same with the secret from a file of hexadecimal digits, as a run's is.
+    ///
+    /// # Errors
+    /// [`Error::Io`] that names the file, and what is wrong with it.
+    pub fn from_secret_file(file: &std::path::Path, run: &str, name: &str) -> Result<Identity> {
+        Ok(Identity::new(&crate::instance::read_secret(file)?, run, name))
+    }
+
+    /// Every stream is encrypted: TLS 1.3, in which both ends show a certificate that the other knows. Both ends must want it.
+    pub fn encrypted(mut self, tls: Tls) -> Identity {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// The name of this end.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn party(&self) -> Result<Party> {
+        Ok(Party {
+            secret: self.secret.clone(),
+            run: self.run.clone(),
+            name: self.name.clone(),
+            versions: handshake::VERSIONS,
+            nonce: handshake::fresh_nonce()?,
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.secret.is_empty() {
+            true => Err(Error::Usage { problem: "the secret of a path is empty".to_owned() }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What a receive that waits may bring.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Received {
+    /// A message.
+    Message(Buffer),
+    /// The other end has finished, and every message of this lane has been received.
+    Ended,
+}
+
+/// Where a message stands that was sent without waiting ([`Path::post`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    lane: Lane,
+    end: u64,
+}
+
+impl Ticket {
+    /// For those who keep it as a number ([`Ticket::position`]).
+    pub fn at(lane: Lane, position: u64) -> Ticket {
+        Ticket { lane, end: position }
+    }
+
+    /// The position behind the message on its lane.
+    pub fn position(&self) -> u64 {
+        self.end
+    }
+}
+
+/// How a path is doing.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    /// Streams that carry now.
+    pub streams: usize,
+    /// Streams that were lost since the path was opened.
+    pub streams_lost: u64,
+    /// How often the path went on after all streams had been lost.
+    pub resumed: u64,
+    /// Bytes that came, frames included.
+    pub bytes_in: u64,
+    /// Bytes that went to the kernel, frames included.
+    pub bytes_out: u64,
+    /// Bytes that this end keeps because the other may not have them: control, bulk.
+    pub kept: [u64; 2],
+    /// Complete messages that wait for the program: control, bulk.
+    pub waiting: [usize; 2],
+    /// Bytes per second that the other end acknowledged, lately.
+    pub rate: f64,
+    /// Round trip time, the mean of the streams, in seconds; 0 while it is not known.
+    pub round_trip: f64,
+    /// Segments that TCP had to send again.
+    pub retransmitted: u64,
+    /// Bytes of a piece.
+    pub chunk: u64,
+}
+
+/// One end of a path. See the [module](self).
+///
+/// Dropping it gives the path up: what is not receipted yet is lost, and the other end is told. [`Path::close`] ends it in order.
+pub struct Path {
+    shared: Arc<Shared>,
+    attendant: Mutex<Option<Attendant>>,
+}
+
+impl std::fmt::Debug for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Path(to {}, {:?})", self.peer(), self.state())
+    }
+}
+
+impl Path {
+    /// Begins to open a path to the program called `peer` that listens at `address` (`host:port`). Does not wait but for the name
+    /// of the host; the path can be used at once.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for settings that cannot be and addresses that have no meaning; [`Error::Io`] if the system has no room.
+    pub fn dial(address: &str, me: &Identity, peer: &str, settings: Settings) -> Result<Path> {
+        settings.check()?;
+        me.check()?;
+        let addresses = resolve(address)?;
+        let mut id = [0; 16];
+        id.copy_from_slice(&handshake::fresh_nonce()?[..16]);
+        let dialling = Dialling::new(me.clone(), peer.to_owned(), addresses, tuning::first_streams(&settings));
+        let shared = Shared::new(id, peer.to_owned(), End::Dialling(Box::new(dialling)), settings)?;
+        shared.drive()?;
+        Ok(Path::over(shared))
+    }
+
+    fn over(shared: Arc<Shared>) -> Path {
+        Path { shared, attendant: Mutex::default() }
+    }
+
+    /// Who is at the other end.
+    pub fn peer(&self) -> &str {
+        &self.shared.peer
+    }
+
+    /// Readable when [`Path::drive`] has something to do: for poll, select, epoll.
+    pub fn fd(&self) -> RawFd {
+        self.shared.epoll.as_raw_fd()
+    }
+
+    /// Does what can be done now; never waits.
+    ///
+    /// # Errors
+    /// Why the path has failed. Messages that had come can still be taken.
+    pub fn drive(&self) -> Result<()> {
+        let status = self.shared.drive();
+        self.shared.turns.tell();
+        status
+    }
+
+    /// Starts a thread that drives the path while nobody waits on it; a second call does nothing.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system has no thread.
+    pub fn attend(&self) -> Result<()> {
+        let mut attendant = self.attendant.lock().unwrap_or_else(PoisonError::into_inner);
+        if attendant.is_none() {
+            *attendant = Some(Attendant::start(&self.shared)?);
+        }
+        Ok(())
+    }
+
+    /// How it is.
+    pub fn state(&self) -> State {
+        self.shared.state()
+    }
+
+    /// Whether a message on this lane stays within what may be queued ([`Settings::queue`]; 8 MiB for control). One always may.
+    pub fn has_room(&self, lane: Lane) -> bool {
+        let limit = match lane {
+            Lane::Control => 8 << 20,
+            Lane::Bulk => self.shared.settings().queue,
+        };
+        let session = self.shared.session();
+        session.outbox(lane).kept() < limit
+    }
+
+    /// Sends a message without waiting and without copying it; it is kept until the other end has it. How much is kept is up to the
+    /// caller: see [`Path::has_room`].
+    ///
+    /// # Errors
+    /// Why the path has failed; [`Error::Usage`] after [`Path::finish`].
+    pub fn post(&self, lane: Lane, message: impl Into<Buffer>) -> Result<Ticket> {
+        if let State::Failed(error) = self.state() {
+            return Err(error);
+        }
+        let end = self.shared.session().send(lane, message.into()).ok_or_else(finished)?;
+        self.shared.pump();
+        Ok(Ticket { lane, end })
+    }
+
+    /// Whether the other end is known to have a message.
+    pub fn has_arrived(&self, ticket: Ticket) -> bool {
+        self.shared.session().outbox(ticket.lane).arrived_before() >= ticket.end
+    }
+
+    /// The next message of a lane, if it has come.
+    pub fn take(&self, lane: Lane) -> Option<Buffer> {
+        let mut session = self.shared.session();
+        let message = session.take(lane);
+        let has_work = message.is_some() && session.inbox(lane).receipt_is_due();
+        drop(session);
+        if has_work {
+            self.shared.pump();
+        }
+        message
+    }
+
+    /// Whether the other end has finished and everything of this lane was taken.
+    pub fn has_ended(&self, lane: Lane) -> bool {
+        self.shared.session().has_ended(lane)
+    }
+
+    /// Waits until the path is open; false: not before `limit`.
+    ///
+    /// # Errors
+    /// Why it cannot be opened: nobody answers, another secret, another version.
+    pub fn wait_open(&self, limit: Option<Duration>) -> Result<bool> {
+        let opened = self.shared.wait(until(limit), || {
+            Ok(matches!(self.state(), State::Open | State::Broken(_) | State::Closed).then_some(()))
+        })?;
+        Ok(opened.is_some())
+    }
+
+    /// Waits until a message may be queued; false: not within `limit`.
+    ///
+    /// # Errors
+    /// Why the path has failed.
+    pub fn wait_room(&self, lane: Lane, limit: Option<Duration>) -> Result<bool> {
+        Ok(self.shared.wait(until(limit), || Ok(self.has_room(lane).then_some(())))?.is_some())
+    }
+
+    /// Waits until all of a message has left at least once; false: not within `limit`.
+    ///
+    /// # Errors
+    /// Why the path has failed.
+    pub fn wait_left(&self, ticket: Ticket, limit: Option<Duration>) -> Result<bool> {
+        let left = || self.shared.session().outbox(ticket.lane).given_before() >= ticket.end;
+        Ok(self.shared.wait(until(limit), || Ok(left().then_some(())))?.is_some())
+    }
+
+    /// Waits until the other end is known to have a message; false: not within `limit`.
+    ///
+    /// # Errors
+    /// Why the path has failed.
+    pub fn wait_arrived(&self, ticket: Ticket, limit: Option<Duration>) -> Result<bool> {
+        Ok(self.shared.wait(until(limit), || Ok(self.has_arrived(ticket).then_some(())))?.is_some())
+    }
+
+    /// Copies what is still needed of messages in the memory of `lent`: when this returns, the path refers to that memory no more.
+    pub fn own(&self, lent: &Buffer) {
+        self.shared.own(lent);
+    }
+
+    /// Waits for the next message of a lane without taking it: how long it is, or `Some(None)` if the lane has ended; `None`: not within
+    /// `limit`.
+    ///
+    /// # Errors
+    /// Why the path has failed.
+    pub fn wait_next(&self, lane: Lane, limit: Option<Duration>) -> Result<Option<Option<usize>>> {
+        self.shared.wait(until(limit), || {
+            let mut session = self.shared.session();
+            match session.inbox(lane).next_len() {
+                Some(length) => Ok(Some(Some(length))),
+                None => {
+                    session.take_end(lane);
+                    Ok(session.has_ended(lane).then_some(None))
+                }
+            }
+        })
+    }
+
+    /// Sends a message; waits while more is queued than allowed. False: there was no room within `limit`, and nothing was sent.
+    ///
+    /// # Errors
+    /// As of [`Path::post`].
+    pub fn send(&self, lane: Lane, message: impl Into<Buffer>, limit: Option<Duration>) -> Result<bool> {
+        let room = self.wait_room(lane, limit)?;
+        if room {
+            self.post(lane, message)?;
+        }
+        Ok(room)
+    }
+
+    /// Waits for the next message of a lane; `None`: none within `limit`.
+    ///
+    /// # Errors
+    /// Why the path has failed.
+    pub fn receive(&self, lane: Lane, limit: Option<Duration>) -> Result<Option<Received>> {
+        self.shared.wait(until(limit), || {
+            if let Some(message) = self.take(lane) {
+                return Ok(Some(Received::Message(message)));
+            }
+            Ok(self.has_ended(lane).then_some(Received::Ended))
+        })
+    }
+
+    /// Waits until the other end has everything that was sent so far; false: not within `limit`.
+    ///
+    /// # Errors
+    /// Why the path has failed.
+    pub fn flush(&self, limit: Option<Duration>) -> Result<bool> {
+        let ends = {
+            let session = self.shared.session();
+            Lane::ALL.map(|lane| Ticket { lane, end: session.outbox(lane).end() })
+        };
+        let flushed =
+            self.shared.wait(until(limit), || Ok(ends.iter().all(|end| self.has_arrived(*end)).then_some(())))?;
+        Ok(flushed.is_some())
+    }
+
+    /// Says that this end sends nothing more; what was sent still travels, and messages still come.
+    pub fn finish(&self) {
+        self.shared.session().finish();
+        self.shared.pump();
+        self.shared.hurry();
+    }
+
+    /// Finishes, and waits until the other end has done so too and both have everything; false: not within `limit`.
+    ///
+    /// # Errors
+    /// Why the path has failed.
+    pub fn close(&self, limit: Option<Duration>) -> Result<bool> {
+        self.finish();
+        let closed = self.shared.wait(until(limit), || Ok(matches!(self.state(), State::Closed).then_some(())))?;
+        Ok(closed.is_some())
+    }
+
+    /// Other settings from now on; the streams in use go on.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for what cannot be.
+    pub fn set(&self, settings: Settings) -> Result<()> {
+        self.shared.set(settings)
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> Settings {
+        Settings::clone(&self.shared.settings())
+    }
+
+    /// How it is doing.
+    pub fn stats(&self) -> Stats {
+        let counts = self.shared.counts();
+        let carrying = self.shared.carrying();
+        let session = self.shared.session();
+        let (kept, waiting) =
+            (Lane::ALL.map(|lane| session.outbox(lane).kept()), Lane::ALL.map(|lane| session.inbox(lane).waiting()));
+        drop(session);
+        let passed = carrying.iter().fold((counts.bytes_in, counts.bytes_out), |(came, went), stream| {
+            let io = stream.io();
+            (came + io.bytes_in, went + io.bytes_out)
+        });
+        let infos: Vec<TcpInfo> = carrying.iter().filter_map(|stream| TcpInfo::of(stream.wire.fd())).collect();
+        let round_trips: f64 = infos.iter().map(|info| info.round_trip.as_secs_f64()).sum();
+        Stats {
+            streams: carrying.len(),
+            streams_lost: counts.lost,
+            resumed: counts.resumed,
+            bytes_in: passed.0,
+            bytes_out: passed.1,
+            kept,
+            waiting,
+            rate: self.shared.rate(),
+            round_trip: round_trips / infos.len().max(1) as f64,
+            retransmitted: counts.retransmitted + infos.iter().map(|info| u64::from(info.retransmitted)).sum::<u64>(),
+            chunk: self.shared.chunk(),
+        }
+    }
+}
+
+impl Drop for Path {
+    fn drop(&mut self) {
+        self.attendant.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        self.shared.abandon();
+    }
+}
+
+/// Where paths come in. A path that was accepted goes on getting its streams here, also when the listener is dropped; only new paths are
+/// not taken any more then.
+pub struct Listener {
+    door: Arc<Door>,
+    porter: Mutex<Option<Porter>>,
+}
+
+impl Listener {
+    /// Listens at `address`, `host:port` (port 0: any free one).
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for settings that cannot be; [`Error::Io`] naming the address that cannot be listened at, and why.
+    pub fn bind(address: &str, me: &Identity, settings: Settings) -> Result<Listener> {
+        me.check()?;
+        let address = resolve(address)?[0];
+        Ok(Listener { door: Door::open(Some(address), me.clone(), settings)?, porter: Mutex::default() })
+    }
+
+    /// Listens nowhere: streams are brought by [`Listener::admit`], by a program that has a door of its own.
+    ///
+    /// # Errors
+    /// As of [`Listener::bind`].
+    pub fn without_door(me: &Identity, settings: Settings) -> Result<Listener> {
+        me.check()?;
+        Ok(Listener { door: Door::open(None, me.clone(), settings)?, porter: Mutex::default() })
+    }
+
+    /// Where it listens, `host:port`; empty without a door.
+    pub fn address(&self) -> String {
+        self.door.address().map_or_else(String::new, |address| address.to_string())
+    }
+
+    /// Readable when [`Listener::drive`] has something to do: for poll, select, epoll.
+    pub fn fd(&self) -> RawFd {
+        self.door.fd()
+    }
+
+    /// Starts a thread that answers those who dial while nobody waits for them; a second call does nothing.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system has no thread.
+    pub fn attend(&self) -> Result<()> {
+        let mut porter = self.porter.lock().unwrap_or_else(PoisonError::into_inner);
+        if porter.is_none() {
+            *porter = Some(Porter::start(&self.door)?);
+        }
+        Ok(())
+    }
+
+    /// Does what can be done now; never waits. Accepted paths do this as well when they are driven.
+    pub fn drive(&self) {
+        self.door.drive();
+    }
+
+    /// Takes a connection on which the ends have proved themselves to each other in the role [`handshake::Role::Path`]; `peer` is who
+    /// dialled, `rest` what was read behind the handshake.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system has no room to watch it.
+    pub fn admit(&self, wire: Box<dyn Wire>, peer: &str, rest: &[u8]) -> Result<()> {
+        self.door.admit(wire, peer.to_owned(), rest)
+    }
+
+    /// The next new path, if one has come.
+    pub fn take(&self) -> Option<Path> {
+        self.door.take().map(Path::over)
+    }
+
+    /// Waits for the next new path; `None`: none within `limit`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system cannot wait.
+    pub fn accept(&self, limit: Option<Duration>) -> Result<Option<Path>> {
+        let until = until(limit);
+        loop {
+            self.drive();
+            if let Some(path) = self.take() {
+                return Ok(Some(path));
+            }
+            if until.is_some_and(|until| until <= Instant::now()) {
+                return Ok(None);
+            }
+            let polled = crate::wakeup::poll_readable(&[self.fd(), self.door.bell()], until);
+            polled.map_err(|error| Error::io("wait for a path", &error))?;
+        }
+    }
+
+    /// How many connections were turned away, and why the last was.
+    pub fn refusals(&self) -> (u64, Option<String>) {
+        self.door.refusals()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.door.close();
+    }
+}
+
+/// The examples of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/wide-area.md")]
+struct WideAreaPage;
+
+fn until(limit: Option<Duration>) -> Option<Instant> {
+    limit.and_then(|limit| Instant::now().checked_add(limit))
+}
+
+fn finished() -> Error {
+    Error::Usage { problem: "this end of the path has finished: nothing more can be sent".to_owned() }
+}
+
+fn resolve(address: &str) -> Result<Vec<SocketAddr>> {
+    let wrong = |cause: String| Error::Io { action: format!("find the address {address}"), cause };
+    let found: Vec<SocketAddr> = address.to_socket_addrs().map_err(|error| wrong(error.to_string()))?.collect();
+    match found.is_empty() {
+        true => Err(wrong("it has no internet address".to_owned())),
+        false => Ok(found),
+    }
+}

@@ -1,0 +1,127 @@
+//! What can be set on a path, most of it also while it runs.
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+
+/// Most streams of one path.
+pub const MAX_STREAMS: u32 = 128;
+
+/// Smallest window of a lane, in bytes.
+pub const LEAST_WINDOW: u64 = 64 * 1024;
+
+/// How many TCP streams a path has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    /// So many, 1 to [`MAX_STREAMS`].
+    Fixed(u32),
+    /// As many as pay: begins by the link's figures, measures, grows and shrinks.
+    Auto,
+}
+
+/// What is known of a link beforehand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkFigures {
+    /// Round trip time.
+    pub round_trip: Duration,
+    /// Bytes per second.
+    pub bandwidth: f64,
+}
+
+/// What can be set on a path. Each end has its own; windows, pacing and congestion control act on what the end itself sends or takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Streams. Only the dialling end opens them; set at the listening end, it asks the other.
+    pub streams: Streams,
+    /// Bytes of a piece of a message; `None`: adapted to the rate, 16 KiB to 1 MiB.
+    pub chunk: Option<u64>,
+    /// Bytes of the bulk lane that the other end may send ahead of what the program takes; a message may be longer than that.
+    pub window: u64,
+    /// Bytes of the bulk lane that may be queued or on their way at this end before [`super::Path::has_room`] says no.
+    pub queue: u64,
+    /// Longest message that is taken, in bytes.
+    pub max_message: u64,
+    /// Bytes of the kernel's buffers of each stream, in both directions (the TCP window); `None`: the kernel tunes them.
+    pub socket_buffer: Option<usize>,
+    /// Most bytes per second of each stream.
+    pub pace: Option<u64>,
+    /// The TCP congestion control of each stream, as the kernel names it; `None`: its default.
+    pub congestion: Option<String>,
+    /// For so long the dialling end tries to open a path.
+    pub connect: Duration,
+    /// For so long a path waits without a single stream before it is given up.
+    pub patience: Duration,
+    /// A stream on which nothing is heard for so long is dead; a sign of life is sent four times as often.
+    pub silence: Duration,
+    /// Threads that carry streams, and so encrypt and decrypt, besides the one that drives the path; `None`: as many as there are cores, of
+    /// an encrypted path while much passes.
+    pub workers: Option<usize>,
+    /// What is known of the link.
+    pub link: Option<LinkFigures>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            streams: Streams::Auto,
+            chunk: None,
+            window: 64 << 20,
+            queue: 64 << 20,
+            max_message: 16 << 30,
+            socket_buffer: None,
+            pace: None,
+            congestion: None,
+            connect: Duration::from_secs(30),
+            patience: Duration::from_secs(120),
+            silence: Duration::from_secs(10),
+            workers: None,
+            link: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Refuses what cannot be.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] that says what is allowed.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |problem: String| Err(Error::Usage { problem });
+        match self.streams {
+            Streams::Fixed(count) if !(1..=MAX_STREAMS).contains(&count) => {
+                return wrong(format!("{count} streams: a path has 1 to {MAX_STREAMS}"));
+            }
+            _ => {}
+        }
+        if self.window < LEAST_WINDOW || self.queue == 0 {
+            return wrong(format!("a window of {} bytes: at least {LEAST_WINDOW} are needed", self.window));
+        }
+        if self.chunk.is_some_and(|chunk| !(super::frame::GRAIN..=super::frame::MAX_CHUNK).contains(&chunk)) {
+            let (least, most) = (super::frame::GRAIN, super::frame::MAX_CHUNK);
+            return wrong(format!("a chunk has {least} to {most} bytes"));
+        }
+        if self.pace == Some(0) || self.socket_buffer == Some(0) {
+            return wrong("a pace or a socket buffer of 0 would let nothing pass; leave it out instead".to_owned());
+        }
+        if self.workers.is_some_and(|workers| workers > MAX_STREAMS as usize) {
+            return wrong(format!("a path has at most {MAX_STREAMS} threads"));
+        }
+        if self.silence < Duration::from_millis(100) {
+            return wrong("a stream needs at least 0.1 s to be heard of".to_owned());
+        }
+        if let Some(name) = &self.congestion {
+            let available = available_congestion_controls();
+            if !available.is_empty() && !available.contains(name) {
+                let available = available.join(", ");
+                return wrong(format!("there is no congestion control \"{name}\" here; there is {available}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What this kernel offers; empty if it does not say.
+pub fn available_congestion_controls() -> Vec<String> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    text.split_whitespace().map(str::to_owned).collect()
+}

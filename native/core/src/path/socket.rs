@@ -1,0 +1,113 @@
+//! The TCP socket under a stream, set as the path wants it.
+
+use std::io::{self, IoSlice, Read};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
+
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+
+use super::settings::Settings;
+use crate::methods::Stream;
+
+/// So many bytes may lie in the kernel that are not on their way yet: enough to keep the line busy while this process sleeps, so few that
+/// what is urgent does not wait behind them.
+const UNSENT: u32 = 128 * 1024;
+
+/// A stream's socket.
+pub struct TcpWire {
+    socket: Socket,
+    peer: String,
+}
+
+impl TcpWire {
+    /// Begins to connect; never waits.
+    ///
+    /// # Errors
+    /// What the system says; that nobody listens may show only when the stream is used.
+    pub fn connect(target: SocketAddr, settings: &Settings) -> io::Result<TcpWire> {
+        let socket = Socket::new(Domain::for_address(target), Type::STREAM.nonblocking(), None)?;
+        tune(socket.as_raw_fd(), settings)?;
+        match socket.connect(&SockAddr::from(target)) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(TcpWire { socket, peer: format!("tcp:{target}") })
+    }
+
+    /// Takes over an accepted connection.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn accepted(socket: Socket, from: &SockAddr, settings: &Settings) -> io::Result<TcpWire> {
+        socket.set_nonblocking(true)?;
+        tune(socket.as_raw_fd(), settings)?;
+        let peer = from.as_socket().map_or_else(|| "tcp:unknown".to_owned(), |address| format!("tcp:{address}"));
+        Ok(TcpWire { socket, peer })
+    }
+}
+
+impl Stream for TcpWire {
+    fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        (&self.socket).read(into)
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.socket.send_vectored_with_flags(parts, libc::MSG_NOSIGNAL)
+    }
+
+    fn can_fall_silent(&self) -> bool {
+        true
+    }
+
+    fn shut(&self) {
+        // Fails only if the peer is gone already.
+        let _ = SockRef::from(&self.socket).shutdown(std::net::Shutdown::Both);
+    }
+}
+
+/// Sets a socket as the path wants it; to be called again when the settings change.
+///
+/// # Errors
+/// What the system says, with the option that it refused.
+pub fn tune(fd: RawFd, settings: &Settings) -> io::Result<()> {
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1u32)?;
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT)?;
+    if let Some(bytes) = settings.socket_buffer {
+        let bytes = i32::try_from(bytes / 2).unwrap_or(i32::MAX / 2); // the kernel doubles it for its own purposes
+        set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes as u32)?;
+        set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes as u32)?;
+    }
+    // TCP paces by itself where there is no queueing discipline that does.
+    let pace = settings.pace.unwrap_or(u64::MAX);
+    named_option(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &pace.to_ne_bytes())
+        .or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, pace.min(u32::MAX.into()) as u32))?;
+    if let Some(name) = &settings.congestion {
+        let status = named_option(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes());
+        status.map_err(|error| {
+            io::Error::new(error.kind(), format!("the congestion control \"{name}\" is not to be had: {error}"))
+        })?;
+    }
+    Ok(())
+}
+
+fn set_option(fd: RawFd, level: i32, name: i32, value: u32) -> io::Result<()> {
+    named_option(fd, level, name, &value.to_ne_bytes())
+}
+
+fn named_option(fd: RawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
+    // SAFETY: the pointer and length describe `value`.
+    let status = unsafe { libc::setsockopt(fd, level, name, value.as_ptr().cast(), value.len() as libc::socklen_t) };
+    match status {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

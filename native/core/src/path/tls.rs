@@ -1,0 +1,220 @@
+//! TLS 1.3 on a stream. Nothing here waits: what the socket does not take is kept and goes first the next time.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::RawFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustls::pki_types::ServerName;
+use rustls::{AlertDescription, CertificateError, Connection};
+
+use super::credentials::{Tls, SERVER};
+use crate::methods::Stream as Wire;
+
+/// Bytes that are read from the socket at once.
+const READ: usize = 128 * 1024;
+
+/// Bytes that are encrypted ahead of what the socket takes.
+const AHEAD: usize = 256 * 1024;
+
+/// A stream of bytes inside TLS.
+pub struct TlsWire {
+    socket: Box<dyn Wire>,
+    state: Mutex<TlsState>,
+}
+
+struct TlsState {
+    connection: Connection,
+    /// Read and not decrypted yet.
+    staging: Box<[u8]>,
+    from: usize,
+    to: usize,
+    /// The other end has closed its direction.
+    is_at_end: bool,
+}
+
+impl TlsWire {
+    /// The side that dials.
+    ///
+    /// # Errors
+    /// If TLS cannot begin; no bytes have passed then.
+    pub fn client(socket: Box<dyn Wire>, tls: &Tls) -> io::Result<TlsWire> {
+        let name = ServerName::try_from(SERVER).map_err(io::Error::other)?;
+        let connection = rustls::ClientConnection::new(tls.client.clone(), name).map_err(io::Error::other)?;
+        Ok(TlsWire::over(socket, connection.into()))
+    }
+
+    /// The side that was dialled.
+    ///
+    /// # Errors
+    /// If TLS cannot begin; no bytes have passed then.
+    pub fn server(socket: Box<dyn Wire>, tls: &Tls) -> io::Result<TlsWire> {
+        let connection = rustls::ServerConnection::new(tls.server.clone()).map_err(io::Error::other)?;
+        Ok(TlsWire::over(socket, connection.into()))
+    }
+
+    fn over(socket: Box<dyn Wire>, mut connection: Connection) -> TlsWire {
+        connection.set_buffer_limit(Some(AHEAD));
+        let state =
+            TlsState { connection, staging: vec![0; READ].into_boxed_slice(), from: 0, to: 0, is_at_end: false };
+        TlsWire { socket, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, TlsState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a connection writes its records to.
+struct Socket<'a>(&'a dyn Wire);
+
+impl Write for Socket<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.write(parts)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl TlsState {
+    /// Writes what is encrypted; `WouldBlock` while the socket does not take all of it.
+    fn flush(&mut self, socket: &dyn Wire) -> io::Result<()> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(&mut Socket(socket)) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Decrypts what has been read.
+    fn decrypt(&mut self, socket: &dyn Wire) -> io::Result<()> {
+        while self.from < self.to {
+            let mut staged = &self.staging[self.from..self.to];
+            let count = self.connection.read_tls(&mut staged)?;
+            self.from += count;
+            match self.connection.process_new_packets() {
+                Ok(status) if status.plaintext_bytes_to_read() > 0 => return Ok(()),
+                Ok(_) => {}
+                Err(error) => {
+                    let _ = self.flush(socket); // the other end learns why, if it still listens
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, explained(&error)));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Wire for TlsWire {
+    fn fd(&self) -> RawFd {
+        self.socket.fd()
+    }
+
+    fn peer(&self) -> &str {
+        self.socket.peer()
+    }
+
+    fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        let mut state = self.state();
+        loop {
+            match state.connection.reader().read(into) {
+                Ok(count) => return Ok(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                Err(error) => return Err(error),
+            }
+            if state.from < state.to {
+                state.decrypt(&*self.socket)?;
+                if state.connection.wants_write() {
+                    would_block_is_fine(state.flush(&*self.socket))?;
+                }
+                continue;
+            }
+            if state.is_at_end {
+                return Ok(0);
+            }
+            let TlsState { staging, .. } = &mut *state;
+            let count = self.socket.read(staging)?;
+            (state.from, state.to) = (0, count);
+            if count == 0 {
+                state.is_at_end = true;
+                let mut nothing: &[u8] = &[];
+                state.connection.read_tls(&mut nothing)?;
+            }
+        }
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut state = self.state();
+        if !state.connection.is_handshaking() {
+            state.flush(&*self.socket)?;
+        }
+        let mut count = 0;
+        for part in parts {
+            let taken = state.connection.writer().write(part)?;
+            count += taken;
+            if taken < part.len() {
+                break;
+            }
+        }
+        would_block_is_fine(state.flush(&*self.socket))?;
+        match count {
+            0 if parts.iter().any(|part| !part.is_empty()) => Err(io::ErrorKind::WouldBlock.into()),
+            count => Ok(count),
+        }
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.state().flush(&*self.socket)
+    }
+
+    fn can_fall_silent(&self) -> bool {
+        self.socket.can_fall_silent()
+    }
+
+    fn shut(&self) {
+        self.socket.shut();
+    }
+}
+
+/// What is not out goes the next time; a socket that is not connected yet takes nothing either.
+fn would_block_is_fine(status: io::Result<()>) -> io::Result<()> {
+    match status {
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected) => Ok(()),
+        status => status,
+    }
+}
+
+/// Why the two ends do not come together, and what to do.
+fn explained(error: &rustls::Error) -> String {
+    let theirs = |what: &str| format!("its certificate {what}");
+    let mine = |what: &str| format!("it refuses the certificate of this end, which {what} there");
+    const UNKNOWN: &str = "is not one of those that were made for this run";
+    match error {
+        rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => theirs(UNKNOWN),
+        rustls::Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
+            theirs("has expired; make new ones for the run, and compare the clocks of the two hosts")
+        }
+        rustls::Error::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        ) => theirs("is not valid yet; compare the clocks of the two hosts"),
+        rustls::Error::NoCertificatesPresented => "it shows no certificate".to_owned(),
+        rustls::Error::AlertReceived(AlertDescription::CertificateExpired) => mine("has expired"),
+        rustls::Error::AlertReceived(
+            AlertDescription::AccessDenied | AlertDescription::BadCertificate | AlertDescription::CertificateUnknown,
+        ) => mine(UNKNOWN),
+        rustls::Error::InvalidMessage(_) => {
+            "it does not speak TLS: encrypt the path at both ends, or at none".to_owned()
+        }
+        other => format!("it cannot be spoken to in TLS: {other}"),
+    }
+}

@@ -1,0 +1,268 @@
+//! Paths over real sockets: what passes, in which order, and how they end.
+
+#[path = "support/path.rs"]
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::{identity, pair, payload, streams, LIMIT};
+use xmml_core::path::{Identity, Lane, Listener, Path, Received, Settings};
+
+fn message(received: Option<Received>) -> xmml_core::buffer::Buffer {
+    match received {
+        Some(Received::Message(message)) => message,
+        other => panic!("a message was expected, not {other:?}"),
+    }
+}
+
+#[test]
+fn messages_of_every_size_pass_both_ways_at_once_over_any_number_of_streams() {
+    let sizes = [0, 1, 63, 4095, 4096, 4097, 65_535, 300_000, 1 << 20, (8 << 20) + 13];
+    for count in [1, 2, 8, 64] {
+        let (here, there) = pair(streams(count), Settings::default());
+        let talk = |me: &Path, mine: u64, theirs: u64| {
+            for (number, &size) in sizes.iter().enumerate() {
+                assert!(me.send(Lane::Bulk, payload(mine + number as u64, size), LIMIT).unwrap());
+            }
+            for (number, &size) in sizes.iter().enumerate() {
+                let got = message(me.receive(Lane::Bulk, LIMIT).unwrap());
+                assert!(got == payload(theirs + number as u64, size), "message {number} over {count} streams");
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| talk(&here, 100, 200));
+            scope.spawn(|| talk(&there, 200, 100));
+        });
+    }
+}
+
+#[test]
+fn a_message_of_64_mib_passes() {
+    let (here, there) = pair(streams(8), Settings::default());
+    here.post(Lane::Bulk, payload(1, 64 << 20)).unwrap();
+    assert!(message(there.receive(Lane::Bulk, LIMIT).unwrap()) == payload(1, 64 << 20));
+}
+
+#[test]
+fn lanes_are_apart() {
+    let (here, there) = pair(streams(2), Settings::default());
+    for number in 0..20 {
+        here.post(Lane::Bulk, payload(number, 1 << 20)).unwrap();
+    }
+    here.post(Lane::Control, b"urgent".to_vec()).unwrap();
+    assert_eq!(&message(there.receive(Lane::Control, LIMIT).unwrap())[..], b"urgent");
+    for number in 0..20 {
+        assert!(message(there.receive(Lane::Bulk, LIMIT).unwrap()) == payload(number, 1 << 20));
+    }
+}
+
+#[test]
+fn a_path_ends_in_order_at_both_ends() {
+    let (here, there) = pair(streams(4), Settings::default());
+    here.post(Lane::Bulk, payload(1, 100_000)).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(here.close(LIMIT).unwrap()));
+        assert!(message(there.receive(Lane::Bulk, LIMIT).unwrap()) == payload(1, 100_000));
+        assert_eq!(there.receive(Lane::Bulk, LIMIT).unwrap(), Some(Received::Ended));
+        assert!(there.close(LIMIT).unwrap());
+    });
+    assert!(here.post(Lane::Bulk, Vec::new()).is_err(), "nothing can be sent on a path that has finished");
+}
+
+#[test]
+fn another_secret_is_told_at_once_to_who_dials() {
+    let listener = Listener::bind("127.0.0.1:0", &identity("there"), Settings::default()).unwrap();
+    let stranger = Identity::new(b"another secret", "run", "here");
+    let begun = Instant::now();
+    let path = Path::dial(&listener.address(), &stranger, "there", Settings::default()).unwrap();
+    path.attend().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(listener.accept(Some(Duration::from_secs(1))).unwrap().is_none()));
+        let error = path.wait_open(LIMIT).unwrap_err().to_string();
+        assert!(error.contains("secret"), "{error}");
+    });
+    assert!(begun.elapsed() < Duration::from_secs(5), "it was told only after {:?}", begun.elapsed());
+}
+
+#[test]
+fn a_path_to_nobody_is_given_up_after_its_time() {
+    let settings = Settings { connect: Duration::from_millis(200), ..Settings::default() };
+    // Bound and not listening: nobody else gets this port.
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let path = Path::dial(&taken.local_addr().unwrap().to_string(), &identity("here"), "there", settings).unwrap();
+    let error = path.wait_open(LIMIT).unwrap_err().to_string();
+    assert!(error.contains("within 0.2 s"), "{error}");
+}
+
+#[test]
+fn the_listener_may_start_later() {
+    let listener = Listener::bind("127.0.0.1:0", &identity("there"), Settings::default()).unwrap();
+    let address = listener.address();
+    drop(listener);
+    let path = Path::dial(&address, &identity("here"), "there", streams(2)).unwrap();
+    path.attend().unwrap();
+    let listener = Listener::bind(&address, &identity("there"), Settings::default()).unwrap();
+    assert!(listener.accept(LIMIT).unwrap().is_some());
+}
+
+#[test]
+fn an_attended_listener_lets_who_dials_in_without_waiting_for_an_accept() {
+    let listener = Listener::bind("127.0.0.1:0", &identity("there"), Settings::default()).unwrap();
+    listener.attend().unwrap();
+    let here = Path::dial(&listener.address(), &identity("here"), "there", streams(2)).unwrap();
+    assert!(here.wait_open(LIMIT).unwrap());
+    let there = listener.accept(LIMIT).unwrap().unwrap();
+    here.post(Lane::Bulk, payload(1, 100_000)).unwrap();
+    drop(listener);
+    here.attend().unwrap();
+    assert!(message(there.receive(Lane::Bulk, LIMIT).unwrap()) == payload(1, 100_000));
+}
+
+#[test]
+fn a_peer_that_gives_up_is_told_of() {
+    let (here, there) = pair(streams(2), Settings::default());
+    drop(there);
+    let error = here.receive(Lane::Bulk, LIMIT).unwrap_err().to_string();
+    assert!(error.contains("ended it"), "{error}");
+}
+
+#[test]
+fn a_peer_that_does_not_take_costs_bounded_memory_at_both_ends() {
+    let small = Settings { window: 1 << 20, queue: 1 << 20, ..streams(2) };
+    let (here, there) = pair(small.clone(), small);
+    let mut sent = 0;
+    while here.send(Lane::Bulk, payload(sent, 100_000), Some(Duration::from_millis(300))).unwrap() {
+        sent += 1;
+    }
+    assert!(sent >= 10 && sent * 100_000 <= 3 << 20, "{sent} messages were taken in");
+    for number in 0..sent {
+        assert!(message(there.receive(Lane::Bulk, LIMIT).unwrap()) == payload(number, 100_000));
+    }
+}
+
+#[test]
+fn an_event_loop_drives_both_ends_in_one_thread() {
+    let listener = Listener::bind("127.0.0.1:0", &identity("there"), Settings::default()).unwrap();
+    let here = Path::dial(&listener.address(), &identity("here"), "there", streams(3)).unwrap();
+    here.post(Lane::Bulk, payload(7, 5 << 20)).unwrap();
+    let mut there = None;
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let mut fds = vec![here.fd(), listener.fd()];
+        fds.extend(there.as_ref().map(Path::fd));
+        xmml_core::wakeup::poll_readable(&fds, Some(until)).unwrap();
+        assert!(Instant::now() < until, "it does not come");
+        here.drive().unwrap();
+        listener.drive();
+        there = there.or_else(|| listener.take());
+        if let Some(path) = &there {
+            path.drive().unwrap();
+            if let Some(got) = path.take(Lane::Bulk) {
+                assert!(got == payload(7, 5 << 20));
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_of_the_caller_may_change_when_a_send_from_it_returns() {
+    let (here, there) = pair(streams(3), Settings::default());
+    let mut bytes = payload(1, 12 << 20).to_vec();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            assert!(here.send_from(Lane::Bulk, &bytes, LIMIT).unwrap());
+            bytes.fill(0xff);
+            assert!(here.send_from(Lane::Bulk, &bytes[..10], LIMIT).unwrap());
+        });
+        assert!(message(there.receive(Lane::Bulk, LIMIT).unwrap()) == payload(1, 12 << 20));
+        assert_eq!(message(there.receive(Lane::Bulk, LIMIT).unwrap())[..], [0xff; 10]);
+    });
+}
+
+#[test]
+fn a_barrier_waits_for_the_other_end_and_for_what_was_sent_before() {
+    let (here, there) = pair(streams(2), Settings::default());
+    assert!(!here.barrier(Some(Duration::from_millis(30))).unwrap(), "nobody else has come to it");
+    there.post(Lane::Bulk, payload(5, 1 << 20)).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(there.barrier(LIMIT).unwrap()));
+        scope.spawn(|| assert!(there.barrier(LIMIT).unwrap()));
+        assert!(here.barrier(LIMIT).unwrap());
+    });
+    assert!(here.take(Lane::Bulk).is_some(), "what was sent before the barrier has come");
+}
+
+#[test]
+fn paths_can_be_chained_scattered_to_and_gathered_from() {
+    use xmml_core::path::{cycle, gather, relay, scatter};
+    let ((a, near), (far, b)) = (pair(streams(2), Settings::default()), pair(streams(1), Settings::default()));
+    std::thread::scope(|scope| {
+        let relayed = scope.spawn(|| relay(&near, &far).unwrap());
+        a.post(Lane::Bulk, payload(1, 70_000)).unwrap();
+        a.post(Lane::Control, payload(2, 10)).unwrap();
+        assert!(message(b.receive(Lane::Bulk, LIMIT).unwrap()) == payload(1, 70_000));
+        assert!(message(b.receive(Lane::Control, LIMIT).unwrap()) == payload(2, 10));
+        scope.spawn(|| {
+            let got = b.send_receive(Lane::Bulk, payload(3, 100), LIMIT).unwrap();
+            assert!(got == Received::Message(payload(4, 2000)));
+            b.finish();
+        });
+        let got = cycle(&a, &a, Lane::Bulk, payload(4, 2000), LIMIT).unwrap();
+        assert!(got == Received::Message(payload(3, 100)));
+        a.finish();
+        assert_eq!(relayed.join().unwrap(), (3, 1));
+    });
+    let (one, other) = (pair(streams(1), Settings::default()), pair(streams(1), Settings::default()));
+    scatter(&[&one.0, &other.0], Lane::Bulk, vec![payload(1, 10), payload(2, 20_000)], LIMIT).unwrap();
+    let parts = gather(&[&one.1, &other.1], Lane::Bulk, LIMIT).unwrap();
+    assert!(parts == [payload(1, 10), payload(2, 20_000)]);
+    assert!(scatter(&[&one.0], Lane::Bulk, Vec::new(), LIMIT).is_err());
+}
+
+#[test]
+fn settings_change_while_messages_pass_and_nothing_is_sent_twice_for_it() {
+    let (here, there) = pair(streams(2), Settings::default());
+    let reached = |count: usize| {
+        let until = Instant::now() + Duration::from_secs(60);
+        while here.stats().streams != count || there.stats().streams != count {
+            assert!(
+                Instant::now() < until,
+                "{} and {} streams, not {count}",
+                here.stats().streams,
+                there.stats().streams
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let mut number = 0;
+    let mut pass = |from: &Path, to: &Path| {
+        for _ in 0..20 {
+            from.post(Lane::Bulk, payload(number, 200_000)).unwrap();
+            assert!(message(to.receive(Lane::Bulk, LIMIT).unwrap()) == payload(number, 200_000));
+            number += 1;
+        }
+    };
+    for (end, count) in [(&here, 9), (&here, 3), (&there, 6), (&there, 1)] {
+        let quick = Settings { chunk: Some(16 * 1024), pace: Some(1 << 30), ..streams(count) };
+        end.set(Settings { congestion: Some("reno".to_owned()), ..quick }).unwrap();
+        pass(&here, &there);
+        pass(&there, &here);
+        reached(count as usize);
+    }
+    let stats = here.stats();
+    assert_eq!(stats.streams_lost, 0, "{stats:?}");
+    assert!(stats.bytes_out < 100 * 220_000, "much was sent twice: {stats:?}");
+    assert!(here.set(Settings { congestion: Some("none".to_owned()), ..streams(1) }).is_err());
+    assert!(here.set(streams(129)).is_err() && here.set(streams(0)).is_err());
+}
+
+#[test]
+fn a_slow_pace_is_kept() {
+    let slow = Settings { pace: Some(4 << 20), ..streams(2) };
+    let (here, there) = pair(slow, Settings::default());
+    let begun = Instant::now();
+    here.post(Lane::Bulk, payload(0, 4 << 20)).unwrap();
+    assert!(message(there.receive(Lane::Bulk, LIMIT).unwrap()) == payload(0, 4 << 20));
+    assert!(begun.elapsed() > Duration::from_millis(250), "4 MiB over 2 streams of 4 MiB/s took {:?}", begun.elapsed());
+}

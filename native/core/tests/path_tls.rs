@@ -1,0 +1,137 @@
+//! Encrypted paths: what passes, and who is not believed.
+
+#[path = "support/path.rs"]
+mod support;
+
+use std::time::{Duration, SystemTime};
+
+use support::{identity, payload, streams, LIMIT};
+use xmml_core::path::{Credentials, Fingerprint, Identity, Lane, Listener, Path, Received, Settings, State, Tls};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn tls(mine: &Credentials, theirs: &[Fingerprint]) -> Tls {
+    Tls::new(mine, theirs).unwrap()
+}
+
+/// Dials a listener, each end with its identity; what comes of it.
+fn meet(here: Identity, there: Identity, count: u32) -> Result<(Path, Path), (String, String)> {
+    let listener = Listener::bind("127.0.0.1:0", &there, Settings::default()).unwrap();
+    let path = Path::dial(&listener.address(), &here, "there", streams(count)).unwrap();
+    path.attend().unwrap();
+    loop {
+        if let Some(other) = listener.accept(Some(Duration::from_millis(20))).unwrap() {
+            other.attend().unwrap();
+            return Ok((path, other));
+        }
+        if let State::Failed(error) = path.state() {
+            return Err((error.to_string(), listener.refusals().1.unwrap_or_default()));
+        }
+    }
+}
+
+#[test]
+fn encrypted_messages_pass_both_ways_over_any_number_of_streams() {
+    let (mine, theirs) = (Credentials::make("here", HOUR).unwrap(), Credentials::make("there", HOUR).unwrap());
+    for count in [1, 5] {
+        let here = identity("here").encrypted(tls(&mine, &[theirs.fingerprint()]));
+        let there = identity("there").encrypted(tls(&theirs, &[mine.fingerprint()]));
+        let (here, there) = meet(here, there, count).unwrap();
+        for (from, to) in [(&here, &there), (&there, &here)] {
+            for (number, size) in [0, 10, 5000, 400_000, 20 << 20].into_iter().enumerate() {
+                from.post(Lane::Bulk, payload(number as u64, size)).unwrap();
+                let got = to.receive(Lane::Bulk, LIMIT).unwrap();
+                assert!(got == Some(Received::Message(payload(number as u64, size))), "{size} bytes");
+            }
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(here.close(LIMIT).unwrap()));
+            assert!(there.close(LIMIT).unwrap());
+        });
+    }
+}
+
+#[test]
+fn threads_of_their_own_carry_streams_and_give_them_back() {
+    let (mine, theirs) = (Credentials::make("here", HOUR).unwrap(), Credentials::make("there", HOUR).unwrap());
+    let here = identity("here").encrypted(tls(&mine, &[theirs.fingerprint()]));
+    let there = identity("there").encrypted(tls(&theirs, &[mine.fingerprint()]));
+    let (here, there) = meet(here, there, 4).unwrap();
+    let workers = || {
+        let names = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let names = names.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+        names.filter(|name| name.trim() == "xmml-path-worke").count()
+    };
+    let mut number = 0;
+    for (count, expected) in [(2, 4), (0, 0), (1, 2)] {
+        for path in [&here, &there] {
+            path.set(Settings { workers: Some(count), ..streams(4) }).unwrap();
+        }
+        let until = std::time::Instant::now() + Duration::from_secs(60);
+        while workers() != expected {
+            assert!(std::time::Instant::now() < until, "{} threads, not {expected}", workers());
+            for (from, to) in [(&here, &there), (&there, &here)] {
+                from.post(Lane::Bulk, payload(number, 300_000)).unwrap();
+                from.post(Lane::Control, payload(number, 10)).unwrap();
+                assert!(to.receive(Lane::Control, LIMIT).unwrap() == Some(Received::Message(payload(number, 10))));
+                assert!(to.receive(Lane::Bulk, LIMIT).unwrap() == Some(Received::Message(payload(number, 300_000))));
+                number += 1;
+            }
+        }
+        for (from, to) in [(&here, &there), (&there, &here)] {
+            from.post(Lane::Bulk, payload(number, 8 << 20)).unwrap();
+            assert!(to.receive(Lane::Bulk, LIMIT).unwrap() == Some(Received::Message(payload(number, 8 << 20))));
+            number += 1;
+        }
+    }
+}
+
+#[test]
+fn a_certificate_of_another_run_is_refused_whichever_end_has_it() {
+    let make = |name| Credentials::make(name, HOUR).unwrap();
+    let (mine, theirs, foreign) = (make("here"), make("there"), make("there"));
+    let here = identity("here").encrypted(tls(&mine, &[theirs.fingerprint()]));
+    let there = identity("there").encrypted(tls(&foreign, &[mine.fingerprint()]));
+    let (told, _) = meet(here.clone(), there, 2).unwrap_err();
+    assert!(told.contains("its certificate is not one of those that were made for this run"), "{told}");
+
+    let stranger = identity("here").encrypted(tls(&foreign, &[theirs.fingerprint()]));
+    let there = identity("there").encrypted(tls(&theirs, &[mine.fingerprint()]));
+    let (told, noted) = meet(stranger, there, 2).unwrap_err();
+    assert!(told.contains("refuses the certificate of this end"), "{told}");
+    assert!(noted.contains("not one of those that were made for this run"), "{noted}");
+}
+
+#[test]
+fn an_expired_certificate_is_refused_whichever_end_has_it() {
+    let now = SystemTime::now();
+    let good = Credentials::make("good", HOUR).unwrap();
+    let old = Credentials::make_valid("old", now - 48 * HOUR, now - HOUR).unwrap();
+    let (trust_old, trust_good) = ([old.fingerprint()], [good.fingerprint()]);
+    let here = identity("here").encrypted(tls(&good, &trust_old));
+    let (told, _) = meet(here, identity("there").encrypted(tls(&old, &trust_good)), 1).unwrap_err();
+    assert!(told.contains("its certificate has expired"), "{told}");
+    let here = identity("here").encrypted(tls(&old, &trust_good));
+    let (told, noted) = meet(here, identity("there").encrypted(tls(&good, &trust_old)), 1).unwrap_err();
+    assert!(told.contains("has expired there"), "{told}");
+    assert!(noted.contains("its certificate has expired"), "{noted}");
+}
+
+#[test]
+fn encryption_at_one_end_only_is_told() {
+    let (mine, theirs) = (Credentials::make("here", HOUR).unwrap(), Credentials::make("there", HOUR).unwrap());
+    let here = identity("here").encrypted(tls(&mine, &[theirs.fingerprint()]));
+    let (told, _) = meet(here, identity("there"), 1).unwrap_err();
+    assert!(told.contains("encrypt the path at both ends, or at none"), "{told}");
+}
+
+#[test]
+fn credentials_are_the_same_after_a_file() {
+    let made = Credentials::make("here", HOUR).unwrap();
+    let read = Credentials::from_pem(&made.to_pem()).unwrap();
+    assert_eq!(read.fingerprint(), made.fingerprint());
+    assert_eq!(made.fingerprint().to_string().parse::<Fingerprint>().unwrap(), made.fingerprint());
+    assert!(Tls::new(&read, &[made.fingerprint()]).is_ok());
+    assert!(Credentials::from_pem("nothing").is_err());
+    assert!("0g".repeat(32).parse::<Fingerprint>().is_err());
+}
