@@ -35,6 +35,11 @@ module xmml_instances
         procedure :: connected
         procedure :: copies
         procedure :: methods
+        procedure :: set_methods
+        procedure :: port_handle
+        procedure :: open => open_handle
+        procedure :: close => close_handles
+        procedure :: revoke
         procedure :: skip
         procedure :: has_message
         procedure :: output
@@ -351,6 +356,18 @@ contains
         call conclude(c_methods(me%pointer, c_string(port), there), status, message)
         text = c_text(there)
     end function
+
+    ! Allows these methods on every conduit of the port from now on, separated by commas, in this order ("shm,tcp"; "": all, fastest
+    ! first), also while messages pass.
+    subroutine set_methods(me, port, methods, status, message)
+        class(xmml_instance), intent(in) :: me
+        character(*), intent(in) :: port, methods
+        integer, intent(out), optional :: status
+        character(*), intent(inout), optional :: message
+        call conclude(c_set_methods(me%pointer, c_string(port), c_string(methods)), status, message)
+    end subroutine
+
+@instances_handles@
 
     ! Declares that nothing is sent on this out port in this iteration (O_i) or run (O_f).
     subroutine skip(me, port, status, message)

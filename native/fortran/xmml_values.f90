@@ -6,7 +6,7 @@ module xmml_values
     implicit none
     private
     public :: xmml_value, xmml_message, xmml_list, xmml_map, xmml_nothing, xmml_bytes
-    public :: taken_over, lent, message_of, signedness
+    public :: taken_over, owned, lent, message_of, signedness
 
     ! Something that a message can carry: a number, a text, an array, or a list or map of such.
     !

@@ -408,7 +408,8 @@ typedef struct xmml_alone xmml_alone;
 
 xmml_alone *xmml_alone_new(const char *name);
 
-/* A port on the operator "finit", "Oi", "S", "B" or "Of"; or "in", "out" for a mapper. Ports that are not given are not in the model. */
+/* A port on the operator "finit", "Oi", "S", "B" or "Of"; or "in", "out" for a mapper. Ports that are not given are not in the model. "S*3":
+   with three copies of an instance at the other end; inputs and outputs of a copy are those of "port[0]", ... */
 xmml_status xmml_alone_port(xmml_alone *alone, const char *port, const char *operator_or_direction);
 xmml_status xmml_alone_param(xmml_alone *alone, const char *name, const char *text);
 xmml_status xmml_alone_steps(xmml_alone *alone, uint64_t steps, double delta_s);
@@ -436,6 +437,11 @@ void xmml_at(const char *file, int line);
 #ifdef __cplusplus
 }
 #endif
+
+/* clang-format off */
+#include "xmml_handles.h"
+#include "xmml_callbacks.h"
+/* clang-format on */
 
 #ifndef XMML_NO_CALL_SITES
 #define xmml_join(...) (xmml_at(__FILE__, __LINE__), xmml_join(__VA_ARGS__))

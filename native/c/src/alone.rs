@@ -46,6 +46,14 @@ pub unsafe extern "C" fn xmml_alone_port(alone: *mut Alone, port: *const c_char,
     guard(|| {
         let (alone, name, place) =
             unsafe { (object_mut(alone, "alone")?, text(port, "port")?, text(place, "operator")?) };
+        let (place, copies) = match place.split_once('*') {
+            None => (place, 0),
+            Some((place, copies)) => {
+                let count = copies.parse().ok().filter(|count| *count > 0);
+                let problem = || Failure::usage(format!("{copies} is no number of copies; they are at least 1"));
+                (place, count.ok_or_else(problem)?)
+            }
+        };
         let (direction, operator) = match place {
             "finit" => (Direction::In, Some(Operator::Finit)),
             "S" => (Direction::In, Some(Operator::S)),
@@ -67,9 +75,10 @@ pub unsafe extern "C" fn xmml_alone_port(alone: *mut Alone, port: *const c_char,
             name: name.into(),
             direction,
             operator,
-            copies: 0,
+            copies,
             decomposition: Default::default(),
             shape: vec![],
+            open: false,
         });
         Ok(())
     })

@@ -11,11 +11,14 @@
 mod alone;
 mod argument;
 mod array;
+mod callback;
 mod declared;
+mod handle;
 mod instance;
 mod loan;
 mod message;
 mod parameter;
+mod path;
 mod receive;
 mod send;
 mod status;

@@ -67,7 +67,18 @@ pub unsafe extern "system" fn Java_org_xmml_Native_alone(
     })
 }
 
+/// An operator, or with the number of copies at the other end: `S*3`.
 fn port(name: String, place: &str) -> Result<PortSpec> {
+    let (place, copies) = match place.split_once('*') {
+        None => (place, 0),
+        Some((place, copies)) => {
+            let count = copies.parse().ok().filter(|count| *count > 0);
+            (
+                place,
+                count.ok_or_else(|| Failure::usage(format!("{copies} is no number of copies; they are at least 1")))?,
+            )
+        }
+    };
     let (direction, operator) = match place {
         "finit" => (Direction::In, Some(Operator::Finit)),
         "S" => (Direction::In, Some(Operator::S)),
@@ -81,7 +92,7 @@ fn port(name: String, place: &str) -> Result<PortSpec> {
             return Err(Failure::usage(format!("\"{place}\" is no operator; {known}")));
         }
     };
-    Ok(PortSpec { name, direction, operator, copies: 0, decomposition: Default::default(), shape: vec![] })
+    Ok(PortSpec { name, direction, operator, copies, decomposition: Default::default(), shape: vec![], open: false })
 }
 
 fn scale(name: String, delta: f64, total: f64) -> ScaleSpec {

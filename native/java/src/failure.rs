@@ -35,6 +35,9 @@ impl From<jni::errors::Error> for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
+        if let Error::Callback { .. } = error {
+            return Failure::Thrown; // by the callback; it is still pending
+        }
         let class = match &error {
             Error::NotInARun { .. } => "org/xmml/NotInARunException",
             Error::PortUnknown { .. }

@@ -207,6 +207,15 @@ pub unsafe extern "system" fn Java_org_xmml_Native_hasParam(
     })
 }
 
+#[no_mangle]
+pub unsafe extern "system" fn Java_org_xmml_Native_params(mut env: JNIEnv, _: JClass, me: jlong) -> jobjectArray {
+    guard(&mut env, |env| {
+        let names: Vec<String> = unsafe { member(me) }?.core.spec().params.keys().cloned().collect();
+        strings(env, &names)
+    })
+    .0
+}
+
 fn parameter<T>(me: &Member, name: &str, convert: impl FnOnce(&str) -> std::result::Result<T, String>) -> Result<T> {
     let params = &me.core.spec().params;
     let converted = match params.get(name) {

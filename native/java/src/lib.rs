@@ -7,9 +7,11 @@
 #![allow(clippy::too_many_arguments, clippy::missing_safety_doc)]
 
 mod alone;
+mod callback;
 mod data;
 mod exchange;
 mod failure;
+mod handle;
 mod instance;
 mod object;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use pythonize::depythonize;
+use pythonize::{depythonize, pythonize};
 use xmml_core::coordinator::{self as core, ConduitTotals, CoordinatorOptions, Event, Wait, WaitKind};
 use xmml_core::methods::MethodReport;
 
@@ -19,11 +19,18 @@ pub struct Coordinator {
 
 #[pymethods]
 impl Coordinator {
-    /// Starts listening; `secret` is the run's key, `listen` a host and port ("127.0.0.1:0") for TCP as well.
+    /// Starts listening; `secret` is the run's key, `listen` a host and port ("127.0.0.1:0") for TCP as well, `relay` that of a
+    /// relay and its site ("login:40001/alpha") to be reached through.
     #[new]
-    #[pyo3(signature = (run_id, secret, listen = None))]
-    fn new(py: Python<'_>, run_id: String, secret: Vec<u8>, listen: Option<String>) -> PyResult<Coordinator> {
-        let options = CoordinatorOptions { run_id, secret, listen };
+    #[pyo3(signature = (run_id, secret, listen = None, relay = None))]
+    fn new(
+        py: Python<'_>,
+        run_id: String,
+        secret: Vec<u8>,
+        listen: Option<String>,
+        relay: Option<String>,
+    ) -> PyResult<Coordinator> {
+        let options = CoordinatorOptions { run_id, secret, listen, relay };
         let core = py.detach(|| core::Coordinator::start(options)).map_err(|e| errors::raise(py, e))?;
         Ok(Coordinator { core })
     }
@@ -79,8 +86,9 @@ impl Coordinator {
         py.detach(|| self.core.enquire(number));
     }
 
-    /// Allows other methods on a conduit, in this order (none: all); what becomes of it comes as the event "changed".
-    fn change(&self, py: Python<'_>, conduit: u32, methods: Vec<String>) -> PyResult<()> {
+    /// Allows other methods on a conduit, in this order (none: all); what becomes of it comes as the event "changed" with the number that is
+    /// returned.
+    fn change(&self, py: Python<'_>, conduit: u32, methods: Vec<String>) -> PyResult<u64> {
         py.detach(|| self.core.change(conduit, &methods)).map_err(|e| errors::raise(py, e))
     }
 
@@ -126,10 +134,10 @@ fn to_dict(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyDict>> {
             "messages_sent": messages_sent, "bytes_sent": bytes_sent,
             "messages_received": messages_received, "bytes_received": bytes_received,
         ),
-        Event::Waiting { instance, epoch, waits, sent, received } => {
+        Event::Waiting { instance, epoch, waits, is_any, sent, received } => {
             let waits = waits.into_iter().map(|w| wait(py, w)).collect::<PyResult<Vec<_>>>()?;
             dict!(py,
-                "event": "waiting", "instance": instance, "epoch": epoch, "waits": waits, "sent": sent, "received": received,
+                "event": "waiting", "instance": instance, "epoch": epoch, "waits": waits, "is_any": is_any, "sent": sent, "received": received,
             )
         }
         Event::Resumed { instance, epoch } => {
@@ -152,15 +160,18 @@ fn to_dict(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyDict>> {
         Event::Refused { peer, reason } => {
             dict!(py, "event": "refused", "peer": peer, "reason": reason)
         }
-        Event::Conduit { instance, conduit, method, refused } => dict!(py,
-            "event": "conduit", "instance": instance, "conduit": conduit, "method": method, "refused": methods::reasons(py, refused)?,
+        Event::Conduits { instance, conduits, method, refused } => dict!(py,
+            "event": "conduits", "instance": instance, "conduits": conduits, "method": method, "refused": methods::reasons(py, refused)?,
         ),
         Event::Figures { instance, number, sending, receiving } => dict!(py,
             "event": "figures", "instance": instance, "number": number,
             "sending": reports(py, sending)?, "receiving": reports(py, receiving)?,
         ),
-        Event::Changed { instance, conduit, method, problem } => dict!(py,
-            "event": "changed", "instance": instance, "conduit": conduit, "method": method, "problem": problem,
+        Event::Changed { instance, change, conduit, method, problem } => dict!(py,
+            "event": "changed", "instance": instance, "change": change, "conduit": conduit, "method": method, "problem": problem,
+        ),
+        Event::Opened { instance, conduit } => dict!(py,
+            "event": "opened", "instance": instance, "conduit": pythonize(py, &*conduit)?,
         ),
     })
 }
@@ -173,6 +184,7 @@ fn wait(py: Python<'_>, wait: Wait) -> PyResult<Bound<'_, PyDict>> {
     let kind = match wait.kind {
         WaitKind::Receive => "receive",
         WaitKind::Send => "send",
+        WaitKind::Holders => "holders",
     };
     Ok(dict!(py, "conduit": wait.conduit, "kind": kind))
 }

@@ -83,8 +83,13 @@ impl Instance {
     }
 
     fn raise(&self, py: Python<'_>, error: Error) -> PyErr {
-        let raised = match error {
-            Error::Interrupted => self.raised.lock().unwrap_or_else(PoisonError::into_inner).take(),
+        let take = || self.raised.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let raised = match &error {
+            Error::Interrupted => take(),
+            Error::Callback { instance, port, .. } => take().inspect(|raised| {
+                // An exception that takes no notes is told all the same.
+                let _ = raised.value(py).call_method1("add_note", (format!("in the callback of {instance}.{port}"),));
+            }),
             _ => None,
         };
         raised.unwrap_or_else(|| errors::raise(py, error))
@@ -95,15 +100,15 @@ impl Instance {
         py.detach(|| call(&self.core)).map_err(|e| self.raise(py, e))
     }
 
+    fn duration(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Duration>> {
+        timeout.map(Duration::try_from_secs_f64).transpose().map_err(|_| {
+            let problem = format!("timeout={} is not a number of seconds from 0", timeout.unwrap_or_default());
+            errors::raise(py, Error::Usage { problem })
+        })
+    }
+
     fn take(&self, py: Python<'_>, port: &str, of: Option<u32>, timeout: Option<f64>) -> PyResult<Received> {
-        let timeout = match timeout.map(Duration::try_from_secs_f64) {
-            None => None,
-            Some(Ok(timeout)) => Some(timeout),
-            Some(Err(_)) => {
-                let problem = format!("timeout={} is not a number of seconds from 0", timeout.unwrap_or_default());
-                return Err(errors::raise(py, Error::Usage { problem }));
-            }
-        };
+        let timeout = self.duration(py, timeout)?;
         self.waiting(py, |core| core.receive(port, of, timeout))
     }
 
@@ -514,6 +519,64 @@ impl Instance {
     /// Allows these methods on every conduit of `port` from now on, in this order (none: all, fastest first).
     fn set_methods(&self, py: Python<'_>, port: &str, methods: Vec<String>) -> PyResult<()> {
         self.waiting(py, |core| core.set_methods(port, &methods))
+    }
+
+    /// Has `callback` called with every message of the in port `port`; None: no longer.
+    ///
+    /// It is called by the thread that waits in a call of this instance, as soon as the message is there and may be received; never two at
+    /// once. An exception in it fails the run, and comes out of the call that waited.
+    #[pyo3(signature = (port, callback))]
+    fn on_message(&self, py: Python<'_>, port: &str, callback: Option<Py<PyAny>>) -> PyResult<()> {
+        let raised = self.raised.clone();
+        let callback = callback.map(|callback| {
+            Box::new(move |message| {
+                Python::attach(|py| {
+                    let message = Bound::new(py, Message::from(message));
+                    message.and_then(|message| callback.call1(py, (message,))).map(|_| ()).map_err(|error| {
+                        let text = error.to_string();
+                        *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                        text
+                    })
+                })
+            }) as core::Callback
+        });
+        self.waiting(py, |core| core.on_message(port, callback))
+    }
+
+    /// Waits until at least one callback was called; False if nothing more will come on any port that has one.
+    #[pyo3(signature = (timeout = None))]
+    fn serve(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let limit = self.duration(py, timeout)?;
+        match self.waiting(py, |core| core.serve(limit))? {
+            core::Served::Called => Ok(true),
+            core::Served::Ended => Ok(false),
+            core::Served::TimedOut => {
+                let (instance, seconds) = (self.core.name().into(), timeout.unwrap_or_default());
+                Err(self.raise(py, Error::TimedOut { instance, port: "any port with a callback".into(), seconds }))
+            }
+        }
+    }
+
+    /// A handle of the open in port `port`, as bytes (see `Instance.handle`).
+    fn _handle(&self, py: Python<'_>, port: &str, holders: u32, methods: Vec<String>) -> PyResult<Vec<u8>> {
+        self.waiting(py, |core| core.handle(port, holders, &methods))
+    }
+
+    /// From now on what is sent on the open out port `port` goes to the port that `handle` stands for; returns a number by which `send`
+    /// can address it alone (`to`). Without `to`, a send goes to every handle that is open at the port.
+    fn open(&self, py: Python<'_>, port: &str, handle: &[u8]) -> PyResult<u32> {
+        self.waiting(py, |core| core.open(port, handle))
+    }
+
+    /// Ends what `open` began: that with this number, or all that are open at `port`. What was sent before arrives.
+    #[pyo3(signature = (port, number = None))]
+    fn close(&self, py: Python<'_>, port: &str, number: Option<u32>) -> PyResult<()> {
+        self.waiting(py, |core| core.close(port, number))
+    }
+
+    /// Nobody may open this handle of an own port any more; conduits that it has made go on.
+    fn revoke(&self, py: Python<'_>, handle: &[u8]) -> PyResult<()> {
+        self.waiting(py, |core| core.revoke(handle))
     }
 
     /// Tells people something through the run's log.

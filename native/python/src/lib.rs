@@ -11,9 +11,11 @@ mod filters;
 mod instance;
 mod message;
 mod methods;
+mod path;
 mod payload;
 mod processes;
 mod team;
+mod wide_area;
 
 /// The native half of `xmml_native`.
 #[pymodule]
@@ -31,11 +33,23 @@ mod _native {
     #[pymodule_export]
     use crate::message::Message;
     #[pymodule_export]
+    use crate::path::{Path, PathCredentials, PathListener};
+    #[pymodule_export]
     use crate::payload::Payload;
     #[pymodule_export]
     use crate::processes::{die_with_parent, enter_folder_alone, threads_can_have_folders};
     #[pymodule_export]
     use crate::team::rank_pairs;
+    #[pymodule_export]
+    use crate::wide_area::{make_path_credentials, Path as WideAreaPath, PathListener as WideAreaListener};
+
+    /// What a handle of a port says: its text, the instance, the port, and its methods (none: as the coordinator knows).
+    #[pyfunction]
+    fn read_handle(py: Python<'_>, handle: &[u8]) -> PyResult<(String, String, String, Vec<String>)> {
+        let handle = xmml_core::handle::Handle::read(handle).map_err(|e| crate::errors::raise(py, e))?;
+        let methods = handle.table.iter().flat_map(|table| &table.entries).map(|entry| entry.method.clone()).collect();
+        Ok((handle.to_string(), handle.instance, handle.port, methods))
+    }
 
     /// The value of a JSON text: as `json.loads`, without the milliseconds that importing `json` takes.
     #[pyfunction]

@@ -18,6 +18,18 @@ pub struct Payload {
     writeable: bool,
 }
 
+impl Payload {
+    /// The bytes of a buffer, to be read only.
+    pub fn of(buffer: Buffer) -> Payload {
+        Payload { buffer, writeable: false }
+    }
+
+    /// Shows `buffer`, for writing if the caller says that nobody else holds it.
+    pub fn new(buffer: Buffer, writeable: bool) -> Payload {
+        Payload { buffer, writeable }
+    }
+}
+
 #[pymethods]
 impl Payload {
     /// Size in bytes.

@@ -24,6 +24,7 @@ from xmml_native.errors import (
     ReceiveTimeoutError,
     RunAborted,
 )
+from xmml_native.handle import Handle
 from xmml_native.instance import Instance
 from xmml_native.submodel import Mapper, Submodel
 
@@ -32,6 +33,7 @@ __all__ = [
     "DataTypeError",
     "EndedError",
     "Error",
+    "Handle",
     "Instance",
     "Mapper",
     "Message",

@@ -1,11 +1,12 @@
 """The native half of the package."""
 
 import builtins
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import EllipsisType
 from typing import Any, Literal, Self, TypeVar, overload
 
 from numpy.typing import DTypeLike, NDArray
+from typing_extensions import Buffer
 
 _Param = TypeVar("_Param", str, float, int, bool)
 
@@ -36,6 +37,143 @@ class Message:
     timestamp: float
     next_timestamp: float | None
     def __init__(self, data: Any, timestamp: float = 0.0, next_timestamp: float | None = None) -> None: ...
+
+class PathCredentials:
+    """A certificate and its key, made for one end of encrypted paths."""
+
+    def __init__(self, name: str, good_for: float) -> None: ...
+    @property
+    def fingerprint(self) -> str: ...
+
+class Path:
+    """Several TCP streams that behave as one channel for messages in both directions, with two lanes."""
+
+    @staticmethod
+    def dial(
+        address: str,
+        peer: str,
+        *,
+        run: str,
+        name: str,
+        secret: bytes,
+        streams: int | None = None,
+        patience: float | None = None,
+        window: int | None = None,
+        encryption: tuple[PathCredentials, Sequence[str]] | None = None,
+    ) -> Path: ...
+    @property
+    def peer(self) -> str: ...
+    def wait_open(self, timeout: float | None = None) -> bool: ...
+    def send(self, data: bytes, *, control: bool = False, timeout: float | None = None) -> None: ...
+    def receive(self, *, control: bool = False, timeout: float | None = None) -> Payload: ...
+    def flush(self, timeout: float | None = None) -> bool: ...
+    def close(self, timeout: float | None = None) -> bool: ...
+    def stats(self) -> dict[str, int]: ...
+
+class PathListener:
+    """Where paths come in."""
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        run: str,
+        name: str,
+        secret: bytes,
+        streams: int | None = None,
+        patience: float | None = None,
+        window: int | None = None,
+        encryption: tuple[PathCredentials, Sequence[str]] | None = None,
+    ) -> None: ...
+    @property
+    def address(self) -> str: ...
+    def accept(self, timeout: float | None = None) -> Path: ...
+
+class WideAreaPath:
+    """One end of a wide-area path: see `xmml.path`. Times to wait are in seconds, None is without end."""
+
+    @staticmethod
+    def dial(
+        address: str,
+        peer: str,
+        *,
+        secret: bytes,
+        run: str,
+        name: str,
+        credentials: str | None = None,
+        trusted: Sequence[str] = (),
+        timeout: float | None = 30.0,
+        settings: Mapping[str, Any] | None = None,
+    ) -> WideAreaPath:
+        """Open a path to the program called `peer`, waiting up to `timeout` seconds."""
+    @property
+    def peer(self) -> str:
+        """The name of the other end."""
+    @property
+    def state(self) -> str:
+        """opening, open, broken, closed or failed."""
+    def send(self, data: Buffer, lane: str = "bulk", timeout: float | None = None) -> None:
+        """Send a message from any object with contiguous memory, which may change when this returns."""
+    def post(self, data: Buffer, lane: str = "bulk") -> int:
+        """Send without waiting and without a copy: the object must not change until the ticket has arrived."""
+    def arrived(self, ticket: int, timeout: float | None = 0.0) -> bool:
+        """Whether the other end has what was posted; waits up to `timeout` seconds for it."""
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until the other end has everything; False: not in time."""
+    def receive(self, lane: str = "bulk", timeout: float | None = None) -> memoryview | None:
+        """The next message, of whatever size; None once the other end has finished. Raises TimeoutError."""
+    def take(self, lane: str = "bulk") -> memoryview | None:
+        """The next message if it has come, else None."""
+    def has_ended(self, lane: str = "bulk") -> bool:
+        """Whether the other end has finished and everything was received."""
+    def send_receive(self, data: Buffer, lane: str = "bulk", timeout: float | None = None) -> memoryview | None:
+        """Send one message and receive one; both travel at once."""
+    def barrier(self, timeout: float | None = None) -> bool:
+        """Wait until both ends have come here; False: the other end has not in time."""
+    def relay(self, other: WideAreaPath) -> tuple[int, int]:
+        """Pass everything on between this path and another until both have ended; how many messages, there and back."""
+    def set(self, **settings: Any) -> None:
+        """Change settings; the streams in use go on."""
+    def stats(self) -> dict[str, Any]:
+        """How the path is doing."""
+    def fileno(self) -> int:
+        """For event loops: readable when `drive` has something to do."""
+    def drive(self) -> None:
+        """Do what can be done now; never waits."""
+    def finish(self) -> None:
+        """This end sends nothing more; messages still come."""
+    def close(self, timeout: float | None = 30.0) -> bool:
+        """End the path in order; False: the other end has not in time."""
+    def __enter__(self) -> WideAreaPath: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+class WideAreaListener:
+    """Where paths come in."""
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        secret: bytes,
+        run: str,
+        name: str,
+        credentials: str | None = None,
+        trusted: Sequence[str] = (),
+        settings: Mapping[str, Any] | None = None,
+    ) -> None: ...
+    @property
+    def address(self) -> str:
+        """Where it listens, host:port."""
+    @property
+    def refusals(self) -> tuple[int, str | None]:
+        """How many connections were turned away, and why the last was."""
+    def fileno(self) -> int:
+        """Readable when somebody may have dialled."""
+    def accept(self, timeout: float | None = None) -> WideAreaPath:
+        """The next path, waiting up to `timeout` seconds. Raises TimeoutError."""
+
+def make_path_credentials(name: str, seconds: float) -> tuple[str, str]:
+    """A new key and certificate in PEM, and the fingerprint for the other end."""
 
 class Payload:
     """The memory of a received array; the `base` of the numpy array that shows it."""
@@ -221,6 +359,32 @@ class Instance:
         conduits travel by what is allowed now. If none of the methods leads to the receiver, the conduit goes on as
         before, and an `Error` says why.
         """
+    def on_message(self, port: str, callback: Callable[[Message], object] | None) -> None:
+        """Have `callback` called with every message of the in port `port`; None: no longer.
+
+        It is called by the thread that waits in a call of this instance (`receive`, `reuse`, a `send` on a full
+        conduit, `serve`), as soon as the message is there and the order of operators allows its receipt, which the call
+        is. Never two callbacks at once, never one within another. An exception in it fails the run, and comes out of
+        the call that waited.
+        """
+    def serve(self, timeout: float | None = None) -> bool:
+        """Wait until at least one callback was called; False if nothing more will come on any port that has one.
+
+        After `timeout` seconds (0: only what is there) `ReceiveTimeoutError` is raised.
+        """
+    def _handle(self, port: str, holders: int, methods: Sequence[str]) -> bytes:
+        """A handle of the open in port `port`."""
+    def open(self, port: str, handle: bytes) -> int:
+        """Send to the port that `handle` stands for what is sent on the open out port `port`, from now on.
+
+        Returns a number by which `send` can address it alone (`to`); without, a send goes to every handle that is open
+        at the port. Each opening makes a conduit of its own, which ends when it is closed or this instance leaves.
+        """
+    def close(self, port: str, number: int | None = None) -> None:
+        """End what `open` began: that with this number, or all that are open at `port`. What was sent before
+        arrives."""
+    def revoke(self, handle: bytes) -> None:
+        """Let nobody open this handle of an own port any more; conduits that it has made go on."""
     def warn(self, text: str) -> None:
         """Tell people something through the run's log."""
     def fail(self, text: str) -> None:
@@ -233,7 +397,7 @@ class Instance:
 class Coordinator:
     """Listens for the instances of a run, tells them who they are, and turns what they report into events."""
 
-    def __init__(self, run_id: str, secret: bytes, listen: str | None = None) -> None: ...
+    def __init__(self, run_id: str, secret: bytes, listen: str | None = None, relay: str | None = None) -> None: ...
     @property
     def addresses(self) -> list[str]:
         """Where instances can reach it, for XMML_COORDINATOR."""
@@ -251,8 +415,9 @@ class Coordinator:
         """Give a conduit more capacity."""
     def confirm(self, instance: str, epoch: int) -> None:
         """Ask an instance whether it still waits as it reported with `epoch`; it answers with the event "confirmed"."""
-    def change(self, conduit: int, methods: Sequence[str]) -> None:
-        """Allow other methods on a conduit, in this order (none: all); the event "changed" tells what became of it."""
+    def change(self, conduit: int, methods: Sequence[str]) -> int:
+        """Allow other methods on a conduit, in this order (none: all); the event "changed" with the number that is
+        returned tells what became of it."""
     def enquire(self, number: int) -> None:
         """Ask every instance how its conduits travel; each answers with the event "figures" and this number."""
     def close(self) -> None:
@@ -261,6 +426,10 @@ class Coordinator:
 def rank_pairs(sender: Sequence[tuple[int, int]], receiver: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The pairs of a sending and a receiving rank that can have elements of an array in common; each side as
     dimensions and into how many parts they are cut."""
+
+def read_handle(handle: bytes) -> tuple[str, str, str, list[str]]:
+    """What a handle of a port says: its text, the instance, the port, and its methods (none: as the coordinator
+    knows)."""
 
 def filter_outputs(spec: Mapping[str, Any], n: int) -> int:
     """How many messages the built-in filter of `spec` (name, factor, params) has emitted after `n` inputs."""

@@ -56,7 +56,8 @@ def spec_from_model(
         what = f'no instance "{name}"' if name else "several instances, so give the name of one"
         raise Error(f"{os.fspath(path)} has {what}: {', '.join(model.instances)}")
     index = int(copy.rstrip("]") or 0)
-    ports = [_port(port.id, port.direction, port.operator) for port in instance.definition.ports.values()]
+    declared = instance.definition.ports.values()
+    ports = [{**_port(port.id, port.direction, port.operator), "open": port.open} for port in declared]
     values = {**instance.params, **instance.copy_params.get(index, {}), **params}
     delta = delta if delta is not None else instance.delta_s or 0.0
     spec = _spec(name or base, instance.kind, ports, delta, instance.steps if steps is None else steps, values)

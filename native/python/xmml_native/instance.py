@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, NoReturn, Self
 
     from xmml_native._native import Message
+    from xmml_native.handle import Handle
     from xmml_native.mpi import Block, Ranks
 
 
@@ -36,8 +37,9 @@ class Instance(_native.Instance):
         """Join; with a communicator, together with all its ranks."""
         if comm is None:
             return super().__new__(cls, *arguments, **options)
-        from xmml_native.mpi import Ranks
+        from xmml_native.mpi import Ranks, print_whole_lines
 
+        print_whole_lines()
         team = Ranks(comm)
         me = super().__new__(cls, team=team)
         me._team = team
@@ -94,6 +96,20 @@ class Instance(_native.Instance):
         while (message := self.receive_or_end(port, of)) is not None:
             yield message
             del message  # its memory may serve the next one
+
+    def handle(self, port: str, *, holders: int = 1, methods: Sequence[str] = ()) -> Handle:
+        """A handle of the open in port ``port``: bytes that may be sent to any instance, alone or in maps and lists.
+
+        Whoever has it can ``open`` it and then send to this port.
+
+        Args:
+            port: an in port with ``run:open="yes"`` in the model.
+            holders: how many may open it; 0: any number. The port ends when all of them have closed it (or left).
+            methods: how it is reached, in this order of preference; none: by whatever is fastest for the opener.
+        """
+        from xmml_native.handle import Handle
+
+        return Handle(self._handle(port, holders, list(methods)))
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         """Refuse to be copied or pickled: another process cannot take part in a run in this one's place."""

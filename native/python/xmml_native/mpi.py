@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from dataclasses import dataclass
 
 TYPE_CHECKING = False
@@ -43,6 +45,17 @@ class Ranks:
     def abort(self) -> None:
         """End all ranks at once: one that has failed must not leave the others waiting for it."""
         self._comm.Abort(1)
+
+
+def print_whole_lines() -> None:
+    """Let each line of this rank go out in one piece, its end included.
+
+    Programs of a run write unbuffered, every argument of a ``print`` by itself; mpirun would mix them with those of
+    other ranks.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True, write_through=False)
 
 
 def _pieces(data: memoryview) -> list[list[Any]]:

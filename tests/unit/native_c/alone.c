@@ -398,6 +398,75 @@ static void an_unknown_operator_is_refused(void)
     xmml_alone_free(alone);
 }
 
+static int add(void *context, xmml_message *message)
+{
+    int64_t number = 0;
+    const xmml_status status = xmml_message_int(message, &number);
+    xmml_message_free(message);
+    *(int64_t *)context += number;
+    return status == XMML_OK ? 0 : 5;
+}
+
+static void a_callback_gets_the_messages_and_fails_the_call_that_waited(void)
+{
+    xmml_alone *alone = xmml_alone_new("cell");
+    xmml_instance *me;
+    xmml_value *number = xmml_value_int(20), *text = xmml_value_text("no number");
+    int64_t sum = 1;
+    int again;
+    CHECK(xmml_alone_port(alone, "in", "in") == XMML_OK);
+    CHECK(xmml_alone_port(alone, "out", "out") == XMML_OK);
+    CHECK(xmml_alone_input(alone, "in", 0, number) == XMML_OK);
+    CHECK(xmml_alone_input(alone, "in", 0, text) == XMML_OK);
+    CHECK(xmml_alone_join(&alone, &me) == XMML_OK);
+    CHECK(xmml_serve(me) == XMML_ERROR_USAGE);
+    CHECK_SAYS("set one with on_message first");
+    CHECK(xmml_on_message(me, "in", add, &sum) == XMML_OK);
+    CHECK(xmml_reuse(me, &again) == XMML_OK && again);
+    CHECK(xmml_serve(me) == XMML_OK && sum == 21);
+    CHECK(xmml_send_nothing(me, "out") == XMML_OK);
+    CHECK(xmml_reuse(me, &again) == XMML_OK && again);
+    CHECK(xmml_serve_timeout(me, 1.0) == XMML_ERROR_USAGE);
+    CHECK_SAYS("cell.in: the callback for its messages failed: it returned 5");
+    CHECK(xmml_on_message(me, "in", NULL, NULL) == XMML_OK);
+    CHECK(xmml_serve_timeout(me, -1.0) == XMML_ERROR_USAGE);
+    CHECK_SAYS("must be a number from 0");
+    xmml_value_free(number);
+    xmml_value_free(text);
+    xmml_instance_free(&me);
+}
+
+static void ports_to_copies_are_addressed_by_their_numbers(void)
+{
+    xmml_alone *alone = xmml_alone_new("cell");
+    xmml_instance *me;
+    xmml_message *message;
+    xmml_value *number = xmml_value_int(7);
+    uint32_t copies;
+    int again;
+    int64_t found;
+    CHECK(xmml_alone_port(alone, "from", "in*2") == XMML_OK);
+    CHECK(xmml_alone_port(alone, "to", "out*3") == XMML_OK);
+    CHECK(xmml_alone_port(alone, "none", "out*0") == XMML_ERROR_USAGE);
+    CHECK_SAYS("0 is no number of copies");
+    CHECK(xmml_alone_input(alone, "from[0]", 0, number) == XMML_OK);
+    CHECK(xmml_alone_input(alone, "from[1]", 0, number) == XMML_OK);
+    CHECK(xmml_alone_join(&alone, &me) == XMML_OK);
+    CHECK(xmml_copies(me, "to", &copies) == XMML_OK && copies == 3);
+    CHECK(xmml_reuse(me, &again) == XMML_OK && again);
+    for (uint32_t of = 0; of < 2; ++of) {
+        CHECK(xmml_receive_of(me, "from", of, &message) == XMML_OK);
+        CHECK(xmml_message_int(message, &found) == XMML_OK && found == 7);
+        xmml_message_free(message);
+    }
+    CHECK(xmml_send_to(me, "to", 2, number) == XMML_OK);
+    CHECK(xmml_output(me, "to[2]", 0, &message) == XMML_OK);
+    xmml_message_free(message);
+    CHECK(xmml_output(me, "to[1]", 0, &message) == XMML_DONE);
+    xmml_value_free(number);
+    xmml_instance_free(&me);
+}
+
 int main(int argc, char **argv)
 {
     static const struct behaviour all[] = {
@@ -422,6 +491,9 @@ int main(int argc, char **argv)
         {"a_loan_that_is_not_sent_goes_back", a_loan_that_is_not_sent_goes_back},
         {"the_declared_ports_and_parameters_are_listed", the_declared_ports_and_parameters_are_listed},
         {"an_unknown_operator_is_refused", an_unknown_operator_is_refused},
+        {"a_callback_gets_the_messages_and_fails_the_call_that_waited",
+         a_callback_gets_the_messages_and_fails_the_call_that_waited},
+        {"ports_to_copies_are_addressed_by_their_numbers", ports_to_copies_are_addressed_by_their_numbers},
         {NULL, NULL},
     };
     return run_behaviour(all, argc, argv);

@@ -247,6 +247,26 @@ static void an_instance_can_be_moved() {
     CHECK(moved.name() == "cell" && moved.count() == 1 && moved.delta() == 0.5);
 }
 
+static void an_exception_in_a_callback_comes_out_of_the_call_that_waited() {
+    auto me = xmml::Alone("cell").port("in", "S").steps(2, 1.0).input("in", 1).input("in", 2).join();
+    CHECK(me.reuse());
+    CHECK(me.next_step());
+    int sum = 0;
+    me.on_message("in", [&sum](const xmml::Message& message) { sum += message.as<int>(); });
+    xmml::Instance moved(std::move(me));
+    CHECK(moved.serve() && sum == 1);
+    bool thrown = false;
+    try {
+        moved.on_message("in", [](const xmml::Message&) { throw std::out_of_range("too deep"); });
+        moved.next_step();
+        moved.serve_for(std::chrono::seconds(1));
+    } catch (const std::out_of_range& error) {
+        thrown = std::string(error.what()) == "too deep";
+    }
+    CHECK(thrown);
+    moved.on_message("in", nullptr);
+}
+
 int main(int argc, char** argv) {
     static const behaviour all[] = {
         {"the_loop_reads_as_the_model", the_loop_reads_as_the_model},
@@ -266,6 +286,8 @@ int main(int argc, char** argv) {
         {"the_declared_ports_and_parameters_are_listed", the_declared_ports_and_parameters_are_listed},
         {"an_array_on_loan_is_indexed_by_dimension", an_array_on_loan_is_indexed_by_dimension},
         {"an_instance_can_be_moved", an_instance_can_be_moved},
+        {"an_exception_in_a_callback_comes_out_of_the_call_that_waited",
+         an_exception_in_a_callback_comes_out_of_the_call_that_waited},
         {nullptr, nullptr},
     };
     return run_behaviour(all, argc, argv);

@@ -55,6 +55,28 @@ public class Behaviours {
         return new Message[] {received, me.outputs("out").get(0)};
     }
 
+    static void a_callback_gets_the_messages_and_its_exception_comes_out_of_the_call_that_waited() {
+        Instance me = new Alone("x").port("in", "in").port("out", "out").input("in", 0, 20L).input("in", 0, "deep").join();
+        long[] sum = {1};
+        me.onMessage("in", message -> sum[0] += message.asLong());
+        check(me.reuse() && me.serve() && sum[0] == 21, sum[0]);
+        me.send("out", null);
+        check(me.reuse(), "no second run");
+        String problem = thrown(DataTypeException.class, () -> me.serve(1.0));
+        check(problem.contains("x.in: expected an integer"), problem);
+        me.onMessage("in", null);
+        check(thrown(org.xmml.XmmlException.class, me::serve).contains("has no callback"), "it has one");
+    }
+
+    static void ports_to_copies_are_addressed_by_their_numbers() {
+        Instance me = new Alone("x").port("in", "in", 2).port("out", "out", 3).input("in[0]", 0, 5L).input("in[1]", 0, 6L).join();
+        check(me.reuse() && me.copies("out") == 3, me.copies("out"));
+        check(me.receiveOf("in", 1).asLong() == 6 && me.receiveOf("in", 0).asLong() == 5, "another");
+        me.sendTo("out", 2, 7L);
+        check(me.outputs("out[2]").size() == 1 && me.outputs("out[0]").isEmpty(), me.outputs("out[2]"));
+        check(me.params().isEmpty(), me.params());
+    }
+
     static void scalars_texts_and_bytes_arrive_as_they_are() {
         Object[] values = {null, true, false, Long.MIN_VALUE, 2.5, Double.NaN, new Complex(1, -2), "", "grüße \uD83C\uDF0A\u0000!"};
         for (Object value : values) {

@@ -282,6 +282,7 @@ public:
 
 private:
     friend class Sendable;
+    friend class Instance;
 
     struct Free {
         void operator()(xmml_value* value) const noexcept { xmml_value_free(value); }

@@ -8,7 +8,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <iterator>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -130,7 +133,11 @@ public:
     }
 
     Instance(Instance&& other) noexcept
-        : me_(std::exchange(other.me_, nullptr)), exceptions_(other.exceptions_), error_(std::move(other.error_)) {}
+        : me_(std::exchange(other.me_, nullptr)),
+          exceptions_(other.exceptions_),
+          error_(std::move(other.error_)),
+          thrown_(std::move(other.thrown_)),
+          callbacks_(std::move(other.callbacks_)) {}
     Instance& operator=(Instance&&) = delete;
 
     // Leaves the run, or tells it that this instance failed if an exception is the reason.
@@ -366,6 +373,49 @@ public:
         return yes != 0;
     }
 
+    // A handle of an open in port (run:open="yes"): bytes to be sent to others, who can open it and then send to this port. `holders` may
+    // (0: any number); the port ends when they have closed it or left. Reached by `methods` in this order ("shm,tcp"), if any are given.
+    Value handle(Name port, std::uint32_t holders = 1, Name methods = "", Site site = Site::here()) {
+        xmml_value* handle = nullptr;
+        call(site, xmml_handle, me_, port.c_str(), holders, methods.c_str(), &handle);
+        return Value(Value::made(handle));
+    }
+    // Lets nobody open this handle of an own port any more.
+    void revoke(const Sendable& handle, Site site = Site::here()) { call(site, xmml_revoke, me_, handle.get()); }
+
+    // From now on what is sent on this open out port goes to the port that the handle stands for. Returns a number by which send_to addresses
+    // it alone; send goes to every handle that is open at the port.
+    std::uint32_t open(Name port, const Sendable& handle, Site site = Site::here()) {
+        std::uint32_t number = 0;
+        call(site, xmml_open, me_, port.c_str(), handle.get(), &number);
+        return number;
+    }
+    // Ends what open began, at all handles that are open at the port or at one.
+    void close(Name port, Site site = Site::here()) { call(site, xmml_close, me_, port.c_str()); }
+    void close(Name port, std::uint32_t number, Site site = Site::here()) {
+        call(site, xmml_close_number, me_, port.c_str(), number);
+    }
+
+    // Has every message of an in port given to `callback`, by the thread that waits in a call of this instance, as soon as the message is
+    // there and may be received; nullptr: no longer. Never two callbacks at once. An exception in one fails the run, and comes out of
+    // the call that waited.
+    void on_message(Name port, std::function<void(Message)> callback, Site site = Site::here()) {
+        if (!callback) {
+            call(site, xmml_on_message, me_, port.c_str(), nullptr, nullptr);
+            callbacks_.erase(port.c_str());
+            return;
+        }
+        auto listener = std::make_unique<Listener>(Listener{std::move(callback), thrown_.get()});
+        call(site, xmml_on_message, me_, port.c_str(), &Listener::called, listener.get());
+        callbacks_[port.c_str()] = std::move(listener);
+    }
+    // Waits until at least one callback was called; false if nothing more will come on any port that has one.
+    bool serve(Site site = Site::here()) { return call(site, xmml_serve, me_) == XMML_OK; }
+    // The same for a while; false also if no message came in time.
+    bool serve_for(std::chrono::duration<double> timeout, Site site = Site::here()) {
+        return call(site, xmml_serve_timeout, me_, timeout.count()) == XMML_OK;
+    }
+
     // What an instance by itself (see Alone) has sent on a port so far.
     std::vector<Message> outputs(Name port, Site site = Site::here()) {
         std::vector<Message> messages;
@@ -384,12 +434,30 @@ protected:
 private:
     friend class Alone;
 
+    // What the C API calls in place of a function object; exceptions do not pass it.
+    struct Listener {
+        std::function<void(Message)> function;
+        std::exception_ptr* thrown;
+
+        static int called(void* context, xmml_message* message) noexcept {
+            auto& self = *static_cast<Listener*>(context);
+            try {
+                self.function(Message(message));
+                return 0;
+            } catch (...) {
+                *self.thrown = std::current_exception();
+                return 1;
+            }
+        }
+    };
+
     template <class Function, class... Arguments>
     xmml_status call(const Site& site, Function function, Arguments&&... arguments) {
         try {
             return detail::call(site, function, std::forward<Arguments>(arguments)...);
         } catch (const Error& error) {
             error_ = error.what();
+            if (std::exception_ptr thrown = std::exchange(*thrown_, nullptr)) std::rethrow_exception(thrown);
             throw;
         }
     }
@@ -402,6 +470,9 @@ private:
     xmml_instance* me_ = nullptr;
     int exceptions_ = std::uncaught_exceptions();
     std::string error_;
+    // Where they are does not change when the instance is moved.
+    std::unique_ptr<std::exception_ptr> thrown_ = std::make_unique<std::exception_ptr>();
+    std::map<std::string, std::unique_ptr<Listener>> callbacks_;
 };
 
 // The messages of a port until its sender ends.

@@ -51,6 +51,19 @@ public final class Alone {
     }
 
     /**
+     * Adds a port with a multiplied instance at its other end: {@link Instance#sendTo} and {@link Instance#receiveOf} address its copies. The
+     * inputs of copy 3 are those of {@code "port[3]"}, and so are its outputs.
+     *
+     * @param port its name
+     * @param operator as of the other ports
+     * @param copies how many there are, at least 1
+     * @return this
+     */
+    public Alone port(String port, String operator, int copies) {
+        return port(port, operator + "*" + copies);
+    }
+
+    /**
      * Sets a parameter.
      *
      * @param param its name

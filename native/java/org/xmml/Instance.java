@@ -3,8 +3,11 @@ package org.xmml;
 import java.lang.ref.Reference;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.PrimitiveIterator;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 
 /**
  * This program's part in a run.
@@ -35,6 +38,7 @@ public final class Instance implements AutoCloseable {
 
     private final long me;
     private final boolean alone;
+    private final Map<String, Consumer<Message>> callbacks = new ConcurrentHashMap<>();
     private volatile boolean finished;
     private volatile boolean left;
 
@@ -375,6 +379,128 @@ public final class Instance implements AutoCloseable {
     }
 
     /**
+     * A handle of an open in port ({@code run:open="yes"}): bytes to be sent to one other instance, alone or in lists and maps, which can open it
+     * and then send to this port. The port ends when it has closed it or left.
+     *
+     * @param port an in port
+     * @return the handle
+     */
+    public byte[] handle(String port) {
+        return handle(port, 1);
+    }
+
+    /**
+     * A handle for several holders, or with methods chosen by hand.
+     *
+     * @param port an in port
+     * @param holders how many instances may open it; 0: any number
+     * @param methods by which it is reached, in this order, for example {@code "shm", "tcp"}; none: what is fastest for the holder
+     * @return the handle
+     */
+    public byte[] handle(String port, int holders, String... methods) {
+        return Native.handle(me, port, number(holders), String.join(",", methods));
+    }
+
+    /**
+     * From now on what is sent on this open out port goes to the port that the handle stands for.
+     *
+     * @param port an out port
+     * @param handle as it was received
+     * @return a number by which {@link #sendTo} addresses it alone; the other sends go to every handle that is open at the port
+     */
+    public int open(String port, byte[] handle) {
+        return Native.open(me, port, handle);
+    }
+
+    /**
+     * Ends what {@link #open} began, at all handles that are open at the port. What was sent before arrives.
+     *
+     * @param port an out port
+     */
+    public void close(String port) {
+        Native.close(me, port, ALL);
+    }
+
+    /**
+     * The same at one of them.
+     *
+     * @param port an out port
+     * @param number as {@link #open} gave it
+     */
+    public void close(String port, int number) {
+        Native.close(me, port, number(number));
+    }
+
+    /**
+     * Lets nobody open this handle of a port of this instance any more. Conduits that it has made go on.
+     *
+     * @param handle a handle
+     */
+    public void revoke(byte[] handle) {
+        Native.revoke(me, handle);
+    }
+
+    /**
+     * What a handle says, for people.
+     *
+     * @param handle a handle of any instance
+     * @return a text
+     */
+    public static String describeHandle(byte[] handle) {
+        return Native.handleText(handle);
+    }
+
+    /**
+     * Has every message of an in port given to a callback: by the thread that waits in a call of this instance, as soon as the message is there
+     * and may be received. Never two callbacks at once. An exception in one fails the run, and comes out of the call that waited.
+     *
+     * @param port an in port
+     * @param callback what is done with each message; null: no longer
+     */
+    public void onMessage(String port, Consumer<Message> callback) {
+        if (callback == null) {
+            callbacks.remove(port);
+            Native.onMessage(me, port, null);
+            return;
+        }
+        callbacks.put(port, callback);
+        try {
+            Native.onMessage(me, port, this);
+        } catch (RuntimeException problem) {
+            callbacks.remove(port);
+            throw problem;
+        }
+    }
+
+    /** Called by the native library; an exception stays pending and comes out of the call that waited. */
+    private void arrived(String port, long data, double timestamp, double nextTimestamp) {
+        Consumer<Message> callback = callbacks.get(port);
+        Message message = new Message(name() + "." + port, Values.take(data), timestamp, nextTimestamp);
+        if (callback != null) {
+            callback.accept(message);
+        }
+    }
+
+    /**
+     * Waits until at least one callback was called.
+     *
+     * @return false if nothing more will come on any port that has one
+     */
+    public boolean serve() {
+        return Native.serve(me, FOREVER) == 0;
+    }
+
+    /**
+     * The same for a while.
+     *
+     * @param timeout in seconds, from 0
+     * @return false also if no message came in time
+     */
+    public boolean serve(double timeout) {
+        return Native.serve(me, timeout) == 0;
+    }
+
+    /**
      * A parameter as it is written.
      *
      * @param name its name
@@ -435,6 +561,15 @@ public final class Instance implements AutoCloseable {
      */
     public boolean paramBoolean(String name) {
         return Native.paramBoolean(me, name);
+    }
+
+    /**
+     * The parameters that are set.
+     *
+     * @return their names, in the order of the alphabet
+     */
+    public List<String> params() {
+        return List.of(Native.params(me));
     }
 
     /**

@@ -81,6 +81,8 @@ final class Native {
 
     static native boolean paramBoolean(long me, String name);
 
+    static native String[] params(long me);
+
     static native boolean hasParam(long me, String name);
 
     static native boolean connected(long me, String port);
@@ -92,6 +94,20 @@ final class Native {
     static native String[] methods(long me, String port);
 
     static native void setMethods(long me, String port, String methods);
+
+    static native byte[] handle(long me, String port, int holders, String methods);
+
+    static native int open(long me, String port, byte[] handle);
+
+    static native void close(long me, String port, int number);
+
+    static native void revoke(long me, byte[] handle);
+
+    static native String handleText(byte[] handle);
+
+    static native void onMessage(long me, String port, Instance owner);
+
+    static native int serve(long me, double timeout);
 
     static native boolean send(long me, String port, int to, long data, double timestamp, double nextTimestamp);
 

@@ -1,0 +1,73 @@
+//! Callbacks on arrival (`xmml_callbacks.h`).
+
+use std::ffi::{c_char, c_int, c_void};
+use std::time::Duration;
+
+use xmml_core::instance::{Callback, Served};
+use xmml_core::message::Message;
+
+use crate::argument::{object, text};
+use crate::instance::Member;
+use crate::message::CMessage;
+use crate::status::{guard, Failure, Result, Status};
+
+/// A function of the program, and what it wants to be called with.
+struct Called {
+    function: unsafe extern "C" fn(*mut c_void, *mut CMessage) -> c_int,
+    context: *mut c_void,
+}
+
+// SAFETY: the header says that the callback is called in whichever thread waits, and never twice at once; the rest is the program's.
+unsafe impl Send for Called {}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_on_message(
+    me: *mut Member,
+    port: *const c_char,
+    callback: Option<unsafe extern "C" fn(*mut c_void, *mut CMessage) -> c_int>,
+    context: *mut c_void,
+) -> c_int {
+    guard(|| unsafe {
+        let (me, port) = (object(me, "me")?, text(port, "port")?);
+        let (name, own_port) = (me.name.clone(), port.to_owned());
+        let callback = callback.map(|function| {
+            let called = Called { function, context };
+            Box::new(move |message: Message| {
+                let Called { function, context } = &called;
+                let message = Box::into_raw(Box::new(CMessage::new(message, &name, &own_port)));
+                match function(*context, message) {
+                    0 => Ok(()),
+                    status => Err(format!("it returned {status}")),
+                }
+            }) as Callback
+        });
+        me.core.on_message(port, callback).map_err(Failure::from)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_serve(me: *mut Member) -> c_int {
+    guard(|| unsafe { serve(object(me, "me")?, None) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn xmml_serve_timeout(me: *mut Member, seconds: f64) -> c_int {
+    guard(|| unsafe {
+        let me = object(me, "me")?;
+        let timeout = Duration::try_from_secs_f64(seconds);
+        let timeout = timeout.map_err(|_| {
+            Failure::usage(format!("{}: a time-out of {seconds} s; it must be a number from 0", me.name))
+        })?;
+        serve(me, Some(timeout))
+    })
+}
+
+fn serve(me: &Member, timeout: Option<Duration>) -> Result<()> {
+    match me.core.serve(timeout)? {
+        Served::Called => Ok(()),
+        Served::Ended => {
+            Err(Failure::new(Status::Ended, format!("{}: nothing more will come on a port with a callback", me.name)))
+        }
+        Served::TimedOut => Err(Failure::new(Status::TimedOut, format!("{}: no message for a callback came", me.name))),
+    }
+}

@@ -1,0 +1,595 @@
+//! Paths: `xmml_path.h`.
+
+use std::ffi::{c_char, c_int, c_void, CString};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::Duration;
+
+use xmml_core::buffer::Buffer;
+use xmml_core::error::Error;
+use xmml_core::path::{
+    cycle, gather, relay, scatter, Credentials, Identity, Lane, LinkFigures, Listener, Path, Received, Settings,
+    Streams, Ticket, Tls,
+};
+
+use crate::argument::{elements, object, object_mut, optional_text, place, place_for_object, text};
+use crate::status::{guard, guard_or, Failure, Result, Status};
+
+/// A path that is attended.
+#[allow(non_camel_case_types)]
+pub struct xmml_path(Path);
+
+/// A listener and its address for C.
+#[allow(non_camel_case_types)]
+pub struct xmml_path_listener(Listener, CString);
+
+/// A received message.
+#[allow(non_camel_case_types)]
+pub struct xmml_path_message(Buffer);
+
+/// See the header.
+#[repr(C)]
+#[allow(non_camel_case_types, missing_docs)]
+pub struct xmml_path_identity {
+    run: *const c_char,
+    name: *const c_char,
+    secret_file: *const c_char,
+    credentials_file: *const c_char,
+    trusted: *const *const c_char,
+    trusted_count: usize,
+}
+
+/// See the header.
+#[repr(C)]
+#[allow(non_camel_case_types, missing_docs)]
+pub struct xmml_path_settings {
+    streams: u32,
+    chunk: u64,
+    window: u64,
+    queue: u64,
+    max_message: u64,
+    socket_buffer: u64,
+    pace: u64,
+    congestion: *const c_char,
+    patience: f64,
+    silence: f64,
+    link_round_trip: f64,
+    link_bandwidth: f64,
+}
+
+/// See the header.
+#[repr(C)]
+#[allow(non_camel_case_types, missing_docs)]
+pub struct xmml_path_stats {
+    streams: u64,
+    streams_lost: u64,
+    resumed: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+    retransmitted: u64,
+    rate: f64,
+    round_trip: f64,
+}
+
+fn limit(seconds: f64) -> Result<Option<Duration>> {
+    if seconds.is_nan() {
+        return Err(Failure::usage("the time to wait is not a number"));
+    }
+    Ok(Duration::try_from_secs_f64(seconds).ok()) // negative or endless: no limit
+}
+
+fn lane(code: c_int) -> Result<Lane> {
+    match code {
+        0 => Ok(Lane::Control),
+        1 => Ok(Lane::Bulk),
+        _ => Err(Failure::usage(format!("there is no lane {code}; expected XMML_PATH_CONTROL or XMML_PATH_BULK"))),
+    }
+}
+
+fn in_time(done: bool) -> Result<()> {
+    match done {
+        true => Ok(()),
+        false => Err(Failure::new(Status::TimedOut, "the time has passed")),
+    }
+}
+
+fn ended() -> Failure {
+    Failure::new(Status::Ended, "the other end has finished, and everything was received")
+}
+
+fn file_error(action: &str, file: &str, error: &std::io::Error) -> Failure {
+    Error::io(&format!("{action} {file}"), error).into()
+}
+
+unsafe fn identity(me: *const xmml_path_identity) -> Result<Identity> {
+    let me = unsafe { object(me, "me")? };
+    let (run, name) = unsafe { (text(me.run, "me.run")?, text(me.name, "me.name")?) };
+    let secret = unsafe { text(me.secret_file, "me.secret_file")? };
+    let identity = Identity::from_secret_file(std::path::Path::new(secret), run, name)?;
+    let Some(file) = (unsafe { optional_text(me.credentials_file, "me.credentials_file")? }) else {
+        return Ok(identity);
+    };
+    let pem = std::fs::read_to_string(file).map_err(|error| file_error("read", file, &error))?;
+    let trusted = unsafe { elements(me.trusted, me.trusted_count, "me.trusted")? };
+    let trusted = trusted.iter().map(|digits| Ok(unsafe { text(*digits, "me.trusted")? }.parse()?));
+    let trusted = trusted.collect::<Result<Vec<_>>>()?;
+    Ok(identity.encrypted(Tls::new(&Credentials::from_pem(&pem)?, &trusted)?))
+}
+
+unsafe fn settings(given: *const xmml_path_settings) -> Result<Settings> {
+    let mut settings = Settings::default();
+    let Some(given) = (unsafe { given.as_ref() }) else { return Ok(settings) };
+    let seconds = |value: f64, name: &str, otherwise: Duration| match value {
+        0.0 => Ok(otherwise),
+        value => Duration::try_from_secs_f64(value)
+            .map_err(|_| Failure::usage(format!("{name} is no time: {value} seconds"))),
+    };
+    let or = |value: u64, otherwise: u64| if value == 0 { otherwise } else { value };
+    let some = |value: u64| (value != 0).then_some(value);
+    settings.streams = match given.streams {
+        0 => Streams::Auto,
+        count => Streams::Fixed(count),
+    };
+    settings.chunk = some(given.chunk);
+    settings.window = or(given.window, settings.window);
+    settings.queue = or(given.queue, settings.queue);
+    settings.max_message = or(given.max_message, settings.max_message);
+    settings.socket_buffer = some(given.socket_buffer).map(|bytes| bytes as usize);
+    settings.pace = some(given.pace);
+    settings.congestion = unsafe { optional_text(given.congestion, "congestion")? }.map(str::to_owned);
+    settings.patience = seconds(given.patience, "patience", settings.patience)?;
+    settings.silence = seconds(given.silence, "silence", settings.silence)?;
+    if given.link_round_trip > 0.0 && given.link_bandwidth > 0.0 {
+        let round_trip = seconds(given.link_round_trip, "link_round_trip", Duration::ZERO)?;
+        settings.link = Some(LinkFigures { round_trip, bandwidth: given.link_bandwidth });
+    }
+    Ok(settings)
+}
+
+unsafe fn bytes<'a>(data: *const c_void, size: usize) -> Result<&'a [u8]> {
+    unsafe { elements(data.cast::<u8>(), size, "data") }
+}
+
+fn message(buffer: Buffer) -> *mut xmml_path_message {
+    Box::into_raw(Box::new(xmml_path_message(buffer)))
+}
+
+fn received(received: Received) -> Result<*mut xmml_path_message> {
+    match received {
+        Received::Message(buffer) => Ok(message(buffer)),
+        Received::Ended => Err(ended()),
+    }
+}
+
+/// Bit of a ticket that says which lane.
+const BULK: u64 = 1 << 63;
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_settings_init(settings: *mut xmml_path_settings) {
+    guard_or((), || {
+        let place = unsafe { place(settings, "settings")? };
+        place.set(xmml_path_settings {
+            streams: 0,
+            chunk: 0,
+            window: 0,
+            queue: 0,
+            max_message: 0,
+            socket_buffer: 0,
+            pace: 0,
+            congestion: std::ptr::null(),
+            patience: 0.0,
+            silence: 0.0,
+            link_round_trip: 0.0,
+            link_bandwidth: 0.0,
+        });
+        Ok(())
+    });
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_make_credentials(
+    file: *const c_char,
+    name: *const c_char,
+    seconds: f64,
+    fingerprint: *mut c_char,
+) -> c_int {
+    guard(|| {
+        let (file, name) = unsafe { (text(file, "file")?, text(name, "name")?) };
+        let good_for = Duration::try_from_secs_f64(seconds)
+            .map_err(|_| Failure::usage(format!("{seconds} s is no time for which a certificate can be good")))?;
+        if fingerprint.is_null() {
+            return Err(Failure::usage("fingerprint is a null pointer"));
+        }
+        let made = Credentials::make(name, good_for)?;
+        let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+        let written = opened.and_then(|mut opened| opened.write_all(made.to_pem().as_bytes()));
+        written.map_err(|error| file_error("write", file, &error))?;
+        let digits = CString::new(made.fingerprint().to_string()).unwrap_or_default();
+        let digits = digits.as_bytes_with_nul();
+        // SAFETY: the header asks for 65 bytes, and there are 64 digits and a 0 byte.
+        unsafe { std::ptr::copy_nonoverlapping(digits.as_ptr(), fingerprint.cast(), digits.len()) };
+        Ok(())
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_dial(
+    path: *mut *mut xmml_path,
+    address: *const c_char,
+    me: *const xmml_path_identity,
+    peer: *const c_char,
+    given: *const xmml_path_settings,
+    timeout_s: f64,
+) -> c_int {
+    guard(|| {
+        let place = unsafe { place_for_object(path, "path")? };
+        let (address, peer) = unsafe { (text(address, "address")?, text(peer, "peer")?) };
+        let (me, mut settings) = unsafe { (identity(me)?, settings(given)?) };
+        let limit = limit(timeout_s)?;
+        if let Some(limit) = limit {
+            settings.connect = settings.connect.max(limit);
+        }
+        let dialled = Path::dial(address, &me, peer, settings)?;
+        dialled.attend()?;
+        in_time(dialled.wait_open(limit)?)?;
+        place.set(Box::into_raw(Box::new(xmml_path(dialled))));
+        Ok(())
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_listen(
+    listener: *mut *mut xmml_path_listener,
+    address: *const c_char,
+    me: *const xmml_path_identity,
+    given: *const xmml_path_settings,
+) -> c_int {
+    guard(|| {
+        let place = unsafe { place_for_object(listener, "listener")? };
+        let address = unsafe { text(address, "address")? };
+        let bound = unsafe { Listener::bind(address, &identity(me)?, settings(given)?)? };
+        bound.attend()?;
+        let address = CString::new(bound.address()).unwrap_or_default();
+        place.set(Box::into_raw(Box::new(xmml_path_listener(bound, address))));
+        Ok(())
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_listener_address(listener: *const xmml_path_listener) -> *const c_char {
+    guard_or(c"".as_ptr(), || Ok(unsafe { object(listener, "listener")? }.1.as_ptr()))
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_accept(
+    listener: *mut xmml_path_listener,
+    path: *mut *mut xmml_path,
+    timeout_s: f64,
+) -> c_int {
+    guard(|| {
+        let place = unsafe { place_for_object(path, "path")? };
+        let accepted = unsafe { object(listener, "listener")? }.0.accept(limit(timeout_s)?)?;
+        let accepted = accepted.ok_or_else(|| Failure::new(Status::TimedOut, "nobody has dialled in this time"))?;
+        accepted.attend()?;
+        place.set(Box::into_raw(Box::new(xmml_path(accepted))));
+        Ok(())
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_listener_close(listener: *mut *mut xmml_path_listener) -> c_int {
+    guard(|| {
+        drop(unsafe { taken(listener, "listener")? });
+        Ok(())
+    })
+}
+
+/// The object behind a pointer that is set to null.
+unsafe fn taken<T>(pointer: *mut *mut T, name: &str) -> Result<Option<Box<T>>> {
+    let pointer = unsafe { object_mut(pointer, name)? };
+    let object = std::mem::replace(pointer, std::ptr::null_mut());
+    // SAFETY: made by `Box::into_raw` in this module, and taken once: the pointer is null from now on.
+    Ok((!object.is_null()).then(|| unsafe { Box::from_raw(object) }))
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_send(
+    path: *mut xmml_path,
+    code: c_int,
+    data: *const c_void,
+    size: usize,
+    timeout_s: f64,
+) -> c_int {
+    guard(|| {
+        let path = &unsafe { object(path, "path")? }.0;
+        in_time(path.send_from(lane(code)?, unsafe { bytes(data, size)? }, limit(timeout_s)?)?)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_post(
+    path: *mut xmml_path,
+    code: c_int,
+    data: *const c_void,
+    size: usize,
+    ticket: *mut u64,
+) -> c_int {
+    guard(|| {
+        let path = &unsafe { object(path, "path")? }.0;
+        let lane = lane(code)?;
+        let posted = path.post(lane, Buffer::copy_of(unsafe { bytes(data, size)? }))?;
+        if !ticket.is_null() {
+            let bit = if lane == Lane::Bulk { BULK } else { 0 };
+            unsafe { place(ticket, "ticket")? }.set(posted.position() | bit);
+        }
+        Ok(())
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_wait(path: *mut xmml_path, ticket: u64, timeout_s: f64) -> c_int {
+    guard(|| {
+        let lane = if ticket & BULK == 0 { Lane::Control } else { Lane::Bulk };
+        let ticket = Ticket::at(lane, ticket & !BULK);
+        in_time(unsafe { object(path, "path")? }.0.wait_arrived(ticket, limit(timeout_s)?)?)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_flush(path: *mut xmml_path, timeout_s: f64) -> c_int {
+    guard(|| in_time(unsafe { object(path, "path")? }.0.flush(limit(timeout_s)?)?))
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_receive(
+    path: *mut xmml_path,
+    code: c_int,
+    into: *mut *mut xmml_path_message,
+    timeout_s: f64,
+) -> c_int {
+    guard(|| {
+        let place = unsafe { place_for_object(into, "message")? };
+        let path = &unsafe { object(path, "path")? }.0;
+        let got = path.receive(lane(code)?, limit(timeout_s)?)?;
+        place.set(received(got.ok_or_else(|| Failure::new(Status::TimedOut, "no message came in this time"))?)?);
+        Ok(())
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_receive_into(
+    path: *mut xmml_path,
+    code: c_int,
+    data: *mut c_void,
+    capacity: usize,
+    size: *mut usize,
+    timeout_s: f64,
+) -> c_int {
+    guard(|| {
+        let (place, lane) = (unsafe { place(size, "size")? }, lane(code)?);
+        let path = &unsafe { object(path, "path")? }.0;
+        if data.is_null() && capacity > 0 {
+            return Err(Failure::usage("data is a null pointer"));
+        }
+        match path.wait_next(lane, limit(timeout_s)?)? {
+            None => Err(Failure::new(Status::TimedOut, "no message came in this time")),
+            Some(None) => Err(ended()),
+            Some(Some(length)) if length > capacity => {
+                place.set(length);
+                let text = format!("the message has {length} bytes, the memory {capacity}; the message is still there");
+                Err(Failure::new(Status::Type, text))
+            }
+            Some(Some(_)) => {
+                let got = path.take(lane).ok_or_else(|| Failure::usage("another thread has taken the message"))?;
+                // SAFETY: the caller promises `capacity` bytes, and the message is not longer.
+                unsafe { std::ptr::copy_nonoverlapping(got.as_ptr(), data.cast(), got.len()) };
+                place.set(got.len());
+                Ok(())
+            }
+        }
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_message_data(message: *const xmml_path_message) -> *const c_void {
+    guard_or(std::ptr::null(), || Ok(unsafe { object(message, "message")? }.0.as_ptr().cast()))
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_message_size(message: *const xmml_path_message) -> usize {
+    guard_or(0, || Ok(unsafe { object(message, "message")? }.0.len()))
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_message_free(message: *mut *mut xmml_path_message) {
+    guard_or((), || {
+        drop(unsafe { taken(message, "message")? });
+        Ok(())
+    });
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_send_receive(
+    path: *mut xmml_path,
+    code: c_int,
+    data: *const c_void,
+    size: usize,
+    into: *mut *mut xmml_path_message,
+    timeout_s: f64,
+) -> c_int {
+    unsafe { xmml_path_cycle(path, path, code, data, size, into, timeout_s) }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_cycle(
+    to: *mut xmml_path,
+    from: *mut xmml_path,
+    code: c_int,
+    data: *const c_void,
+    size: usize,
+    into: *mut *mut xmml_path_message,
+    timeout_s: f64,
+) -> c_int {
+    guard(|| {
+        let place = unsafe { place_for_object(into, "message")? };
+        let (to, from) = unsafe { (&object(to, "to")?.0, &object(from, "from")?.0) };
+        let sent = Buffer::copy_of(unsafe { bytes(data, size)? });
+        place.set(received(cycle(to, from, lane(code)?, sent, limit(timeout_s)?)?)?);
+        Ok(())
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_barrier(path: *mut xmml_path, timeout_s: f64) -> c_int {
+    guard(|| in_time(unsafe { object(path, "path")? }.0.barrier(limit(timeout_s)?)?))
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_relay(one: *mut xmml_path, other: *mut xmml_path) -> c_int {
+    guard(|| {
+        unsafe { relay(&object(one, "one")?.0, &object(other, "other")?.0)? };
+        Ok(())
+    })
+}
+
+unsafe fn several<'a>(paths: *const *mut xmml_path, count: usize) -> Result<Vec<&'a Path>> {
+    let paths = unsafe { elements(paths, count, "paths")? };
+    paths.iter().map(|path| Ok(&unsafe { object(*path, "a path")? }.0)).collect()
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_scatter(
+    paths: *const *mut xmml_path,
+    count: usize,
+    code: c_int,
+    data: *const *const c_void,
+    sizes: *const usize,
+    timeout_s: f64,
+) -> c_int {
+    guard(|| {
+        let paths = unsafe { several(paths, count)? };
+        let (data, sizes) = unsafe { (elements(data, count, "data")?, elements(sizes, count, "sizes")?) };
+        let parts = data.iter().zip(sizes).map(|(data, size)| Ok(Buffer::copy_of(unsafe { bytes(*data, *size)? })));
+        Ok(scatter(&paths, lane(code)?, parts.collect::<Result<_>>()?, limit(timeout_s)?)?)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_gather(
+    paths: *const *mut xmml_path,
+    count: usize,
+    code: c_int,
+    messages: *mut *mut xmml_path_message,
+    timeout_s: f64,
+) -> c_int {
+    guard(|| {
+        let paths = unsafe { several(paths, count)? };
+        if messages.is_null() && count > 0 {
+            return Err(Failure::usage("messages is a null pointer"));
+        }
+        for at in 0..count {
+            // SAFETY: the caller promises room for `count` pointers.
+            unsafe { messages.add(at).write(std::ptr::null_mut()) };
+        }
+        for (at, part) in gather(&paths, lane(code)?, limit(timeout_s)?)?.into_iter().enumerate() {
+            // SAFETY: as above; there are as many parts as paths.
+            unsafe { messages.add(at).write(message(part)) };
+        }
+        Ok(())
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_set(path: *mut xmml_path, given: *const xmml_path_settings) -> c_int {
+    guard(|| {
+        let (path, settings) = unsafe { (object(path, "path")?, settings(given)?) };
+        path.0.set(settings)?;
+        Ok(())
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_get_stats(path: *const xmml_path, stats: *mut xmml_path_stats) -> c_int {
+    guard(|| {
+        let place = unsafe { place(stats, "stats")? };
+        let stats = unsafe { object(path, "path")? }.0.stats();
+        place.set(xmml_path_stats {
+            streams: stats.streams as u64,
+            streams_lost: stats.streams_lost,
+            resumed: stats.resumed,
+            bytes_in: stats.bytes_in,
+            bytes_out: stats.bytes_out,
+            retransmitted: stats.retransmitted,
+            rate: stats.rate,
+            round_trip: stats.round_trip,
+        });
+        Ok(())
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_fd(path: *const xmml_path) -> c_int {
+    guard_or(-1, || Ok(unsafe { object(path, "path")? }.0.fd()))
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_drive(path: *mut xmml_path) -> c_int {
+    guard(|| {
+        unsafe { object(path, "path")? }.0.drive()?;
+        Ok(())
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_finish(path: *mut xmml_path) -> c_int {
+    guard(|| {
+        unsafe { object(path, "path")? }.0.finish();
+        Ok(())
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_close(path: *mut *mut xmml_path, timeout_s: f64) -> c_int {
+    guard(|| {
+        let limit = limit(timeout_s)?;
+        let path = unsafe { taken(path, "path")? }.ok_or_else(|| Failure::usage("path is a null pointer"))?;
+        in_time(path.0.close(limit)?)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn xmml_path_free(path: *mut *mut xmml_path) {
+    guard_or((), || {
+        drop(unsafe { taken(path, "path")? });
+        Ok(())
+    });
+}

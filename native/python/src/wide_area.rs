@@ -1,0 +1,462 @@
+//! `_native.WideAreaPath` and `_native.WideAreaListener`: what `xmml.path` offers. The interpreter is free while they wait.
+
+use std::os::fd::RawFd;
+use std::os::raw::c_int;
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyTimeoutError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use xmml_core::buffer::Buffer;
+use xmml_core::error::{Error, Result as CoreResult};
+use xmml_core::path::{
+    self as core, Credentials, Fingerprint, Identity, Lane, LinkFigures, Received, Settings, State, Streams, Ticket,
+    Tls,
+};
+
+use crate::errors;
+use crate::payload::Payload;
+
+/// How long a wait may keep Ctrl-C waiting.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// Messages up to this size are copied; of longer ones only what has not left when `send` returns.
+const COPIED: usize = 128 * 1024;
+
+fn raised(py: Python<'_>) -> impl Fn(Error) -> PyErr + '_ {
+    move |error| errors::raise(py, error)
+}
+
+fn usage(py: Python<'_>, problem: String) -> PyErr {
+    errors::raise(py, Error::Usage { problem })
+}
+
+fn late(what: &str) -> PyErr {
+    PyTimeoutError::new_err(what.to_owned())
+}
+
+fn until(timeout: Option<f64>) -> Option<Instant> {
+    let limit = Duration::try_from_secs_f64(timeout?).ok()?;
+    Instant::now().checked_add(limit)
+}
+
+/// Waits in slices, so that signals are heard; `None`: the time has passed.
+fn wait<T: Send>(
+    py: Python<'_>,
+    until: Option<Instant>,
+    mut step: impl FnMut(Duration) -> CoreResult<Option<T>> + Send,
+) -> PyResult<Option<T>> {
+    loop {
+        let left = until.map_or(SLICE, |until| until.saturating_duration_since(Instant::now()).min(SLICE));
+        if let Some(found) = py.detach(|| step(left)).map_err(raised(py))? {
+            return Ok(Some(found));
+        }
+        py.check_signals()?;
+        if until.is_some_and(|until| until <= Instant::now()) {
+            return Ok(None);
+        }
+    }
+}
+
+/// The memory of a Python object, kept for as long as a message needs it.
+struct View {
+    // Boxed: an exporter may point into the struct itself, so it must not move.
+    raw: Box<ffi::Py_buffer>,
+}
+
+// SAFETY: what the view shows is kept in place by the exporter until it is released; the view itself is only used by its owner.
+unsafe impl Send for View {}
+// SAFETY: as above, and shared references only read.
+unsafe impl Sync for View {}
+
+impl View {
+    fn of(value: &Bound<'_, PyAny>) -> PyResult<View> {
+        let mut raw = Box::new(ffi::Py_buffer::new());
+        // SAFETY: `raw` is a valid, empty Py_buffer and `value` a live object; a contiguous block of bytes is asked for.
+        let status = unsafe { ffi::PyObject_GetBuffer(value.as_ptr(), &mut *raw, ffi::PyBUF_SIMPLE as c_int) };
+        match status {
+            0 => Ok(View { raw }),
+            _ => Err(PyErr::fetch(value.py())),
+        }
+    }
+}
+
+impl AsRef<[u8]> for View {
+    fn as_ref(&self) -> &[u8] {
+        if self.raw.len == 0 {
+            return &[];
+        }
+        // SAFETY: a simple view covers `len` bytes from `buf`.
+        unsafe { std::slice::from_raw_parts(self.raw.buf as *const u8, self.raw.len as usize) }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: filled by a successful PyObject_GetBuffer and released once, with the interpreter attached.
+        Python::attach(|_| unsafe { ffi::PyBuffer_Release(&mut *self.raw) });
+    }
+}
+
+/// Bytes of a message as a memoryview over the memory they came in.
+fn shown<'py>(py: Python<'py>, message: Buffer) -> PyResult<Bound<'py, PyAny>> {
+    let payload = Bound::new(py, Payload::new(message, true))?;
+    py.import("builtins")?.getattr("memoryview")?.call1((payload,))
+}
+
+fn lane(py: Python<'_>, name: &str) -> PyResult<Lane> {
+    match name {
+        "bulk" => Ok(Lane::Bulk),
+        "control" => Ok(Lane::Control),
+        _ => Err(usage(py, format!("there is no lane \"{name}\"; the lanes are bulk and control"))),
+    }
+}
+
+fn seconds(py: Python<'_>, name: &str, value: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value).map_err(|_| usage(py, format!("{name} is no time: {value} seconds")))
+}
+
+/// Settings from keywords, over those that stand.
+fn settings(py: Python<'_>, mut settings: Settings, given: Option<&Bound<'_, PyDict>>) -> PyResult<Settings> {
+    for (key, value) in given.into_iter().flatten() {
+        let key: String = key.extract()?;
+        match &*key {
+            "streams" => {
+                settings.streams = match value.extract::<String>() {
+                    Ok(text) if text == "auto" => Streams::Auto,
+                    Ok(text) => return Err(usage(py, format!("streams is a number or \"auto\", not \"{text}\""))),
+                    Err(_) => Streams::Fixed(value.extract()?),
+                };
+            }
+            "chunk" => settings.chunk = value.extract()?,
+            "window" => settings.window = value.extract()?,
+            "queue" => settings.queue = value.extract()?,
+            "max_message" => settings.max_message = value.extract()?,
+            "socket_buffer" => settings.socket_buffer = value.extract()?,
+            "pace" => settings.pace = value.extract()?,
+            "congestion" => settings.congestion = value.extract()?,
+            "workers" => settings.workers = value.extract()?,
+            "patience" => settings.patience = seconds(py, "patience", value.extract()?)?,
+            "silence" => settings.silence = seconds(py, "silence", value.extract()?)?,
+            "link" => {
+                settings.link = match value.extract::<Option<(f64, f64)>>()? {
+                    Some((round_trip, bandwidth)) => {
+                        Some(LinkFigures { round_trip: seconds(py, "link", round_trip)?, bandwidth })
+                    }
+                    None => None,
+                };
+            }
+            _ => {
+                let known = "streams, chunk, window, queue, max_message, socket_buffer, pace, congestion, patience, silence, workers, link";
+                return Err(usage(py, format!("a path has no setting \"{key}\"; it has {known}")));
+            }
+        }
+    }
+    Ok(settings)
+}
+
+fn identity(
+    py: Python<'_>,
+    secret: &[u8],
+    run: &str,
+    name: &str,
+    credentials: Option<&str>,
+    trusted: &[String],
+) -> PyResult<Identity> {
+    let me = Identity::new(secret, run, name);
+    let Some(pem) = credentials else { return Ok(me) };
+    let trusted: Vec<Fingerprint> =
+        trusted.iter().map(|digits| digits.parse()).collect::<CoreResult<_>>().map_err(raised(py))?;
+    let tls = Credentials::from_pem(pem).and_then(|mine| Tls::new(&mine, &trusted)).map_err(raised(py))?;
+    Ok(me.encrypted(tls))
+}
+
+/// One end of a path.
+#[pyclass(frozen, module = "xmml_native._native", name = "WideAreaPath")]
+pub struct Path {
+    core: core::Path,
+}
+
+impl Path {
+    fn attended(py: Python<'_>, core: core::Path) -> PyResult<Path> {
+        core.attend().map_err(raised(py))?;
+        Ok(Path { core })
+    }
+
+    fn message<'py>(&self, py: Python<'py>, received: Option<Received>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match received {
+            Some(Received::Message(message)) => shown(py, message).map(Some),
+            Some(Received::Ended) => Ok(None),
+            None => Err(late(&format!("no message came from {} in this time", self.core.peer()))),
+        }
+    }
+}
+
+#[pymethods]
+impl Path {
+    /// Opens a path to the program called `peer`, waiting up to `timeout` seconds.
+    #[staticmethod]
+    #[pyo3(signature = (address, peer, *, secret, run, name, credentials = None, trusted = Vec::new(), timeout = 30.0, settings = None))]
+    #[allow(clippy::too_many_arguments)]
+    fn dial(
+        py: Python<'_>,
+        address: &str,
+        peer: &str,
+        secret: &[u8],
+        run: &str,
+        name: &str,
+        credentials: Option<&str>,
+        trusted: Vec<String>,
+        timeout: Option<f64>,
+        settings: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Path> {
+        let me = identity(py, secret, run, name, credentials, &trusted)?;
+        let mut settings = self::settings(py, Settings::default(), settings)?;
+        let until = until(timeout);
+        if let Some(limit) = timeout.and_then(|timeout| Duration::try_from_secs_f64(timeout).ok()) {
+            settings.connect = settings.connect.max(limit);
+        }
+        let core = py.detach(|| core::Path::dial(address, &me, peer, settings)).map_err(raised(py))?;
+        let path = Path::attended(py, core)?;
+        let opened = wait(py, until, |slice| Ok(path.core.wait_open(Some(slice))?.then_some(())))?;
+        opened.ok_or_else(|| late(&format!("no path to {peer} at {address} was opened in this time")))?;
+        Ok(path)
+    }
+
+    /// The name of the other end.
+    #[getter]
+    fn peer(&self) -> &str {
+        self.core.peer()
+    }
+
+    /// "opening", "open", "broken", "closed" or "failed".
+    #[getter]
+    fn state(&self) -> &'static str {
+        match self.core.state() {
+            State::Opening => "opening",
+            State::Open => "open",
+            State::Broken(_) => "broken",
+            State::Closed => "closed",
+            State::Failed(_) => "failed",
+        }
+    }
+
+    /// Sends a message from any object with contiguous memory, which may change when this returns.
+    #[pyo3(signature = (data, lane = "bulk", timeout = None))]
+    fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, lane: &str, timeout: Option<f64>) -> PyResult<()> {
+        let (lane, until, view) = (self::lane(py, lane)?, until(timeout), View::of(data)?);
+        let room = wait(py, until, |slice| Ok(self.core.wait_room(lane, Some(slice))?.then_some(())))?;
+        room.ok_or_else(|| late(&format!("{} took no message in this time", self.core.peer())))?;
+        if view.as_ref().len() <= COPIED {
+            let copy = Buffer::copy_of(view.as_ref());
+            drop(view);
+            py.detach(|| self.core.post(lane, copy)).map_err(raised(py))?;
+            return Ok(());
+        }
+        let lent = Buffer::from_owner(view);
+        let ticket = py.detach(|| self.core.post(lane, lent.clone())).map_err(raised(py))?;
+        let status = wait(py, until, |slice| Ok(self.core.wait_left(ticket, Some(slice))?.then_some(())));
+        py.detach(|| self.core.own(&lent));
+        status.map(|_| ())
+    }
+
+    /// Sends without waiting and without a copy: the object must not change until the ticket has arrived.
+    #[pyo3(signature = (data, lane = "bulk"))]
+    fn post(&self, py: Python<'_>, data: &Bound<'_, PyAny>, lane: &str) -> PyResult<u64> {
+        let lane = self::lane(py, lane)?;
+        let lent = Buffer::from_owner(View::of(data)?);
+        let ticket = py.detach(|| self.core.post(lane, lent)).map_err(raised(py))?;
+        Ok(ticket.position() << 1 | u64::from(lane == Lane::Bulk))
+    }
+
+    /// Whether the other end has what was posted; waits up to `timeout` seconds for it.
+    #[pyo3(signature = (ticket, timeout = Some(0.0)))]
+    fn arrived(&self, py: Python<'_>, ticket: u64, timeout: Option<f64>) -> PyResult<bool> {
+        let lane = if ticket & 1 == 1 { Lane::Bulk } else { Lane::Control };
+        let ticket = Ticket::at(lane, ticket >> 1);
+        Ok(wait(py, until(timeout), |slice| Ok(self.core.wait_arrived(ticket, Some(slice))?.then_some(())))?.is_some())
+    }
+
+    /// Waits until the other end has everything; False: not in time.
+    #[pyo3(signature = (timeout = None))]
+    fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        Ok(wait(py, until(timeout), |slice| Ok(self.core.flush(Some(slice))?.then_some(())))?.is_some())
+    }
+
+    /// The next message, of whatever size, as a memoryview; None once the other end has finished.
+    #[pyo3(signature = (lane = "bulk", timeout = None))]
+    fn receive<'py>(&self, py: Python<'py>, lane: &str, timeout: Option<f64>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let lane = self::lane(py, lane)?;
+        let received = wait(py, until(timeout), |slice| self.core.receive(lane, Some(slice)))?;
+        self.message(py, received)
+    }
+
+    /// The next message if it has come, else None.
+    #[pyo3(signature = (lane = "bulk"))]
+    fn take<'py>(&self, py: Python<'py>, lane: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let lane = self::lane(py, lane)?;
+        py.detach(|| self.core.take(lane)).map(|message| shown(py, message)).transpose()
+    }
+
+    /// Whether the other end has finished and everything was received.
+    #[pyo3(signature = (lane = "bulk"))]
+    fn has_ended(&self, py: Python<'_>, lane: &str) -> PyResult<bool> {
+        Ok(self.core.has_ended(self::lane(py, lane)?))
+    }
+
+    /// Sends one message and receives one; both travel at once.
+    #[pyo3(signature = (data, lane = "bulk", timeout = None))]
+    fn send_receive<'py>(
+        &self,
+        py: Python<'py>,
+        data: &Bound<'py, PyAny>,
+        lane: &str,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let until = until(timeout);
+        let ticket = self.post(py, data, lane)?;
+        let core_lane = self::lane(py, lane)?;
+        let received = wait(py, until, |slice| self.core.receive(core_lane, Some(slice)))?;
+        let message = self.message(py, received)?;
+        // The memory may change when this returns.
+        self.arrived(py, ticket, None)?;
+        Ok(message)
+    }
+
+    /// Waits until both ends have come here; False: the other end has not in time.
+    #[pyo3(signature = (timeout = None))]
+    fn barrier(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let mut number = None;
+        let core = &self.core;
+        Ok(wait(py, until(timeout), |slice| core.barrier_again(&mut number, Some(slice)))?.is_some())
+    }
+
+    /// Passes everything on between this path and another until both have ended.
+    fn relay(&self, py: Python<'_>, other: &Bound<'_, Path>) -> PyResult<(u64, u64)> {
+        let other = other.get();
+        py.detach(|| core::relay(&self.core, &other.core)).map_err(raised(py))
+    }
+
+    /// Changes settings; the streams in use go on.
+    #[pyo3(signature = (**settings))]
+    fn set(&self, py: Python<'_>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        let settings = self::settings(py, self.core.settings(), settings)?;
+        py.detach(|| self.core.set(settings)).map_err(raised(py))
+    }
+
+    /// How the path is doing.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = self.core.stats();
+        let dict = PyDict::new(py);
+        dict.set_item("streams", stats.streams)?;
+        dict.set_item("streams_lost", stats.streams_lost)?;
+        dict.set_item("resumed", stats.resumed)?;
+        dict.set_item("bytes_in", stats.bytes_in)?;
+        dict.set_item("bytes_out", stats.bytes_out)?;
+        dict.set_item("retransmitted", stats.retransmitted)?;
+        dict.set_item("rate", stats.rate)?;
+        dict.set_item("round_trip", stats.round_trip)?;
+        dict.set_item("chunk", stats.chunk)?;
+        Ok(dict)
+    }
+
+    /// For event loops: readable when `drive` has something to do.
+    fn fileno(&self) -> RawFd {
+        self.core.fd()
+    }
+
+    /// Does what can be done now; never waits.
+    fn drive(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.core.drive()).map_err(raised(py))
+    }
+
+    /// This end sends nothing more.
+    fn finish(&self, py: Python<'_>) {
+        py.detach(|| self.core.finish());
+    }
+
+    fn __enter__(slf: Bound<'_, Path>) -> Bound<'_, Path> {
+        slf
+    }
+
+    /// Ends the path in order; after an exception it is left to be given up.
+    #[pyo3(signature = (kind = None, *_rest))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<&Bound<'_, PyAny>>,
+        _rest: &Bound<'_, pyo3::types::PyTuple>,
+    ) -> PyResult<()> {
+        match kind.is_some() || self.close(py, Some(30.0))? {
+            true => Ok(()),
+            false => Err(late(&format!("{} has not ended the path within 30 s", self.core.peer()))),
+        }
+    }
+
+    /// Ends the path in order; False: the other end has not in time.
+    #[pyo3(signature = (timeout = 30.0))]
+    fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        Ok(wait(py, until(timeout), |slice| Ok(self.core.close(Some(slice))?.then_some(())))?.is_some())
+    }
+}
+
+/// Where paths come in.
+#[pyclass(frozen, module = "xmml_native._native", name = "WideAreaListener")]
+pub struct PathListener {
+    core: core::Listener,
+}
+
+#[pymethods]
+impl PathListener {
+    #[new]
+    #[pyo3(signature = (address, *, secret, run, name, credentials = None, trusted = Vec::new(), settings = None))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        address: &str,
+        secret: &[u8],
+        run: &str,
+        name: &str,
+        credentials: Option<&str>,
+        trusted: Vec<String>,
+        settings: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<PathListener> {
+        let me = identity(py, secret, run, name, credentials, &trusted)?;
+        let settings = self::settings(py, Settings::default(), settings)?;
+        let core = py.detach(|| core::Listener::bind(address, &me, settings)).map_err(raised(py))?;
+        core.attend().map_err(raised(py))?;
+        Ok(PathListener { core })
+    }
+
+    /// Where it listens, "host:port".
+    #[getter]
+    fn address(&self) -> String {
+        self.core.address()
+    }
+
+    /// Readable when somebody may have dialled.
+    fn fileno(&self) -> RawFd {
+        self.core.fd()
+    }
+
+    /// The next path, waiting up to `timeout` seconds.
+    #[pyo3(signature = (timeout = None))]
+    fn accept(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Path> {
+        let path = wait(py, until(timeout), |slice| self.core.accept(Some(slice)))?;
+        Path::attended(py, path.ok_or_else(|| late("nobody dialled in this time"))?)
+    }
+
+    /// How many connections were turned away, and why the last was.
+    #[getter]
+    fn refusals(&self) -> (u64, Option<String>) {
+        self.core.refusals()
+    }
+}
+
+/// A new key and certificate in PEM, and the fingerprint for the other end.
+#[pyfunction]
+pub fn make_path_credentials(py: Python<'_>, name: &str, seconds: f64) -> PyResult<(String, String)> {
+    let made = Credentials::make(name, self::seconds(py, "the time", seconds)?).map_err(raised(py))?;
+    Ok((made.to_pem(), made.fingerprint().to_string()))
+}

@@ -1,0 +1,142 @@
+"""Paths from Python: what passes, what is refused, and that the interpreter is free meanwhile."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xmml
+from xmml import path
+
+WHO = {"secret": b"of both ends", "run": "survey"}
+
+
+def pair(**settings: object) -> tuple[path.Path, path.Path]:
+    listener = path.listen("127.0.0.1:0", name="tokyo", **WHO)
+    here = path.dial(listener.address, "tokyo", name="amsterdam", **WHO, **settings)
+    return here, listener.accept(timeout=30)
+
+
+def test_messages_of_any_size_and_kind_of_memory_pass() -> None:
+    here, there = pair(streams=3)
+    for data in (b"", b"hello", bytearray(300_000), np.arange(500_000.0), memoryview(b"view")):
+        here.send(data, timeout=30)
+        received = there.receive(timeout=30)
+        assert received is not None
+        assert bytes(received) == bytes(data)
+
+
+def test_memory_may_change_after_a_send() -> None:
+    here, there = pair(streams=2)
+    numbers = np.arange(3_000_000.0)
+    here.send(numbers)
+    numbers[:] = 0
+    received = np.frombuffer(there.receive(timeout=30))
+    assert np.array_equal(received, np.arange(3_000_000.0))
+    received[0] = 1  # it is the program's own
+
+
+def test_other_threads_run_while_one_waits() -> None:
+    here, there = pair()
+    threading.Timer(0.05, lambda: there.send(b"now")).start()
+    assert here.receive(timeout=30) == b"now"
+
+
+def test_lanes_tickets_barriers_and_ends() -> None:
+    here, there = pair(streams=1)
+    ticket = here.post(b"x" * 100_000)
+    here.send(b"urgent", lane="control")
+    assert there.receive("control", timeout=30) == b"urgent"
+    assert there.take("control") is None
+    assert here.arrived(ticket, timeout=30)
+    assert here.flush(timeout=30)
+    waiting = threading.Thread(target=there.barrier, args=(30,))
+    waiting.start()
+    assert here.barrier(timeout=30)
+    waiting.join()
+    ending = threading.Thread(target=here.close)
+    ending.start()
+    assert len(there.receive(timeout=30) or b"") == 100_000
+    assert there.receive(timeout=30) is None
+    assert there.has_ended()
+    assert there.close()
+    ending.join()
+    assert (here.state, there.state) == ("closed", "closed")
+
+
+def test_paths_are_cycled_relayed_scattered_and_gathered() -> None:
+    (a, near), (far, b) = pair(), pair()
+    relaying = threading.Thread(target=path.relay, args=(near, far))
+    relaying.start()
+    b.send(b"from b")
+    assert path.cycle(a, a, b"from a", timeout=30) == b"from b"
+    assert b.receive(timeout=30) == b"from a"
+    a.finish()
+    b.finish()
+    relaying.join(30)
+    assert not relaying.is_alive()
+    (one, one_there), (other, other_there) = pair(), pair()
+    path.scatter([one, other], [b"1", b"22"])
+    assert path.gather([one_there, other_there], timeout=30) == [b"1", b"22"]
+    with pytest.raises(ValueError, match="shorter"):
+        path.scatter([one, other], [b"1"])
+
+
+def test_settings_change_and_are_checked() -> None:
+    here, there = pair(streams=2, link=(0.01, 1e8))
+    here.set(streams=5, pace=10**9, chunk=65536)
+    for _ in range(1000):
+        if here.stats()["streams"] == 5:
+            break
+        here.send(b"x" * 1000)
+        there.receive(timeout=30)
+        time.sleep(0.01)
+    assert here.stats()["streams"] == 5
+    for wrong in ({"streams": 0}, {"streams": "many"}, {"windw": 3}, {"silence": -1.0}):
+        with pytest.raises(xmml.Error):
+            here.set(**wrong)
+
+
+def test_a_wrong_secret_is_told_and_a_time_passes() -> None:
+    listener = path.listen("127.0.0.1:0", name="tokyo", **WHO)
+    with pytest.raises(TimeoutError):
+        listener.accept(timeout=0.01)
+
+    def accept_nobody() -> None:
+        with pytest.raises(TimeoutError):
+            listener.accept(timeout=1)
+
+    accepting = threading.Thread(target=accept_nobody)
+    accepting.start()
+    with pytest.raises(xmml.Error, match="secret"):
+        path.dial(listener.address, "tokyo", secret=b"another", run="survey", name="amsterdam")
+    accepting.join()
+    with pytest.raises(ValueError, match="either"):
+        path.listen("127.0.0.1:0", run="survey", name="tokyo")
+
+
+def test_encrypted_paths_need_certificates_that_are_known(tmp_path: Path) -> None:
+    mine = path.make_credentials(tmp_path / "mine.pem", "amsterdam", 3600)
+    theirs = path.make_credentials(tmp_path / "theirs.pem", "tokyo", 3600)
+    assert stat.S_IMODE((tmp_path / "mine.pem").stat().st_mode) == 0o600
+    there_too = {"name": "tokyo", "credentials_file": tmp_path / "theirs.pem", "trusted": [mine]}
+    listener = path.listen("127.0.0.1:0", **WHO, **there_too)
+    here_too = {"name": "amsterdam", "credentials_file": tmp_path / "mine.pem"}
+    here = path.dial(listener.address, "tokyo", **WHO, **here_too, trusted=[theirs])
+    there = listener.accept(timeout=30)
+    here.send(b"s" * 1_000_000)
+    assert len(there.receive(timeout=30) or b"") == 1_000_000
+    with pytest.raises(xmml.Error, match="not one of those that were made for this run"):
+        path.dial(listener.address, "tokyo", **WHO, **here_too, trusted=[mine])
+
+
+def test_importing_the_language_does_not_load_paths() -> None:
+    code = "import sys, xmml; assert 'xmml.path' not in sys.modules; xmml.Path; assert 'xmml.path' in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
