@@ -1,0 +1,308 @@
+//! What a relay is to do, as a TOML file says. Every mistake is told with its place, before anything is started.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use xmml_core::methods::relay::address::site_problem;
+use xmml_core::path::MAX_STREAMS;
+
+use crate::log::{Format, Level};
+
+/// Largest file that is read, in bytes.
+const FILE_MAX: u64 = 1 << 20;
+
+/// Largest secret file that is read, in bytes.
+const SECRET_MAX: u64 = 4096;
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The site that the relay stands at.
+    pub site: String,
+    /// Where processes of the site find it: `HOST:PORT`, port 0 for any free one.
+    #[serde(default)]
+    pub listen: Vec<String>,
+    /// The abstract Unix socket by which its owner speaks with it (`@name`); without it, one named after user and site.
+    #[serde(default)]
+    pub control: Option<String>,
+    /// How to end.
+    #[serde(default)]
+    pub ends: Ends,
+    /// Where Prometheus finds figures, on a loopback address; without it, nowhere.
+    #[serde(default)]
+    pub metrics: Option<String>,
+    /// What is written.
+    #[serde(default)]
+    pub log: LogConfig,
+    /// The relays that it dials, for every run. (Others may dial it: it takes them where it listens.)
+    #[serde(default, rename = "link")]
+    pub links: Vec<LinkConfig>,
+    /// The runs that it serves from the beginning.
+    #[serde(default, rename = "run")]
+    pub runs: Vec<RunConfig>,
+}
+
+/// When the relay ends by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ends {
+    /// Never.
+    #[default]
+    Never,
+    /// When it has had a run, and has none any more.
+    WithLastRun,
+}
+
+/// What is written, and where.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogConfig {
+    /// The file; without it, the standard error.
+    #[serde(default)]
+    pub file: Option<PathBuf>,
+    /// For people or for programs.
+    #[serde(default)]
+    pub format: Format,
+    /// How much.
+    #[serde(default)]
+    pub level: Level,
+}
+
+/// A relay to be dialled.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkConfig {
+    /// Where it listens: `HOST:PORT`, maybe that of a forwarded port.
+    pub to: String,
+    /// TCP streams of the link, 1 to 128; without it, as many as pay.
+    #[serde(default)]
+    pub streams: Option<u32>,
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunConfig {
+    /// Its name.
+    pub name: String,
+    /// The file with its secret (hexadecimal digits), readable by its owner only; relative to the configuration.
+    pub secret_file: PathBuf,
+    /// The run is forgotten when nobody of it has been connected for so long [s]; without it, never.
+    #[serde(default)]
+    pub lease_s: Option<f64>,
+}
+
+/// What is wrong with a configuration, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem(pub String);
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Config {
+    /// Reads a file; secrets are not read yet.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    pub fn read(path: &Path) -> Result<Config, Problem> {
+        let text = read_bounded(path, FILE_MAX).map_err(|problem| Problem(format!("{}: {problem}", path.display())))?;
+        let mut config =
+            Config::parse(&text).map_err(|Problem(problem)| Problem(format!("{}:{problem}", path.display())))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        for run in &mut config.runs {
+            run.secret_file = folder.join(&run.secret_file);
+        }
+        if let Some(file) = &mut config.log.file {
+            *file = folder.join(&*file);
+        }
+        Ok(config)
+    }
+
+    /// Reads the text of a file. A problem begins with line and column where they are known.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    pub fn parse(text: &str) -> Result<Config, Problem> {
+        let config: Config = toml::from_str(text).map_err(|error| {
+            let place = error.span().map_or_else(String::new, |span| {
+                let before = &text[..span.start.min(text.len())];
+                let line = before.matches('\n').count() + 1;
+                let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+                format!("{line}:{column}: ")
+            });
+            Problem(format!("{place}{}", error.message().trim()))
+        })?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Whether what it says can be.
+    ///
+    /// # Errors
+    /// What cannot.
+    pub fn check(&self) -> Result<(), Problem> {
+        if let Some(problem) = site_problem(&self.site) {
+            return Err(Problem(format!(" site: {problem}")));
+        }
+        for address in &self.listen {
+            check_address("listen", address)?;
+        }
+        for link in &self.links {
+            check_address("link", &link.to)?;
+            if link.streams.is_some_and(|streams| !(1..=MAX_STREAMS).contains(&streams)) {
+                return Err(Problem(format!(" link to {}: streams must be 1 to {MAX_STREAMS}", link.to)));
+            }
+        }
+        if let Some(address) = &self.metrics {
+            check_address("metrics", address)?;
+            let is_loopback =
+                address.starts_with("127.") || address.starts_with("localhost:") || address.starts_with("[::1]");
+            if !is_loopback {
+                return Err(Problem(format!(
+                    " metrics: \"{address}\" is not a loopback address; use 127.0.0.1:PORT, and forward it if it must be seen elsewhere"
+                )));
+            }
+        }
+        if let Some(control) = &self.control {
+            if !control.starts_with('@') || control.len() < 2 {
+                return Err(Problem(format!(
+                    " control: \"{control}\" is not the name of an abstract socket; expected @NAME"
+                )));
+            }
+        }
+        for (index, run) in self.runs.iter().enumerate() {
+            if self.runs[..index].iter().any(|other| other.name == run.name) {
+                return Err(Problem(format!(" run: \"{}\" is there twice", run.name)));
+            }
+            if run.lease_s.is_some_and(|lease| !lease.is_finite() || lease <= 0.0) {
+                return Err(Problem(format!(" run \"{}\": lease_s must be a number of seconds above 0", run.name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of the socket by which the owner speaks with the relay.
+    pub fn control(&self) -> String {
+        self.control.clone().unwrap_or_else(|| default_control(&self.site))
+    }
+}
+
+impl RunConfig {
+    /// Reads its secret.
+    ///
+    /// # Errors
+    /// It cannot be read, others can read it, or it is none.
+    pub fn secret(&self) -> Result<Vec<u8>, Problem> {
+        let problem = |text: String| Problem(format!("run \"{}\": {}: {text}", self.name, self.secret_file.display()));
+        use std::os::unix::fs::MetadataExt;
+        let mode = std::fs::metadata(&self.secret_file).map_err(|error| problem(error.to_string()))?.mode();
+        if mode & 0o077 != 0 {
+            let mode = mode & 0o777;
+            return Err(problem(format!("others can read this secret (mode {mode:o}); chmod 600 it")));
+        }
+        let text = read_bounded(&self.secret_file, SECRET_MAX).map_err(problem)?;
+        secret_of_text(&text).ok_or_else(|| problem("expected hexadecimal digits".to_owned()))
+    }
+
+    /// Its lease.
+    pub fn lease(&self) -> Option<Duration> {
+        self.lease_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    }
+}
+
+/// The name of the socket of a relay at this site, if nothing else is said.
+pub fn default_control(site: &str) -> String {
+    // SAFETY: geteuid has no preconditions and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    format!("@xmml-mto-{user}-{site}")
+}
+
+/// A secret written as hexadecimal digits.
+pub fn secret_of_text(text: &str) -> Option<Vec<u8>> {
+    let text = text.trim();
+    if text.is_empty() || !text.is_ascii() || text.len() % 2 != 0 {
+        return None;
+    }
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}
+
+fn check_address(what: &str, address: &str) -> Result<(), Problem> {
+    match address.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(()),
+        _ => Err(Problem(format!(" {what}: \"{address}\" is not an address; expected HOST:PORT, e.g. 0.0.0.0:40001"))),
+    }
+}
+
+fn read_bounded(path: &Path, most: u64) -> Result<String, String> {
+    let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if size > most {
+        return Err(format!("it has {size} bytes; at most {most} are read"));
+    }
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        Config::parse(text).unwrap_err().0
+    }
+
+    #[test]
+    fn a_configuration_needs_no_more_than_a_site() {
+        let config = Config::parse("site = 'alpha'").unwrap();
+        assert_eq!(config.ends, Ends::Never);
+        assert!(config.control().ends_with("-alpha"));
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_place() {
+        assert_eq!(problem("site = 'alpha'\nlissten = []"), "2:1: unknown field `lissten`, expected one of `site`, `listen`, `control`, `ends`, `metrics`, `log`, `link`, `run`");
+        assert!(problem("site = 'alpha'\nlisten = 3").starts_with("2:10: "));
+        assert!(problem("site = 'alpha'\n[[run]]\nname = 'r'").contains("secret_file"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (text, expected) in [
+            ("site = 'al pha'", "not the name of a site"),
+            ("site = 'a'\nlisten = ['login']", "expected HOST:PORT"),
+            ("site = 'a'\n[[link]]\nto = 'b'", "expected HOST:PORT"),
+            ("site = 'a'\n[[link]]\nto = 'b:1'\nstreams = 0", "1 to 128"),
+            ("site = 'a'\nmetrics = '0.0.0.0:1'", "loopback"),
+            ("site = 'a'\ncontrol = '/tmp/x'", "expected @NAME"),
+            ("site = 'a'\n[[run]]\nname = 'r'\nsecret_file = 's'\n[[run]]\nname = 'r'\nsecret_file = 's'", "twice"),
+            ("site = 'a'\n[[run]]\nname = 'r'\nsecret_file = 's'\nlease_s = -1.0", "above 0"),
+        ] {
+            assert!(problem(text).contains(expected), "{text}: {}", problem(text));
+        }
+    }
+
+    #[test]
+    fn a_secret_is_hexadecimal_digits() {
+        assert_eq!(secret_of_text(" 00ff\n"), Some(vec![0, 255]));
+        for text in ["", "0", "xy", "ää"] {
+            assert_eq!(secret_of_text(text), None);
+        }
+    }
+
+    #[test]
+    fn a_secret_that_others_can_read_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let file = std::env::temp_dir().join(format!("mto-secret-{}", std::process::id()));
+        std::fs::write(&file, "00ff").unwrap();
+        let run = RunConfig { name: "r".into(), secret_file: file.clone(), lease_s: None };
+        for (mode, is_fine) in [(0o640, false), (0o604, false), (0o600, true), (0o400, true)] {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(run.secret().is_ok(), is_fine, "{mode:o}");
+        }
+        std::fs::remove_file(&file).unwrap();
+    }
+}

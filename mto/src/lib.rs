@@ -1,0 +1,19 @@
+//! The relay of a site. Instances behind it can be reached from other sites by run, site and name, without a port of their own; between
+//! relays the streams of a run share one link. One thread forwards everything: what comes in goes out by the same turn of the loop.
+//!
+//! What the relay is told by processes of its site is in `xmml_core::methods::relay::protocol`; `docs/relay.md` is for its users.
+
+pub mod arrival;
+pub mod config;
+pub mod direction;
+pub mod link_frame;
+pub mod log;
+pub mod metrics;
+pub mod owner;
+pub mod registry;
+pub mod relay;
+pub mod routes;
+pub mod signals;
+pub mod status;
+pub mod window;
+pub mod wire;

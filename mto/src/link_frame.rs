@@ -1,0 +1,176 @@
+//! What two relays say to each other over the link of a run: one message of the path per frame. No socket here.
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 0 | 1 | kind: 0 told, 1 data, 2 finish |
+//! | 1 | 7 | zeros |
+//! | 8 | 8 | data and finish: the stream |
+//! | 8 or 16 | | told: a [`Told`] in MessagePack; data: bytes of the stream |
+//!
+//! A stream keeps its number on its whole way, so that data passes relays in between untouched.
+
+use serde::{Deserialize, Serialize};
+use xmml_core::buffer::Buffer;
+use xmml_core::control;
+use xmml_core::spec::TrafficClass;
+
+use crate::routes::Announcement;
+
+/// Bytes in front of the data of a stream.
+pub const DATA_HEAD: usize = 16;
+
+/// Bytes in front of what is told.
+const TOLD_HEAD: usize = 8;
+
+/// Longest frame, in bytes.
+pub const LONGEST: usize = 1 << 20;
+
+const TOLD: u8 = 0;
+const DATA: u8 = 1;
+const FINISH: u8 = 2;
+
+/// A stream, on its whole way.
+pub type StreamId = u64;
+
+/// What is told; all of it travels on the control lane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum Told {
+    /// First of all, from both sides: whose relay this is.
+    Hello { site: String },
+    /// What a relay says of itself, passed on by others.
+    Neighbours(Announcement),
+    /// Opens a stream to `name` at the last site of `route`, which begins with the site that hears this. Answered by `Opened` or `Refused`.
+    Open {
+        stream: StreamId,
+        route: Vec<String>,
+        name: String,
+        from_site: String,
+        from: String,
+        class: Option<TrafficClass>,
+    },
+    /// The stream is open.
+    Opened { stream: StreamId },
+    /// It is not, and why, for people.
+    Refused { stream: StreamId, reason: String },
+    /// So many bytes more of the stream may come.
+    Credit { stream: StreamId, bytes: u64 },
+    /// The stream is broken.
+    Reset { stream: StreamId },
+    /// Answered by `Pong` with the same number.
+    Ping { number: u64 },
+    /// Answers `Ping`.
+    Pong { number: u64 },
+}
+
+/// A frame that came.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LinkFrame {
+    /// Something was told.
+    Told(Told),
+    /// Bytes of a stream: the whole frame, to be passed on as it is, with the data behind [`DATA_HEAD`].
+    Data(StreamId, Buffer),
+    /// The stream has ended in this direction.
+    Finish(StreamId),
+}
+
+/// The bytes of what is told.
+pub fn told(told: &Told) -> Vec<u8> {
+    let mut bytes = vec![0; TOLD_HEAD];
+    bytes[0] = TOLD;
+    bytes.extend_from_slice(&control::encode(told));
+    bytes
+}
+
+/// The bytes of data.
+pub fn data(stream: StreamId, bytes: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(DATA_HEAD + bytes.len());
+    frame.extend_from_slice(&[DATA, 0, 0, 0, 0, 0, 0, 0]);
+    frame.extend_from_slice(&stream.to_le_bytes());
+    frame.extend_from_slice(bytes);
+    frame
+}
+
+/// The bytes of an end.
+pub fn finish(stream: StreamId) -> Vec<u8> {
+    let mut frame = data(stream, &[]);
+    frame[0] = FINISH;
+    frame
+}
+
+/// Reads a frame.
+///
+/// # Errors
+/// It is none, and why.
+pub fn read(frame: Buffer) -> Result<LinkFrame, String> {
+    let wrong = || "a frame that is too short".to_owned();
+    let head: [u8; TOLD_HEAD] = *frame.first_chunk().ok_or_else(wrong)?;
+    if head[1..] != [0; 7] {
+        return Err("a frame whose reserved bytes are not zero".to_owned());
+    }
+    let stream = || -> Result<u64, String> {
+        let bytes = frame.get(8..16).and_then(|bytes| bytes.first_chunk()).ok_or_else(wrong)?;
+        Ok(u64::from_le_bytes(*bytes))
+    };
+    match head[0] {
+        TOLD => control::decode(&frame[TOLD_HEAD..], "it").map(LinkFrame::Told).map_err(|error| error.to_string()),
+        DATA => Ok(LinkFrame::Data(stream()?, frame)),
+        FINISH if frame.len() == DATA_HEAD => Ok(LinkFrame::Finish(stream()?)),
+        FINISH => Err("an end with something behind it".to_owned()),
+        kind => Err(format!("a frame of unknown kind {kind}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn frames_come_back() {
+        let neighbours = BTreeMap::from([("b".to_owned(), 7)]);
+        for said in [
+            Told::Hello { site: "a".into() },
+            Told::Neighbours(Announcement { site: "a".into(), number: 3, neighbours }),
+            Told::Refused { stream: 9, reason: "no".into() },
+            Told::Credit { stream: 9, bytes: 1 << 40 },
+        ] {
+            assert_eq!(read(told(&said).into()), Ok(LinkFrame::Told(said)));
+        }
+        let bytes: Buffer = data(77, b"hello").into();
+        assert_eq!(read(bytes.clone()), Ok(LinkFrame::Data(77, bytes.clone())));
+        assert_eq!(&bytes[DATA_HEAD..], b"hello");
+        assert_eq!(read(finish(77).into()), Ok(LinkFrame::Finish(77)));
+    }
+
+    #[test]
+    fn whatever_comes_is_a_frame_or_refused() {
+        let mut seed = 1u64;
+        let mut random = move || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize
+        };
+        let good = [
+            told(&Told::Open {
+                stream: 1,
+                route: vec!["b".into()],
+                name: "n".into(),
+                from_site: "a".into(),
+                from: "m".into(),
+                class: None,
+            }),
+            finish(3),
+            data(3, b"x"),
+        ];
+        for round in 0..20_000 {
+            let mut bytes = good[round % 3].clone();
+            for _ in 0..random() % 4 {
+                let at = random() % bytes.len();
+                bytes[at] = random() as u8;
+            }
+            bytes.truncate(random() % (bytes.len() + 1));
+            let _ = read(bytes.into());
+        }
+        assert!(read(Vec::new().into()).is_err());
+    }
+}

@@ -1,0 +1,256 @@
+//! What the relay writes about itself: one line per event, for people or as JSON. Strangers are mentioned once per source, and a log that
+//! cannot be written never stops the relay.
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::Deserialize;
+
+/// Sources and reasons that are remembered so that each is written once.
+const ONCE_MAX: usize = 4096;
+
+/// Longest value that is written, in bytes.
+const VALUE_MAX: usize = 400;
+
+/// How much is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// What somebody must mend.
+    Error,
+    /// What may need mending, such as strangers at the door.
+    Warning,
+    /// What happens: runs, names, links.
+    #[default]
+    Info,
+    /// Every stream.
+    Debug,
+}
+
+impl Level {
+    const fn name(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warning => "warning",
+            Level::Info => "info",
+            Level::Debug => "debug",
+        }
+    }
+}
+
+/// For whom it is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// People.
+    #[default]
+    Text,
+    /// Programs: a JSON object per line.
+    Json,
+}
+
+/// Where it is written.
+enum Sink {
+    Stderr,
+    File(PathBuf, File),
+    /// Nowhere; for tests.
+    Memory(Vec<u8>),
+}
+
+/// See the module.
+pub struct Log {
+    sink: Sink,
+    format: Format,
+    level: Level,
+    once: HashSet<(String, &'static str)>,
+    /// Lines that could not be written since the last one that could.
+    lost: u64,
+    /// The same since the beginning.
+    lost_in_all: u64,
+}
+
+impl Log {
+    /// To the standard error.
+    pub fn to_stderr(format: Format, level: Level) -> Log {
+        Log { sink: Sink::Stderr, format, level, once: HashSet::new(), lost: 0, lost_in_all: 0 }
+    }
+
+    /// Appends to a file, which only its owner may read if it is made here.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn to_file(path: &Path, format: Format, level: Level) -> io::Result<Log> {
+        let sink = Sink::File(path.to_owned(), open(path)?);
+        Ok(Log { sink, ..Log::to_stderr(format, level) })
+    }
+
+    /// Into memory.
+    pub fn to_memory(format: Format, level: Level) -> Log {
+        Log { sink: Sink::Memory(Vec::new()), ..Log::to_stderr(format, level) }
+    }
+
+    /// What was written into memory.
+    pub fn written(&self) -> String {
+        match &self.sink {
+            Sink::Memory(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            _ => String::new(),
+        }
+    }
+
+    /// Opens the file anew, because somebody has moved it away.
+    pub fn reopen(&mut self) {
+        if let Sink::File(path, file) = &mut self.sink {
+            if let Ok(fresh) = open(path) {
+                *file = fresh;
+            }
+        }
+    }
+
+    /// Writes differently from now on.
+    pub fn set(&mut self, format: Format, level: Level) {
+        (self.format, self.level) = (format, level);
+    }
+
+    /// How many lines could not be written.
+    pub fn lines_lost(&self) -> u64 {
+        self.lost_in_all
+    }
+
+    /// Writes an event with its facts.
+    pub fn event(&mut self, level: Level, event: &str, facts: &[(&str, &str)]) {
+        if level > self.level {
+            return;
+        }
+        let line = line(self.format, level, event, facts, SystemTime::now());
+        if self.lost > 0 {
+            let lost = self.lost.to_string();
+            let first = self::line(
+                self.format,
+                Level::Warning,
+                "lines of the log were lost",
+                &[("lines", &lost)],
+                SystemTime::now(),
+            );
+            if self.write(&first).is_err() {
+                self.lost += 1;
+                self.lost_in_all += 1;
+                return;
+            }
+            self.lost = 0;
+        }
+        if self.write(&line).is_err() {
+            self.lost += 1;
+            self.lost_in_all += 1;
+        }
+    }
+
+    /// Writes an event about `source` unless the same has been written about it before. False: it had been.
+    pub fn once(&mut self, source: &str, level: Level, event: &'static str, facts: &[(&str, &str)]) -> bool {
+        if self.once.len() >= ONCE_MAX || !self.once.insert((source.to_owned(), event)) {
+            return false;
+        }
+        self.event(level, event, facts);
+        true
+    }
+
+    fn write(&mut self, line: &str) -> io::Result<()> {
+        match &mut self.sink {
+            Sink::Stderr => io::stderr().write_all(line.as_bytes()),
+            Sink::File(_, file) => file.write_all(line.as_bytes()),
+            Sink::Memory(bytes) => bytes.write_all(line.as_bytes()),
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+/// One line, its end included.
+pub fn line(format: Format, level: Level, event: &str, facts: &[(&str, &str)], now: SystemTime) -> String {
+    let time = humantime::format_rfc3339_millis(now).to_string();
+    match format {
+        Format::Json => {
+            let mut object = serde_json::Map::new();
+            for (key, value) in [("time", time.as_str()), ("level", level.name()), ("event", event)] {
+                object.insert(key.to_owned(), value.into());
+            }
+            for (key, value) in facts {
+                object.insert((*key).to_owned(), shortened(value).into());
+            }
+            format!("{}\n", serde_json::Value::Object(object))
+        }
+        Format::Text => {
+            let mut line = format!("{time} {}: {event}", level.name());
+            for (key, value) in facts {
+                let value = shortened(value);
+                let is_plain = !value.is_empty() && value.chars().all(|c| c.is_ascii_graphic() && c != '"');
+                match is_plain {
+                    true => line.push_str(&format!(" {key}={value}")),
+                    false => line.push_str(&format!(" {key}={}", serde_json::Value::from(value))),
+                }
+            }
+            line.push('\n');
+            line
+        }
+    }
+}
+
+/// What a stranger says must not fill the log.
+fn shortened(value: &str) -> &str {
+    let mut len = value.len().min(VALUE_MAX);
+    while !value.is_char_boundary(len) {
+        len -= 1;
+    }
+    &value[..len]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_for_people_or_for_programs() {
+        let facts = [("run", "canal"), ("reason", "it \"said\"\nso")];
+        let at = SystemTime::UNIX_EPOCH;
+        let text = line(Format::Text, Level::Warning, "refused", &facts, at);
+        assert_eq!(text, "1970-01-01T00:00:00.000Z warning: refused run=canal reason=\"it \\\"said\\\"\\nso\"\n");
+        let json: serde_json::Value =
+            serde_json::from_str(&line(Format::Json, Level::Warning, "refused", &facts, at)).unwrap();
+        assert_eq!((json["event"].as_str(), json["reason"].as_str()), (Some("refused"), Some("it \"said\"\nso")));
+    }
+
+    #[test]
+    fn the_same_about_the_same_source_is_written_once() {
+        let mut log = Log::to_memory(Format::Text, Level::Info);
+        for source in ["a", "b", "a"] {
+            log.once(source, Level::Warning, "refused", &[("source", source)]);
+        }
+        assert_eq!(log.written().lines().count(), 2);
+    }
+
+    #[test]
+    fn sources_without_number_do_not_fill_memory_or_log() {
+        let mut log = Log::to_memory(Format::Text, Level::Info);
+        for source in 0..2 * ONCE_MAX {
+            log.once(&source.to_string(), Level::Warning, "refused", &[]);
+        }
+        assert_eq!(log.written().lines().count(), ONCE_MAX);
+    }
+
+    #[test]
+    fn a_full_disk_loses_lines_and_nothing_else() {
+        let mut log = Log::to_file(Path::new("/dev/full"), Format::Text, Level::Info).unwrap();
+        log.event(Level::Info, "one", &[]);
+        log.event(Level::Info, "two", &[]);
+        assert_eq!(log.lines_lost(), 2);
+        log.sink = Sink::Memory(Vec::new());
+        log.event(Level::Info, "three", &[]);
+        assert!(log.written().contains("lines of the log were lost lines=2"), "{}", log.written());
+        assert!(log.written().contains("three"));
+    }
+}

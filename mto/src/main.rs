@@ -1,0 +1,290 @@
+//! `mto`: starts a relay, or speaks with one that runs.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use mto::config::{default_control, Config, Ends, LinkConfig, RunConfig};
+use mto::log::{Format, Log};
+use mto::owner::{ask, Answer, Request};
+use mto::relay::Relay;
+use mto::signals::Signals;
+
+/// Exit status: wrong usage or configuration.
+const USAGE: u8 = 2;
+
+/// Exit status: a relay, or the system, failed.
+const FAILED: u8 = 5;
+
+/// The relay of a site: carries the conduits of xMML runs to other sites.
+#[derive(Parser)]
+#[command(name = "mto", version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: Serve,
+}
+
+#[derive(Args)]
+struct Serve {
+    /// The configuration (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Only say whether the configuration is right
+    #[arg(long, requires = "config")]
+    check: bool,
+    /// The site that the relay stands at
+    #[arg(long, value_name = "SITE")]
+    site: Option<String>,
+    /// Where processes of the site find it: HOST:PORT, port 0 for any free one (may be given several times)
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Vec<String>,
+    /// Another relay to be linked to (may be given several times)
+    #[arg(long, value_name = "HOST:PORT")]
+    link: Vec<String>,
+    /// A run, and the file with its secret (may be given several times)
+    #[arg(long, value_name = "RUN=FILE", value_parser = run_and_file)]
+    run: Vec<RunConfig>,
+    /// Take requests as lines of JSON from the standard input, answer on the standard output, and end with the input
+    #[arg(long)]
+    stdin: bool,
+    /// End when the last run is removed
+    #[arg(long)]
+    ends_with_last_run: bool,
+    /// Append the log to this file instead of the standard error
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Write the log as lines of JSON
+    #[arg(long)]
+    log_json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Say how a relay is
+    Status {
+        #[command(flatten)]
+        which: Which,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Have a relay carry a run; the secret comes from a file, or from the standard input
+    AddRun {
+        #[command(flatten)]
+        which: Which,
+        /// The run
+        run: String,
+        /// The file with its secret; without it, it is read from the standard input
+        #[arg(long, value_name = "FILE")]
+        secret_file: Option<PathBuf>,
+        /// Forget the run when nobody of it has been connected for so many seconds
+        #[arg(long, value_name = "SECONDS")]
+        lease: Option<f64>,
+    },
+    /// Have a relay end everything of a run
+    RemoveRun {
+        #[command(flatten)]
+        which: Which,
+        /// The run
+        run: String,
+    },
+    /// Have a relay read its configuration again
+    Reload {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// End a relay
+    Stop {
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+/// Which relay of this user on this host.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+struct Which {
+    /// That of this site
+    #[arg(long, value_name = "SITE")]
+    site: Option<String>,
+    /// That of this configuration
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The one with this socket
+    #[arg(long, value_name = "@NAME")]
+    control: Option<String>,
+}
+
+/// What went wrong: the exit status and what to tell.
+type Failure = (u8, String);
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        None => serve(&cli.serve),
+        Some(command) => tell(command),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((status, problem)) => {
+            eprintln!("mto: {problem}");
+            ExitCode::from(status)
+        }
+    }
+}
+
+fn run_and_file(text: &str) -> Result<RunConfig, String> {
+    match text.split_once('=') {
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => {
+            Ok(RunConfig { name: name.to_owned(), secret_file: file.into(), lease_s: None })
+        }
+        _ => Err("expected RUN=FILE".to_owned()),
+    }
+}
+
+/// The configuration that the options make, on top of the file if there is one.
+fn configured(options: &Serve) -> Result<Config, Failure> {
+    let usage = |problem: String| (USAGE, problem);
+    let mut config = match &options.config {
+        Some(file) => Config::read(file).map_err(|problem| usage(problem.to_string()))?,
+        None => Config::default(),
+    };
+    if let Some(site) = &options.site {
+        config.site.clone_from(site);
+    }
+    if config.site.is_empty() {
+        return Err(usage(
+            "say which site it is the relay of: --site SITE, or --config FILE (see mto --help)".to_owned(),
+        ));
+    }
+    config.listen.extend(options.listen.iter().cloned());
+    config.links.extend(options.link.iter().map(|to| LinkConfig { to: to.clone(), streams: None }));
+    config.runs.extend(options.run.iter().cloned());
+    config.log.file = options.log.clone().or(config.log.file);
+    if options.log_json {
+        config.log.format = Format::Json;
+    }
+    if options.ends_with_last_run {
+        config.ends = Ends::WithLastRun;
+    }
+    config.check().map_err(|problem| usage(problem.to_string().trim().to_owned()))?;
+    Ok(config)
+}
+
+fn serve(options: &Serve) -> Result<(), Failure> {
+    let config = configured(options)?;
+    if options.check {
+        for run in &config.runs {
+            run.secret().map_err(|problem| (USAGE, problem.to_string()))?;
+        }
+        println!("The configuration is right.");
+        return Ok(());
+    }
+    let failed =
+        |what: &str, error: std::io::Error| (FAILED, format!("{what}: {}", xmml_core::error::explained(&error)));
+    let signals = Signals::take_over().map_err(|error| failed("cannot watch signals", error))?;
+    let log = match &config.log.file {
+        None => Log::to_stderr(config.log.format, config.log.level),
+        Some(file) => Log::to_file(file, config.log.format, config.log.level)
+            .map_err(|error| (USAGE, format!("{}: {error}", file.display())))?,
+    };
+    raise_limit_of_descriptors();
+    let mut relay = Relay::new(&config.site, log).map_err(|error| failed("cannot begin", error))?;
+    relay.set_up(&config, options.config.as_deref()).map_err(|problem| (FAILED, problem))?;
+    relay.obey_signals(signals).map_err(|error| failed("cannot watch signals", error))?;
+    if options.stdin {
+        relay.obey_standard_input(true).map_err(|error| failed("cannot watch the standard input", error))?;
+    }
+    // Whoever starts it learns where it is, and that it is ready.
+    print_line(&serde_json::to_string(&relay.status()).unwrap_or_default());
+    relay.serve().map_err(|error| failed("cannot go on", error))
+}
+
+/// Each stream takes two descriptors.
+fn raise_limit_of_descriptors() {
+    // SAFETY: the structure is initialised, and outlives the calls.
+    unsafe {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            // A refusal leaves the limit as it was.
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
+/// To the standard output, which may be closed: that ends nothing.
+fn print_line(line: &str) {
+    use std::io::Write;
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+fn control_of(which: &Which) -> Result<String, Failure> {
+    match (&which.site, &which.config, &which.control) {
+        (Some(site), _, _) => Ok(default_control(site)),
+        (_, Some(file), _) => Ok(Config::read(file).map_err(|problem| (USAGE, problem.to_string()))?.control()),
+        (_, _, control) => Ok(control.clone().unwrap_or_default()),
+    }
+}
+
+fn asked(which: &Which, request: &Request) -> Result<Answer, Failure> {
+    let control = control_of(which)?;
+    let answer = ask(&control, request).map_err(|error| match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => {
+            (FAILED, format!("no relay of yours is running here with the socket {control}"))
+        }
+        _ => (FAILED, format!("{control}: {error}")),
+    })?;
+    match answer.problem {
+        Some(problem) => Err((FAILED, problem)),
+        None => Ok(answer),
+    }
+}
+
+fn tell(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Status { which, json } => {
+            let answer = asked(&which, &Request::Status)?;
+            let status = answer.status.unwrap_or_default();
+            match json {
+                true => print_line(&serde_json::to_string_pretty(&status).unwrap_or_default()),
+                false => print!("{status}"),
+            }
+        }
+        Command::AddRun { which, run, secret_file, lease } => {
+            let secret = match secret_file {
+                Some(file) => {
+                    let config = RunConfig { name: run.clone(), secret_file: file, lease_s: lease };
+                    hexadecimal(&config.secret().map_err(|problem| (USAGE, problem.to_string()))?)
+                }
+                None => {
+                    let mut text = String::new();
+                    let read = std::io::stdin().take(4096).read_to_string(&mut text);
+                    read.map_err(|error| {
+                        (USAGE, format!("the secret cannot be read from the standard input: {error}"))
+                    })?;
+                    text.trim().to_owned()
+                }
+            };
+            asked(&which, &Request::AddRun { run, secret, lease_s: lease })?;
+        }
+        Command::RemoveRun { which, run } => {
+            let answer = asked(&which, &Request::RemoveRun { run: run.clone() })?;
+            if answer.changed == Some(false) {
+                return Err((FAILED, format!("the relay does not know the run \"{run}\"")));
+            }
+        }
+        Command::Reload { which } => drop(asked(&which, &Request::Reload)?),
+        Command::Stop { which } => drop(asked(&which, &Request::Stop)?),
+    }
+    Ok(())
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,134 @@
+//! Where processes of the site come in, and how many may be there without having proved anything.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
+use xmml_core::wakeup::Interest;
+
+use super::{Connection, Relay};
+use crate::arrival::{Arrival, Progress};
+use crate::log::Level;
+use crate::registry::Token;
+use crate::wire::Wire;
+
+/// How many may be in the middle of a handshake; the oldest gives way to the next. (Who knows the secret needs a moment only.)
+const ARRIVALS_MAX: usize = 1024;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 4096;
+
+/// How long the doors rest when the system has no descriptor for the next connection.
+const PAUSE: Duration = Duration::from_millis(200);
+
+impl Relay {
+    /// Listens at `address` (`HOST:PORT`, port 0: any free one); returns where.
+    ///
+    /// # Errors
+    /// It cannot be listened there.
+    pub fn listen(&mut self, address: &str) -> io::Result<SocketAddr> {
+        let address = address
+            .to_socket_addrs()?
+            .next()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the host has no internet address"))?;
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        // A relay that is started again at once must get its port although old connections linger.
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        let door: TcpListener = socket.into();
+        let bound = door.local_addr()?;
+        let token = self.token();
+        self.epoll.add(door.as_raw_fd(), token, Interest::READ)?;
+        self.doors.insert(token, door);
+        self.listen_at.push(bound.to_string());
+        Ok(bound)
+    }
+
+    pub(super) fn accept(&mut self, token: Token) {
+        loop {
+            let Some(door) = self.doors.get(&token) else { return };
+            match door.accept() {
+                Ok((socket, from)) => {
+                    if self.arrivals.len() >= ARRIVALS_MAX {
+                        self.make_room();
+                    }
+                    // One that is gone already needs no answer.
+                    if let Ok(wire) = Wire::new(socket, from) {
+                        self.greet(wire);
+                    }
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return,
+                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
+                    _ if self.arrivals.is_empty() => return self.close_doors(&error),
+                    _ => self.make_room(),
+                },
+            }
+        }
+    }
+
+    fn make_room(&mut self) {
+        if let Some(oldest) = self.arrivals.first().copied() {
+            self.turn_away(oldest, "it took too long to prove who it is while others came");
+        }
+    }
+
+    fn close_doors(&mut self, error: &io::Error) {
+        let reason = xmml_core::error::explained(error);
+        self.log.once("system", Level::Error, "cannot accept connections for a moment", &[("reason", &reason)]);
+        self.doors.values().for_each(|door| self.epoll.remove(door.as_raw_fd()));
+        self.doors_rest_until = Some(Instant::now() + PAUSE);
+    }
+
+    pub(super) fn reopen_doors(&mut self) {
+        self.doors_rest_until = None;
+        for (token, door) in &self.doors {
+            // Fails only if it is watched already.
+            let _ = self.epoll.add(door.as_raw_fd(), *token, Interest::READ);
+        }
+    }
+
+    fn greet(&mut self, wire: Wire) {
+        let token = self.token();
+        let arrival = Box::new(Arrival::new(wire, Instant::now()));
+        if self.epoll.add(xmml_core::methods::Stream::fd(&arrival.wire), token, Interest::READ).is_err() {
+            return;
+        }
+        self.set_deadline(token, Some(arrival.deadline));
+        self.arrivals.insert(token);
+        self.connections.insert(token, Connection::Arrival(arrival));
+        self.arrival_ready(token);
+    }
+
+    pub(super) fn arrival_ready(&mut self, token: Token) {
+        let Some(Connection::Arrival(arrival)) = self.connections.get_mut(&token) else { return };
+        let runs = &self.runs;
+        match arrival.advance(|run| runs.get(run).map(|run| run.key.clone())) {
+            Progress::Wait(interest) => {
+                let _ = self.epoll.change(xmml_core::methods::Stream::fd(&arrival.wire), token, interest);
+            }
+            Progress::Asked { run, name, request } => {
+                if let Some(Connection::Arrival(arrival)) = self.remove(token) {
+                    self.asked(token, arrival.wire, run, name, request);
+                }
+            }
+            Progress::Path { run, site } => {
+                if let Some(Connection::Arrival(arrival)) = self.remove(token) {
+                    self.path_stream(arrival.wire, &run, &site);
+                }
+            }
+            Progress::Refused(reason) => self.turn_away(token, &reason),
+        }
+    }
+
+    pub(super) fn turn_away(&mut self, token: Token, reason: &str) {
+        let Some(Connection::Arrival(arrival)) = self.remove(token) else { return };
+        self.refused += 1;
+        let source = arrival.wire.source();
+        self.log.once(source, Level::Warning, "turned away", &[("source", source), ("reason", reason)]);
+    }
+}

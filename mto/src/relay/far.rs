@@ -1,0 +1,234 @@
+//! Streams to and from other sites: how they are opened over the links of their run, and what other relays tell about them.
+
+use std::time::Instant;
+
+use xmml_core::buffer::Buffer;
+use xmml_core::path::Lane;
+use xmml_core::spec::TrafficClass;
+
+use super::clients::TAKEN_WITHIN;
+use super::forwarding::End;
+use super::{Awaited, Connection, Flow, Opener, Relay};
+use crate::link_frame::{self, LinkFrame, StreamId, Told};
+use crate::log::Level;
+use crate::registry::Token;
+use crate::routes::{Announcement, Heard, HOPS_MAX};
+
+/// The lane of streams of this class.
+fn lane_of(class: Option<TrafficClass>) -> Lane {
+    match class {
+        Some(TrafficClass::Control) => Lane::Control,
+        Some(TrafficClass::Bulk) | None => Lane::Bulk,
+    }
+}
+
+impl Relay {
+    /// Tells a relay something. If it fails, so does the link, which is found out when it is driven.
+    pub(super) fn tell(&mut self, link: Token, told: &Told) {
+        if let Some(link) = self.links.get(&link) {
+            let _ = link.path.post(Lane::Control, link_frame::told(told));
+        }
+    }
+
+    /// A process here opens a stream to a name at another site.
+    pub(super) fn open_far(
+        &mut self,
+        token: Token,
+        run: &str,
+        from: &str,
+        (site, to): (&str, &str),
+        class: Option<TrafficClass>,
+    ) -> Result<Awaited, String> {
+        let here = self.site.clone();
+        let topology = &self.runs.get(run).ok_or("the run has ended here")?.topology;
+        let route = topology.route(site).ok_or_else(|| {
+            let known: Vec<String> = topology.distances().into_keys().filter(|other| *other != here).collect();
+            let known = if known.is_empty() { "no other relay is linked now".to_owned() } else { known.join(", ") };
+            format!("there is no way from {here} to {site} now; in reach for this run: {known}")
+        })?;
+        let link =
+            self.link_to(run, &route[0]).ok_or_else(|| format!("the link from {here} to {} is down", route[0]))?;
+        self.last_stream = self.last_stream.wrapping_add(1);
+        let stream = self.last_stream;
+        self.flows.insert((link, stream), Flow::Opening(token));
+        let (name, from_site, from) = (to.to_owned(), here, from.to_owned());
+        self.tell(link, &Told::Open { stream, route, name, from_site, from, class });
+        Ok(Awaited::Far { link, stream, lane: lane_of(class) })
+    }
+
+    /// A frame has come by a link.
+    ///
+    /// # Errors
+    /// What no honest relay sends; the link must be given up.
+    pub(super) fn frame_came(&mut self, link: Token, frame: Buffer) -> Result<(), String> {
+        match link_frame::read(frame)? {
+            LinkFrame::Data(stream, message) => {
+                if let Some((pipe, side)) = self.pipe_of(link, stream) {
+                    self.data_came(pipe, side, message);
+                }
+            }
+            LinkFrame::Finish(stream) => {
+                if let Some((pipe, side)) = self.pipe_of(link, stream) {
+                    self.finish_came(pipe, side);
+                }
+            }
+            LinkFrame::Told(told) => return self.told_came(link, told),
+        }
+        Ok(())
+    }
+
+    /// The stream that has this number on a link. (Data may overtake the word that it is open; what comes behind its end belongs to
+    /// nobody.)
+    fn pipe_of(&mut self, link: Token, stream: StreamId) -> Option<(u64, usize)> {
+        if let Some(Flow::Opening(_)) = self.flows.get(&(link, stream)) {
+            self.opened(link, stream);
+        }
+        match self.flows.get(&(link, stream)) {
+            Some(Flow::Pipe { pipe, side }) => Some((*pipe, *side)),
+            _ => None,
+        }
+    }
+
+    fn told_came(&mut self, link: Token, told: Told) -> Result<(), String> {
+        match told {
+            Told::Hello { site } => return self.greeted(link, &site),
+            Told::Neighbours(announcement) => return self.hear(link, announcement),
+            Told::Open { stream, route, name, from_site, from, class } => {
+                if route.len() > HOPS_MAX || route.first() != Some(&self.site) {
+                    return Err(format!("it opens a stream with an impossible route: {route:?}"));
+                }
+                if let Err(reason) = self.come_by(link, stream, &route[1..], &name, (&from_site, &from), class) {
+                    self.tell(link, &Told::Refused { stream, reason });
+                }
+            }
+            Told::Opened { stream } => self.opened(link, stream),
+            Told::Refused { stream, reason } => self.refused(link, stream, reason),
+            Told::Credit { stream, bytes } => {
+                if let Some(Flow::Pipe { pipe, side }) = self.flows.get(&(link, stream)).copied() {
+                    self.credit_came(pipe, side, bytes);
+                }
+            }
+            Told::Reset { stream } => self.reset(link, stream, "the other site gave the stream up"),
+            Told::Ping { number } => self.tell(link, &Told::Pong { number }),
+            Told::Pong { number } => self.ponged(link, number),
+        }
+        Ok(())
+    }
+
+    /// Somebody at another site opens a stream, to a name here or at a site further on.
+    fn come_by(
+        &mut self,
+        link: Token,
+        stream: StreamId,
+        route: &[String],
+        name: &str,
+        (from_site, from): (&str, &str),
+        class: Option<TrafficClass>,
+    ) -> Result<(), String> {
+        if self.flows.contains_key(&(link, stream)) {
+            return Err("there is a stream with this number".to_owned());
+        }
+        let run = self.links.get(&link).map(|link| link.run.clone()).unwrap_or_default();
+        let lane = lane_of(class);
+        if let Some(next) = route.first() {
+            let onward = self.link_to(&run, next);
+            let onward = onward.ok_or_else(|| format!("the link from {} to {next} is down", self.site))?;
+            if onward == link || self.flows.contains_key(&(onward, stream)) {
+                return Err(format!("it would come back to {}", self.site));
+            }
+            self.join(&run, End::far(link, stream, lane), End::far(onward, stream, lane));
+            let (name, from_site, from) = (name.to_owned(), from_site.to_owned(), from.to_owned());
+            self.tell(onward, &Told::Open { stream, route: route.to_vec(), name, from_site, from, class });
+            return Ok(());
+        }
+        let token = self.token();
+        let ticket = self.announce(&run, name, from_site, from, Opener::Far(token))?;
+        self.connections.insert(token, Connection::Incoming { run, ticket, link, stream, lane });
+        self.flows.insert((link, stream), Flow::Incoming(token));
+        self.set_deadline(token, Some(Instant::now() + TAKEN_WITHIN));
+        Ok(())
+    }
+
+    fn opened(&mut self, link: Token, stream: StreamId) {
+        match self.flows.get(&(link, stream)).copied() {
+            Some(Flow::Opening(token)) => {
+                self.flows.remove(&(link, stream));
+                if let Some(Connection::Opening { wire, run, awaited: Awaited::Far { lane, .. } }) = self.remove(token)
+                {
+                    self.join(&run, End::wire(token, wire), End::far(link, stream, lane));
+                }
+            }
+            Some(Flow::Pipe { pipe, side }) => {
+                let back = self.pipes.get(&pipe).and_then(|pipe| pipe.far_end(1 - side));
+                if let Some((link, stream)) = back {
+                    self.tell(link, &Told::Opened { stream });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn refused(&mut self, link: Token, stream: StreamId, reason: String) {
+        match self.flows.remove(&(link, stream)) {
+            Some(Flow::Opening(token)) => {
+                if let Some(Connection::Opening { wire, .. }) = self.remove(token) {
+                    self.refuse(&wire, reason);
+                }
+            }
+            Some(Flow::Pipe { pipe, side }) => {
+                let back = self.pipes.get(&pipe).and_then(|pipe| pipe.far_end(1 - side));
+                self.close_pipe(pipe);
+                if let Some((link, stream)) = back {
+                    self.tell(link, &Told::Refused { stream, reason });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A stream of a link is gone there.
+    pub(super) fn reset(&mut self, link: Token, stream: StreamId, reason: &str) {
+        match self.flows.get(&(link, stream)).copied() {
+            Some(Flow::Pipe { pipe, side }) => self.break_pipe(pipe, Some(side)),
+            Some(Flow::Opening(_)) => self.refused(link, stream, reason.to_owned()),
+            Some(Flow::Incoming(token)) => {
+                self.flows.remove(&(link, stream));
+                if let Some(Connection::Incoming { run, ticket, .. }) = self.remove(token) {
+                    if let Some(run) = self.runs.get_mut(&run) {
+                        run.registry.give_up(ticket);
+                    }
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn hear(&mut self, link: Token, announcement: Announcement) -> Result<(), String> {
+        let Some(run) = self.links.get(&link).map(|link| link.run.clone()) else { return Ok(()) };
+        let Some(known) = self.runs.get_mut(&run) else { return Ok(()) };
+        match known.topology.hear(announcement.clone()) {
+            Ok(Heard::Known) => {}
+            Ok(Heard::News) => self.tell_all(&run, &Told::Neighbours(announcement), Some(link)),
+            Ok(Heard::Outdated) => {
+                let own = known.topology.own().clone();
+                self.tell_all(&run, &Told::Neighbours(own), None);
+            }
+            Err(problem) => {
+                let facts = [("run", run.as_str()), ("problem", &problem)];
+                self.log.once(&run, Level::Warning, "an impossible announcement", &facts);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells every relay that is linked for a run.
+    pub(super) fn tell_all(&mut self, run: &str, told: &Told, but: Option<Token>) {
+        let links: Vec<Token> = self
+            .links
+            .iter()
+            .filter(|(token, link)| link.run == run && link.is_up() && Some(**token) != but)
+            .map(|(token, _)| *token)
+            .collect();
+        links.into_iter().for_each(|link| self.tell(link, told));
+    }
+}

@@ -1,0 +1,368 @@
+//! Streams: what comes in at one end goes out at the other by the same turn of the loop. What the other end does not take waits, and
+//! while it waits nothing more is read, or granted.
+
+use std::io;
+use std::time::Instant;
+
+use xmml_core::buffer::Buffer;
+use xmml_core::methods::relay::protocol::FromRelay;
+use xmml_core::methods::Stream;
+use xmml_core::path::Lane;
+use xmml_core::wakeup::{Interest, Ready};
+
+use super::clients::frame;
+use super::{Connection, Flow, Relay, READ};
+use crate::direction::Direction;
+use crate::link_frame::{self, StreamId, Told, DATA_HEAD};
+use crate::log::Level;
+use crate::registry::Token;
+use crate::window::{self, Window};
+use crate::wire::Wire;
+
+/// How often one end is read in a row before others have their turn.
+const READS_IN_A_ROW: usize = 4;
+
+/// An end of a stream.
+pub(super) enum End {
+    /// A process of this site.
+    Wire {
+        token: Token,
+        wire: Wire,
+        /// What it is watched for; `None`: it is not watched any more.
+        interest: Option<Interest>,
+    },
+    /// The next relay on its way.
+    Far {
+        link: Token,
+        stream: StreamId,
+        lane: Lane,
+        /// So many bytes the next relay takes; below 0 after a message that was longer than what was left.
+        credit: i64,
+        /// What it may send.
+        window: Window,
+    },
+}
+
+impl End {
+    pub(super) fn wire(token: Token, wire: Wire) -> End {
+        End::Wire { token, wire, interest: Some(Interest::READ) }
+    }
+
+    pub(super) fn far(link: Token, stream: StreamId, lane: Lane) -> End {
+        End::Far { link, stream, lane, credit: window::FIRST as i64, window: Window::new(Instant::now()) }
+    }
+
+    /// Begins with the word that the stream is open, where that is told in the stream itself.
+    fn greeting(&self) -> Direction {
+        match self {
+            End::Wire { .. } => Direction::beginning_with(frame(&FromRelay::Opened {})),
+            End::Far { .. } => Direction::default(),
+        }
+    }
+}
+
+/// A stream. Direction `i` leads from end `i` to the other one.
+pub(super) struct Pipe {
+    pub(super) run: String,
+    ends: [End; 2],
+    directions: [Direction; 2],
+}
+
+impl Pipe {
+    /// Bytes that have passed, both ways together.
+    pub(super) fn passed(&self) -> u64 {
+        self.directions.iter().map(Direction::passed).sum()
+    }
+
+    /// Bytes that wait.
+    pub(super) fn held(&self) -> u64 {
+        self.directions.iter().map(|direction| direction.waiting() as u64).sum()
+    }
+
+    /// The link and the number of the stream at an end, if it is far.
+    pub(super) fn far_end(&self, side: usize) -> Option<(Token, StreamId)> {
+        match &self.ends[side] {
+            End::Far { link, stream, .. } => Some((*link, *stream)),
+            End::Wire { .. } => None,
+        }
+    }
+}
+
+impl Relay {
+    /// Makes a stream of two ends, and tells those that it is open that do not know.
+    pub(super) fn join(&mut self, run: &str, a: End, b: End) {
+        let id = self.token();
+        let directions = [b.greeting(), a.greeting()];
+        for (side, end) in [&a, &b].into_iter().enumerate() {
+            match end {
+                End::Wire { token, wire, .. } => {
+                    self.connections.insert(*token, Connection::End { pipe: id, side });
+                    let _ = self.epoll.change(wire.fd(), *token, Interest::READ);
+                }
+                End::Far { link, stream, .. } => {
+                    self.flows.insert((*link, *stream), Flow::Pipe { pipe: id, side });
+                }
+            }
+        }
+        self.pipes.insert(id, Pipe { run: run.to_owned(), ends: [a, b], directions });
+        if let Some(run) = self.runs.get_mut(run) {
+            run.opened += 1;
+        }
+        self.log.event(Level::Debug, "stream opened", &[("run", run)]);
+        let done = [0, 1].into_iter().try_for_each(|side| self.write(id, side));
+        self.settle(id, done);
+    }
+
+    /// An end that is a process of this site is ready.
+    pub(super) fn end_ready(&mut self, id: u64, side: usize, event: Ready) {
+        let interest = match self.pipes.get(&id).map(|pipe| &pipe.ends[side]) {
+            Some(End::Wire { interest: Some(interest), .. }) => *interest,
+            _ => return,
+        };
+        let done = if event.hung_up && !interest.read && !interest.write {
+            Err(io::ErrorKind::ConnectionReset.into())
+        } else {
+            let written = if event.writable && interest.write { self.write(id, side) } else { Ok(()) };
+            written.and_then(|()| if event.readable && interest.read { self.read(id, side) } else { Ok(()) })
+        };
+        self.settle(id, done);
+    }
+
+    /// Whether an end takes more.
+    fn takes(&self, end: &End) -> bool {
+        match end {
+            End::Wire { .. } => true,
+            End::Far { link, lane, credit, .. } => {
+                *credit > 0 && self.links.get(link).is_some_and(|link| link.path.has_room(*lane))
+            }
+        }
+    }
+
+    /// Brings to an end what waits for it.
+    fn write(&mut self, id: u64, side: usize) -> io::Result<()> {
+        let Some(pipe) = self.pipes.get_mut(&id) else { return Ok(()) };
+        let direction = &mut pipe.directions[1 - side];
+        let mut count = 0;
+        match &mut pipe.ends[side] {
+            End::Wire { wire, .. } => count = direction.drain(|parts| wire.write(parts))?,
+            End::Far { link, lane, credit, .. } => {
+                let Some(link) = self.links.get(link) else { return Err(io::ErrorKind::NotConnected.into()) };
+                while *credit > 0 && link.path.has_room(*lane) {
+                    let Some(message) = direction.take_whole() else { break };
+                    let bytes = message.len() - DATA_HEAD;
+                    *credit -= bytes as i64;
+                    count += bytes;
+                    link.path.post(*lane, message).map_err(io::Error::other)?;
+                }
+            }
+        }
+        self.was_passed_on(id, 1 - side, count);
+        Ok(())
+    }
+
+    /// So many bytes that came from an end are out: if it is another relay, that is worth credit.
+    fn was_passed_on(&mut self, id: u64, side: usize, bytes: usize) {
+        let Some(End::Far { link, stream, window, .. }) = self.pipes.get_mut(&id).map(|pipe| &mut pipe.ends[side])
+        else {
+            return;
+        };
+        let round_trip = self.links.get(link).map(super::links::Link::round_trip).unwrap_or_default();
+        let before = window.size();
+        let may_grow = window::GROWTH.saturating_sub(self.windows_grown);
+        let credit = window.passed_on(bytes as u64, round_trip, may_grow, Instant::now());
+        self.windows_grown += window.size() - before;
+        if credit > 0 {
+            let (link, stream) = (*link, *stream);
+            self.tell(link, &Told::Credit { stream, bytes: credit });
+        }
+    }
+
+    /// Reads from an end that is a process of this site, and passes on what comes.
+    fn read(&mut self, id: u64, side: usize) -> io::Result<()> {
+        for _ in 0..READS_IN_A_ROW {
+            let Some(pipe) = self.pipes.get(&id) else { return Ok(()) };
+            if pipe.directions[side].waiting() > 0 || !self.takes(&pipe.ends[1 - side]) {
+                return Ok(());
+            }
+            let End::Wire { wire: from, .. } = &pipe.ends[side] else { return Ok(()) };
+            let read = from.read(&mut self.scratch);
+            let Some(pipe) = self.pipes.get_mut(&id) else { return Ok(()) };
+            let direction = &mut pipe.directions[side];
+            let count = match read {
+                Ok(0) => {
+                    direction.end();
+                    return Ok(());
+                }
+                Ok(count) => count,
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return Ok(()),
+                    io::ErrorKind::Interrupted => continue,
+                    _ => return Err(error),
+                },
+            };
+            let bytes = &self.scratch[..count];
+            match &mut pipe.ends[1 - side] {
+                End::Wire { wire, .. } => direction.pass(bytes, |parts| wire.write(parts))?,
+                End::Far { link, stream, lane, credit, .. } => {
+                    let Some(link) = self.links.get(link) else { return Err(io::ErrorKind::NotConnected.into()) };
+                    *credit -= count as i64;
+                    direction.pass_whole(Buffer::empty(), count, false);
+                    link.path.post(*lane, link_frame::data(*stream, bytes)).map_err(io::Error::other)?;
+                }
+            }
+            if count < READ {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Data has come by a link; `message` is the whole frame.
+    pub(super) fn data_came(&mut self, id: u64, side: usize, message: Buffer) {
+        let done = self.pass_message(id, side, message);
+        self.settle(id, done);
+    }
+
+    fn pass_message(&mut self, id: u64, side: usize, message: Buffer) -> io::Result<()> {
+        let Some(pipe) = self.pipes.get(&id) else { return Ok(()) };
+        let bytes = message.len() - DATA_HEAD;
+        let goes_on = pipe.directions[side].waiting() == 0 && self.takes(&pipe.ends[1 - side]);
+        let Some(pipe) = self.pipes.get_mut(&id) else { return Ok(()) };
+        let direction = &mut pipe.directions[side];
+        if let End::Far { window, .. } = &mut pipe.ends[side] {
+            if direction.has_ended() || !window.came(bytes as u64) {
+                return Err(io::Error::other("the other relay sends more than it may"));
+            }
+        }
+        let out = match &mut pipe.ends[1 - side] {
+            End::Wire { wire, .. } => {
+                direction.pass_buffer(message.slice(DATA_HEAD..message.len()), |parts| wire.write(parts))?
+            }
+            End::Far { link, lane, credit, .. } if goes_on => {
+                let Some(link) = self.links.get(link) else { return Err(io::ErrorKind::NotConnected.into()) };
+                *credit -= bytes as i64;
+                direction.pass_whole(Buffer::empty(), bytes, false);
+                link.path.post(*lane, message).map_err(io::Error::other)?;
+                bytes
+            }
+            End::Far { .. } => {
+                direction.pass_whole(message, bytes, true);
+                0
+            }
+        };
+        self.was_passed_on(id, side, out);
+        Ok(())
+    }
+
+    /// The stream has ended at an end that is another relay.
+    pub(super) fn finish_came(&mut self, id: u64, side: usize) {
+        if let Some(pipe) = self.pipes.get_mut(&id) {
+            pipe.directions[side].end();
+        }
+        self.settle(id, Ok(()));
+    }
+
+    /// The next relay takes more.
+    pub(super) fn credit_came(&mut self, id: u64, side: usize, bytes: u64) {
+        if let Some(End::Far { credit, .. }) = self.pipes.get_mut(&id).map(|pipe| &mut pipe.ends[side]) {
+            *credit = credit.saturating_add_unsigned(bytes).min(2 * window::MOST as i64);
+        }
+        self.go_on(id, side);
+    }
+
+    /// An end that is another relay may take more now.
+    pub(super) fn go_on(&mut self, id: u64, side: usize) {
+        let done = self.write(id, side);
+        self.settle(id, done);
+    }
+
+    /// After something was done with a stream: passes on ends, watches what must be watched now, and lets go of what is over.
+    fn settle(&mut self, id: u64, done: io::Result<()>) {
+        if let Err(error) = done {
+            let run = self.pipes.get(&id).map(|pipe| pipe.run.clone()).unwrap_or_default();
+            self.log.event(Level::Debug, "stream broke", &[("run", &run), ("reason", &error.to_string())]);
+            return self.break_pipe(id, None);
+        }
+        let Some(pipe) = self.pipes.get_mut(&id) else { return };
+        for side in [0, 1] {
+            if pipe.directions[side].must_tell_end() {
+                match &pipe.ends[1 - side] {
+                    End::Wire { wire, .. } => wire.finish(),
+                    End::Far { link, stream, lane, .. } => {
+                        if let Some(link) = self.links.get(link) {
+                            // If it fails, so does the link, which breaks all of its streams.
+                            let _ = link.path.post(*lane, link_frame::finish(*stream));
+                        }
+                    }
+                }
+            }
+        }
+        if pipe.directions.iter().all(Direction::is_over) {
+            return self.close_pipe(id);
+        }
+        let Some(pipe) = self.pipes.get(&id) else { return };
+        let takes = [0, 1].map(|side| self.takes(&pipe.ends[side]));
+        let Some(pipe) = self.pipes.get_mut(&id) else { return };
+        for side in [0, 1] {
+            let (out, back) = (&pipe.directions[side], &pipe.directions[1 - side]);
+            let read = !out.has_ended() && out.waiting() == 0 && takes[1 - side];
+            let wanted = Interest { read, write: back.waiting() > 0, close: false };
+            // Both of its directions are done with: what the kernel says about it is no news any more.
+            let wanted = (!out.has_ended() || !back.is_over()).then_some(wanted);
+            match &mut pipe.ends[side] {
+                End::Wire { token, wire, interest } => {
+                    if wanted != *interest {
+                        *interest = wanted;
+                        match wanted {
+                            Some(wanted) => drop(self.epoll.change(wire.fd(), *token, wanted)),
+                            None => self.epoll.remove(wire.fd()),
+                        }
+                    }
+                }
+                End::Far { link, .. } => {
+                    if !takes[side] {
+                        if let Some(link) = self.links.get_mut(link) {
+                            link.starved.insert((id, side));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A stream that broke at one end breaks at the other. `at`: the end that knows already.
+    pub(super) fn break_pipe(&mut self, id: u64, at: Option<usize>) {
+        let Some(pipe) = self.pipes.get(&id) else { return };
+        let mut to_tell = Vec::new();
+        for (side, end) in pipe.ends.iter().enumerate() {
+            match end {
+                End::Wire { wire, .. } => wire.abort(),
+                End::Far { link, stream, .. } if at != Some(side) => to_tell.push((*link, *stream)),
+                End::Far { .. } => {}
+            }
+        }
+        self.close_pipe(id);
+        for (link, stream) in to_tell {
+            self.tell(link, &Told::Reset { stream });
+        }
+    }
+
+    pub(super) fn close_pipe(&mut self, id: u64) {
+        let Some(pipe) = self.pipes.remove(&id) else { return };
+        for (side, end) in pipe.ends.iter().enumerate() {
+            match end {
+                End::Wire { token, .. } => drop(self.connections.remove(token)),
+                End::Far { link, stream, window, .. } => {
+                    self.windows_grown -= window.size() - window::FIRST;
+                    self.flows.remove(&(*link, *stream));
+                    if let Some(link) = self.links.get_mut(link) {
+                        link.starved.remove(&(id, side));
+                    }
+                }
+            }
+        }
+        if let Some(run) = self.runs.get_mut(&pipe.run) {
+            run.passed += pipe.passed();
+        }
+    }
+}

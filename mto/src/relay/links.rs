@@ -1,0 +1,370 @@
+//! Links to other relays: one path per run and neighbour, so that runs never meet, not even between relays. A link that is lost is
+//! dialled again by the side that dialled it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::{Duration, Instant};
+
+use xmml_core::handshake;
+use xmml_core::methods::relay::address::site_problem;
+use xmml_core::methods::relay::protocol::RELAY;
+use xmml_core::methods::Stream;
+use xmml_core::path::{Identity, Lane, Listener, Path, Settings, State, Streams};
+use xmml_core::wakeup::Interest;
+
+use super::{Flow, Relay};
+use crate::link_frame::{StreamId, Told, LONGEST};
+use crate::log::Level;
+use crate::registry::Token;
+use crate::wire::Wire;
+
+/// How often links are measured and dials looked at.
+const TICK: Duration = Duration::from_secs(1);
+
+/// First and longest pause before a link is dialled again.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// How long a link may be without a single stream before it is given up, and with it the streams that it carries.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Bulk frames that are taken in a row before control is looked at again.
+const BULK_IN_A_ROW: usize = 8;
+
+/// A relay that is to be dialled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkTarget {
+    /// Where: `HOST:PORT`.
+    pub to: String,
+    /// TCP streams of the link; `None`: as many as pay.
+    pub streams: Option<u32>,
+}
+
+/// A relay that is dialled for a run.
+pub(super) struct Dial {
+    run: String,
+    target: LinkTarget,
+    link: Option<Token>,
+    again_at: Instant,
+    pause: Duration,
+}
+
+/// The link of a run to another relay.
+pub(super) struct Link {
+    pub(super) run: String,
+    pub(super) path: Path,
+    /// The relay that was dialled; `None`: it dialled this one.
+    pub(super) dialled: Option<String>,
+    /// The site of the other relay, once it has said so.
+    pub(super) site: Option<String>,
+    /// Streams that wait for the link to take more.
+    pub(super) starved: BTreeSet<(u64, usize)>,
+    /// The time there and back.
+    measured: Option<Duration>,
+    /// What was asked last, and when.
+    ping: (u64, Instant),
+    open: bool,
+}
+
+impl Link {
+    /// The time there and back; a guess before it was measured.
+    pub(super) fn round_trip(&self) -> Duration {
+        self.measured.unwrap_or(Duration::from_millis(50))
+    }
+
+    /// The time there and back, once it was measured.
+    pub(super) fn measured(&self) -> Option<Duration> {
+        self.measured
+    }
+
+    /// Whether streams can be opened by it.
+    pub(super) fn is_up(&self) -> bool {
+        self.open && self.site.is_some()
+    }
+}
+
+/// A number that nobody else has chosen.
+pub(super) fn random_number() -> io::Result<u64> {
+    let nonce = handshake::fresh_nonce().map_err(io::Error::other)?;
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&nonce[..8]);
+    Ok(u64::from_le_bytes(bytes))
+}
+
+fn settings(streams: Option<u32>) -> Settings {
+    Settings {
+        streams: streams.map_or(Streams::Auto, Streams::Fixed),
+        max_message: LONGEST as u64,
+        connect: PATIENCE,
+        patience: PATIENCE,
+        ..Settings::default()
+    }
+}
+
+impl Relay {
+    /// Has every run be linked to these relays.
+    pub fn link_to_all(&mut self, targets: Vec<LinkTarget>) {
+        self.targets = targets;
+        let runs: Vec<String> = self.runs.keys().cloned().collect();
+        let targets = self.targets.clone();
+        let (kept, gone): (Vec<Dial>, Vec<Dial>) =
+            std::mem::take(&mut self.dials).into_iter().partition(|dial| targets.contains(&dial.target));
+        self.dials = kept;
+        for link in gone.into_iter().filter_map(|dial| dial.link) {
+            self.lose_link(link, "it is not wanted any more");
+        }
+        runs.iter().for_each(|run| self.dial_for(run));
+    }
+
+    /// Where relays come in that know this run.
+    pub(super) fn open_gate(&mut self, run: &str, key: &[u8]) -> io::Result<(Listener, Token)> {
+        let me = Identity::new(key, run, RELAY);
+        let listener = Listener::without_door(&me, settings(None)).map_err(io::Error::other)?;
+        let token = self.token();
+        self.epoll.add(listener.fd(), token, Interest::READ)?;
+        self.gates.insert(token, run.to_owned());
+        Ok((listener, token))
+    }
+
+    /// A relay has proved that it knows a run, and brings a stream of a path.
+    pub(super) fn path_stream(&mut self, wire: Wire, run: &str, site: &str) {
+        self.epoll.remove(wire.fd());
+        let Some(known) = self.runs.get(run) else { return };
+        if let Err(error) = known.listener.admit(Box::new(wire), site, &[]) {
+            let facts = [("run", run), ("site", site), ("reason", &error.to_string())];
+            self.log.once(site, Level::Warning, "a stream of a link was not taken", &facts);
+        }
+        self.gate_opened(run);
+    }
+
+    pub(super) fn gate_ready(&mut self, token: Token) {
+        let Some(run) = self.gates.get(&token).cloned() else { return };
+        if let Some(known) = self.runs.get(&run) {
+            known.listener.drive();
+        }
+        self.gate_opened(&run);
+    }
+
+    fn gate_opened(&mut self, run: &str) {
+        while let Some(path) = self.runs.get(run).and_then(|known| known.listener.take()) {
+            // One that cannot be watched is dropped, and the other side told.
+            let _ = self.add_link(run, path, None);
+        }
+    }
+
+    fn add_link(&mut self, run: &str, path: Path, dialled: Option<String>) -> io::Result<Token> {
+        let token = self.token();
+        self.epoll.add(path.fd(), token, Interest::READ)?;
+        let link = Link {
+            run: run.to_owned(),
+            path,
+            dialled,
+            site: None,
+            starved: BTreeSet::new(),
+            measured: None,
+            ping: (0, Instant::now()),
+            open: false,
+        };
+        self.links.insert(token, link);
+        self.tell(token, &Told::Hello { site: self.site.clone() });
+        self.next_tick.get_or_insert(Instant::now() + TICK);
+        self.link_ready(token);
+        Ok(token)
+    }
+
+    /// Dials every wanted relay for a run that is not dialled yet.
+    pub(super) fn dial_for(&mut self, run: &str) {
+        for target in self.targets.clone() {
+            if !self.dials.iter().any(|dial| dial.run == run && dial.target == target) {
+                let again_at = Instant::now();
+                self.dials.push(Dial { run: run.to_owned(), target, link: None, again_at, pause: PAUSES.0 });
+            }
+        }
+    }
+
+    /// When something is to be done about links.
+    pub(super) fn next_link_time(&self) -> Option<Instant> {
+        let dials = self.dials.iter().filter(|dial| dial.link.is_none()).map(|dial| dial.again_at);
+        dials.chain(self.next_tick).min()
+    }
+
+    pub(super) fn tend_links(&mut self, now: Instant) {
+        for at in 0..self.dials.len() {
+            if self.dials[at].link.is_none() && self.dials[at].again_at <= now {
+                self.dial(at, now);
+            }
+        }
+        if self.next_tick.is_some_and(|tick| tick <= now) {
+            let links: Vec<Token> = self.links.keys().copied().collect();
+            links.iter().for_each(|link| self.measure(*link, now));
+            self.next_tick = (!links.is_empty()).then(|| now + TICK);
+        }
+    }
+
+    fn dial(&mut self, at: usize, now: Instant) {
+        let Dial { run, target, .. } = &self.dials[at];
+        let (run, target) = (run.clone(), target.clone());
+        let Some(known) = self.runs.get(&run) else { return };
+        let me = Identity::new(&known.key, &run, &self.site);
+        let dialled = Path::dial(&target.to, &me, RELAY, settings(target.streams)).map_err(io::Error::other);
+        // Before the link is driven, which may find it lost already.
+        self.dials[at].again_at = now + self.dials[at].pause;
+        self.dials[at].pause = (self.dials[at].pause * 2).min(PAUSES.1);
+        match dialled.and_then(|path| self.add_link(&run, path, Some(target.to.clone()))) {
+            Ok(token) if self.links.contains_key(&token) => self.dials[at].link = Some(token),
+            Ok(_) => {}
+            Err(error) => {
+                let facts = [("run", run.as_str()), ("to", &target.to), ("reason", &error.to_string())];
+                self.log.once(&target.to, Level::Warning, "a link cannot be dialled", &facts);
+            }
+        }
+    }
+
+    fn measure(&mut self, token: Token, now: Instant) {
+        let Some(link) = self.links.get_mut(&token).filter(|link| link.open) else { return };
+        let number = link.ping.0 + 1;
+        link.ping = (number, now);
+        self.tell(token, &Told::Ping { number });
+    }
+
+    pub(super) fn ponged(&mut self, token: Token, number: u64) {
+        let Some(link) = self.links.get_mut(&token).filter(|link| link.ping.0 == number) else { return };
+        let now = link.ping.1.elapsed();
+        // The least counts for half: queues come and go, the way stays.
+        link.measured = Some(link.measured.map_or(now, |before| (before.min(now) + (before + now) / 2) / 2));
+        let run = link.run.clone();
+        self.review_neighbours(&run);
+    }
+
+    /// The other relay says whose it is.
+    pub(super) fn greeted(&mut self, token: Token, site: &str) -> Result<(), String> {
+        if let Some(problem) = site_problem(site) {
+            return Err(problem);
+        }
+        if site == self.site {
+            return Err(format!("it is a relay of {site} too; two relays of one site cannot be linked"));
+        }
+        let Some(link) = self.links.get_mut(&token) else { return Ok(()) };
+        link.site = Some(site.to_owned());
+        let (run, dialled) = (link.run.clone(), link.dialled.clone());
+        self.tell_everything(token, &run);
+        self.measure(token, Instant::now());
+        if let Some(dial) = self.dials.iter_mut().find(|dial| dial.link == Some(token)) {
+            dial.pause = PAUSES.0;
+        }
+        let way = dialled.map_or_else(|| "it dialled".to_owned(), |to| format!("dialled at {to}"));
+        self.log.event(Level::Info, "linked", &[("run", &run), ("site", site), ("how", &way)]);
+        Ok(())
+    }
+
+    /// Tells a relay all that is known of the others, for it may have missed any of it.
+    fn tell_everything(&mut self, token: Token, run: &str) {
+        let known: Vec<Told> = match self.runs.get(run) {
+            Some(known) => known.topology.all().cloned().map(Told::Neighbours).collect(),
+            None => Vec::new(),
+        };
+        known.iter().for_each(|told| self.tell(token, told));
+    }
+
+    /// Works out who the neighbours are now, and tells everybody if that is news.
+    fn review_neighbours(&mut self, run: &str) {
+        let mut neighbours: BTreeMap<String, u32> = BTreeMap::new();
+        for link in self.links.values().filter(|link| link.run == run && link.is_up()) {
+            let (Some(site), Some(measured)) = (&link.site, link.measured) else { continue };
+            let micros = u32::try_from(measured.as_micros()).unwrap_or(u32::MAX);
+            let least = neighbours.entry(site.clone()).or_insert(micros);
+            *least = micros.min(*least);
+        }
+        let Some(known) = self.runs.get_mut(run) else { return };
+        if known.topology.set_neighbours(neighbours) {
+            let own = known.topology.own().clone();
+            self.tell_all(run, &Told::Neighbours(own), None);
+        }
+    }
+
+    /// The best link of a run to a neighbouring site.
+    pub(super) fn link_to(&self, run: &str, site: &str) -> Option<Token> {
+        let leads_there = |link: &Link| link.run == run && link.is_up() && link.site.as_deref() == Some(site);
+        let links = self.links.iter().filter(|(_, link)| leads_there(link));
+        links.min_by_key(|(token, link)| (link.round_trip(), **token)).map(|(token, _)| *token)
+    }
+
+    pub(super) fn link_ready(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(&token) else { return };
+        let driven = link.path.drive();
+        let open = matches!(link.path.state(), State::Open);
+        let has_changed = link.open != open;
+        link.open = open;
+        if has_changed {
+            let (run, is_back) = (link.run.clone(), open && link.site.is_some());
+            self.review_neighbours(&run);
+            if is_back {
+                self.tell_everything(token, &run);
+            }
+        }
+        if let Err(problem) = self.take_frames(token) {
+            return self.lose_link(token, &problem);
+        }
+        if let Err(error) = driven {
+            return self.lose_link(token, &error.to_string());
+        }
+        let Some(link) = self.links.get_mut(&token) else { return };
+        if matches!(link.path.state(), State::Closed | State::Failed(_)) {
+            return self.lose_link(token, "the other relay has ended it");
+        }
+        if link.path.has_room(Lane::Bulk) {
+            for (pipe, side) in std::mem::take(&mut link.starved) {
+                self.go_on(pipe, side);
+            }
+        }
+    }
+
+    /// Takes in everything that has come, control first.
+    fn take_frames(&mut self, token: Token) -> Result<(), String> {
+        let take = |relay: &Relay, lane| relay.links.get(&token).and_then(|link| link.path.take(lane));
+        loop {
+            while let Some(frame) = take(self, Lane::Control) {
+                self.frame_came(token, frame)?;
+            }
+            for turn in 0..BULK_IN_A_ROW {
+                match take(self, Lane::Bulk) {
+                    Some(frame) => self.frame_came(token, frame)?,
+                    None if turn == 0 => return Ok(()),
+                    None => break,
+                }
+            }
+        }
+    }
+
+    /// A link is gone, and with it the streams that it carried.
+    fn lose_link(&mut self, token: Token, reason: &str) {
+        let Some(link) = self.links.remove(&token) else { return };
+        self.epoll.remove(link.path.fd());
+        let streams: Vec<StreamId> =
+            self.flows.keys().filter(|(other, _)| *other == token).map(|(_, stream)| *stream).collect();
+        let site = link.site.clone().or(link.dialled.clone()).unwrap_or_else(|| "another relay".to_owned());
+        for stream in &streams {
+            self.reset(token, *stream, &format!("the link to {site} was lost"));
+        }
+        self.flows.retain(|(other, _), _: &mut Flow| *other != token);
+        if let Some(dial) = self.dials.iter_mut().find(|dial| dial.link == Some(token)) {
+            dial.link = None;
+            dial.again_at = Instant::now() + dial.pause;
+        }
+        let facts = [("run", link.run.as_str()), ("to", &site), ("reason", reason)];
+        match link.site.is_some() {
+            true => self.log.event(Level::Warning, "a link was lost", &facts),
+            false => drop(self.log.once(&site, Level::Warning, "no link yet; trying again and again", &facts)),
+        }
+        let run = link.run.clone();
+        drop(link);
+        self.review_neighbours(&run);
+    }
+
+    /// The run is over here.
+    pub(super) fn drop_links_of(&mut self, run: &str) {
+        self.dials.retain(|dial| dial.run != run);
+        let links: Vec<Token> =
+            self.links.iter().filter(|(_, link)| link.run == run).map(|(token, _)| *token).collect();
+        links.into_iter().for_each(|link| self.lose_link(link, "the run is over here"));
+    }
+}

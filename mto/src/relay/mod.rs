@@ -1,0 +1,406 @@
+//! The relay at work: one thread, one epoll over its doors, those who have come, and the two ends of every stream.
+
+mod clients;
+mod doors;
+mod far;
+mod forwarding;
+mod leases;
+mod links;
+mod owner;
+mod reloading;
+mod reporting;
+mod scrapes;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use xmml_core::handshake::{relay_key, MAX_NAME};
+use xmml_core::methods;
+use xmml_core::methods::relay::asking::Inbox;
+use xmml_core::path::{Lane, Listener};
+use xmml_core::wakeup::{Epoll, EventFd, Interest, Ready};
+
+use crate::arrival::Arrival;
+use crate::config::Ends;
+use crate::link_frame::StreamId;
+use crate::log::{Level, Log};
+use crate::registry::{Registry, Token};
+use crate::routes::Topology;
+use crate::signals::{Signal, Signals};
+use crate::wire::Wire;
+
+use forwarding::Pipe;
+use links::{Dial, Link};
+
+pub use links::LinkTarget;
+use owner::Owner;
+use scrapes::Scrape;
+
+/// Token of the flag that ends the relay.
+const STOP: Token = 0;
+
+/// Token of the signals.
+const SIGNALS: Token = 1;
+
+/// How much is read from a connection at once.
+const READ: usize = 256 << 10;
+
+/// A run of which the relay carries streams.
+struct Run {
+    /// Made from its secret.
+    key: Vec<u8>,
+    registry: Registry<Opener>,
+    /// Where relays come in that know it.
+    listener: Listener,
+    gate: Token,
+    topology: Topology,
+    /// Streams opened so far.
+    opened: u64,
+    /// Bytes of streams that are over.
+    passed: u64,
+    /// It is forgotten when nobody of it has been connected for so long.
+    lease: Option<Duration>,
+    /// Since when nobody of it is connected, as far as somebody has looked.
+    idle_since: Option<Instant>,
+    /// The configuration names it.
+    is_configured: bool,
+}
+
+/// Who waits for a stream to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opener {
+    /// A connection of this relay.
+    Here(Token),
+    /// Somebody at another relay ([`Connection::Incoming`]).
+    Far(Token),
+}
+
+/// What whoever opened a stream waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaited {
+    /// That it is taken here, with this ticket.
+    Taker(u64),
+    /// That it is opened at another relay.
+    Far { link: Token, stream: StreamId, lane: Lane },
+}
+
+/// What a stream of a link belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    /// It is open (or, between two links, on its way to be).
+    Pipe { pipe: u64, side: usize },
+    /// A process here waits for it to be opened.
+    Opening(Token),
+    /// It waits to be taken by a process here.
+    Incoming(Token),
+}
+
+/// What a connection is for.
+enum Connection {
+    /// It has not asked yet.
+    Arrival(Box<Arrival>),
+    /// Streams for a name are announced by it.
+    Registered(Registered),
+    /// It waits for its stream to be taken.
+    Opening { wire: Wire, run: String, awaited: Awaited },
+    /// A stream that came by a link waits to be taken. (There is no connection of its own.)
+    Incoming { run: String, ticket: u64, link: Token, stream: StreamId, lane: Lane },
+    /// An end of a stream.
+    End { pipe: u64, side: usize },
+    /// The owner.
+    Owner(Owner),
+    /// Somebody who asks for figures.
+    Scrape(Scrape),
+}
+
+struct Registered {
+    wire: Wire,
+    run: String,
+    name: String,
+    inbox: Inbox,
+    out: Vec<u8>,
+    /// It counts as lost after so long without a word.
+    silence: Duration,
+    interest: Interest,
+}
+
+/// See the module.
+pub struct Relay {
+    site: String,
+    log: Log,
+    epoll: Epoll,
+    stop: Arc<EventFd>,
+    signals: Option<Signals>,
+    /// The file of its configuration, if there is one.
+    config: Option<PathBuf>,
+    ends: Ends,
+    has_had_runs: bool,
+    began: Instant,
+    control: String,
+    listen_at: Vec<String>,
+    owner_door: Option<(Token, Box<dyn methods::Listener>)>,
+    figures_door: Option<(Token, TcpListener)>,
+    /// When it is looked which leases are over.
+    next_lease_check: Option<Instant>,
+    doors: HashMap<Token, TcpListener>,
+    /// Doors that are closed for a moment, because the system gives no more descriptors.
+    doors_rest_until: Option<Instant>,
+    runs: BTreeMap<String, Run>,
+    connections: HashMap<Token, Connection>,
+    /// Arrivals, the oldest first.
+    arrivals: BTreeSet<Token>,
+    pipes: HashMap<u64, Pipe>,
+    /// Of which run a door for relays is.
+    gates: HashMap<Token, String>,
+    links: HashMap<Token, Link>,
+    flows: HashMap<(Token, StreamId), Flow>,
+    /// Relays that are to be dialled for every run.
+    targets: Vec<LinkTarget>,
+    dials: Vec<Dial>,
+    next_tick: Option<Instant>,
+    last_stream: StreamId,
+    /// By how much the windows of all streams together are larger than they began.
+    windows_grown: u64,
+    deadlines: BTreeSet<(Instant, Token)>,
+    deadline_of: HashMap<Token, Instant>,
+    scratch: Vec<u8>,
+    next_token: Token,
+    refused: u64,
+}
+
+impl Relay {
+    /// A relay of a site, with no door and no run yet.
+    ///
+    /// # Errors
+    /// The system gives no descriptors.
+    pub fn new(site: &str, log: Log) -> io::Result<Relay> {
+        let epoll = Epoll::new()?;
+        let stop = Arc::new(EventFd::new()?);
+        epoll.add(stop.as_raw_fd(), STOP, Interest::READ)?;
+        Ok(Relay {
+            site: site.to_owned(),
+            log,
+            epoll,
+            stop,
+            signals: None,
+            config: None,
+            ends: Ends::Never,
+            has_had_runs: false,
+            began: Instant::now(),
+            control: String::new(),
+            listen_at: Vec::new(),
+            owner_door: None,
+            figures_door: None,
+            next_lease_check: None,
+            doors: HashMap::new(),
+            doors_rest_until: None,
+            runs: BTreeMap::new(),
+            connections: HashMap::new(),
+            arrivals: BTreeSet::new(),
+            pipes: HashMap::new(),
+            gates: HashMap::new(),
+            links: HashMap::new(),
+            flows: HashMap::new(),
+            targets: Vec::new(),
+            dials: Vec::new(),
+            next_tick: None,
+            last_stream: links::random_number()?,
+            windows_grown: 0,
+            deadlines: BTreeSet::new(),
+            deadline_of: HashMap::new(),
+            scratch: vec![0; READ],
+            next_token: SIGNALS + 1,
+            refused: 0,
+        })
+    }
+
+    /// Raised, it ends [`Relay::serve`].
+    pub fn stop_flag(&self) -> Arc<EventFd> {
+        self.stop.clone()
+    }
+
+    /// From now on these signals end it and have it read its configuration.
+    ///
+    /// # Errors
+    /// They cannot be watched.
+    pub fn obey_signals(&mut self, signals: Signals) -> io::Result<()> {
+        self.epoll.add(signals.as_raw_fd(), SIGNALS, Interest::READ)?;
+        self.signals = Some(signals);
+        Ok(())
+    }
+
+    /// Carries streams of this run from now on, until nobody of it has been connected for the time of its lease. False: it did already,
+    /// with this secret (the lease is the new one).
+    ///
+    /// # Errors
+    /// It does with another secret.
+    pub fn add_run(&mut self, run: &str, secret: &[u8], lease: Option<Duration>) -> Result<bool, String> {
+        if run.is_empty() || run.len() > MAX_NAME {
+            return Err(format!("the name of a run has 1 to {MAX_NAME} bytes"));
+        }
+        let key = relay_key(secret);
+        if let Some(known) = self.runs.get_mut(run) {
+            if known.key != key {
+                return Err(format!("the run \"{run}\" is known here with another secret"));
+            }
+            known.lease = lease;
+            self.begin_lease(lease);
+            return Ok(false);
+        }
+        let (listener, gate) =
+            self.open_gate(run, &key).map_err(|error| format!("the run cannot be added: {error}"))?;
+        let fresh = Run {
+            key,
+            listener,
+            gate,
+            topology: Topology::new(&self.site),
+            registry: Registry::default(),
+            opened: 0,
+            passed: 0,
+            lease,
+            idle_since: None,
+            is_configured: false,
+        };
+        self.runs.insert(run.to_owned(), fresh);
+        self.has_had_runs = true;
+        self.begin_lease(lease);
+        self.dial_for(run);
+        self.log.event(Level::Info, "run added", &[("run", run)]);
+        Ok(true)
+    }
+
+    /// Ends everything of a run. False: there is none.
+    pub fn remove_run(&mut self, run: &str) -> bool {
+        let Some(removed) = self.runs.remove(run) else { return false };
+        self.epoll.remove(removed.listener.fd());
+        self.gates.remove(&removed.gate);
+        let pipes: Vec<u64> = self.pipes.iter().filter(|(_, pipe)| pipe.run == run).map(|(id, _)| *id).collect();
+        pipes.into_iter().for_each(|pipe| self.break_pipe(pipe, None));
+        let is_its = |connection: &Connection| match connection {
+            Connection::Registered(registered) => registered.run == run,
+            Connection::Opening { run: other, .. } | Connection::Incoming { run: other, .. } => other == run,
+            _ => false,
+        };
+        self.drop_links_of(run);
+        let tokens: Vec<Token> = self.connections.iter().filter(|(_, c)| is_its(c)).map(|(token, _)| *token).collect();
+        tokens.into_iter().for_each(|token| drop(self.remove(token)));
+        self.log.event(Level::Info, "run removed", &[("run", run)]);
+        true
+    }
+
+    /// Works until it is told to stop.
+    ///
+    /// # Errors
+    /// Descriptors cannot be watched any more.
+    pub fn serve(&mut self) -> io::Result<()> {
+        let mut ready = Vec::new();
+        loop {
+            let until = self.deadlines.first().map(|(when, _)| *when);
+            self.epoll.wait(
+                &mut ready,
+                until
+                    .into_iter()
+                    .chain(self.doors_rest_until)
+                    .chain(self.next_lease_check)
+                    .chain(self.next_link_time())
+                    .min(),
+            )?;
+            for event in &ready {
+                if self.happened(*event) {
+                    return Ok(());
+                }
+            }
+            self.expire(Instant::now());
+            if self.is_at_its_end() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// True: it is to end.
+    fn happened(&mut self, event: Ready) -> bool {
+        match self.connections.get(&event.token) {
+            None if event.token == STOP => return true,
+            None if event.token == SIGNALS => return self.signalled(),
+            None if self.links.contains_key(&event.token) => self.link_ready(event.token),
+            None if self.gates.contains_key(&event.token) => self.gate_ready(event.token),
+            None if self.doors.contains_key(&event.token) => self.accept(event.token),
+            None if self.owner_door.as_ref().is_some_and(|(token, _)| *token == event.token) => self.accept_owner(),
+            None if self.figures_door.as_ref().is_some_and(|(token, _)| *token == event.token) => self.accept_scrapes(),
+            None => {}
+            Some(Connection::Scrape(_)) => self.scrape_ready(event.token),
+            Some(Connection::Owner(_)) => return self.owner_ready(event.token),
+            Some(Connection::Arrival(_)) => self.arrival_ready(event.token),
+            Some(Connection::Registered(_)) => self.registered_ready(event.token),
+            Some(Connection::Opening { .. }) => self.opener_spoke(event.token),
+            Some(Connection::Incoming { .. }) => {}
+            Some(Connection::End { pipe, side }) => self.end_ready(*pipe, *side, event),
+        }
+        false
+    }
+
+    /// True: it is to end.
+    fn signalled(&mut self) -> bool {
+        while let Some(signal) = self.signals.as_ref().and_then(Signals::next) {
+            match signal {
+                Signal::Stop => return true,
+                Signal::Reload => {
+                    self.log.reopen();
+                    if let Err(problem) = self.reload() {
+                        self.log.event(Level::Error, "the configuration was not taken over", &[("problem", &problem)]);
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    fn expire(&mut self, now: Instant) {
+        if self.doors_rest_until.is_some_and(|until| until <= now) {
+            self.reopen_doors();
+        }
+        self.check_leases(now);
+        self.tend_links(now);
+        while let Some((when, token)) = self.deadlines.first().copied().filter(|(when, _)| *when <= now) {
+            self.deadlines.remove(&(when, token));
+            self.deadline_of.remove(&token);
+            match self.connections.get(&token) {
+                Some(Connection::Arrival(_)) => {
+                    self.turn_away(token, "it did not prove who it is and ask for something in time");
+                }
+                Some(Connection::Registered(_)) => self.lose_registered(token, "it has fallen silent"),
+                Some(Connection::Opening { .. } | Connection::Incoming { .. }) => self.not_taken(token),
+                Some(Connection::Scrape(_)) => drop(self.remove(token)),
+                Some(Connection::End { .. } | Connection::Owner(_)) | None => {}
+            }
+        }
+    }
+
+    fn token(&mut self) -> Token {
+        self.next_token += 1;
+        self.next_token
+    }
+
+    /// Sets (or, with `None`, forgets) when something must have happened on a connection.
+    fn set_deadline(&mut self, token: Token, when: Option<Instant>) {
+        if let Some(before) = self.deadline_of.remove(&token) {
+            self.deadlines.remove(&(before, token));
+        }
+        if let Some(when) = when {
+            self.deadlines.insert((when, token));
+            self.deadline_of.insert(token, when);
+        }
+    }
+
+    /// Forgets a connection; it closes when what is returned is dropped.
+    fn remove(&mut self, token: Token) -> Option<Connection> {
+        self.set_deadline(token, None);
+        self.arrivals.remove(&token);
+        self.connections.remove(&token)
+    }
+}

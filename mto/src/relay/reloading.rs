@@ -1,0 +1,84 @@
+//! Taking over a configuration: at the beginning, and again while the relay is at work.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::links::LinkTarget;
+use super::Relay;
+use crate::config::{Config, LinkConfig};
+use crate::log::Level;
+
+impl Relay {
+    /// Does what a configuration says; `file` is where it came from, to be read again later.
+    ///
+    /// # Errors
+    /// What cannot be done, and why.
+    pub fn set_up(&mut self, config: &Config, file: Option<&Path>) -> Result<(), String> {
+        self.config = file.map(Path::to_owned);
+        self.ends = config.ends;
+        for address in &config.listen {
+            self.listen(address).map_err(|error| format!("cannot listen at {address}: {error}"))?;
+        }
+        if let Some(address) = &config.metrics {
+            self.tell_figures_at(address).map_err(|error| format!("cannot tell figures at {address}: {error}"))?;
+        }
+        let control = config.control();
+        self.listen_for_owner(&control).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                format!(
+                    "a relay of {} is running already (its socket {control} is taken); end it with mto stop --site {}",
+                    config.site, config.site
+                )
+            }
+            _ => format!("cannot listen on {control}: {error}"),
+        })?;
+        self.take_over_links(config);
+        self.take_over_runs(config)
+    }
+
+    fn take_over_links(&mut self, config: &Config) {
+        let target = |link: &LinkConfig| LinkTarget { to: link.to.clone(), streams: link.streams };
+        self.link_to_all(config.links.iter().map(target).collect());
+    }
+
+    /// Reads the configuration again. Runs and links come and go, and the log changes; for the rest the relay must be started again.
+    pub(super) fn reload(&mut self) -> Result<(), String> {
+        let file = self.config.clone().ok_or("it was started without a configuration")?;
+        let config = Config::read(&file).map_err(|problem| problem.to_string())?;
+        if config.site != self.site {
+            return Err(format!("it is the relay of {}, and cannot become that of {}", self.site, config.site));
+        }
+        self.ends = config.ends;
+        self.log.set(config.log.format, config.log.level);
+        self.take_over_runs(&config)?;
+        self.take_over_links(&config);
+        self.log.event(Level::Info, "configuration taken over", &[]);
+        Ok(())
+    }
+
+    fn take_over_runs(&mut self, config: &Config) -> Result<(), String> {
+        // All secrets before the first change: a configuration is taken over as a whole, or not at all.
+        let mut secrets = Vec::new();
+        for run in &config.runs {
+            secrets.push((run, run.secret().map_err(|problem| problem.to_string())?));
+        }
+        let wanted: BTreeSet<&str> = config.runs.iter().map(|run| run.name.as_str()).collect();
+        let is_gone = |name: &str, is_configured: bool| is_configured && !wanted.contains(name);
+        let gone: Vec<String> = self
+            .runs
+            .iter()
+            .filter(|(name, run)| is_gone(name, run.is_configured))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for run in gone {
+            self.remove_run(&run);
+        }
+        for (run, secret) in secrets {
+            self.add_run(&run.name, &secret, run.lease())?;
+            if let Some(known) = self.runs.get_mut(&run.name) {
+                known.is_configured = true;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! A TCP connection of the relay that never waits.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use xmml_core::methods::Stream;
+
+/// A host that has vanished without a word is missed after so long where nothing passes.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// The same where bytes are on their way to it.
+const UNANSWERED: Duration = Duration::from_secs(60);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Wire {
+    socket: TcpStream,
+    peer: String,
+    source: String,
+}
+
+impl Wire {
+    /// Takes over a connection.
+    pub fn new(socket: TcpStream, from: SocketAddr) -> io::Result<Wire> {
+        socket.set_nonblocking(true)?;
+        socket.set_nodelay(true)?;
+        let settings = SockRef::from(&socket);
+        settings.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3))?;
+        settings.set_tcp_user_timeout(Some(UNANSWERED))?;
+        Ok(Wire { socket, peer: from.to_string(), source: from.ip().to_string() })
+    }
+
+    /// The host at the other end: what counts as one source.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Nothing more will be written; what was written arrives.
+    pub fn finish(&self) {
+        // Fails only if the connection is gone already.
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// Has the other end see a broken connection, not an end: what was on its way is lost.
+    pub fn abort(&self) {
+        let _ = SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
+    }
+}
+
+impl Stream for Wire {
+    fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        (&self.socket).read(into)
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&self.socket).write_vectored(parts) // Rust programs ignore SIGPIPE
+    }
+
+    fn shut(&self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}

@@ -1,0 +1,123 @@
+//! Whoever comes without the secret of a run gets nowhere, is mentioned once, and harms nobody.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use support::{await_that, party, party_of, Pipe, Site, RUN};
+use xmml_core::handshake::{relay_key, Dialler, Party, Role, Step};
+use xmml_core::methods::relay::Relay as Method;
+use xmml_core::methods::Method as _;
+
+/// Streams still pass at this relay.
+fn is_unharmed(site: &Site) {
+    let listener = site.listener("somebody");
+    let (x, y) = site.pipe_to(&site.name, "somebody", &*listener);
+    x.send(b"well");
+    assert_eq!(y.receive(4), b"well");
+}
+
+fn dial(site: &Site) -> TcpStream {
+    let stream = TcpStream::connect(&site.address).unwrap();
+    stream.set_read_timeout(Some(support::SOON)).unwrap();
+    stream
+}
+
+/// Reads until the relay ends the connection; what it said.
+fn rest(mut stream: TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut piece = [0; 4096];
+    while let Ok(count @ 1..) = stream.read(&mut piece) {
+        bytes.extend_from_slice(&piece[..count]);
+    }
+    bytes
+}
+
+#[test]
+fn another_secret_and_another_run_are_refused_with_the_reason() {
+    let site = Site::start("a", &[]);
+    let why = |run: &str, secret: &[u8]| {
+        let address = format!("{}/a/x", site.address);
+        let dialled = Pipe(Method.connect(&address, &party_of(run, secret, "x"), None).unwrap());
+        dialled.opened().unwrap_err().to_string()
+    };
+    assert!(why(RUN, b"another secret").contains("proof is wrong"));
+    assert!(why("unknown", b"another secret").contains("does not know the run \"unknown\""));
+    await_that("both are counted", || site.status().refused == 2);
+    is_unharmed(&site);
+    let lines = site.logged().lines().filter(|line| line.contains("turned away")).count();
+    assert_eq!(lines, 1, "once per source: {}", site.logged());
+}
+
+#[test]
+fn garbage_and_a_scan_of_ports_end_in_nothing() {
+    let site = Site::start("a", &[]);
+    for garbage in
+        [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 3000], &[0; 3000], b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"]
+    {
+        let mut stream = dial(&site);
+        let _ = stream.write_all(garbage);
+        let _ = stream.shutdown(std::net::Shutdown::Write); // it may have been thrown out already
+        assert!(rest(stream).len() < 600, "nobody is told much");
+    }
+    for _ in 0..50 {
+        drop(dial(&site));
+    }
+    is_unharmed(&site);
+    await_that("everybody is gone", || site.status().arrivals == 0);
+}
+
+#[test]
+fn a_handshake_that_was_recorded_is_worth_nothing_later() {
+    let site = Site::start("a", &[]);
+    let me = Party { secret: relay_key(support::SECRET), ..party("x") };
+    let (mut dialler, hello) = Dialler::new(me, Role::Relay, "relay").unwrap();
+    let mut first = dial(&site);
+    first.write_all(&hello).unwrap();
+    let mut challenge = vec![0; 4096];
+    let count = first.read(&mut challenge).unwrap();
+    let Step::Done { send: proof, .. } = dialler.feed(&challenge[..count]) else {
+        panic!("the relay does not prove itself")
+    };
+    first.write_all(&proof).unwrap();
+    let mut again = dial(&site);
+    again.write_all(&hello).unwrap();
+    let count = again.read(&mut challenge).unwrap();
+    assert!(count > 0);
+    again.write_all(&proof).unwrap();
+    let answer = String::from_utf8_lossy(&rest(again)).into_owned();
+    assert!(answer.contains("the proof is wrong"), "{answer}");
+    is_unharmed(&site);
+}
+
+#[test]
+fn connections_that_say_nothing_are_many_and_keep_nobody_out() {
+    let site = Site::start("a", &[]);
+    let half_open: Vec<TcpStream> = (0..500).map(|_| dial(&site)).collect();
+    await_that("they are there", || site.status().arrivals >= 400);
+    is_unharmed(&site);
+    await_that("they are turned away", || site.status().arrivals == 0);
+    assert_eq!(site.logged().lines().filter(|line| line.contains("turned away")).count(), 1);
+    drop(half_open);
+}
+
+#[test]
+fn a_false_relay_cannot_link_itself() {
+    let site = Site::start("a", &[]);
+    let other = Site::start_at("b", "127.0.0.1:0", std::slice::from_ref(&site.address), &[(RUN, b"another secret")]);
+    await_that("it was refused", || site.status().refused > 0);
+    assert!(site.status().links.is_empty());
+    assert_eq!(other.status().runs[RUN].sites, ["b"]);
+    is_unharmed(&site);
+}
+
+#[test]
+fn two_relays_of_one_site_do_not_pass_for_each_other() {
+    let site = Site::start("a", &[]);
+    let double = Site::start("a", &[&site]);
+    await_that("it is said", || {
+        site.logged().contains("two relays of one site") || double.logged().contains("two relays of one site")
+    });
+    is_unharmed(&site);
+}

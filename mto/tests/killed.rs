@@ -1,0 +1,100 @@
+//! The relay between two instances ends and begins again while messages pass: each arrives, once and in order.
+//!
+//! `XMML_SOAK=1` ends it for two minutes instead of three times.
+
+#[path = "../../native/core/tests/support/mod.rs"]
+mod core_support;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use core_support::{receive, send, Model, Run, SECRET};
+use mto::log::{Format, Level, Log};
+use mto::relay::Relay;
+use xmml_core::wakeup::EventFd;
+
+fn is_long() -> bool {
+    std::env::var("XMML_SOAK").is_ok_and(|soak| soak != "0")
+}
+
+/// A relay that serves in a thread.
+struct Serving {
+    stop: Arc<EventFd>,
+    thread: JoinHandle<()>,
+}
+
+impl Serving {
+    fn kill(self) {
+        self.stop.raise();
+        self.thread.join().unwrap();
+    }
+}
+
+fn serve_at(address: &str) -> Serving {
+    let mut relay = Relay::new("here", Log::to_memory(Format::Text, Level::Info)).unwrap();
+    relay.listen(address).unwrap();
+    relay.add_run("test run", &SECRET, None).unwrap();
+    let stop = relay.stop_flag();
+    Serving { stop, thread: std::thread::spawn(move || relay.serve().unwrap()) }
+}
+
+#[test]
+fn every_message_arrives_once_and_in_order_while_the_relay_is_killed_again_and_again() {
+    let address = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        free.local_addr().unwrap().to_string()
+    };
+    std::env::set_var("XMML_RELAY", format!("{address}/here"));
+    let run = Run::of(
+        Model::by("relay")
+            .submodel("a", "out:Oi", 1)
+            .submodel("b", "in:S", 1)
+            .with("a", |spec| spec.check_order = false)
+            .with("b", |spec| spec.check_order = false)
+            .couple("a.out", "b.in"),
+    );
+    let (done, passed) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut serving = Some(serve_at(&address));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let me = run.join("a");
+            me.reuse().unwrap();
+            let mut value = 0;
+            while !done.load(Ordering::Relaxed) {
+                send(&me, "out", value);
+                value += 1;
+            }
+            me.leave().unwrap();
+        });
+        let receiving = scope.spawn(|| {
+            let me = run.join("b");
+            me.reuse().unwrap();
+            let mut expected = 0;
+            while let Some(value) = receive(&me, "in") {
+                assert_eq!(value, expected);
+                expected += 1;
+                passed.store(expected as u64, Ordering::Relaxed);
+            }
+            me.leave().unwrap();
+        });
+        let until = Instant::now() + Duration::from_secs(120);
+        let mut kills = 0;
+        while if is_long() { Instant::now() < until } else { kills < 3 } {
+            // Messages pass again before the next kill.
+            let before = passed.load(Ordering::Relaxed);
+            let limit = Instant::now() + Duration::from_secs(30);
+            while passed.load(Ordering::Relaxed) < before + 200 && !receiving.is_finished() {
+                assert!(Instant::now() < limit, "nothing passes after {kills} kills");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            serving.take().expect("it serves").kill();
+            serving = Some(serve_at(&address));
+            kills += 1;
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    serving.expect("it serves").kill();
+    assert!(passed.load(Ordering::Relaxed) >= 600);
+}

@@ -1,0 +1,185 @@
+//! The program `mto`: how it starts, obeys, and ends.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+
+use serde_json::{json, Value};
+
+fn mto() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_mto"))
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// A folder of this test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("mto-program-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        let mut file =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A relay that obeys its standard input.
+struct Held {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    started: Value,
+}
+
+impl Held {
+    fn start(command: &mut Command) -> Held {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut held = Held { child, stdin, stdout, started: Value::Null };
+        held.started = held.line();
+        held
+    }
+
+    fn line(&mut self) -> Value {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("not a line of JSON: {line:?}"))
+    }
+
+    fn ask(&mut self, request: &Value) -> Value {
+        let stdin = self.stdin.as_mut().unwrap();
+        writeln!(stdin, "{request}").unwrap();
+        self.line()
+    }
+
+    fn control(&self) -> String {
+        self.started["control"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn unique(name: &str) -> String {
+    format!("t{}-{name}", std::process::id())
+}
+
+#[test]
+fn a_relay_that_is_held_by_its_input_says_where_it_is_obeys_and_ends_with_it() {
+    let mut relay = Held::start(mto().args(["--site", &unique("held"), "--listen", "127.0.0.1:0", "--stdin"]));
+    assert!(relay.started["listen"][0].as_str().unwrap().starts_with("127.0.0.1:"));
+    let add = json!({"command": "add-run", "run": "canal", "secret": "00ff"});
+    assert_eq!(relay.ask(&add), json!({"ok": true, "changed": true}));
+    assert_eq!(relay.ask(&add), json!({"ok": true, "changed": false}));
+    let other = relay.ask(&json!({"command": "add-run", "run": "canal", "secret": "ff00"}));
+    assert!(other["problem"].as_str().unwrap().contains("another secret"), "{other}");
+    assert!(relay.ask(&json!({"command": "dance"}))["problem"].as_str().unwrap().contains("no request"));
+    assert!(relay.ask(&json!({"command": "status"}))["status"]["runs"]["canal"].is_object());
+    assert_eq!(relay.ask(&json!({"command": "remove-run", "run": "canal"})), json!({"ok": true, "changed": true}));
+    relay.stdin = None;
+    assert!(relay.child.wait().unwrap().success());
+}
+
+#[test]
+fn the_owner_asks_and_ends_a_relay_by_its_site() {
+    let folder = Folder::new("owner");
+    let secret = folder.write("secret", "00ff");
+    let site = unique("owned");
+    let mut relay = Held::start(mto().args(["--site", &site, "--stdin"]));
+    let added = mto().args(["add-run", "--site", &site, "canal", "--secret-file"]).arg(&secret).output().unwrap();
+    assert!(added.status.success(), "{}", said(&added));
+    let status = mto().args(["status", "--site", &site]).output().unwrap();
+    assert!(said(&status).contains("run canal: 0 names registered"), "{}", said(&status));
+    let status = mto().args(["status", "--json", "--control", &relay.control()]).output().unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&status.stdout).unwrap()["site"], json!(site));
+    let second = mto().args(["--site", &site]).output().unwrap();
+    assert_eq!(second.status.code(), Some(5));
+    assert!(said(&second).contains("is running already"), "{}", said(&second));
+    assert!(mto().args(["stop", "--site", &site]).status().unwrap().success());
+    assert!(relay.child.wait().unwrap().success());
+    let nobody = mto().args(["status", "--site", &site]).output().unwrap();
+    assert!(said(&nobody).contains("no relay of yours is running here"), "{}", said(&nobody));
+}
+
+#[test]
+fn a_configuration_is_checked_and_taken_over_again_on_request() {
+    let folder = Folder::new("config");
+    folder.write("one.secret", "00ff");
+    let site = unique("configured");
+    let run = |name: &str| format!("[[run]]\nname = \"{name}\"\nsecret_file = \"one.secret\"\n");
+    let config = folder.write("relay.toml", &format!("site = \"{site}\"\n{}", run("first")));
+    let checked = mto().args(["--check", "--config"]).arg(&config).output().unwrap();
+    assert!(checked.status.success(), "{}", said(&checked));
+    let relay = Held::start(mto().arg("--config").arg(&config).arg("--stdin"));
+    folder.write("relay.toml", &format!("site = \"{site}\"\n{}", run("second")));
+    let reloaded = mto().args(["reload", "--config"]).arg(&config).output().unwrap();
+    assert!(reloaded.status.success(), "{}", said(&reloaded));
+    let status = mto().args(["status", "--json", "--control", &relay.control()]).output().unwrap();
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert!(status["runs"]["second"].is_object() && status["runs"]["first"].is_null(), "{status}");
+    folder.write("relay.toml", "site = 3");
+    let wrong = mto().args(["--check", "--config"]).arg(&config).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(said(&wrong).contains("relay.toml:1:8: invalid type"), "{}", said(&wrong));
+}
+
+#[test]
+fn a_relay_that_is_there_for_runs_ends_when_the_lease_of_the_last_is_over() {
+    let mut relay = Held::start(mto().args(["--site", &unique("leased"), "--stdin", "--ends-with-last-run"]));
+    relay.ask(&json!({"command": "add-run", "run": "canal", "secret": "00ff", "lease_s": 0.05}));
+    assert!(relay.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_log_that_cannot_be_written_does_not_stop_a_relay() {
+    let mut relay = Held::start(mto().args(["--site", &unique("full"), "--stdin", "--log", "/dev/full"]));
+    relay.ask(&json!({"command": "add-run", "run": "canal", "secret": "00ff"}));
+    let status = relay.ask(&json!({"command": "status"}));
+    assert!(status["status"]["log_lines_lost"].as_u64().unwrap() > 0, "{status}");
+}
+
+#[test]
+fn figures_are_told_on_a_loopback_address() {
+    let folder = Folder::new("figures");
+    let config = folder.write("relay.toml", &format!("site = \"{}\"\nmetrics = \"127.0.0.1:0\"\n", unique("figures")));
+    let relay = Held::start(mto().arg("--config").arg(&config).arg("--stdin"));
+    let mut stream = std::net::TcpStream::connect(relay.started["metrics"].as_str().unwrap()).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("\nmto_refused_total 0\n"), "{answer}");
+}
+
+#[test]
+fn the_secret_stands_in_no_list_of_processes() {
+    let folder = Folder::new("listed");
+    let secret = folder.write("secret", "0123456789abcdef");
+    let run = format!("canal={}", secret.display());
+    let relay = Held::start(mto().args(["--site", &unique("listed"), "--stdin", "--run", &run]));
+    for file in ["cmdline", "environ"] {
+        let listed = std::fs::read(format!("/proc/{}/{file}", relay.child.id())).unwrap();
+        assert!(!String::from_utf8_lossy(&listed).contains("0123456789abcdef"));
+    }
+}

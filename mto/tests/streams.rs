@@ -1,0 +1,238 @@
+//! What streams do, through one relay and through several.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use mto::window::{MOST, OVERDRAFT};
+use support::{accept, await_that, open_both, party_of, Pipe, Site, RUN, SECRET};
+use xmml_core::methods::relay::Relay as Method;
+use xmml_core::methods::Method as _;
+use xmml_core::spec::TrafficClass;
+
+/// Chains of relays of which only one listens for the others; the stream goes from the first to the last.
+fn chains() -> Vec<(&'static str, Vec<Site>)> {
+    let one = vec![Site::start("a", &[])];
+    let b = Site::start("b", &[]);
+    let two = vec![Site::start("a", &[&b]), b];
+    let b = Site::start("b", &[]);
+    let three = vec![Site::start("a", &[&b]), Site::start("c", &[&b]), b];
+    vec![("one", one), ("two", two), ("three, the middle one listens", three)]
+}
+
+/// A stream along a chain.
+fn along(chain: &[Site]) -> (Pipe, Pipe) {
+    let (first, last) = (&chain[0], &chain[1.min(chain.len() - 1)]);
+    first.await_way_to(&last.name);
+    last.await_way_to(&first.name);
+    let listener = last.listener("there");
+    first.pipe_to(&last.name, "there", &*listener)
+}
+
+#[test]
+fn bytes_pass_unchanged_and_in_order_both_ways_at_once() {
+    for (name, chain) in chains() {
+        let (a, b) = along(&chain);
+        let bytes: Vec<u8> = (0..12_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| a.send(&bytes));
+            scope.spawn(|| b.send(&bytes));
+            scope.spawn(|| assert!(b.receive(bytes.len()) == bytes, "{name}"));
+            assert!(a.receive(bytes.len()) == bytes, "{name}");
+        });
+    }
+}
+
+#[test]
+fn the_end_of_one_direction_is_seen_at_once_and_the_other_goes_on() {
+    for (name, chain) in chains() {
+        let (a, b) = along(&chain);
+        a.send(b"question");
+        a.finish();
+        let asked = Instant::now();
+        assert_eq!(b.receive(100), b"question", "{name}");
+        assert!(asked.elapsed() < Duration::from_secs(8), "{name}: {:?}", asked.elapsed());
+        b.send(b"answer");
+        b.finish();
+        assert_eq!(a.receive(100), b"answer", "{name}");
+        await_that("the streams are forgotten", || chain.iter().all(|site| site.status().runs[RUN].streams == 0));
+    }
+}
+
+#[test]
+fn a_receiver_that_stops_reading_holds_up_its_own_sender_and_nobody_else() {
+    for (name, chain) in chains() {
+        let (a, b) = along(&chain);
+        let piece = vec![7; 1 << 20];
+        let mut sent = 0;
+        // Until nothing more is taken anywhere on the way.
+        let mut quiet = 0;
+        while quiet < 30 {
+            let count = a.send_some(&piece);
+            sent += count;
+            quiet = if count == 0 { quiet + 1 } else { 0 };
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let held: u64 = chain.iter().map(|site| site.status().runs[RUN].held_bytes).sum();
+        let kept: u64 = chain.iter().flat_map(|site| site.status().links).map(|link| link.kept_bytes).sum();
+        let most = (MOST + OVERDRAFT + (1 << 20)) * chain.len() as u64;
+        assert!(held + kept <= most, "{name}: {held} held, {kept} kept");
+        // Another stream on the same way, with as much to carry.
+        let last = &chain[1.min(chain.len() - 1)];
+        let listener = last.listener("other");
+        let (c, d) = chain[0].pipe_to(&last.name, "other", &*listener);
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..8).for_each(|_| c.send(&piece)));
+            assert_eq!(d.receive(8 << 20).len(), 8 << 20, "{name}");
+        });
+        // What was held up comes when it is read at last.
+        a.finish();
+        let mut came = 0;
+        loop {
+            let bytes = b.receive(1 << 20);
+            assert!(bytes.iter().all(|byte| *byte == 7));
+            came += bytes.len();
+            if bytes.len() < 1 << 20 {
+                break;
+            }
+        }
+        assert_eq!(came, sent, "{name}");
+    }
+}
+
+#[test]
+fn a_stream_that_breaks_at_one_end_breaks_at_the_other() {
+    for (name, chain) in chains() {
+        let (a, b) = along(&chain);
+        a.send(b"x");
+        assert_eq!(b.receive(1), b"x");
+        b.0.shut();
+        drop(b);
+        a.send(&[1; 100]);
+        let began = Instant::now();
+        a.ends();
+        assert!(began.elapsed() < Duration::from_secs(8), "{name}");
+    }
+}
+
+#[test]
+fn who_opens_a_stream_to_nobody_is_told_why() {
+    let (b, far) = (Site::start("b", &[]), Site::start("far", &[]));
+    let a = Site::start("a", &[&b]);
+    a.await_way_to("b");
+    let why = |site: &str, name: &str| a.dial("x", site, name, None).opened().unwrap_err().to_string();
+    assert!(why("a", "ghost").contains("ghost is not registered at a"), "{}", why("a", "ghost"));
+    assert!(why("b", "ghost").contains("ghost is not registered at b"), "{}", why("b", "ghost"));
+    let reason = why("far", "ghost");
+    assert!(reason.contains("no way from a to far now; in reach for this run: b"), "{reason}");
+    drop(far);
+}
+
+#[test]
+fn a_stream_that_nobody_takes_is_given_up_and_leaves_nothing() {
+    let b = Site::start("b", &[]);
+    let a = Site::start("a", &[&b]);
+    a.await_way_to("b");
+    let _sleeper = b.listener("sleeper");
+    let reason = a.dial("x", "b", "sleeper", None).opened().unwrap_err().to_string();
+    assert!(reason.contains("did not take the stream within 4 s"), "{reason}");
+    await_that("nothing waits", || b.status().runs[RUN].waiting == 0);
+}
+
+#[test]
+fn streams_of_control_pass_by_bulk_that_fills_the_link() {
+    let b = Site::start("b", &[]);
+    let a = Site::start("a", &[&b]);
+    a.await_way_to("b");
+    let (bulk, small) = (b.listener("bulk"), b.listener("small"));
+    let (c, d) = a.pipe_to("b", "bulk", &*bulk);
+    let e = a.dial("x", "b", "small", Some(TrafficClass::Control));
+    let f = accept(&*small, &e);
+    open_both(&e, &f);
+    let piece = vec![1; 1 << 20];
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..100).for_each(|_| c.send(&piece)));
+        scope.spawn(|| assert_eq!(d.receive(100 << 20).len(), 100 << 20));
+        let mut slowest = Duration::ZERO;
+        for _ in 0..50 {
+            let began = Instant::now();
+            e.send(&[2; 64]);
+            assert_eq!(f.receive(64), [2; 64]);
+            slowest = slowest.max(began.elapsed());
+        }
+        assert!(slowest < Duration::from_secs(8), "{slowest:?}");
+    });
+}
+
+#[test]
+fn relays_in_a_ring_take_the_shortest_way_and_another_when_it_is_cut() {
+    let a = Site::start("a", &[]);
+    let b = Site::start("b", &[&a]);
+    let c = Site::start("c", &[&a, &b]);
+    for (from, to) in [(&a, "c"), (&a, "b"), (&b, "c"), (&c, "a")] {
+        from.await_way_to(to);
+    }
+    let listener = c.listener("there");
+    let (x, y) = a.pipe_to("c", "there", &*listener);
+    x.send(b"one");
+    assert_eq!(y.receive(3), b"one");
+    b.kill();
+    await_that("b is forgotten", || !a.status().runs[RUN].sites.contains(&"b".to_owned()));
+    let (v, w) = a.pipe_to("c", "there", &*listener);
+    v.send(b"two");
+    assert_eq!(w.receive(3), b"two");
+}
+
+#[test]
+fn a_relay_that_was_killed_is_linked_again_and_names_register_again() {
+    let middle = Site::start("b", &[]);
+    let address = middle.address.clone();
+    let (a, c) = (Site::start("a", &[&middle]), Site::start("c", &[&middle]));
+    a.await_way_to("c");
+    let listener = c.listener("there");
+    for _ in 0..2 {
+        let (x, _y) = a.pipe_to("c", "there", &*listener);
+        x.send(b"x");
+    }
+    middle.kill();
+    let middle = Site::start_at("b", &address, &[], &[(RUN, SECRET)]);
+    await_that("a sees b again", || middle.status().links.iter().filter(|link| link.state == "up").count() == 2);
+    a.await_way_to("c");
+    c.await_way_to("a");
+    let (x, y) = a.pipe_to("c", "there", &*listener);
+    x.send(b"again");
+    assert_eq!(y.receive(5), b"again");
+    // The relay where the name is registered.
+    let place = c.address.clone();
+    let target = middle.address.clone();
+    c.kill();
+    let c = Site::start_at("c", &place, &[target], &[(RUN, SECRET)]);
+    await_that("the name is registered again", || {
+        assert!(listener.accept().unwrap().is_none());
+        c.status().runs[RUN].names == ["there"]
+    });
+}
+
+#[test]
+fn runs_are_strictly_apart() {
+    let runs: [(&str, &[u8]); 2] = [(RUN, SECRET), ("other", b"another secret")];
+    let b = Site::start_at("b", "127.0.0.1:0", &[], &runs);
+    let a = Site::start_at("a", "127.0.0.1:0", std::slice::from_ref(&b.address), &runs);
+    a.await_way_to("b");
+    let listener = b.listener("there");
+    for (own, site) in [(&a, "b"), (&b, "b")] {
+        let address = format!("{}/{site}/there", own.address);
+        // A member of the other run asks for a name of this one: it knows only its own.
+        let dialled = Pipe(Method.connect(&address, &party_of("other", b"another secret", "x"), None).unwrap());
+        await_that("the other run is linked", || own.status().runs["other"].sites.len() == 2);
+        let reason = dialled.opened().unwrap_err().to_string();
+        assert!(reason.contains("there is not registered at b") || reason.contains("no way"), "{reason}");
+        // It says that it belongs to this one, with its own secret.
+        let dialled = Pipe(Method.connect(&address, &party_of(RUN, b"another secret", "x"), None).unwrap());
+        let reason = dialled.opened().unwrap_err().to_string();
+        assert!(reason.contains("proof is wrong"), "{reason}");
+    }
+    let (x, y) = a.pipe_to("b", "there", &*listener);
+    x.send(b"unharmed");
+    assert_eq!(y.receive(8), b"unharmed");
+}

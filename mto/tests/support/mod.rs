@@ -1,0 +1,275 @@
+//! Relays in threads of the test, and processes of their sites played by hand: streams that wait.
+
+#![allow(dead_code)] // every test program uses another part
+
+use std::io::{self, IoSlice};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mto::log::{Format, Level, Log};
+use mto::owner::{ask, Request};
+use mto::relay::{LinkTarget, Relay};
+use mto::status::Status;
+use xmml_core::handshake::{fresh_nonce, Party, VERSIONS};
+use xmml_core::methods::relay::Relay as Method;
+use xmml_core::methods::{Listener, Method as _, Stream};
+use xmml_core::spec::TrafficClass;
+use xmml_core::wakeup::{poll_readable, poll_writable, EventFd, Polled};
+
+pub const RUN: &str = "canal";
+pub const SECRET: &[u8] = b"the secret of canal";
+
+/// Everything that a test waits for comes within this.
+pub const SOON: Duration = Duration::from_secs(20);
+
+/// A relay that serves in a thread.
+pub struct Site {
+    pub name: String,
+    pub address: String,
+    pub control: String,
+    pub log: PathBuf,
+    stop: Arc<EventFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Site {
+    /// A relay of the run `canal`, linked to these others.
+    pub fn start(name: &str, links: &[&Site]) -> Site {
+        let targets: Vec<String> = links.iter().map(|site| site.address.clone()).collect();
+        Site::start_at(name, "127.0.0.1:0", &targets, &[(RUN, SECRET)])
+    }
+
+    /// The same at a place, with these runs.
+    pub fn start_at(name: &str, listen: &str, links: &[String], runs: &[(&str, &[u8])]) -> Site {
+        let unique = format!("{}-{:016x}", std::process::id(), random());
+        let log = std::env::temp_dir().join(format!("mto-test-{unique}.log"));
+        let mut relay = Relay::new(name, Log::to_file(&log, Format::Text, Level::Debug).unwrap()).unwrap();
+        let address = relay.listen(listen).unwrap().to_string();
+        let control = format!("@mto-test-{unique}");
+        relay.listen_for_owner(&control).unwrap();
+        relay.link_to_all(links.iter().map(|to| LinkTarget { to: to.clone(), streams: Some(2) }).collect());
+        for (run, secret) in runs {
+            relay.add_run(run, secret, None).unwrap();
+        }
+        let stop = relay.stop_flag();
+        let thread = std::thread::spawn(move || relay.serve().unwrap());
+        Site { name: name.to_owned(), address, control, log, stop, thread: Some(thread) }
+    }
+
+    pub fn status(&self) -> Status {
+        ask(&self.control, &Request::Status).unwrap().status.unwrap()
+    }
+
+    pub fn logged(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// Waits until streams can be opened from here to a site.
+    pub fn await_way_to(&self, site: &str) {
+        await_that(&format!("a way from {} to {site}", self.name), || {
+            self.status().runs.get(RUN).is_some_and(|run| run.sites.iter().any(|other| other == site))
+        });
+    }
+
+    /// Ends it, as abruptly as a killed process.
+    pub fn kill(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.stop.raise();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+
+    /// Somebody of the run who can be reached here under this name.
+    pub fn listener(&self, name: &str) -> Box<dyn Listener> {
+        let listener = Method.listen(Some(&format!("{}/{}", self.address, self.name)), &party(name)).unwrap();
+        // It registers when it is first looked at.
+        await_that(&format!("{name} is registered"), || {
+            assert!(listener.accept().unwrap().is_none());
+            self.status().runs[RUN].names.iter().any(|other| other == name)
+        });
+        listener
+    }
+
+    /// A stream that somebody here opens to a name at a site. (It is open when it carries something.)
+    pub fn dial(&self, from: &str, site: &str, name: &str, class: Option<TrafficClass>) -> Pipe {
+        let address = format!("{}/{site}/{name}", self.address);
+        Pipe(Method.connect(&address, &party(from), class).unwrap())
+    }
+
+    /// A stream from somebody here to a name at a site, with its two ends.
+    pub fn pipe_to(&self, site: &str, name: &str, listener: &dyn Listener) -> (Pipe, Pipe) {
+        let here = self.dial("dialler", site, name, None);
+        let there = accept(listener, &here);
+        open_both(&here, &there);
+        (here, there)
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.end();
+        if std::thread::panicking() {
+            eprintln!("the relay of {} wrote:\n{}", self.name, self.logged());
+        }
+        let _ = std::fs::remove_file(&self.log);
+    }
+}
+
+fn random() -> u64 {
+    let nonce = fresh_nonce().unwrap();
+    u64::from_le_bytes(*nonce.first_chunk().unwrap())
+}
+
+/// Somebody of the run.
+pub fn party(name: &str) -> Party {
+    party_of(RUN, SECRET, name)
+}
+
+pub fn party_of(run: &str, secret: &[u8], name: &str) -> Party {
+    Party {
+        secret: secret.to_vec(),
+        run: run.into(),
+        name: name.into(),
+        versions: VERSIONS,
+        nonce: fresh_nonce().unwrap(),
+    }
+}
+
+/// Waits for something that has no descriptor.
+pub fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + SOON;
+    while !is_so() {
+        assert!(Instant::now() < until, "it did not come to be: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The next stream at a listener; `other` is the end that opens it, which must be looked at meanwhile.
+pub fn accept(listener: &dyn Listener, other: &Pipe) -> Pipe {
+    let until = Instant::now() + SOON;
+    loop {
+        if let Some(stream) = listener.accept().unwrap() {
+            return Pipe(stream);
+        }
+        assert!(Instant::now() < until, "nobody came");
+        other.step();
+        let soon = Some(Instant::now() + Duration::from_millis(5));
+        poll_readable(&[listener.fd()], soon).unwrap();
+    }
+}
+
+/// Waits until both ends of a stream know that it is open.
+pub fn open_both(here: &Pipe, there: &Pipe) {
+    await_that("the stream is open", || {
+        here.step();
+        there.step();
+        here.0.opening().is_none() && there.0.opening().is_none()
+    });
+}
+
+/// A stream, with calls that wait.
+pub struct Pipe(pub Box<dyn Stream>);
+
+impl Pipe {
+    /// Takes the opening further.
+    pub fn step(&self) {
+        if self.0.opening().is_some() {
+            match self.0.write(&[]) {
+                Ok(_) => {}
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}"),
+            }
+        }
+    }
+
+    /// Waits until it is open, or cannot be.
+    pub fn opened(&self) -> io::Result<()> {
+        let until = Instant::now() + SOON;
+        while let Some(interest) = self.0.opening() {
+            match self.0.write(&[]) {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+            let polled = match self.0.opening() {
+                None => return Ok(()),
+                Some(_) if interest.write => {
+                    poll_writable(self.0.fd(), Some(Instant::now() + Duration::from_millis(1)))?
+                }
+                Some(_) => poll_readable(&[self.0.fd()], Some(until))?,
+            };
+            if polled == Polled::TimedOut && Instant::now() >= until {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        Ok(())
+    }
+
+    pub fn send(&self, mut bytes: &[u8]) {
+        let until = Some(Instant::now() + SOON);
+        while !bytes.is_empty() {
+            match self.0.write(&[IoSlice::new(bytes)]) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    assert_eq!(poll_writable(self.0.fd(), until).unwrap(), Polled::Ready, "nobody takes bytes");
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// Sends what there is room for now; returns how much that was.
+    pub fn send_some(&self, bytes: &[u8]) -> usize {
+        match self.0.write(&[IoSlice::new(bytes)]) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Reads so many bytes, or less if the stream ends before.
+    pub fn receive(&self, count: usize) -> Vec<u8> {
+        let until = Some(Instant::now() + SOON);
+        let mut bytes = vec![0; count];
+        let mut have = 0;
+        while have < count {
+            match self.0.read(&mut bytes[have..]) {
+                Ok(0) => break,
+                Ok(count) => have += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    assert_eq!(poll_readable(&[self.0.fd()], until).unwrap(), Polled::Ready, "nothing comes");
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        bytes.truncate(have);
+        bytes
+    }
+
+    /// Waits for the end, however it shows; true if it came as a broken connection.
+    pub fn ends(&self) -> bool {
+        let until = Some(Instant::now() + SOON);
+        let mut bytes = [0; 4096];
+        loop {
+            match self.0.read(&mut bytes) {
+                Ok(0) => return false,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    assert_eq!(poll_readable(&[self.0.fd()], until).unwrap(), Polled::Ready, "it does not end");
+                }
+                Err(_) => return true,
+            }
+        }
+    }
+
+    /// Ends only the direction away from here.
+    pub fn finish(&self) {
+        // SAFETY: shutdown takes no pointers; the descriptor is open.
+        assert_eq!(unsafe { libc::shutdown(self.0.fd(), libc::SHUT_WR) }, 0);
+    }
+}
