@@ -1,0 +1,152 @@
+"""Faults of the network under a path: nothing is lost, doubled, reordered or altered, and it soon goes on.
+
+Every message of both lanes and both directions is numbered, checked byte by byte and counted. The long form
+(XMML_SOAK=1) has faults as long as in real life.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from counted import LONG, Counted, counted
+from wan import Link, Site, Wan, why_not
+
+pytestmark = [
+    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
+    pytest.mark.timeout(900),  # where the ends have to be compiled first
+]
+
+RTT_S = 0.015
+RATE_BIT_S = 200e6
+#: How long a fault lasts, and how long it may take until messages come again behind it. It takes a second or two; the
+#: limit allows for a machine that does much else.
+FAULT_S = 30.0 if LONG else 2.5
+RECOVERY_S = 30.0
+SILENCE_S = 1.0
+#: So many bytes each way are messages, not only what opens streams.
+FLOWING_B = 4_000_000
+Record = Callable[[str, object], None]
+
+
+@pytest.fixture(scope="module")
+def wan() -> Iterator[Wan]:
+    with Wan([Site("a", open_ports=None), Site("b")], rtt_s=RTT_S, rate_bit_s=RATE_BIT_S) as wan:
+        yield wan
+
+
+@pytest.fixture
+def link(wan: Wan) -> Iterator[Link]:
+    link = wan.link("a", "b")
+    yield link
+    link.mend()
+    link.set(rtt_s=RTT_S, rate_bit_s=RATE_BIT_S, loss=0)
+
+
+def running(pair: Counted, wan: Wan, streams: int) -> list[int]:
+    """Waits until the streams of the path stand and messages pass both ways; the ports of the end that dialled."""
+    end = time.monotonic() + 60
+    while len(ports := [each.local[1] for each in wan["b"].login.connections()]) < streams:
+        assert pair.client.poll() is None, pair.client.communicate()
+        assert time.monotonic() < end, f"only {len(ports)} streams stand"
+        time.sleep(0.01)
+    link = wan.link("a", "b")
+    link.clear()
+    while min(link.towards(end).figures().bytes for end in ("a", "b")) < FLOWING_B:
+        assert pair.client.poll() is None, pair.client.communicate()
+        time.sleep(0.01)
+    return ports
+
+
+def test_a_cut_link_costs_time_and_nothing_else(wan: Wan, link: Link, record_property: Record) -> None:
+    with counted(wan["a"].login, wan["b"].login, wan["a"].address, silence_s=SILENCE_S) as pair:
+        running(pair, wan, 8)
+        link.cut()
+        time.sleep(FAULT_S)
+        link.mend()
+        server, client = pair.figures()
+    for each in (server, client):
+        record_property("recovery_s", each.gap_bulk_s - FAULT_S)
+        assert FAULT_S <= each.gap_bulk_s < FAULT_S + RECOVERY_S
+        assert each.gap_control_s < FAULT_S + RECOVERY_S
+    assert client.resumed >= 1
+
+
+def test_a_link_that_stalls_in_one_direction_costs_time_and_nothing_else(
+    wan: Wan, link: Link, record_property: Record
+) -> None:
+    with counted(wan["a"].login, wan["b"].login, wan["a"].address, silence_s=SILENCE_S) as pair:
+        running(pair, wan, 8)
+        link.towards("a").stall()
+        time.sleep(FAULT_S)
+        link.towards("a").mend()
+        server, client = pair.figures()
+    record_property("recovery_s", server.gap_bulk_s - FAULT_S)
+    assert max(server.gap_bulk_s, client.gap_bulk_s) < FAULT_S + RECOVERY_S
+
+
+def test_one_stalled_stream_of_many_holds_nobody_longer_than_it_takes_to_notice(
+    wan: Wan, link: Link, record_property: Record
+) -> None:
+    with counted(wan["a"].login, wan["b"].login, wan["a"].address, silence_s=SILENCE_S) as pair:
+        port = running(pair, wan, 8)[0]
+        link.clear()
+        link.cut_flow(port)
+        time.sleep(FAULT_S)
+        server, client = pair.figures()
+        link.mend_flow(port)
+    assert link.towards("a").figures().cut > 0, "the stream was in use"
+    for each in (server, client):
+        record_property("longest_gap_s", each.gap_bulk_s)
+        assert each.gap_bulk_s < SILENCE_S + RECOVERY_S
+        assert each.resumed == 0
+
+
+@pytest.mark.parametrize("loss", [0.001, 0.01])
+def test_lost_packets_cost_time_and_nothing_else(wan: Wan, link: Link, loss: float, record_property: Record) -> None:
+    link.set(loss=loss)
+    link.clear()
+    with counted(wan["a"].login, wan["b"].login, wan["a"].address) as pair:
+        running(pair, wan, 8)
+        time.sleep(60 if LONG else 2)
+        server, client = pair.figures()
+    lost = link.towards("a").figures().lost + link.towards("b").figures().lost
+    record_property("messages", client.sent_bulk + server.sent_bulk)
+    record_property("packets_lost", lost)
+    assert lost > 0
+    assert max(server.gap_bulk_s, client.gap_bulk_s) < RECOVERY_S
+
+
+def test_a_peer_that_stops_reading_makes_the_other_wait_and_costs_no_memory(
+    wan: Wan, link: Link, record_property: Record
+) -> None:
+    with counted(wan["a"].login, wan["b"].login, wan["a"].address, silence_s=60) as pair:
+        running(pair, wan, 8)
+        pair.server.send_signal(signal.SIGSTOP)
+        time.sleep(FAULT_S)
+        pair.server.send_signal(signal.SIGCONT)
+        _, client = pair.figures()
+    record_property("peak_kib", client.peak_kib)
+    assert client.gap_bulk_s >= FAULT_S * 0.9, "it was not stopped at all"
+    assert client.peak_kib < 100_000
+
+
+@pytest.mark.skipif(not LONG, reason="the long form: XMML_SOAK=1")
+def test_a_link_that_comes_and_goes_for_two_minutes_loses_nothing(
+    wan: Wan, link: Link, record_property: Record
+) -> None:
+    link.set(loss=0.001)
+    with counted(wan["a"].login, wan["b"].login, wan["a"].address, silence_s=SILENCE_S) as pair:
+        ports = running(pair, wan, 8)
+        end, cuts = time.monotonic() + 115, 0
+        while time.monotonic() < end:
+            with link.severed():
+                time.sleep(0.5 + cuts % 3)
+            link.cut_flow(ports[cuts % len(ports)])
+            time.sleep(3)
+            cuts += 1
+        server, client = pair.figures()
+    record_property("cuts", cuts)
+    record_property("messages", server.came_bulk + client.came_bulk + server.came_control + client.came_control)
