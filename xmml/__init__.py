@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         DataTypeError,
         EndedError,
         Error,
+        Handle,
         Instance,
         Mapper,
         Message,
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
     )
 
     from xmml.notebook import load
+    from xmml.path import Path
     from xmml.problems import ModelError
 
 __all__ = [
     "DataTypeError",
     "EndedError",
     "Error",
+    "Handle",
     "Instance",
     "Mapper",
     "Message",
@@ -41,6 +44,7 @@ __all__ = [
     "NotInARunError",
     "OrderError",
     "ParameterError",
+    "Path",
     "PortError",
     "ReceiveTimeoutError",
     "RunAborted",
@@ -51,7 +55,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 #: What models are worked with, and where it is: a submodel needs none of it.
-_LANGUAGE = {"ModelError": "xmml.problems", "load": "xmml.notebook"}
+_LANGUAGE = {"ModelError": "xmml.problems", "Path": "xmml.path", "load": "xmml.notebook"}
 _NATIVE = frozenset(__all__) - {"__version__"} - frozenset(_LANGUAGE)
 
 

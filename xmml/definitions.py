@@ -130,6 +130,7 @@ def read_ports(definition: Element) -> Mapping[str, Port]:
                 datatype=element.get("datatype"),
                 type=choice(element.get("type"), ("state", "normal"), "normal"),
                 decomposition=settings_of(element).get("decomp", ()),
+                open=settings_of(element).get("open", False),
                 position=element.position,
             )
     return read_only(ports)

@@ -63,6 +63,7 @@ class Port:
 
     Attributes:
         decomposition: how its arrays are spread over the ranks of an MPI program; empty: rank 0 has all of them.
+        open: it is coupled by handles while the model runs, not in the model.
     """
 
     id: str
@@ -71,6 +72,7 @@ class Port:
     datatype: str | None = None
     type: Literal["state", "normal"] = "normal"
     decomposition: Decomposition = ()
+    open: bool = False
     position: Position | None = field(default=None, compare=False)
 
 

@@ -30,6 +30,7 @@ class RunOptions:
         threads: threads per process (or per rank).
         gpus: GPUs per process (or per rank).
         host: the host it must run on, or `own`: it must not share a process.
+        needs: software that must be there where it runs.
     """
 
     args: tuple[str, ...] = ()
@@ -41,6 +42,7 @@ class RunOptions:
     threads: int | None = None
     gpus: int | None = None
     host: str | None = None
+    needs: tuple[str, ...] = ()
 
 
 #: How messages can travel, fastest first.
@@ -87,6 +89,10 @@ def _environment(text: str) -> Mapping[str, str]:
     return MappingProxyType(variables)
 
 
+def _yes_or_no(text: str) -> bool:
+    return _one_of("yes", "no")(text) == "yes"
+
+
 def _one_of(*known: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in known:
@@ -96,16 +102,43 @@ def _one_of(*known: str) -> Callable[[str], str]:
     return read
 
 
+#: Methods whose connections are sockets, and may be given another buffer: `tcp:buffer=4MiB`.
+BUFFERED = ("unix", "tcp")
+_BUFFER = re.compile(r"buffer=[1-9][0-9]{0,9}(k|Ki|M|Mi)?B?")
+
+
+def method_name(choice: str) -> str:
+    """Return the method that is asked for, without its parameters.
+
+    >>> method_name("tcp:buffer=4MiB")
+    'tcp'
+    """
+    return choice.partition(":")[0]
+
+
 def _methods(text: str) -> tuple[str, ...]:
-    methods = tuple(word for word in re.split(r"[\s,]+", text.strip()) if word)
-    for method in methods:
+    choices = tuple(word for word in re.split(r"[\s,]+", text.strip()) if word)
+    methods = [method_name(choice) for choice in choices]
+    for choice, method in zip(choices, methods, strict=True):
         if method not in METHODS:
             raise SettingError(f'"{method}" is not a method; {did_you_mean(method, METHODS, "methods")}')
         if methods.count(method) > 1:
             raise SettingError(f'"{method}" is named twice')
-    if not methods:
+        parameter = choice.removeprefix(method).removeprefix(":")
+        if parameter and not (method in BUFFERED and _BUFFER.fullmatch(parameter)):
+            raise SettingError(
+                f'"{choice}": the only parameter is buffer, of {" and ".join(BUFFERED)}: "tcp:buffer=4MiB"'
+            )
+    if not choices:
         raise SettingError(f"expected methods separated by commas, of {', '.join(METHODS)}")
-    return methods
+    return choices
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(word for word in re.split(r"[\s,]+", text.strip()) if word)
+    if not names:
+        raise SettingError("expected names of software, separated by commas")
+    return tuple(dict.fromkeys(names))
 
 
 def _compression(text: str) -> str | None:
@@ -166,6 +199,7 @@ SETTINGS: Mapping[str, _Setting] = MappingProxyType(
         "stage-out": _Setting(_IMPLEMENTATION, _words),
         "threads": _Setting(_IMPLEMENTATION, _count(1)),
         "gpus": _Setting(_IMPLEMENTATION, _count(0)),
+        "needs": _Setting(_IMPLEMENTATION, _names),
         "host": _Setting(("implementation", "instance", "submodel", "mapper", "terminal"), _filled),
         "capacity": _Setting(_COUPLING, _count(1)),
         "methods": _Setting(_COUPLING, _methods),
@@ -174,6 +208,7 @@ SETTINGS: Mapping[str, _Setting] = MappingProxyType(
         "steps": _Setting(_INSTANCE, _one_of("until")),
         "order": _Setting(_INSTANCE, _one_of("free", "checked")),
         "decomp": _Setting(_PORT, _decomposition),
+        "open": _Setting(_PORT, _yes_or_no),
     }
 )
 
@@ -238,4 +273,5 @@ def run_options(implementation: Element) -> RunOptions:
         threads=settings.get("threads"),
         gpus=settings.get("gpus"),
         host=settings.get("host"),
+        needs=settings.get("needs", ()),
     )

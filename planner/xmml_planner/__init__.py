@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from xmml_planner.execution_plan import (
+    FIRST_OPENED,
     Build,
     ConduitSpec,
     FilterSpec,
@@ -19,17 +20,21 @@ from xmml_planner.execution_plan import (
     plan_from_text,
 )
 from xmml_planner.planning import missing_programs, plan
+from xmml_planner.problems import NoPlan, WishError
 from xmml_planner.summary import summary
 
 __all__ = [
+    "FIRST_OPENED",
     "Build",
     "ConduitSpec",
     "FilterSpec",
     "Job",
+    "NoPlan",
     "Plan",
     "PlanFormatError",
     "PlannedInstance",
     "PortSpec",
+    "WishError",
     "missing_programs",
     "plan",
     "plan_from_text",

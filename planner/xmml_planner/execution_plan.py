@@ -11,13 +11,17 @@ import dataclasses
 import json
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
+from xmml_planner.sites.catalogue import Link, Site
+
 #: The version of the JSON form; a reader refuses others.
 PLAN_VERSION = 1
+#: Conduits that handles make while a model runs have numbers from here on; those of the plan have smaller ones.
+FIRST_OPENED = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class PortSpec:
         copies: number of copies at the other end, if that is a multiplied instance, else 0.
         decomposition: how its arrays are spread over ranks; empty: rank 0 has all of them.
         shape: extents of the whole array in its first dimensions, as far as the scales give them.
+        open: it is coupled by handles while the model runs.
     """
 
     name: str
@@ -53,6 +58,7 @@ class PortSpec:
     copies: int = 0
     decomposition: tuple[Cut, ...] = ()
     shape: tuple[int, ...] = ()
+    open: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,14 +113,23 @@ class ConduitSpec:
     traffic_class: str | None = None
 
 
+#: Of a field that the JSON form leaves out where it has its default, as in every plan for this machine alone.
+_LEFT_OUT = {"left_out": True}
+
+
 @dataclass(frozen=True)
 class Build:
-    """A command that makes a program, run once before anything starts."""
+    """A command that makes a program, run once (at its site) before anything starts.
+
+    Attributes:
+        site: where; empty: at the only site there is.
+    """
 
     command: str
     folder: str
     instances: tuple[str, ...]
     position: str
+    site: str = field(default="", metadata=_LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -165,11 +180,139 @@ class PlannedInstance:
 
 @dataclass(frozen=True)
 class Job:
-    """Instances that start together at one site."""
+    """Instances that start together at one site.
+
+    Everything but the first three is given in a plan over sites only. Times count from the moment at which the run is
+    launched.
+
+    Attributes:
+        nodes, cores, memory_bytes, gpus: what it asks for, over all its nodes; memory 0: not known.
+        walltime_s: for how long it asks.
+        starts_s, ends_s: when it is expected to run.
+        group: jobs of one group have to run at the same time.
+        after: jobs whose instances end before those of this one begin.
+        cost: what it is expected to cost.
+    """
 
     name: str
     site: str
     instances: tuple[str, ...]
+    nodes: int = field(default=0, metadata=_LEFT_OUT)
+    cores: int = field(default=0, metadata=_LEFT_OUT)
+    memory_bytes: int = field(default=0, metadata=_LEFT_OUT)
+    gpus: int = field(default=0, metadata=_LEFT_OUT)
+    walltime_s: float = field(default=0.0, metadata=_LEFT_OUT)
+    starts_s: float = field(default=0.0, metadata=_LEFT_OUT)
+    ends_s: float = field(default=0.0, metadata=_LEFT_OUT)
+    group: str = field(default="", metadata=_LEFT_OUT)
+    after: tuple[str, ...] = field(default=(), metadata=_LEFT_OUT)
+    cost: float = field(default=0.0, metadata=_LEFT_OUT)
+
+
+@dataclass(frozen=True)
+class PlannedRelay:
+    """A relay that the run needs.
+
+    Attributes:
+        site: where it serves; the site that the run is launched from has one, too, if others are reached over ssh.
+        host: where it runs, as the compute nodes name it; `None`: the ssh destination (or this machine).
+        port: that it listens on for its site; 0: any free one.
+        listen: where relays of other sites can dial in; `None`: nowhere.
+        through_ssh: it can be reached through the ssh connection to its site.
+    """
+
+    site: str
+    host: str | None
+    port: int
+    listen: str | None
+    through_ssh: bool
+
+
+@dataclass(frozen=True)
+class PlannedPath:
+    """A path between two relays.
+
+    Attributes:
+        between: the site whose relay dials, and the one that is dialled.
+        address: what is dialled; `None`: the ssh connection to the second site is gone through.
+        streams: `None`: as many as turn out to be best.
+        latency_s: one way [s].
+        bandwidth: bytes per second.
+        buffer_bytes: what is on the way when the path is full (twice the latency times the bandwidth).
+    """
+
+    between: tuple[str, str]
+    address: str | None
+    streams: int | None
+    encrypt: bool
+    latency_s: float
+    bandwidth: float
+    buffer_bytes: int
+
+
+@dataclass(frozen=True)
+class Route:
+    """How the messages of a conduit between two sites go.
+
+    Attributes:
+        sites: from the sender's to the receiver's, over those whose relays forward.
+        method: `tcp` (straight from one instance to the other) or `relay`.
+        latency_s, bandwidth: of the whole way [s, bytes per second].
+        messages, bytes: expected in all; `None`: not known.
+    """
+
+    conduit: int
+    sites: tuple[str, ...]
+    method: str
+    latency_s: float
+    bandwidth: float
+    messages: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """What a site needs of the model's folder.
+
+    Attributes:
+        path: file, folder or glob, relative to the model's folder.
+        instances: what needs it.
+    """
+
+    site: str
+    path: str
+    instances: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class InstanceTimes:
+    """When an instance is expected to begin and end, from the launch, and for how long it computes [s]."""
+
+    begins_s: float
+    ends_s: float
+    busy_s: float
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a plan over sites is expected to take.
+
+    Attributes:
+        makespan_s: from the launch, waiting in queues included, to the end of the last instance.
+        at_least_s: no placement that satisfies sites and wishes is faster; equal to `makespan_s`: this one is best.
+        is_complete: the prediction went to the end of the model; else the times are those of its beginning.
+        cost: of all jobs.
+        unknown: instances whose run time nobody has given; it counts as none.
+        guessed: pairs of sites of whose link nothing is known.
+    """
+
+    makespan_s: float
+    at_least_s: float
+    is_complete: bool
+    cost: float
+    instances: Mapping[str, InstanceTimes]
+    unknown: tuple[str, ...] = ()
+    guessed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -179,7 +322,12 @@ class Plan:
     Attributes:
         model: id of the model.
         model_path: the document, absolute.
-        model_folder: folder that programs and files are relative to, absolute.
+        model_folder: folder that programs and files are relative to, absolute. At a site that is reached by ssh, words
+            of commands that begin with it name what is staged there.
+        sites, links: what the plan uses of the catalogue of sites; none: everything runs on this machine.
+        relays, paths, routes: how messages go between sites.
+        stage: what is put where before the start.
+        expected: times and cost of a plan over sites.
     """
 
     model: str
@@ -191,6 +339,13 @@ class Plan:
     conduits: tuple[ConduitSpec, ...]
     model_version: str | None = None
     version: int = PLAN_VERSION
+    sites: tuple[Site, ...] = field(default=(), metadata=_LEFT_OUT)
+    links: tuple[Link, ...] = field(default=(), metadata=_LEFT_OUT)
+    relays: tuple[PlannedRelay, ...] = field(default=(), metadata=_LEFT_OUT)
+    paths: tuple[PlannedPath, ...] = field(default=(), metadata=_LEFT_OUT)
+    routes: tuple[Route, ...] = field(default=(), metadata=_LEFT_OUT)
+    stage: tuple[StagedFile, ...] = field(default=(), metadata=_LEFT_OUT)
+    expected: Expectation | None = field(default=None, metadata=_LEFT_OUT)
 
     @cached_property
     def by_name(self) -> Mapping[str, PlannedInstance]:
@@ -214,6 +369,14 @@ class Plan:
     @cached_property
     def _plain_conduits(self) -> Mapping[int, Any]:
         return {conduit.id: _plain(conduit) for conduit in self.conduits}
+
+    def with_opened(self, conduits: Iterable[Mapping[str, Any]]) -> Plan:
+        """Return the plan with the conduits that handles have made while the model ran, as the coordinator tells
+        them."""
+        # What has its default is left out where the coordinator tells of it.
+        copies = {"sender_copy": None, "receiver_copy": None}
+        opened = tuple(_build(ConduitSpec, {**copies, **conduit}, "conduit") for conduit in conduits)
+        return dataclasses.replace(self, conduits=self.conduits + opened) if opened else self
 
     def spec(self, name: str) -> dict[str, Any]:
         """Return what the coordinator tells an instance about itself: the native `InstanceSpec` as plain values."""
@@ -278,7 +441,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     if dataclasses.is_dataclass(value):
-        values = {field.name: getattr(value, field.name) for field in _fields(typing.cast(Any, type(value)))}
+        values = {
+            field.name: getattr(value, field.name)
+            for field, left_out in _fields_written(typing.cast(Any, type(value)))
+            if not left_out or getattr(value, field.name) != field.default
+        }
         return {name: each if type(each) in _SCALARS else _plain(each) for name, each in values.items()}
     return {key: _plain(each) for key, each in value.items()}
 
@@ -316,6 +483,12 @@ def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 @cache
 def _fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
     return dataclasses.fields(kind)
+
+
+@cache
+def _fields_written(kind: Any) -> tuple[tuple[dataclasses.Field[Any], bool], ...]:
+    """Return the fields, each with whether it is left out where it has its default."""
+    return tuple((each, bool(each.metadata.get("left_out"))) for each in dataclasses.fields(kind))
 
 
 def _value(hint: Any, plain: Any, where: str) -> Any:

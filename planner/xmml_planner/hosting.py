@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from xmml_planner.execution_plan import ConduitSpec, Plan, PlannedInstance
-from xmml_planner.programs import HOST_COMMAND
+from xmml_planner.execution_plan import ConduitSpec, Job, Plan, PlannedInstance
+from xmml_planner.programs import is_host_command
 
 #: `run:host` of an instance that wants a process of its own.
 OWN = "own"
@@ -34,28 +34,43 @@ def share_processes(plan: Plan, hosts: int | None = None, apart: Collection[str]
 
     Args:
         plan: any plan; how it shared processes before does not matter.
-        hosts: `None`: as many as cores.
+        hosts: `None`: as many as cores of this machine, or of a node of the job.
         apart: instances that get a process of their own in any case.
     """
-    wanted = default_hosts() if hosts is None else hosts
-    sharing = [each for each in plan.instances if wanted and can_share(each) and each.name not in apart]
     processes: dict[str, str] = {}
-    groups = _by_folders(sharing)
-    for group, count in zip(groups, _shares([len(group) for group in groups], wanted), strict=True):
-        for part in _parts(_neighbours_together(group, plan.conduits), count):
-            if len(part) > 1:
-                name = f"hosts/{len(set(processes.values())) + 1}"
-                processes.update(dict.fromkeys(part, name))
+    for job in plan.jobs:
+        wanted = _wanted(plan, job, hosts)
+        members = set(job.instances) if len(plan.jobs) > 1 else None
+        sharing = [
+            each
+            for each in plan.instances
+            if wanted and can_share(each) and each.name not in apart and (members is None or each.name in members)
+        ]
+        groups = _by_folders(sharing)
+        for group, count in zip(groups, _shares([len(group) for group in groups], wanted), strict=True):
+            for part in _parts(_neighbours_together(group, plan.conduits), count):
+                if len(part) > 1:
+                    name = f"hosts/{len(set(processes.values())) + 1}"
+                    processes.update(dict.fromkeys(part, name))
     return dataclasses.replace(
         plan,
         instances=tuple(dataclasses.replace(each, process=processes.get(each.name)) for each in plan.instances),
     )
 
 
+def _wanted(plan: Plan, job: Job, hosts: int | None) -> int:
+    """Return how many processes the instances of a job share: as many as it has cores, at a site of a catalogue."""
+    if hosts is not None:
+        return hosts
+    if plan.sites and job.cores:
+        return max(1, job.cores // max(1, job.nodes))
+    return default_hosts()
+
+
 def can_share(instance: PlannedInstance) -> bool:
     """Whether an instance can share a process: the runtime hosts it, and it wants nothing for itself."""
     return (
-        instance.command == HOST_COMMAND
+        is_host_command(instance.command)
         and instance.env.keys() == {"XMML_HOST"}
         and instance.cores == 1
         and instance.host != OWN

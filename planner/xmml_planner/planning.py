@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
-from xmml.analysis.capacity import capacities
-from xmml.analysis.network import network
+from xmml.analysis.capacity import Capacities, capacities
+from xmml.analysis.network import Network, network
 from xmml.analysis.source_data import source_data
 from xmml.model import Instance, Model
 from xmml.problems import ModelError, Problem
 from xmml_planner.copies import check_copies, copies_by_port, copy_names
-from xmml_planner.execution_plan import Build, Job, Plan, PlannedInstance, PortSpec, ScaleSpec
+from xmml_planner.execution_plan import Build, ConduitSpec, Job, Plan, PlannedInstance, PortSpec, ScaleSpec
 from xmml_planner.hosting import OWN, share_processes
 from xmml_planner.problems import position_from_text, problem_at
 from xmml_planner.program import Program
-from xmml_planner.programs import MPI_LAUNCHER, check_file, filter_program, program_of
+from xmml_planner.programs import TOOLS_HERE, Tools, check_file, filter_program, program_of
 from xmml_planner.ranks import members, port_spec
 from xmml_planner.wiring import FILTER_PORTS, FilterTable, OwnFilter, check_filters, wire, with_copies
 
@@ -41,61 +42,114 @@ def plan(
     Raises:
         ModelError: something cannot be started or wired; its problems say what and where.
     """
-    if filter_cost is None:
-        from xmml_planner.native_filters import filter_cost as native_filter_cost
-
-        filter_cost = native_filter_cost
-    folder = os.path.dirname(os.path.abspath(model.path))
-    copies, problems = copies_by_port(model)
-    problems = [*check_copies(model), *problems, *check_filters(model, filter_cost)]
-    _refuse(problems)
-    room = capacities(network(model, source_data(model).fires))
-    conduits, own_filters = wire(model, filter_cost, room)
-    instances: list[PlannedInstance] = []
-    for instance in model.instances.values():
-        program = program_of(instance, folder)
-        if isinstance(program, Problem):
-            problems.append(program)
-            continue
-        ports = tuple(port_spec(instance, port) for port in instance.ports.values())
-        instances += _copies_of(instance, program, with_copies(ports, instance.id, copies), site)
-    for own in own_filters:
-        program = filter_program(own.applied, folder)
-        if isinstance(program, Problem):
-            problems.append(program)
-            continue
-        instances.append(_filter_instance(own, program, site))
-    _refuse(problems)
+    drawn = draft(model, filter_cost)
+    instances = place_instances(model, drawn, lambda name: site, lambda name: TOOLS_HERE)
     made = Plan(
         model=model.id,
         model_version=model.version,
         model_path=os.path.abspath(model.path),
-        model_folder=folder,
+        model_folder=drawn.folder,
         jobs=(Job("all", site, tuple(instance.name for instance in instances if instance.rank_of is None)),),
-        builds=_builds(model, folder),
-        instances=tuple(instances),
-        conduits=conduits,
+        builds=builds_of(model, drawn.folder),
+        instances=instances,
+        conduits=drawn.conduits,
     )
-    _refuse(missing_programs(made, _built(made)))
+    refuse(missing_programs(made, _built(made)))
     return share_processes(made, hosts)
 
 
-def _refuse(problems: Sequence[Problem]) -> None:
+@dataclass(frozen=True)
+class Draft:
+    """What does not depend on where anything runs.
+
+    Attributes:
+        folder: of the model, absolute.
+        network: for the analyses.
+        room: what every channel of it may hold.
+        copies: by instance and port, copies at the other end.
+    """
+
+    folder: str
+    network: Network
+    room: Capacities
+    copies: Mapping[tuple[str, str], int]
+    conduits: tuple[ConduitSpec, ...]
+    own_filters: tuple[OwnFilter, ...]
+
+
+def draft(model: Model, filter_cost: FilterTable | None = None) -> Draft:
+    """Return how a model is wired.
+
+    Raises:
+        ModelError: it cannot be wired; its problems say what and where.
+    """
+    if filter_cost is None:
+        from xmml_planner.native_filters import filter_cost as native_filter_cost
+
+        filter_cost = native_filter_cost
+    copies, problems = copies_by_port(model)
+    refuse([*check_copies(model), *problems, *check_filters(model, filter_cost)])
+    whole = network(model, source_data(model).fires)
+    room = capacities(whole)
+    conduits, own_filters = wire(model, filter_cost, room)
+    return Draft(os.path.dirname(os.path.abspath(model.path)), whole, room, copies, conduits, own_filters)
+
+
+def place_instances(
+    model: Model, drawn: Draft, site_of: Callable[[str], str], tools_of: Callable[[str], Tools]
+) -> tuple[PlannedInstance, ...]:
+    """Return everything that is started, as it is started at its site.
+
+    Args:
+        site_of: returns the site of an instance by name.
+        tools_of: returns what programs are started with at a site.
+
+    Raises:
+        ModelError: something cannot be started; its problems say what and where.
+    """
+    problems: list[Problem] = []
+    instances: list[PlannedInstance] = []
+    for instance in model.instances.values():
+        sites = {name: site_of(name) for name in copy_names(instance)}
+        programs: dict[str, Program] = {}
+        for site in dict.fromkeys(sites.values()):
+            program = program_of(instance, drawn.folder, tools_of(site))
+            if isinstance(program, Problem):
+                problems.append(program)
+            else:
+                programs[site] = program
+        if len(programs) == len(set(sites.values())):
+            ports = tuple(port_spec(instance, port) for port in instance.ports.values())
+            instances += _copies_of(instance, programs, with_copies(ports, instance.id, drawn.copies), sites)
+    for own in drawn.own_filters:
+        site = site_of(own.name)
+        program = filter_program(own.applied, drawn.folder, tools_of(site))
+        if isinstance(program, Problem):
+            problems.append(program)
+            continue
+        instances.append(_filter_instance(own, program, site))
+    refuse(problems)
+    return tuple(instances)
+
+
+def refuse(problems: Sequence[Problem]) -> None:
+    """Raise the problems, if there are any."""
     if problems:
         raise ModelError(list(dict.fromkeys(problems)))
 
 
-def _copies_of(instance: Instance, program: Program, ports: tuple[PortSpec, ...], site: str) -> list[PlannedInstance]:
+def _copies_of(
+    instance: Instance, programs: Mapping[str, Program], ports: tuple[PortSpec, ...], sites: Mapping[str, str]
+) -> list[PlannedInstance]:
     implementation = instance.definition.implementation
     run = implementation.run if implementation else None
-    names = copy_names(instance)
     planned = [
         PlannedInstance(
             name=name,
             element=instance.id,
             kind=instance.kind,
             index=index,
-            count=len(names),
+            count=len(sites),
             check_order=instance.check_order,
             steps=instance.steps,
             until=instance.until,
@@ -103,7 +157,7 @@ def _copies_of(instance: Instance, program: Program, ports: tuple[PortSpec, ...]
             total_s=instance.total_s or 0.0,
             params={**instance.params, **instance.copy_params.get(index, {})},
             ports=ports,
-            command=program.command,
+            command=(program := programs[site]).command,
             env=dict(program.env),
             cores=program.cores,
             folder=f"instances/{name}",
@@ -115,7 +169,7 @@ def _copies_of(instance: Instance, program: Program, ports: tuple[PortSpec, ...]
             stage_out=run.stage_out if run else (),
             scales=tuple(ScaleSpec(**scale.in_base_units()) for scale in instance.scales),  # type: ignore[arg-type]
         )
-        for index, name in enumerate(names)
+        for index, (name, site) in enumerate(sites.items())
     ]
     return [member for each in planned for member in members(each, instance)]
 
@@ -157,7 +211,7 @@ def _filter_instance(own: OwnFilter, program: Program, site: str) -> PlannedInst
     )
 
 
-def _builds(model: Model, folder: str) -> tuple[Build, ...]:
+def builds_of(model: Model, folder: str) -> tuple[Build, ...]:
     """Return the distinct builds in the order of the model, each with the instances that wait for it."""
     users: dict[str, list[str]] = {}
     positions: dict[str, str] = {}
@@ -175,7 +229,7 @@ def _built(plan: Plan) -> set[str]:
     return {name for build in plan.builds for name in build.instances}
 
 
-def missing_programs(plan: Plan, ignore: set[str] | frozenset[str] = frozenset()) -> list[Problem]:
+def missing_programs(plan: Plan, ignore: Collection[str] = frozenset()) -> list[Problem]:
     """Return a problem for each program of the plan that is missing or cannot be started, except those of `ignore`d
     instances."""
     problems = []
@@ -193,6 +247,5 @@ def missing_programs(plan: Plan, ignore: set[str] | frozenset[str] = frozenset()
 
 def _starts_itself(instance: PlannedInstance) -> bool:
     """Whether the program is started directly, not by an interpreter (an MPI launcher starts it directly, too)."""
-    return instance.program == instance.command[0] or (
-        os.path.basename(instance.command[0]) == MPI_LAUNCHER and (instance.command[3] == instance.program)
-    )
+    place = instance.command.index(instance.program) if instance.program in instance.command else 0
+    return instance.program == instance.command[0] or instance.command[place - 1].isdecimal()

@@ -11,6 +11,14 @@ from xmml.problems import Problem, Severity
 CODE = "P01"
 
 
+class NoPlan(Exception):
+    """No plan satisfies the sites; the text says which constraint, and by how much."""
+
+
+class WishError(Exception):
+    """A wish that names no instance or no site; the text says what to write instead."""
+
+
 def problem_at(position: Position | None, message: str, help: str = "") -> Problem:
     """Return an error at a place in a document, with the line quoted."""
     quote = linecache.getline(position.file, position.line).rstrip("\r\n") if position else ""

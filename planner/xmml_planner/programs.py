@@ -7,7 +7,8 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xmml.builtins import CLASSES, MAPPERS, TERMINALS
@@ -22,46 +23,84 @@ from xmml_planner.program import Program
 MPI_LAUNCHER = "mpirun"
 
 
+@dataclass(frozen=True)
+class Tools:
+    """What programs are started with at a site.
+
+    Attributes:
+        python: the Python that has xMML.
+        find: returns where a program is; `None` if it is not there.
+        launcher: what starts so many ranks of an MPI program; `None` if nothing does.
+        is_elsewhere: it is not this machine, and what is installed there is not known here.
+    """
+
+    python: str
+    find: Callable[[str], str | None]
+    launcher: Callable[[int], tuple[str, ...] | None]
+    is_elsewhere: bool = False
+
+
+def _found_here(name: str) -> str | None:
+    found = shutil.which(name)
+    return os.path.abspath(found) if found else None
+
+
+def _mpi_here(ranks: int) -> tuple[str, ...] | None:
+    found = shutil.which(MPI_LAUNCHER)
+    return (found, "-n", str(ranks)) if found else None
+
+
+#: What there is on this machine.
+TOOLS_HERE = Tools(sys.executable, _found_here, _mpi_here)
+
+
 # As `python -m xmml_native.host`, but without importing runpy, which would be a third of the start-up time.
 _HOST = "from xmml_native.host import main; raise SystemExit(main())"
 
-#: What starts an instance that the runtime hosts.
+#: What starts an instance that the runtime hosts on this machine.
 HOST_COMMAND = (sys.executable, "-c", _HOST)
 
 
-def hosted(what: Mapping[str, Any]) -> Program:
+def is_host_command(command: Sequence[str]) -> bool:
+    """Whether a command starts what the runtime hosts, on this machine or another."""
+    return tuple(command[1:]) == HOST_COMMAND[1:]
+
+
+def hosted(what: Mapping[str, Any], tools: Tools = TOOLS_HERE) -> Program:
     """Return the program of something that the runtime hosts: a class, inline code, a built-in, a filter."""
-    return Program(HOST_COMMAND, {"XMML_HOST": json.dumps(what, ensure_ascii=False)})
+    return Program((tools.python, *HOST_COMMAND[1:]), {"XMML_HOST": json.dumps(what, ensure_ascii=False)})
 
 
-def program_of(instance: Instance, folder: str) -> Program | Problem:
+def program_of(instance: Instance, folder: str, tools: Tools = TOOLS_HERE) -> Program | Problem:
     """Return how an instance of the model is started, or why it cannot be. `folder` is that of the model."""
     definition = instance.definition
     implementation = definition.implementation or Implementation(position=definition.position)
-    found = _own_program(definition, implementation, folder)
+    found = _own_program(definition, implementation, folder, tools)
     if isinstance(found, Problem):
         return found
-    return _with_run_options(found, implementation)
+    return _with_run_options(found, implementation, tools)
 
 
-def _own_program(definition: Definition, implementation: Implementation, folder: str) -> Program | Problem:
+def _own_program(
+    definition: Definition, implementation: Implementation, folder: str, tools: Tools
+) -> Program | Problem:
     class_ = definition.class_
     if implementation.codes:
-        return _inline(definition, implementation)
+        return _inline(definition, implementation, tools)
     if class_ is not None and (implementation.language or "").lower() == "java":
-        return java_class(class_, implementation, folder)
+        return java_class(class_, implementation, folder, tools.python if tools.is_elsewhere else None)
     if class_ is not None and ":" in class_:
-        return hosted({"class": class_, "path": _import_path(implementation, folder)})
+        return hosted({"class": class_, "path": _import_path(implementation, folder)}, tools)
     if definition.kind == "mapper" and class_ in MAPPERS:
-        return hosted({"mapper": class_})
+        return hosted({"mapper": class_}, tools)
     if definition.kind == "terminal" and class_ in TERMINALS:
-        return hosted({"terminal": class_})
+        return hosted({"terminal": class_}, tools)
     if implementation.path is not None:
-        return _file_program(implementation, folder)
+        return _file_program(implementation, folder, tools)
     return _nothing_to_run(definition)
 
 
-def _inline(definition: Definition, implementation: Implementation) -> Program | Problem:
+def _inline(definition: Definition, implementation: Implementation, tools: Tools) -> Program | Problem:
     for code in implementation.codes:
         if not code.language.lower().startswith("python"):
             return problem_at(
@@ -80,7 +119,8 @@ def _inline(definition: Definition, implementation: Implementation) -> Program |
                 }
                 for code in implementation.codes
             ]
-        }
+        },
+        tools,
     )
 
 
@@ -94,32 +134,34 @@ def _import_path(implementation: Implementation, folder: str) -> list[str]:
     return list(dict.fromkeys([os.path.normpath(own), folder]))
 
 
-def _file_program(implementation: Implementation, folder: str) -> Program | Problem:
+def _file_program(implementation: Implementation, folder: str, tools: Tools) -> Program | Problem:
     assert implementation.path is not None
     path = os.path.normpath(os.path.join(folder, implementation.path))
     if implementation.interpreters:
-        interpreter = _interpreter(implementation.interpreters[0], folder, implementation.position)
+        interpreter = _interpreter(implementation.interpreters[0], folder, implementation.position, tools)
         if isinstance(interpreter, Problem):
             return interpreter
         return Program((*interpreter, path), file=path, position=implementation.position)
     if (implementation.language or "").lower().startswith("python"):
-        return Program((sys.executable, path), file=path, position=implementation.position)
+        return Program((tools.python, path), file=path, position=implementation.position)
     return Program((path,), file=path, needs_exec=True, position=implementation.position)
 
 
-def _interpreter(interpreter: Interpreter, folder: str, position: Position | None) -> tuple[str, ...] | Problem:
+def _interpreter(
+    interpreter: Interpreter, folder: str, position: Position | None, tools: Tools
+) -> tuple[str, ...] | Problem:
     named = interpreter.path or interpreter.name
     if named is None:
         return problem_at(
             position, "the interpreter has neither path nor name", 'for example <interpreter path="python3.11"/>'
         )
     candidate = os.path.join(folder, named) if "/" in named else named
-    program = shutil.which(candidate)
+    program = tools.find(candidate)
     if program is None:
         return problem_at(
             position, f'the interpreter "{named}" is not an executable program here', "install it, or correct its path"
         )
-    return (os.path.abspath(program), *shlex.split(interpreter.flags or ""))
+    return (program, *shlex.split(interpreter.flags or ""))
 
 
 def _nothing_to_run(definition: Definition) -> Problem:
@@ -134,7 +176,7 @@ def _nothing_to_run(definition: Definition) -> Problem:
     return problem_at(definition.position, message, help)
 
 
-def _with_run_options(program: Program, implementation: Implementation) -> Program | Problem:
+def _with_run_options(program: Program, implementation: Implementation, tools: Tools) -> Program | Problem:
     run = implementation.run
     command = (*program.command, *run.args)
     env = dict(program.env)
@@ -143,19 +185,19 @@ def _with_run_options(program: Program, implementation: Implementation) -> Progr
     if run.threads:
         env["OMP_NUM_THREADS"] = str(run.threads)
     if run.mpi:
-        launcher = shutil.which(MPI_LAUNCHER)
+        launcher = tools.launcher(run.mpi)
         if launcher is None:
             return problem_at(
                 implementation.position,
                 f'run:mpi="{run.mpi}" needs the MPI launcher "{MPI_LAUNCHER}", which is not installed here',
                 "on Debian: apt install openmpi-bin libopenmpi-dev",
             )
-        command = (launcher, "-n", str(run.mpi), *command)
+        command = (*launcher, *command)
     env.update(run.env)
     return Program(command, env, cores, program.file, program.needs_exec, program.position)
 
 
-def filter_program(applied: AppliedFilter, folder: str) -> Program | Problem:
+def filter_program(applied: AppliedFilter, folder: str, tools: Tools = TOOLS_HERE) -> Program | Problem:
     """Return how a filter that is a Python callable (`class="module:function"`) is started."""
     definition = applied.definition
     if definition.class_ is None or ":" not in definition.class_:
@@ -168,7 +210,7 @@ def filter_program(applied: AppliedFilter, folder: str) -> Program | Problem:
             '<implementation language="python" path="..."/>',
         )
     implementation = definition.implementation or Implementation()
-    return hosted({"filter": definition.class_, "path": _import_path(implementation, folder)})
+    return hosted({"filter": definition.class_, "path": _import_path(implementation, folder)}, tools)
 
 
 def check_file(file: str, needs_exec: bool) -> tuple[str, str] | None:

@@ -40,6 +40,7 @@ def port_spec(instance: Instance, port: Port) -> PortSpec:
         port.operator,
         decomposition=spread,
         shape=whole_shape(instance.spacescales) if spread else (),
+        open=port.open,
     )
 
 

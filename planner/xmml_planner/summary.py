@@ -5,24 +5,36 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from xmml_planner.execution_plan import ConduitSpec, FilterSpec, Plan, PlannedInstance
+from xmml.graphs.quantity_text import value_text
+from xmml.units import Dimension
+from xmml_planner.execution_plan import ConduitSpec, Expectation, FilterSpec, Plan, PlannedInstance
+from xmml_planner.sites.catalogue import Site
+
+#: A placement is told to be best if the bound is no further from it than this: what rounding makes.
+PROVEN = 2e-6
 
 
 def summary(plan: Plan) -> str:
     """Return what the plan starts and how it is wired, several lines without a final line end."""
-    cores = sum(instance.cores for instance in plan.instances)
+    cores = sum(job.cores for job in plan.jobs) or sum(instance.cores for instance in plan.instances)
     sites = ", ".join(dict.fromkeys(job.site for job in plan.jobs))
     size = (
-        _count(sum(instance.rank_of is None for instance in plan.instances), "instance"),
-        _count(cores, "core"),
-        _count(len(plan.conduits), "conduit"),
+        counted(sum(instance.rank_of is None for instance in plan.instances), "instance"),
+        counted(cores, "core"),
+        counted(len(plan.conduits), "conduit"),
     )
     lines = [f"{plan.model} on {sites}: {', '.join(size)}"]
+    if plan.expected is not None:
+        lines += [*_expected(plan.expected), "", "jobs", *_jobs(plan)]
     if plan.builds:
         lines += ["", "build"]
-        lines += [f"  {build.command}   (for {', '.join(_folded(build.instances))})" for build in plan.builds]
+        at = [f", at {build.site}" if build.site else "" for build in plan.builds]
+        lines += [
+            f"  {build.command}   (for {', '.join(_folded(build.instances))}{where})"
+            for build, where in zip(plan.builds, at, strict=True)
+        ]
     lines += ["", "start"]
     lines += _table(
         [
@@ -35,10 +47,121 @@ def summary(plan: Plan) -> str:
         lines += _table(
             [[f"  {conduit.name}", f"capacity {conduit.capacity}", _filters(conduit)] for conduit in plan.conduits]
         )
+    if plan.routes:
+        lines += ["", "between sites", *_routes(plan)]
+    if plan.relays:
+        lines += ["", "relays", *_relays(plan)]
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _count(number: int, noun: str) -> str:
+def _expected(expected: Expectation) -> list[str]:
+    ends = value_text(expected.makespan_s, Dimension.TIME)
+    if not expected.is_complete:
+        return [f"expected to run for more than {ends}: the prediction was given up there"]
+    behind = 1 - expected.at_least_s / expected.makespan_s if expected.makespan_s else 0.0
+    if behind <= PROVEN:
+        lines = [f"expected to end {ends} after the launch; it is proven that no placement ends sooner"]
+    else:
+        least = value_text(expected.at_least_s, Dimension.TIME)
+        sooner = f"{100 * behind:.2g} % sooner"
+        lines = [f"expected to end {ends} after the launch; no placement ends before {least} ({sooner})"]
+    if expected.cost:
+        lines.append(f"expected to cost {expected.cost:.4g}")
+    if expected.unknown:
+        lines.append(f"counts as nothing, since nobody has given it: the run time of {', '.join(expected.unknown)}")
+    if expected.guessed:
+        lines.append(f"guessed, since no link is given: latency and bandwidth of {', '.join(expected.guessed)}")
+    return lines
+
+
+def _jobs(plan: Plan) -> list[str]:
+    described = {site.name: site for site in plan.sites}
+    rows = [("  job", "site", "group", "nodes", "cores", "memory", "GPUs", "starts", "ends", "asks for", "cost")]
+    for job in plan.jobs:
+        rows.append(
+            (
+                f"  {job.name}",
+                f"{job.site} ({described[job.site].scheduler})",
+                job.group,
+                str(job.nodes),
+                str(job.cores),
+                value_text(job.memory_bytes, Dimension.DATA) if job.memory_bytes else "-",
+                str(job.gpus) if job.gpus else "-",
+                value_text(job.starts_s, Dimension.TIME),
+                value_text(job.ends_s, Dimension.TIME),
+                value_text(job.walltime_s, Dimension.TIME) if described[job.site].has_queue else "-",
+                f"{job.cost:.3g}" if job.cost else "-",
+            )
+        )
+    lines = _table(rows)
+    told = []
+    for line, job in zip(lines[1:], plan.jobs, strict=True):
+        after = f"   (after {', '.join(job.after)})" if job.after else ""
+        told += [line.rstrip() + after, f"    {', '.join(folded(plan, job.instances))}"]
+    return [lines[0], *told]
+
+
+def _routes(plan: Plan) -> list[str]:
+    rows = [("  conduit", "way", "method", "latency", "bandwidth", "messages", "bytes")]
+    for route in plan.routes:
+        rows.append(
+            (
+                f"  {plan.by_conduit[route.conduit].name}",
+                " - ".join(route.sites),
+                route.method,
+                value_text(route.latency_s, Dimension.TIME),
+                rate_text(route.bandwidth),
+                f"{route.messages:,}" if route.messages else "-",
+                value_text(route.bytes, Dimension.DATA) if route.bytes else "-",
+            )
+        )
+    return _table(rows)
+
+
+def _relays(plan: Plan) -> list[str]:
+    rows = []
+    for relay in plan.relays:
+        dials = [
+            f"dials {path.between[1]} {f'at {path.address}' if path.address else 'through ssh'}"
+            for path in plan.paths
+            if path.between[0] == relay.site
+        ]
+        rows.append((f"  {relay.site}", f"on {relay.host}" if relay.host else "", ", ".join(dials)))
+    return _table(rows)
+
+
+def site_text(site: Site) -> str:
+    """Return what a site is, in a few words."""
+    words = [site.scheduler if site.has_queue else "this machine" if site.is_here else "no queue"]
+    words.append(f"{site.nodes} x {site.cores} cores" if site.nodes > 1 else f"{site.cores} cores")
+    if site.gpus:
+        words.append(f"{site.all_gpus} GPUs")
+    if site.speed != 1:
+        words.append(f"speed {site.speed:g}")
+    return ", ".join(words)
+
+
+def rate_text(rate: float) -> str:
+    """Return a bandwidth in words."""
+    return f"{value_text(rate, Dimension.DATA)}/s"
+
+
+def folded(plan: Plan, names: Sequence[str]) -> Mapping[str, list[str]]:
+    """Return names with the copies of one instance put together: `c[0..9]`, or `c (3 of 10)` if only some are there."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        instance = plan.by_name[name]
+        groups.setdefault(instance.element if instance.count > 1 else name, []).append(name)
+    found = {}
+    for element, members in groups.items():
+        count = plan.by_name[members[0]].count
+        label = members[0] if len(members) == 1 else f"{element}[0..{count - 1}]"
+        found[label if len(members) in (1, count) else f"{element} ({len(members)} of {count})"] = members
+    return found
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -65,7 +188,7 @@ def _time(instance: PlannedInstance) -> str:
         return instance.kind
     if instance.until:
         return f"until it stops{f', at most {instance.steps} steps' if instance.steps else ''}"
-    return f"{_count(instance.steps, 'step')}{f' of {instance.delta_s:g} s' if instance.delta_s else ''}"
+    return f"{counted(instance.steps, 'step')}{f' of {instance.delta_s:g} s' if instance.delta_s else ''}"
 
 
 def _command(instance: PlannedInstance, folder: str) -> str:

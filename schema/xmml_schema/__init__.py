@@ -18,3 +18,7 @@ CATALOG = _FOLDER / "catalog.xml"
 ANALYSIS = _FOLDER / "analysis.schema.json"
 #: What `xmml check --format json` prints (JSON Schema).
 CHECK_REPORT = _FOLDER / "check-report.schema.json"
+#: Files of sites (JSON Schema for `sites.toml`).
+SITES = _FOLDER / "sites.json"
+#: Plans, `plan.json` (JSON Schema).
+PLAN = _FOLDER / "plan.schema.json"

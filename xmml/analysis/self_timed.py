@@ -65,6 +65,7 @@ def simulate(
     capacities: Sequence[int],
     *,
     delays_ns: Sequence[int] | None = None,
+    releases_ns: Sequence[int] | None = None,
     timed: bool = True,
     event_limit: int = EVENT_LIMIT,
 ) -> SelfTimed:
@@ -77,10 +78,11 @@ def simulate(
     Args:
         capacities: by channel, messages that may be on the wire.
         delays_ns: by channel, how long a message is on its way; by default no time.
+        releases_ns: by process, when it can begin; by default at once.
         timed: whether computing takes the time that the model says; else none.
         event_limit: operators after which to give up.
     """
-    run = TimedExecution(network, capacities, delays_ns or [0] * len(network.channels), timed)
+    run = TimedExecution(network, capacities, delays_ns or [0] * len(network.channels), timed, releases_ns)
     periods = Periods(run)
     index = -1
     while index != NOBODY and run.operations <= event_limit:

@@ -39,7 +39,14 @@ class TimedExecution:
         due: by channel with a travel time, when each message on the wire arrives, with what led to its sending.
     """
 
-    def __init__(self, network: Network, capacities: Sequence[int], delays: Sequence[int], timed: bool) -> None:
+    def __init__(
+        self,
+        network: Network,
+        capacities: Sequence[int],
+        delays: Sequence[int],
+        timed: bool,
+        releases: Sequence[int] | None = None,
+    ) -> None:
         self.network, self.traced = network, timed
         processes, channels = network.processes, network.channels
         size, width = len(processes), len(channels)
@@ -89,7 +96,11 @@ class TimedExecution:
         self.last = list(self.cause)
         self.number = size
         for process in processes:
-            if process.index not in self.asked:
+            if process.index in self.asked:
+                continue
+            if releases is not None and releases[process.index] > 0:
+                self._sleep(process.index, releases[process.index])
+            else:
                 self.wake(process.index)
 
     # going on

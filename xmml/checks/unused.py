@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from xmml.checks.index import End, Index, InstanceEntry, ports_of
+from xmml.checks.open_ports import is_open
 from xmml.definitions import KINDS
 from xmml.problems import Problem
 from xmml.structure import misspelt
@@ -83,6 +84,8 @@ def unconnected(index: Index) -> Iterator[Problem]:
         if definition is None or entry.id is None or entry.id in coupled.instances or "." in entry.id:
             continue
         if entry.id not in reached and len(index.instances) > 1:
+            if any(is_open(port) for port in index.ports(definition).values()):
+                continue
             ports = [each for each in index.ports(definition).values() if each.get("type") != "state"]
             yield _isolated(entry, ports)
         elif definition.get("id") not in coupled.definitions:
@@ -99,7 +102,10 @@ def _coupled_nowhere(
     return [
         (name, port)
         for name, port in index.ports(definition).items()
-        if port.get("type") != "state" and "." not in name and (definition.get("id"), name) not in elsewhere
+        if port.get("type") != "state"
+        and "." not in name
+        and not is_open(port)
+        and (definition.get("id"), name) not in elsewhere
     ]
 
 

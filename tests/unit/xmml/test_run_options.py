@@ -27,6 +27,7 @@ def element(name: str, attributes: str):  # type: ignore[no-untyped-def]
         ("stage-in", "grid.nc data/*.csv", ("grid.nc", "data/*.csv")),
         ("methods", "shm,tcp", ("shm", "tcp")),
         ("methods", " unix , tcp ", ("unix", "tcp")),
+        ("methods", "shm,tcp:buffer=4MiB", ("shm", "tcp:buffer=4MiB")),
         ("capacity", "32", 32),
         ("decomp", "block(x:4,y:2)", (("x", 4), ("y", 2))),
         ("decomp", " block ( 0 : 4 ) ", (("0", 4),)),
@@ -53,7 +54,7 @@ def test_a_setting_has_its_value(name: str, text: str, value: object) -> None:
             for name in ("mpi", "threads", "capacity")
             for text in ("0", "-1", "1.5", "x", "", "9999999999", "١")
         ),
-        *(("methods", text) for text in ("", ",", "mpi", "tcp,tcp", "tcp;shm")),
+        *(("methods", text) for text in ("", ",", "mpi", "tcp,tcp", "tcp;shm", "shm:buffer=1MiB", "tcp:window=3")),
         *(("class", text) for text in ("", "Bulk", "fast")),
         *(("compress", text) for text in ("", "true", "zstd:", "zstd:0", "zstd:23", "zstd:03", "zstd:x", "lz4:1")),
         *(("decomp", text) for text in ("", "x:2", "block", "block()", "block(x)", "block(x:0)", "cyclic(x:2)")),

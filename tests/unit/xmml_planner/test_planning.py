@@ -134,3 +134,11 @@ def test_a_program_is_told_its_scales_in_base_units(model: MakeModel) -> None:
     scales = made.spec("c")["scales"]
     assert scales[1] == {"name": "x", "kind": "space", "delta": 0.001, "total": 1.0, "steps": 1000}
     assert plan_from_text(made.to_text()) == made
+
+
+def test_a_conduit_that_a_handle_has_made_is_told_without_what_has_its_default(model: MakeModel) -> None:
+    told = {"id": 1 << 30, "name": "a.o -> b.i", "sender": "a", "sender_port": "o", "receiver": "b"}
+    told |= {"receiver_port": "i", "capacity": 16, "byte_budget": 1 << 26}
+    made = plan(model(AB)).with_opened([told])
+    assert made.by_conduit[1 << 30].name == "a.o -> b.i"
+    assert made.by_conduit[1 << 30].sender_copy is None

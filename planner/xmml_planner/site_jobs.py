@@ -1,0 +1,153 @@
+"""From a placement to jobs: what is submitted where, how large, for how long, together with which others.
+
+What runs at one site and belongs to one group is a job. Groups share a job at a site without a queue, where nothing is
+gained by waiting; if the later one begins so soon that a job of its own is not worth it; and if they only have room
+together by using the same cores one after the other: an instance waits at its end until those that it sends to have
+taken what is theirs, so a job cannot wait for the cores of another one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xmml_planner.execution_plan import ConduitSpec, Job, PlannedInstance
+from xmml_planner.placement.packing import fits, pieces_at
+from xmml_planner.placement.prediction import SECOND_NS, Prediction, Predictor
+from xmml_planner.placement.search import GroupTimes, group_times
+from xmml_planner.ranks import RANK_MARK
+from xmml_planner.sites.catalogue import Site
+
+#: A job asks for this much more time than it is expected to take, since estimates are estimates ...
+MARGIN = 1.5
+#: ... and for starting, waiting for others, and collecting [s].
+START_UP_S = 600.0
+#: What begins so much later than another job at the same site gets a job of its own [s].
+WORTH_A_JOB_S = 600.0
+#: What a job asks for if the run time of something in it is not known and the site gives no limit [s].
+UNKNOWN_WALLTIME_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class _Share:
+    """Groups that are one job at a site."""
+
+    site: Site
+    groups: tuple[int, ...]
+
+
+def jobs_of(
+    predictor: Predictor,
+    prediction: Prediction,
+    instances: Sequence[PlannedInstance],
+    conduits: Sequence[ConduitSpec],
+) -> tuple[Job, ...]:
+    """Return the jobs in the order in which they begin."""
+    times = group_times(predictor, prediction)
+    wanted = predictor.demands
+    shares = _shares(predictor, times)
+    group_of_name = {
+        process.name: wanted.group_of[wanted.unit_of[process.index]] for process in predictor.network.processes
+    }
+    for conduit in conduits:  # a filter that runs by itself belongs to what it filters
+        sender = conduit.sender.partition(RANK_MARK)[0]
+        if conduit.receiver.partition(RANK_MARK)[0] not in group_of_name and sender in group_of_name:
+            group_of_name[conduit.receiver] = group_of_name[sender]
+    by_site: dict[str, int] = {}
+    for share in shares:
+        by_site[share.site.name] = by_site.get(share.site.name, 0) + 1
+    numbers: dict[str, int] = {}
+    made: list[tuple[_Share, Job]] = []
+    for share in shares:
+        site = share.site.name
+        numbers[site] = numbers.get(site, 0) + 1
+        name = site if by_site[site] == 1 else f"{site}-{numbers[site]}"
+        members = tuple(
+            each.name
+            for each in instances
+            if each.rank_of is None and each.site == site and group_of_name[each.name] in share.groups
+        )
+        made.append(
+            (share, _job(predictor, prediction, share, name, members, [times[group] for group in share.groups]))
+        )
+    named = {(share.site.name, group): job.name for share, job in made for group in share.groups}
+    return tuple(replace(job, after=_after(predictor, share, job, named)) for share, job in made)
+
+
+def _after(predictor: Predictor, share: _Share, job: Job, named: dict[tuple[str, int], str]) -> tuple[str, ...]:
+    earlier = {one for one, other in predictor.demands.before if other == min(share.groups)}
+    return tuple(dict.fromkeys(name for (_, group), name in named.items() if group in earlier and name != job.name))
+
+
+def _shares(predictor: Predictor, times: Sequence[GroupTimes]) -> list[_Share]:
+    found: list[_Share] = []
+    for site in predictor.ways.catalogue.sites.values():
+        groups = [number for number, each in enumerate(times) if site.name in each.sites]
+        if not groups:
+            continue
+        if site.has_queue and sum(times[group].sites[site.name] for group in groups) <= site.all_cores:
+            found += [_Share(site, together) for together in _at_once(groups, times, site.name)]
+        else:
+            found.append(_Share(site, tuple(groups)))
+    return sorted(found, key=lambda share: (min(times[group].begins_ns for group in share.groups), share.groups[0]))
+
+
+def _at_once(groups: Sequence[int], times: Sequence[GroupTimes], site: str) -> list[tuple[int, ...]]:
+    """Return the groups at a site put together: each that needs no cores, or begins soon after another, joins it."""
+    found: list[list[int]] = []
+    for group in sorted(groups, key=lambda number: (times[number].begins_ns, number)):
+        soon = found and times[group].begins_ns - times[found[-1][0]].begins_ns < WORTH_A_JOB_S * SECOND_NS
+        if found and (soon or not times[group].sites[site]):
+            found[-1].append(group)
+        else:
+            found.append([group])
+    return [tuple(each) for each in found]
+
+
+def _job(
+    predictor: Predictor,
+    prediction: Prediction,
+    share: _Share,
+    name: str,
+    members: tuple[str, ...],
+    times: Sequence[GroupTimes],
+) -> Job:
+    site, wanted = share.site, predictor.demands
+    units = [unit for group in share.groups for unit in wanted.groups[group].units]
+    counts = {
+        unit: sum(prediction.sites[process] == site.name for process in wanted.units[unit].processes) for unit in units
+    }
+    choices = pieces_at(wanted, counts)
+    cores = min(site.all_cores, max(1, sum(each.sites[site.name] for each in times)))
+    nodes = next(
+        (
+            nodes
+            for nodes in range(max(1, -(-cores // site.cores)), site.nodes + 1)
+            if all(fits(pieces, replace(site, nodes=nodes)) for pieces in choices)
+        ),
+        site.nodes,
+    )
+    begins = min(each.begins_ns for each in times) / SECOND_NS
+    ends = max(each.ends_ns for each in times) / SECOND_NS
+    return Job(
+        name=name,
+        site=site.name,
+        instances=members,
+        nodes=nodes,
+        cores=cores,
+        memory_bytes=sum(wanted.units[unit].memory_bytes * count for unit, count in counts.items()),
+        gpus=sum(wanted.units[unit].gpus * count for unit, count in counts.items()),
+        walltime_s=_walltime(predictor, site, units, ends - begins),
+        starts_s=begins,
+        ends_s=ends,
+        group=f"group-{min(share.groups) + 1}",
+        cost=cores * (ends - begins) / 3600 * site.cost,
+    )
+
+
+def _walltime(predictor: Predictor, site: Site, units: Sequence[int], expected_s: float) -> float:
+    processes = [predictor.network.processes[predictor.demands.units[unit].processes[0]] for unit in units]
+    is_known = all(each.runtime_ns and not each.until for each in processes if each.is_submodel)
+    if not is_known:
+        return site.walltime_s or max(UNKNOWN_WALLTIME_S, MARGIN * expected_s + START_UP_S)
+    return min(site.walltime_s or float("inf"), MARGIN * expected_s + START_UP_S)

@@ -1,0 +1,33 @@
+"""The fastest placement, held against trying all of them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from brute_force_placement import all_placements, random_case
+from xmml_planner.placement.search import ROUNDING, NoPlacement, Search
+
+SOAK = os.environ.get("XMML_SOAK") == "1"
+SEEDS = range(4_000 if SOAK else 160)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_other_placement_is_faster(part: int) -> None:
+    compared = refused = 0
+    for seed in SEEDS[part::4]:
+        case = random_case(seed)
+        if case is None:
+            continue
+        compared += 1
+        times = [case.predictor.predict(sites).makespan_ns for sites in all_placements(case)]
+        if not times:
+            refused += 1
+            with pytest.raises(NoPlacement):
+                Search(case.predictor, case.sites, None, 10.0).placement()
+            continue
+        found = Search(case.predictor, case.sites, None, 10.0).placement()
+        assert found.prediction.makespan_ns <= min(times) * (1 + 2 * ROUNDING) + 2, case.words
+        assert found.at_least_ns <= min(times) * (1 + 2 * ROUNDING) + 2, case.words
+        assert found.is_best, case.words
+    assert compared > 5

@@ -1,0 +1,64 @@
+"""What people see of a plan over sites: the table and the picture."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+from xmml_planner import Plan, summary
+from xmml_planner.plan_figure import FORMATS, plan_picture
+from xmml_planner.several_sites import plan_over_sites
+from xmml_planner.sites import read_sites
+
+from xmml.check import check
+
+ROOT = Path(__file__).parents[3]
+ARTERY = ROOT / "docs" / "examples" / "artery"
+
+
+@pytest.fixture(scope="module")
+def artery() -> Plan:
+    """The plan of the documentation."""
+    model = check(ARTERY / "model.xmml").model_or_raise()
+    return plan_over_sites(model, read_sites(ARTERY / "sites.toml"), wishes={"plot": "laptop"})
+
+
+def words_of(picture: str) -> set[str]:
+    """The texts of a drawing."""
+    return {unescape(text).strip() for text in re.findall(r"<text[^>]*>([^<]*)</text>", picture)}
+
+
+def test_the_table_tells_sites_jobs_times_cost_and_ways(artery: Plan) -> None:
+    lines = summary(artery).splitlines()
+    assert lines[1] == "expected to end 3.195 hr after the launch; it is proven that no placement ends sooner"
+    assert lines[2] == "expected to cost 2.747"
+    job = next(line for line in lines if line.startswith("  alpha "))
+    assert re.sub(r" +", " ", job) == (
+        " alpha alpha (slurm) group-2 2 48 64 GB - 15.36 min 3.089 hr 4.417 hr 2.72 (after beta)"
+    )
+    assert "    flow, spread, collect, cells[0..11]" in lines
+    route = next(line for line in lines if line.startswith("  mesh.grid -> flow.grid   ") and "relay" in line)
+    assert re.sub(r" +", " ", route) == " mesh.grid -> flow.grid beta - alpha relay 8 ms 125 MB/s 1 200 MB"
+    assert any(line.strip() == "beta        dials alpha at login.alpha.example.org:40001" for line in lines)
+
+
+def test_the_picture_has_sites_jobs_instances_and_what_goes_between(artery: Plan) -> None:
+    words = words_of(plan_picture(artery, "svg").decode())
+    assert {"artery", "laptop", "alpha", "beta", "flow", "mesh", "plot", "cells[0..11]"} <= words
+    assert "1 conduit · relay · 8 ms · 125 MB/s · 200 MB in all" in words
+    assert "48 cores on 2 nodes" in words
+
+
+def test_the_documented_picture_is_that_of_the_example(artery: Plan) -> None:
+    drawn = (ROOT / "docs" / "pictures" / "artery-plan.svg").read_text(encoding="utf-8")
+    assert words_of(drawn) == words_of(plan_picture(artery, "svg").decode()), "draw it again: make pictures"
+
+
+@pytest.mark.parametrize(("form", "begin"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_the_same_plan_gives_the_same_picture(artery: Plan, form: str, begin: bytes) -> None:
+    chosen = FORMATS[FORMATS.index(form)]  # type: ignore[arg-type]
+    picture = plan_picture(artery, chosen)
+    assert picture.startswith(begin)
+    assert picture == plan_picture(artery, chosen)

@@ -1,0 +1,81 @@
+"""`xmml plan` and `xmml-run --dry-run` over several sites."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from xmml_planner import plan_from_text
+from xmml_run.main import xmml, xmml_run
+
+ARTERY = Path(__file__).parents[3] / "docs" / "examples" / "artery"
+MODEL, SITES = str(ARTERY / "model.xmml"), str(ARTERY / "sites.toml")
+Capture = pytest.CaptureFixture[str]
+COMMANDS = [lambda words: xmml(["plan", *words]), lambda words: xmml_run([*words, "--dry-run"])]
+
+
+def test_the_plan_is_told_as_a_table(capsys: Capture) -> None:
+    assert xmml(["plan", MODEL, "--sites", SITES]) == 0
+    assert "expected to end" in capsys.readouterr().out
+
+
+def test_the_suffix_says_whether_it_is_written_as_json_or_as_a_picture(tmp_path: Path) -> None:
+    for name in ("plan.json", "plan.png"):
+        assert xmml(["plan", MODEL, "--sites", SITES, "-o", str(tmp_path / name)]) == 0
+    assert plan_from_text((tmp_path / "plan.json").read_text()).sites
+    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_plan_for_this_machine_alone_has_no_picture(tmp_path: Path, capsys: Capture) -> None:
+    assert xmml(["plan", MODEL, "-o", str(tmp_path / "plan.svg")]) == 2
+    assert "only plans over sites" in capsys.readouterr().err
+
+
+def test_a_dry_run_shares_the_plan(capsys: Capture) -> None:
+    assert xmml_run([MODEL, "--sites", SITES, "--place", "plot=beta", "--dry-run", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert next(each["site"] for each in told["plan"]["instances"] if each["name"] == "plot") == "beta"
+
+
+@pytest.mark.parametrize(
+    "command", [lambda words: xmml(["plan", *words]), lambda words: xmml_run([*words, "--dry-run"])]
+)
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["--sites", SITES, "--place", "flow=beta"], 3, "beta: has no openfoam"),
+        (["--sites", SITES, "--max-cost", "1"], 3, "no plan costs less than"),
+        (["--sites", SITES, "--place", "flo=alpha"], 2, 'no instance "flo"; did you mean "flow"?'),
+        (["--sites", SITES, "--place", "flow=alpa"], 2, 'no site "alpa"; did you mean "alpha"?'),
+        (["--place", "flow=alpha"], 2, "--place needs the sites to choose from"),
+        (["--max-cost", "1"], 2, "--max-cost needs the sites to choose from"),
+        (["--sites", "nowhere.toml"], 1, "cannot read the sites: No such file"),
+    ],
+)
+def test_what_cannot_be_planned_has_its_exit_status_and_reason(
+    command: object, arguments: list[str], status: int, says: str, capsys: Capture
+) -> None:
+    assert command([MODEL, *arguments]) == status  # type: ignore[operator]
+    assert says in capsys.readouterr().err
+
+
+def test_a_mistake_in_the_file_of_sites_is_shown_with_its_place(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "sites.toml").write_text("[site.alpha]\nshh = 'alpha'\n")
+    assert xmml(["plan", MODEL, "--sites", str(tmp_path / "sites.toml")]) == 1
+    told = capsys.readouterr().err
+    assert 'sites.toml:2:1: error[S02]: site alpha: there is no key "shh"' in told
+    assert 'did you mean "ssh"?' in told
+
+
+def test_a_plan_that_has_its_sites_takes_no_others(tmp_path: Path, capsys: Capture) -> None:
+    made = str(tmp_path / "plan.json")
+    assert xmml(["plan", MODEL, "--sites", SITES, "-o", made]) == 0
+    assert xmml(["plan", made, "--sites", SITES]) == 2
+    assert "leave out --sites" in capsys.readouterr().err
+
+
+def test_without_the_solver_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ortools.sat.python.cp_model", None)
+    assert xmml(["plan", MODEL, "--sites", SITES]) == 2
+    assert 'pip install "xmml[sites]"' in capsys.readouterr().err

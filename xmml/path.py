@@ -1,0 +1,164 @@
+"""Wide-area paths: several TCP streams between two programs that behave as one channel for messages.
+
+For programs that are part of a run, and for any others. ``docs/wide-area.md`` explains them.
+
+>>> from xmml import path
+>>> listener = path.listen("127.0.0.1:0", secret=b"of both ends", run="survey", name="tokyo")
+>>> here = path.dial(listener.address, "tokyo", secret=b"of both ends", run="survey", name="amsterdam", streams=2)
+>>> there = listener.accept(timeout=30)
+>>> here.send(b"hello")
+>>> bytes(there.receive())
+b'hello'
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+from xmml_native._native import WideAreaListener as PathListener
+from xmml_native._native import WideAreaPath as Path
+from xmml_native._native import make_path_credentials
+from xmml_native.errors import Error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from typing_extensions import Buffer
+
+__all__ = ["Path", "PathListener", "cycle", "dial", "gather", "listen", "make_credentials", "relay", "scatter"]
+
+
+def dial(
+    address: str,
+    peer: str,
+    *,
+    run: str,
+    name: str,
+    secret: bytes | None = None,
+    secret_file: str | os.PathLike[str] | None = None,
+    credentials_file: str | os.PathLike[str] | None = None,
+    trusted: Iterable[str] = (),
+    timeout: float | None = 30.0,
+    **settings: Any,
+) -> Path:
+    """Open a path to the program called `peer` that listens at `address`, and may start later.
+
+    Args:
+        address: ``host:port``.
+        peer: The name that the listening program has given itself.
+        run: The same at both ends.
+        name: Who this end is.
+        secret: The secret that both ends share; or
+        secret_file: a file that holds it as hexadecimal digits, readable by its owner only.
+        credentials_file: For an encrypted path, what `make_credentials` has written.
+        trusted: For an encrypted path, the fingerprints that are believed at the other end.
+        timeout: Seconds to wait for the other end; None waits without end.
+        settings: streams (1 to 128 or "auto"), chunk, window, queue, max_message, socket_buffer, pace, congestion,
+            patience, silence, workers, link (round trip time in seconds and bytes per second).
+
+    Raises:
+        xmml.Error: The other end refuses, or cannot be believed.
+        TimeoutError: Nobody has answered in time.
+    """
+    key, pem = _secret(secret, secret_file), _text(credentials_file)
+    return Path.dial(
+        address,
+        peer,
+        secret=key,
+        run=run,
+        name=name,
+        credentials=pem,
+        trusted=list(trusted),
+        timeout=timeout,
+        settings=settings,
+    )
+
+
+def listen(
+    address: str,
+    *,
+    run: str,
+    name: str,
+    secret: bytes | None = None,
+    secret_file: str | os.PathLike[str] | None = None,
+    credentials_file: str | os.PathLike[str] | None = None,
+    trusted: Iterable[str] = (),
+    **settings: Any,
+) -> PathListener:
+    """Listen at `address`, ``host:port`` (port 0: any free one); the settings become those of the accepted paths.
+
+    The arguments are those of `dial`.
+
+    Raises:
+        xmml.Error: The address cannot be listened at.
+    """
+    key, pem = _secret(secret, secret_file), _text(credentials_file)
+    return PathListener(
+        address, secret=key, run=run, name=name, credentials=pem, trusted=list(trusted), settings=settings
+    )
+
+
+def make_credentials(file: str | os.PathLike[str], name: str, seconds: float) -> str:
+    """Write a new key and certificate to a new file that its owner only can read; return the fingerprint.
+
+    The other end needs the fingerprint, which is no secret.
+
+    Args:
+        file: Must not exist.
+        name: Who shows the certificate.
+        seconds: For so long it is good.
+    """
+    pem, fingerprint = make_path_credentials(name, seconds)
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as opened:
+        opened.write(pem)
+    return fingerprint
+
+
+def cycle(to: Path, source: Path, data: Buffer, lane: str = "bulk", timeout: float | None = None) -> memoryview | None:
+    """Send on one path and receive from another; None once that one has ended."""
+    if to is source:
+        return to.send_receive(data, lane, timeout)
+    to.send(data, lane, timeout)
+    return source.receive(lane, timeout)
+
+
+def scatter(paths: Sequence[Path], parts: Sequence[Buffer], lane: str = "bulk", timeout: float | None = None) -> None:
+    """Send each path its part."""
+    for path, part in zip(paths, parts, strict=True):
+        path.send(part, lane, timeout)
+
+
+def gather(paths: Sequence[Path], lane: str = "bulk", timeout: float | None = None) -> list[memoryview]:
+    """Receive one message of each path, in their order."""
+    parts = []
+    for path in paths:
+        part = path.receive(lane, timeout)
+        if part is None:
+            raise Error(f"{path.peer} has finished before its part came")
+        parts.append(part)
+    return parts
+
+
+def relay(one: Path, other: Path) -> tuple[int, int]:
+    """Pass everything on between two paths until both have ended; return how many messages, there and back."""
+    return one.relay(other)
+
+
+def _secret(secret: bytes | None, file: str | os.PathLike[str] | None) -> bytes:
+    if (secret is None) == (file is None):
+        raise ValueError("give either secret or secret_file")
+    if secret is not None:
+        return secret
+    try:
+        key = bytes.fromhex(FilePath(file or "").read_text(encoding="ascii").strip())
+    except ValueError:
+        key = b""
+    if not key:
+        raise ValueError(f"{os.fspath(file or '')} holds no secret: hexadecimal digits are expected")
+    return key
+
+
+def _text(file: str | os.PathLike[str] | None) -> str | None:
+    return None if file is None else FilePath(file).read_text(encoding="ascii")
