@@ -1,0 +1,246 @@
+"""The executor: hands each job of Snakemake to where it runs, and tells Snakemake how it ended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import uuid
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import Any
+
+from snakemake_interface_common.exceptions import WorkflowError
+from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
+from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
+from xmml_planner.sites import Site, SiteCatalogue, SitesError, read_sites
+
+from snakemake_executor_plugin_xmml.coupled import CoupledRun, coupled_run
+from snakemake_executor_plugin_xmml.local_process import LocalProcess
+from snakemake_executor_plugin_xmml.placement import DoesNotFit, Needs, needs_of, place
+from snakemake_executor_plugin_xmml.settings import ExecutorSettings
+from snakemake_executor_plugin_xmml.site_jobs import SiteJob, SiteJobs, unreachable_paths
+from snakemake_executor_plugin_xmml.tasks import MEANING, XMML_RUN, AdoptedRun, CommandTask, Ended, Task
+
+#: How often the executor looks after its jobs; on this machine that costs next to nothing.
+LOOK_EVERY_S = 0.2
+#: Where what jobs write goes that is not redirected.
+LOGS = Path(".snakemake/xmml/logs")
+#: How the external id of a job at a site begins; the site and the job's tag follow.
+SITE_JOB = "site:"
+
+
+class LocalCores:
+    """The processor cores of this machine that jobs may use; a job that wants more than there are gets all."""
+
+    def __init__(self, cores: int) -> None:
+        self.cores = cores
+        self._used: dict[int, int] = {}
+
+    def take(self, job: int, threads: int) -> bool:
+        """Take cores for a job; False: it has to wait."""
+        wanted = min(max(threads, 1), self.cores)
+        if sum(self._used.values()) + wanted > self.cores:
+            return False
+        self._used[job] = wanted
+        return True
+
+    def give_back(self, job: int) -> None:
+        """A job has ended."""
+        self._used.pop(job, None)
+
+
+class Executor(RemoteExecutor):
+    """Runs coupled models over the sites of a catalogue, and other rules where they fit."""
+
+    def __init__(self, workflow: Any, logger: Any) -> None:
+        """Called by Snakemake. The base class starts the thread that looks after jobs: what that needs comes first."""
+        settings = workflow.executor_settings
+        self.settings: ExecutorSettings = settings if settings is not None else ExecutorSettings()
+        self._catalogue = _catalogue(self.settings.sites)
+        self._sites = SiteJobs()
+        self._cores = LocalCores(workflow.resource_settings.local_cores or os.cpu_count() or 1)
+        self._tasks: dict[int, Task] = {}
+        self._waiting: deque[tuple[SubmittedJobInfo, int, Callable[[], Task]]] = deque()
+        super().__init__(workflow, logger)
+
+    def __post_init__(self) -> None:
+        """Called by the base class when the executor is complete."""
+        self.next_seconds_between_status_checks = LOOK_EVERY_S
+
+    # --- beginning --------------------------------------------------------------------------------------------------
+
+    def run_job(self, job: JobExecutorInterface) -> None:
+        """Begin a job, or queue it until cores are free."""
+        run = None if job.is_group() else coupled_run(job.shellcmd)
+        if run is not None:
+            self._begin_coupled(job, run)
+            return
+        try:
+            needs = needs_of(job.threads, job.resources)
+            site = place(needs, self._cores.cores, self._catalogue)
+            if site is None or site.is_here:
+                self._begin_here(job)
+            else:
+                self._begin_at_site(job, site, needs)
+        except DoesNotFit as error:
+            why = str(error)
+            self._start(SubmittedJobInfo(job), lambda: Failed(why))
+
+    def _begin_coupled(self, job: JobExecutorInterface, run: CoupledRun) -> None:
+        earlier = self.dag.incomplete_external_jobid(job)
+        given = run.value_of("-o")
+        folder = Path(given) if given else self.settings.runs / f"{job.name}-{job.jobid}-{uuid.uuid4().hex[:8]}"
+        info = SubmittedJobInfo(job, external_jobid=str(folder.absolute()))
+        complete = run.with_default("-o", str(folder)).with_options(self.settings.options)
+        complete = complete.with_default("--sites", str(self.settings.sites) if self.settings.sites else None)
+
+        def start() -> Task:
+            if folder.is_dir() and not given:
+                shutil.rmtree(folder)
+            process = LocalProcess([*XMML_RUN, *complete.arguments], self._log(job), complete.redirected)
+            remove = None if given or self.settings.keep_runs else folder
+            return CommandTask("xmml-run", process, MEANING, lambda: _remove(remove))
+
+        if earlier is not None:
+            self.logger.info(f"job {job.jobid}: goes on with the run in {earlier}")
+            info = SubmittedJobInfo(job, external_jobid=earlier)
+            self._tasks[id(info)] = AdoptedRun(Path(earlier), start)
+            self.report_job_submission(info)
+            return
+        self.workflow.async_run(job.prepare())  # as a Snakemake of the job's own would: folders made, old outputs gone
+        if complete.has("--sites"):
+            self._start(info, start)  # the work is done elsewhere
+        else:
+            self._queue(info, job.threads, start)
+
+    def _begin_here(self, job: JobExecutorInterface) -> None:
+        """Run a job on this machine, by a Snakemake of its own, as every executor does."""
+        command = self.format_job_exec(job)
+        log = self._log(job)
+
+        def start() -> Task:
+            name = f"group {job.groupid}" if job.is_group() else f"rule {job.name}"
+            return CommandTask(name, LocalProcess(["/bin/sh", "-c", command], log))
+
+        self._queue(SubmittedJobInfo(job), job.threads, start)
+
+    def _begin_at_site(self, job: JobExecutorInterface, site: Site, needs: Needs) -> None:
+        """Run a job at a site, without a Snakemake there."""
+        if job.is_group() or job.shellcmd is None:
+            what = "a group of jobs" if job.is_group() else "a rule without shell:"
+            raise DoesNotFit(f"{what} can only run on this machine; at {site.name} that would need a Snakemake")
+        prefix = f"{SITE_JOB}{site.name}/"
+        earlier = self.dag.incomplete_external_jobid(job) or ""
+        resumed = earlier.startswith(prefix)
+        tag = earlier.removeprefix(prefix) if resumed else f"{job.name}-{job.jobid}-{uuid.uuid4().hex[:8]}"
+        inputs, outputs, logs = (tuple(map(str, each)) for each in (job.input, job.output, job.log))
+        site_job = SiteJob(tag, job.shellcmd, needs, inputs, outputs, logs, self._log(job))
+        if outside := unreachable_paths(site_job):
+            raise DoesNotFit(
+                f"{', '.join(outside)} cannot be taken to {site.name}: write paths relative to the working folder"
+            )
+        if not resumed:
+            self.workflow.async_run(job.prepare())
+        info = SubmittedJobInfo(job, external_jobid=prefix + tag)
+        self._start(info, lambda: self._sites.begin(site, site_job, resumed=resumed))
+
+    def _queue(self, info: SubmittedJobInfo, threads: int, start: Callable[[], Task]) -> None:
+        if not self._waiting and self._cores.take(id(info), threads):
+            self._start(info, start)
+        else:
+            self._waiting.append((info, threads, start))
+            self.report_job_submission(info)
+
+    def _start(self, info: SubmittedJobInfo, start: Callable[[], Task]) -> None:
+        self._tasks[id(info)] = self._started(start)
+        self.report_job_submission(info)
+
+    def _started(self, start: Callable[[], Task]) -> Task:
+        try:
+            return start()
+        except OSError as error:
+            return Failed(f"it cannot be started: {error.filename or ''}: {error.strerror}")
+
+    def _log(self, job: JobExecutorInterface) -> Path:
+        name = f"group-{job.groupid}" if job.is_group() else job.name
+        return (LOGS / name / f"{job.jobid}-{job.attempt}.log").absolute()
+
+    # --- looking after ----------------------------------------------------------------------------------------------
+
+    async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
+        """Tell which jobs have ended; yield the others."""
+        ended: dict[int, Ended] = {}
+        for info in active_jobs:
+            task = self._tasks.get(id(info))
+            if task is not None and (end := task.ended()) is not None:
+                ended[id(info)] = end
+                del self._tasks[id(info)]
+                self._cores.give_back(id(info))
+        self._start_waiting()
+        for info in active_jobs:
+            end = ended.get(id(info))
+            if end is None:
+                yield info
+            elif end.failure:
+                self.report_job_error(info, msg=f"{end.failure}. ", aux_logs=list(end.logs))
+            else:
+                self.report_job_success(info)
+
+    def _start_waiting(self) -> None:
+        while self._waiting and self._cores.take(id(self._waiting[0][0]), self._waiting[0][1]):
+            info, _, start = self._waiting.popleft()
+            self._tasks[id(info)] = self._started(start)
+
+    # --- stopping ---------------------------------------------------------------------------------------------------
+
+    def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
+        """Stop every job and wait until all that they held is released."""
+        self._waiting.clear()
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.interrupt()
+        for task in tasks:
+            task.wait()
+
+    def shutdown(self) -> None:
+        """Called by Snakemake when no job runs any more."""
+        super().shutdown()
+        self._sites.close()
+
+    def get_python_executable(self) -> str:
+        """The interpreter of jobs that are run by a Snakemake of their own: they run on this machine."""
+        return sys.executable
+
+
+class Failed:
+    """A job that did not come to run."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def ended(self) -> Ended:
+        """See `Task`."""
+        return Ended(self._why)
+
+    def interrupt(self) -> None:
+        """See `Task`."""
+
+    def wait(self) -> None:
+        """See `Task`."""
+
+
+def _catalogue(path: Path | None) -> SiteCatalogue | None:
+    if path is None:
+        return None
+    try:
+        return read_sites(path)
+    except SitesError as error:
+        raise WorkflowError(f"--xmml-sites: {error}") from None
+
+
+def _remove(folder: Path | None) -> None:
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)

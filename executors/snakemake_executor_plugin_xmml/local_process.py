@@ -1,0 +1,92 @@
+"""A command on this machine: started, looked after, interrupted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+#: How long a command that was interrupted may take to clean up; a coupled run has to release other sites.
+INTERRUPTED_S = 30.0
+#: How long it then has to end before it is killed.
+TERMINATED_S = 5.0
+
+
+class LocalProcess:
+    """A running command with its own process group, so that Ctrl-C reaches it from its executor only, once."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        redirected: Mapping[str, Path] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start it.
+
+        Args:
+            command: the program and its arguments.
+            log: where its output goes.
+            redirected: `stdout`, `stderr`: files that take them instead.
+            env: added to the environment.
+
+        Raises:
+            OSError: it cannot be started, or a file not be written.
+        """
+        self.log = log
+        with contextlib.ExitStack() as files:
+            opened: dict[Path, IO[bytes]] = {}
+
+            def stream(name: str) -> IO[bytes]:
+                path = (redirected or {}).get(name, log)
+                if path not in opened:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    opened[path] = files.enter_context(open(path, "wb"))
+                return opened[path]
+
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=stream("stdout"),
+                stderr=stream("stderr"),
+                start_new_session=True,
+                env={**os.environ, **(env or {})},
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def status(self) -> int | None:
+        """Return its exit status, negative for the number of a signal; `None`: it runs."""
+        return self._process.poll()
+
+    def interrupt(self) -> None:
+        """Ask it to end, as Ctrl-C does; if it does not, it is terminated and killed. Does not wait."""
+        self._signal(signal.SIGINT)
+        threading.Thread(target=self._see_to_its_end, daemon=True).start()
+
+    def wait(self) -> int:
+        """Wait for its end, after `interrupt`."""
+        self._see_to_its_end()
+        return self._process.wait()
+
+    def _see_to_its_end(self) -> None:
+        for limit_s, number in ((INTERRUPTED_S, signal.SIGTERM), (TERMINATED_S, signal.SIGKILL)):
+            try:
+                self._process.wait(limit_s)
+                return
+            except subprocess.TimeoutExpired:
+                self._signal(number)
+        self._process.wait()
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, number)

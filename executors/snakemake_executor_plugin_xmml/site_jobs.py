@@ -1,0 +1,297 @@
+"""Rules at a site: their files are taken there, the command runs in a job, its results are brought back.
+
+Nothing of Snakemake is needed at the site. All sites are served by one event loop in a thread of its own; each has one
+connection, and its queue is asked once a round for all jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from xmml_executors.schedulers import (
+    RESULT,
+    STDERR,
+    STDOUT,
+    JobRejected,
+    JobScript,
+    SchedulerUnavailable,
+    by_name,
+    read_result,
+)
+from xmml_executors.transports import Transport, TransportError, open_transport
+from xmml_planner.sites import Site
+
+from snakemake_executor_plugin_xmml.placement import Needs
+from snakemake_executor_plugin_xmml.tasks import Ended
+
+#: How often a queue is asked; a job is found to have ended that much later at most.
+ASK_EVERY_S = 5.0
+#: Time limit of a job whose rule has no `runtime` and whose site has none.
+WALLTIME_S = 3600.0
+#: Where the files of a job are, below its folder.
+FILES = "files"
+#: Holds the id of a job in its folder, for whoever goes on with it later.
+ID = "id"
+#: So often in a row a queue or a connection may give no answer before a job is given up.
+SILENT_ROUNDS = 12
+
+
+@dataclass(frozen=True)
+class SiteJob:
+    """A rule's command and its files.
+
+    Attributes:
+        tag: names it among all jobs of this user at the site.
+        command: shell text; its paths are relative to the folder that Snakemake works in.
+        inputs: files and folders that it reads.
+        outputs: files and folders that it must have written when it ends well.
+        logs: files that are brought back if they are there, however it ended.
+        output_to: takes what it writes to standard output and error.
+    """
+
+    tag: str
+    command: str
+    needs: Needs
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    logs: tuple[str, ...]
+    output_to: Path
+
+
+class SiteJobFailed(Exception):
+    """A job that did not do what it should; the text says at which site and why."""
+
+
+def unreachable_paths(job: SiteJob) -> list[str]:
+    """Return the paths that cannot be taken to a site because they lie outside of the working folder."""
+    paths = (*job.inputs, *job.outputs, *job.logs)
+    return [each for each in paths if PurePosixPath(each).is_absolute() or ".." in PurePosixPath(each).parts]
+
+
+class SiteTask:
+    """A job at a site, as the executor looks after it."""
+
+    def __init__(self, future: Future[Ended], cancel: Callable[[], object]) -> None:
+        self._future, self._cancel = future, cancel
+
+    def ended(self) -> Ended | None:
+        """See `Task`."""
+        return self._future.result() if self._future.done() else None
+
+    def interrupt(self) -> None:
+        """See `Task`."""
+        self._cancel()
+
+    def wait(self) -> None:
+        """See `Task`."""
+        self._future.result()
+
+
+class SiteJobs:
+    """The jobs at all sites."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="site jobs", daemon=True)
+        self._thread.start()
+        self._places: dict[str, _Place] = {}
+
+    def begin(self, site: Site, job: SiteJob, *, resumed: bool = False) -> SiteTask:
+        """Carry out a job, or go on with one that was submitted before."""
+        place = self._places.setdefault(site.name, _Place(site))
+        done: Future[Ended] = Future()
+        made: Future[asyncio.Task[None]] = Future()
+
+        async def follow() -> None:
+            try:
+                await place.carry_out(job, resumed)
+                done.set_result(Ended())
+            except asyncio.CancelledError:
+                done.set_result(Ended(f"cancelled at {site.name}"))
+            except (SiteJobFailed, TransportError, JobRejected, SchedulerUnavailable, OSError) as error:
+                why = str(error)
+                place_named = why if site.name in why else f"{site.name}: {why}"
+                done.set_result(Ended(place_named, (str(job.output_to),)))
+            except BaseException as error:
+                done.set_exception(error)
+                raise
+
+        def start() -> None:
+            made.set_result(self._loop.create_task(follow()))
+
+        self._loop.call_soon_threadsafe(start)
+        return SiteTask(done, lambda: self._loop.call_soon_threadsafe(made.result().cancel))
+
+    def close(self) -> None:
+        """Close every connection and end the thread."""
+
+        async def end() -> None:
+            for place in self._places.values():
+                await place.close()
+
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(end(), self._loop).result(60)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(10)
+
+
+class _Place:
+    """One site: its connection, its queue, and who waits for which job."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.transport: Transport = open_transport(site)
+        self.scheduler = by_name(site.scheduler, site.dialect or "openpbs")
+        self._over: dict[str, asyncio.Future[str]] = {}
+        self._asking: asyncio.Task[None] | None = None
+
+    async def carry_out(self, job: SiteJob, resumed: bool) -> None:
+        """Take files there, run, bring files back; whatever happens, leave nothing there."""
+        folder = await self._folder(job)
+        number = (await self.transport.get_text(f"{folder}/{ID}") or "").strip() if resumed else ""
+        try:
+            if not number:
+                await self._stage_in(job, folder)
+                number = await self._submit(job, folder)
+            await self._until_over(number, folder)
+            await self._bring_back(job, folder)
+        except asyncio.CancelledError:
+            await _in_any_case(self._cancel(number))
+            raise
+        finally:
+            await _in_any_case(self.transport.remove(folder))
+
+    async def _folder(self, job: SiteJob) -> str:
+        work = self.site.work
+        if work == "~" or work.startswith("~/"):
+            work = await self.transport.home() + work[1:]
+        return f"{work}/snakemake/{job.tag}"
+
+    async def _stage_in(self, job: SiteJob, folder: str) -> None:
+        files = [(path, f"{folder}/{FILES}/{path.as_posix()}") for name in job.inputs for path in _files(Path(name))]
+        made = {str(PurePosixPath(f"{folder}/{FILES}/{name}").parent) for name in (*job.outputs, *job.logs)}
+        await self.transport.mkdir(f"{folder}/{FILES}", *sorted(made))
+        await self.transport.put_many(files)
+
+    async def _submit(self, job: SiteJob, folder: str) -> str:
+        site, needs = self.site, job.needs
+        script = JobScript(
+            name=job.tag,
+            folder=folder,
+            command=f"cd {FILES} && exec bash -c {shlex.quote('set -euo pipefail; ' + job.command)}",
+            cores=needs.threads,
+            memory=needs.memory_bytes,
+            gpus=needs.gpus,
+            walltime_s=needs.runtime_s or site.walltime_s or WALLTIME_S,
+            partition=site.partition or "",
+            account=site.account or "",
+            qos=site.qos or "",
+            reservation=site.reservation or "",
+            modules=site.modules,
+            setup=site.setup,
+            env=site.env,
+        )
+        path = f"{folder}/job.sh"
+        await self.transport.put_text(path, self.scheduler.render(script), mode=0o700)
+        number = self.scheduler.parse_submit(await self.transport.run(self.scheduler.submit_command(path)))
+        await self.transport.put_text(f"{folder}/{ID}", number)
+        return number
+
+    async def _until_over(self, number: str, folder: str) -> None:
+        self._over[number] = asyncio.get_running_loop().create_future()
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask())
+        try:
+            said = await self._over[number]
+        finally:
+            del self._over[number]
+        if await self.transport.get_text(f"{folder}/{RESULT}") is None:
+            raise SiteJobFailed(f"job {number} at {self.site.name} ended without a result: the queue says {said}")
+
+    async def _ask(self) -> None:
+        """Ask the queue for all jobs as long as there are some."""
+        silent = 0
+        while waiting := [number for number, over in self._over.items() if not over.done()]:
+            try:
+                answer = await self.transport.run(self.scheduler.status_command(waiting))
+                for number, status in self.scheduler.parse_status(answer, waiting).items():
+                    if status.state.is_over and number in self._over:
+                        self._over[number].set_result(f"{status.state.value} {status.reason}".strip())
+                silent = 0
+            except (TransportError, SchedulerUnavailable) as error:
+                silent += 1
+                if silent == SILENT_ROUNDS:
+                    for over in self._over.values():
+                        if not over.done():
+                            over.set_exception(error)
+                    return
+            await asyncio.sleep(ASK_EVERY_S if self.site.has_queue else ASK_EVERY_S / 10)
+
+    async def _bring_back(self, job: SiteJob, folder: str) -> None:
+        result = read_result(await self.transport.get_text(f"{folder}/{RESULT}") or "")
+        written = [await self.transport.get_text(f"{folder}/{each}") or "" for each in (STDOUT, STDERR)]
+        job.output_to.parent.mkdir(parents=True, exist_ok=True)
+        job.output_to.write_text("".join(written), encoding="utf-8")
+        there = await self._find(folder, job.logs)
+        wanted = list(there)
+        if result.status == 0:
+            outputs = {name: await self._find(folder, (name,)) for name in job.outputs}
+            missing = [name for name, found in outputs.items() if not found]
+            if missing:
+                raise SiteJobFailed(f"the command ended well at {self.site.name} without writing {', '.join(missing)}")
+            wanted += [each for found in outputs.values() for each in found]
+        for each in wanted:
+            Path(each).parent.mkdir(parents=True, exist_ok=True)
+        await self.transport.get_many([(f"{folder}/{FILES}/{each}", Path(each)) for each in dict.fromkeys(wanted)])
+        if result.status != 0:
+            lines = [line.strip() for line in written[1].splitlines() if line.strip()]
+            why = f": {lines[-1][:500]}" if lines else ""
+            what = f"{result.phase} {result.detail}".strip()
+            raise SiteJobFailed(
+                f"{what} ended with exit status {result.status} on {result.host} at {self.site.name}{why}"
+            )
+
+    async def _find(self, folder: str, names: tuple[str, ...]) -> list[str]:
+        """Return the files there that have these names or lie in folders of these names."""
+        if not names:
+            return []
+        words = " ".join(shlex.quote(f"./{name}") for name in names)
+        answer = await self.transport.run(
+            f"cd {shlex.quote(folder)}/{FILES} && find -L {words} -type f 2>/dev/null; true"
+        )
+        return [line.removeprefix("./") for line in answer.stdout.splitlines()]
+
+    async def _cancel(self, number: str) -> None:
+        if number:
+            await self.transport.run(self.scheduler.cancel_command([number]))
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._asking is not None:
+            self._asking.cancel()
+        await _in_any_case(self.transport.close())
+
+
+async def _in_any_case(step: Coroutine[Any, Any, None] | Awaitable[None]) -> None:
+    """Take a step of the clean-up to its end, also when cancelled, and whether or not it succeeds."""
+    task = asyncio.ensure_future(step)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+    except (TransportError, SchedulerUnavailable):
+        pass
+
+
+def _files(path: Path) -> list[Path]:
+    """Return a file, or all files of a folder."""
+    if path.is_dir():
+        return sorted(each for each in path.rglob("*") if each.is_file())
+    return [path]

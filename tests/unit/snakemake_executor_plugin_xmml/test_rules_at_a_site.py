@@ -1,0 +1,196 @@
+"""Rules that are not coupled runs, at a site that is reached by a real ssh server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sshd import SSHD, Sshd, running_sshd
+
+SITES = """
+[site.alpha]
+ssh = "{name}"
+cores = 4
+work = "{home}/work"
+"""
+LIMIT_S = 60.0
+
+
+class Workflow:
+    """A folder with a Snakefile, and a site."""
+
+    def __init__(self, folder: Path, server: Sshd, snakefile: str) -> None:
+        self.folder, self.server = folder, server
+        folder.mkdir()
+        (folder / "Snakefile").write_text(snakefile)
+        (folder / "sites.toml").write_text(SITES.format(name=server.name, home=server.home))
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "snakemake", "--executor", "xmml", "--jobs", "4", "--xmml-sites", "sites.toml"]
+        return subprocess.Popen(
+            [*command, *arguments],
+            cwd=self.folder,
+            env={**os.environ, "XMML_SSH_CONFIG": str(self.server.config)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        running = self.start(*arguments)
+        try:
+            output, _ = running.communicate(timeout=LIMIT_S)
+        finally:
+            running.kill()
+        return running.returncode, output
+
+    def left(self) -> list[str]:
+        """What is left in the work folder of the site."""
+        return [str(path) for path in (self.server.home / "work").rglob("*") if path.name != "snakemake"]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Sshd]:
+    if SSHD is None:
+        pytest.skip("sshd is not installed: apt-get install openssh-server")
+    with running_sshd(tmp_path / "sshd") as server:
+        yield server
+
+
+def wait_until(holds: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not holds():
+        assert time.monotonic() < deadline, f"waited {LIMIT_S} s in vain until {what}"
+        time.sleep(0.02)
+
+
+TWO_RULES = """
+rule all:
+    input: "out/sum.txt", "out/tree"
+rule numbers:
+    output: "in/numbers.txt"
+    shell: "seq 10 > {output}"
+rule add:
+    input: "in/numbers.txt"
+    output: "out/sum.txt", directory("out/tree")
+    log: "logs/add.log"
+    threads: 3
+    resources: site="alpha"
+    shell:
+        "paste -sd+ {input} | bc > {output[0]} || awk '{{s+=$1}} END {{print s}}' {input} > {output[0]}; "
+        "mkdir -p {output[1]}/deep; echo $XMML_TEST_SSHD > {output[1]}/deep/where; echo added > {log}"
+"""
+
+
+def test_files_go_there_the_command_runs_there_and_results_come_back(tmp_path: Path, server: Sshd) -> None:
+    workflow = Workflow(tmp_path / "study", server, TWO_RULES)
+    status, output = workflow.run()
+    assert status == 0, output
+    assert (workflow.folder / "out/sum.txt").read_text() == "55\n"
+    assert (workflow.folder / "out/tree/deep/where").read_text().strip() in server.mark
+    assert (workflow.folder / "logs/add.log").read_text() == "added\n"
+    assert workflow.left() == []
+
+
+def failing(command: str, more: str = "") -> str:
+    return f'rule one:\n    output: "out.txt"\n    {more}\n    resources: site="alpha"\n    shell: "{command}"\n'
+
+
+def test_a_failure_is_told_with_site_status_and_last_words(tmp_path: Path, server: Sshd) -> None:
+    workflow = Workflow(tmp_path / "study", server, failing("echo the well is dry >&2; exit 7"))
+    status, output = workflow.run()
+    assert status != 0
+    assert "command ended with exit status 7 on" in output
+    assert "at alpha: the well is dry" in output
+    assert workflow.left() == []
+
+
+def test_the_log_of_a_failed_rule_comes_back(tmp_path: Path, server: Sshd) -> None:
+    workflow = Workflow(tmp_path / "study", server, failing("echo why > {log}; exit 1", more='log: "one.log"'))
+    workflow.run()
+    assert (workflow.folder / "one.log").read_text() == "why\n"
+
+
+def test_a_command_that_does_not_write_its_output_fails(tmp_path: Path, server: Sshd) -> None:
+    status, output = Workflow(tmp_path / "study", server, failing("true")).run()
+    assert status != 0
+    assert "the command ended well at alpha without writing out.txt" in output
+
+
+def test_a_site_that_cannot_be_reached_is_named(tmp_path: Path, server: Sshd) -> None:
+    server.refuse_key()
+    status, output = Workflow(tmp_path / "study", server, failing("touch {output}")).run()
+    assert status != 0
+    assert "alpha" in output
+    assert "key" in output
+
+
+def test_a_path_outside_of_the_folder_is_refused(tmp_path: Path, server: Sshd) -> None:
+    snakefile = (
+        f'rule one:\n    output: "{tmp_path}/far.txt"\n    resources: site="alpha"\n    shell: "touch {{output}}"\n'
+    )
+    status, output = Workflow(tmp_path / "study", server, snakefile).run()
+    assert status != 0
+    assert "far.txt cannot be taken to alpha: write paths relative to the working folder" in output
+
+
+def test_a_rule_that_needs_snakemake_runs_only_here(tmp_path: Path, server: Sshd) -> None:
+    snakefile = (
+        'rule one:\n    output: "a"\n    resources: site="alpha"\n    run:\n        open(output[0], "w").close()\n'
+    )
+    status, output = Workflow(tmp_path / "study", server, snakefile).run()
+    assert status != 0
+    assert "a rule without shell: can only run on this machine" in output
+
+
+def test_an_unknown_site_is_told_with_those_there_are(tmp_path: Path, server: Sshd) -> None:
+    snakefile = failing("touch {output}").replace("alpha", "alhpa")
+    status, output = Workflow(tmp_path / "study", server, snakefile).run()
+    assert status != 0
+    assert 'there is no site "alhpa"; the sites are: alpha' in output
+
+
+WAITS = "touch {waits}; while [ ! -e {go} ]; do sleep 0.02; done; echo done > {{output}}"
+
+
+def test_ctrl_c_ends_the_job_there_and_leaves_nothing(tmp_path: Path, server: Sshd) -> None:
+    waits, go = tmp_path / "waits", tmp_path / "go"
+    workflow = Workflow(tmp_path / "study", server, failing(WAITS.format(waits=waits, go=go)))
+    running = workflow.start()
+    try:
+        wait_until(waits.exists, "the job runs")
+        os.kill(running.pid, signal.SIGINT)
+        output, _ = running.communicate(timeout=LIMIT_S)
+    finally:
+        running.kill()
+    assert running.returncode != 0, output
+    assert server.wait_until_nothing_runs() == {}
+    assert workflow.left() == []
+
+
+def test_a_job_goes_on_where_a_killed_snakemake_left_it(tmp_path: Path, server: Sshd) -> None:
+    waits, go = tmp_path / "waits", tmp_path / "go"
+    workflow = Workflow(tmp_path / "study", server, failing(WAITS.format(waits=waits, go=go)))
+    running = workflow.start()
+    wait_until(waits.exists, "the job runs")
+    os.kill(running.pid, signal.SIGKILL)
+    running.communicate()
+    waits.unlink()
+    workflow.run("--unlock")
+    again = workflow.start()
+    try:
+        go.touch()
+        output, _ = again.communicate(timeout=LIMIT_S)
+    finally:
+        again.kill()
+    assert again.returncode == 0, output
+    assert not waits.exists()  # it was not started a second time
+    assert (workflow.folder / "out.txt").read_text() == "done\n"
+    assert workflow.left() == []

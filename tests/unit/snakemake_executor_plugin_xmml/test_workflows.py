@@ -1,0 +1,209 @@
+"""Coupled runs in a workflow, carried out by a real Snakemake."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+HEAD = '<model id="pair" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml">'
+#: World says so many greetings; the listener writes them down. What `before` holds happens first of all.
+MODEL = """{head}
+  <definitions>
+    <submodel id="World">
+      <timescale delta="1 s" total="3 s"/>
+      <param id="number" value="1"/>
+      <ports> <out id="greeting" operator="Oi"/> </ports>
+      <implementation><code language="python" part="Oi">{before}
+greeting = me.param("number", int)</code></implementation>
+    </submodel>
+    <submodel id="Listener">
+      <timescale delta="1 s" total="3 s"/>
+      <ports> <in id="greeting" operator="S"/> </ports>
+      <implementation>
+        <code language="python" part="S">print(greeting, file=open("heard.txt", "a"))</code>
+      </implementation>
+    </submodel>
+  </definitions>
+  <topology>
+    <instance id="world" submodel="World"/>
+    <instance id="listener" submodel="Listener"/>
+    <coupling from="world.greeting" to="listener.greeting"/>
+  </topology>
+</model>
+"""
+SNAKEFILE = """
+rule all:
+    input: expand("heard/{{number}}.txt", number={numbers})
+rule couple:
+    input: "model.xmml"
+    output: "heard/{{number}}.txt"
+    {more}
+    shell: "xmml-run {{input}} -p world.number={{wildcards.number}} --result listener/heard.txt={{output}}"
+"""
+OPTIONS = ("--xmml-sites", "--xmml-runs", "--xmml-keep-runs", "--xmml-options")
+#: How long a test waits for what takes a second or two on a machine at rest.
+LIMIT_S = 60.0
+
+
+class Workflow:
+    """A folder with a model and a Snakefile."""
+
+    def __init__(self, folder: Path, numbers: list[int], before: str = "pass", more: str = "") -> None:
+        self.folder = folder
+        (folder / "model.xmml").write_text(MODEL.format(head=HEAD, before=before))
+        (folder / "Snakefile").write_text(SNAKEFILE.format(numbers=numbers, more=more))
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "snakemake", "--executor", "xmml", "--jobs", "4", *arguments]
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = self.command(*arguments)
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=2 * LIMIT_S)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def heard(self, number: int) -> str:
+        return (self.folder / f"heard/{number}.txt").read_text()
+
+    def processes(self) -> list[int]:
+        """The processes that work in the folder or below."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    folder = os.readlink(entry / "cwd")
+                except OSError:
+                    continue
+                if Path(folder).is_relative_to(self.folder):
+                    found.append(int(entry.name))
+        return found
+
+
+def wait_until(holds: Callable[[], object], what: str) -> None:
+    """Wait for something; fail the test if it does not come."""
+    deadline = time.monotonic() + LIMIT_S
+    while not holds():
+        assert time.monotonic() < deadline, f"waited {LIMIT_S} s in vain until {what}"
+        time.sleep(0.02)
+
+
+def test_each_rule_is_a_run_of_its_own_and_leaves_its_results(tmp_path: Path) -> None:
+    workflow = Workflow(tmp_path, [1, 2, 3])
+    done = workflow.run()
+    assert done.returncode == 0, done.stderr
+    assert [workflow.heard(number) for number in (1, 2, 3)] == ["1\n" * 3, "2\n" * 3, "3\n" * 3]
+    assert not any((tmp_path / ".snakemake/xmml/runs").iterdir())
+
+
+def test_runs_are_kept_when_asked_for(tmp_path: Path) -> None:
+    Workflow(tmp_path, [7]).run("--xmml-keep-runs")
+    (run,) = (tmp_path / ".snakemake/xmml/runs").iterdir()
+    assert (run / "report.html").exists()
+
+
+def test_options_for_all_runs_are_passed_on(tmp_path: Path) -> None:
+    done = Workflow(tmp_path, [1]).run("--xmml-options=-p world.numbr=3")
+    assert done.returncode != 0
+    assert "numbr" in done.stderr + "".join(log.read_text() for log in tmp_path.glob(".snakemake/xmml/logs/*/*"))
+
+
+def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
+    workflow = Workflow(tmp_path, [1])
+    done = workflow.run("--dry-run")
+    assert done.returncode == 0
+    assert "couple" in done.stdout + done.stderr
+    assert not (tmp_path / "heard").exists()
+
+
+def test_a_failure_is_told_with_instance_reason_and_log(tmp_path: Path) -> None:
+    done = Workflow(tmp_path, [1], before='raise ValueError("out of words")').run()
+    assert done.returncode != 0
+    assert "world failed: ValueError: out of words at model.xmml:7" in done.stderr
+    assert "out of words" in done.stderr
+    assert ".snakemake/xmml/logs/couple/" in done.stderr
+    assert not (tmp_path / "heard/1.txt").exists()
+
+
+def test_a_failed_run_is_tried_again(tmp_path: Path) -> None:
+    flag = tmp_path / "failed once"
+    before = f"import pathlib\nif not pathlib.Path({str(flag)!r}).exists():\n"
+    before += f"    pathlib.Path({str(flag)!r}).touch()\n    raise ValueError('not yet')"
+    workflow = Workflow(tmp_path, [5], before=before, more="retries: 1")
+    done = workflow.run()
+    assert done.returncode == 0, done.stderr
+    assert workflow.heard(5) == "5\n" * 3
+
+
+def test_a_result_that_is_missing_fails_the_rule(tmp_path: Path) -> None:
+    workflow = Workflow(tmp_path, [1])
+    text = (tmp_path / "Snakefile").read_text().replace("listener/heard.txt", "listener/unheard.txt")
+    (tmp_path / "Snakefile").write_text(text)
+    done = workflow.run()
+    assert done.returncode != 0
+    assert 'instance "listener" has ended but not written unheard.txt' in done.stderr
+
+
+def blocked(tmp_path: Path) -> tuple[Workflow, Path, Path]:
+    """A workflow whose run waits until a file is there, the file, and the one that says that it waits."""
+    go, waits = tmp_path / "go", tmp_path / "waits"
+    before = f"import pathlib, time\npathlib.Path({str(waits)!r}).touch()\n"
+    before += f"while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.01)"
+    return Workflow(tmp_path, [1], before=before), go, waits
+
+
+def test_ctrl_c_ends_the_runs_and_leaves_no_process(tmp_path: Path) -> None:
+    workflow, _, waits = blocked(tmp_path)
+    running = workflow.start()
+    try:
+        wait_until(waits.exists, "the run has begun")
+        os.kill(running.pid, signal.SIGINT)
+        output, _ = running.communicate(timeout=LIMIT_S)
+    finally:
+        running.kill()
+    assert running.returncode != 0, output
+    wait_until(lambda: not workflow.processes(), "every process of the run has ended")
+
+
+def test_a_run_goes_on_where_a_killed_snakemake_left_it(tmp_path: Path) -> None:
+    workflow, go, waits = blocked(tmp_path)
+    running = workflow.start()
+    try:
+        wait_until(waits.exists, "the run has begun")
+    finally:
+        os.kill(running.pid, signal.SIGKILL)
+        running.communicate()
+    workflow.run("--unlock")
+    again = workflow.start()
+    assert again.stdout is not None
+    try:
+        assert any("goes on with the run in" in line for line in again.stdout)
+        go.touch()
+        output, _ = again.communicate(timeout=LIMIT_S)
+    finally:
+        again.kill()
+    assert again.returncode == 0, output
+    assert workflow.heard(1) == "1\n" * 3
+
+
+def test_a_catalogue_that_does_not_exist_is_refused_at_once(tmp_path: Path) -> None:
+    done = Workflow(tmp_path, [1]).run("--xmml-sites", "nowhere.toml")
+    assert done.returncode != 0
+    assert "nowhere.toml" in done.stderr
+
+
+def test_every_setting_is_explained() -> None:
+    text = subprocess.run([sys.executable, "-m", "snakemake", "--help"], capture_output=True, text=True).stdout
+    assert [each for each in OPTIONS if each not in text] == []
