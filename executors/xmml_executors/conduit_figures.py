@@ -76,9 +76,9 @@ def from_events(conduits: Sequence[ConduitSpec], events: Iterable[Mapping[str, A
     the instances left."""
     found = {conduit.id: ConduitFigures(conduit.id, conduit.name) for conduit in conduits}
     for event in events:
-        if event["what"] == "conduit" and event["conduit"] in found:
-            known = found[event["conduit"]]
-            found[known.id] = dataclasses.replace(known, method=event["method"], refused=event.get("refused", {}))
+        if event["what"] == "conduits":
+            for known in [found[conduit] for conduit in event["conduits"] if conduit in found]:
+                found[known.id] = dataclasses.replace(known, method=event["method"], refused=event.get("refused", {}))
         elif event["what"] == "left":
             for end in event["conduits"]:
                 if end["conduit"] in found:

@@ -19,7 +19,7 @@ from xmml_planner import Plan
 
 from xmml_executors import deadlock
 from xmml_executors.failure import Failure, Sign, cause_of, describe, one_line
-from xmml_executors.instance_record import InstanceRecord, State
+from xmml_executors.instance_record import Awaited, InstanceRecord, State
 from xmml_executors.outcome import ExitStatus, Outcome
 from xmml_executors.ranks import Ranks
 
@@ -232,13 +232,18 @@ class Coordination:
         record.messages_received, record.bytes_received = event["messages_received"], event["bytes_received"]
         return []
 
-    def _on_conduit(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
-        record.methods[event["conduit"]] = event["method"]
+    def _on_conduits(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        record.methods.update(dict.fromkeys(event["conduits"], event["method"]))
         return []
 
     def _on_changed(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
         if event["method"] is not None:
             record.methods[event["conduit"]] = event["method"]
+        return []
+
+    def _on_opened(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        self.plan = self.plan.with_opened([event["conduit"]])
+        self._capacities[event["conduit"]["id"]] = event["conduit"]["capacity"]
         return []
 
     def _on_figures(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
@@ -392,11 +397,17 @@ class Coordination:
 
     def _on_waiting(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
         waits = tuple((each["conduit"], each["kind"]) for each in event["waits"])
-        record.waits_for = tuple(conduit for conduit, _ in waits)
+        record.waits_for = tuple(self._awaited(record.name, *wait) for wait in waits)
         self._waiting[record.name] = deadlock.Waiting(
-            record.name, event["epoch"], waits, dict(event["sent"]), dict(event["received"])
+            record.name, event["epoch"], waits, dict(event["sent"]), dict(event["received"]), event.get("is_any", False)
         )
         return self._suspect(now)
+
+    def _awaited(self, name: str, number: int, kind: str) -> Awaited:
+        if kind == "holders":
+            return Awaited("those who have its handles", f"handles of {name}")
+        conduit = self.plan.by_conduit[number]
+        return Awaited(conduit.sender if conduit.receiver == name else conduit.receiver, conduit.name)
 
     def _on_resumed(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
         self._no_longer_waiting(record.name)
@@ -416,11 +427,12 @@ class Coordination:
             self._grown = None
         if self._suspected or self._grown or self.phase is not Phase.RUNNING:
             return []
-        cycle = deadlock.find_cycle(self._waiting, self.plan.by_conduit, self._mappers)
+        staying = frozenset(name for name, record in self.records.items() if record.may_still_act)
+        cycle = deadlock.find_cycle(self._waiting, self.plan.by_conduit, self._mappers, staying)
         if cycle is None:
             return []
         self._suspected = cycle
-        self._concerned = deadlock.concerned(cycle, self._waiting, self.plan.by_conduit, self._mappers)
+        self._concerned = deadlock.concerned(cycle, self._waiting, self.plan.by_conduit, self._mappers, staying)
         self._unconfirmed = {(name, self._waiting[name].epoch) for name in self._concerned}
         return [Confirm(name, epoch) for name, epoch in sorted(self._unconfirmed)]
 

@@ -5,6 +5,9 @@ many messages it has sent and received on each conduit. It goes on only when all
 among the reports is a deadlock, provided nothing is on its way between two of its members, which the counts tell, and
 each of them is still in the wait it reported, which it is asked to confirm.
 
+One that has callbacks goes on when anything comes: it is stuck only if all are that it waits for. So is one that waits
+at an open port (`run:open`): for anybody who has, or may still be sent, a handle of it.
+
 A cycle with a send on a full conduit is no fault of the model: the conduit was too small (Parks 1995, Bounded
 Scheduling of Process Networks). It grows.
 """
@@ -17,9 +20,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from xmml_planner import ConduitSpec
+from xmml_planner import FIRST_OPENED, ConduitSpec
+from xmml_planner.ranks import RANK_MARK
 
-WaitKind = Literal["receive", "send"]
+WaitKind = Literal["receive", "send", "holders"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,8 @@ class Waiting:
 
     Attributes:
         epoch: names this wait; a later wait has a larger one.
-        waits: conduits it waits for, all of them.
+        waits: conduits it waits for, all of them; of kind "holders", whoever may have a handle of it.
+        is_any: any one of them lets it go on.
         sent, received: its messages so far, by conduit.
     """
 
@@ -37,6 +42,7 @@ class Waiting:
     waits: tuple[tuple[int, WaitKind], ...]
     sent: Mapping[int, int] = field(default_factory=dict)
     received: Mapping[int, int] = field(default_factory=dict)
+    is_any: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,16 +65,20 @@ class Grow:
 
 
 def find_cycle(
-    waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec], mappers: Collection[str] = ()
+    waiting: Mapping[str, Waiting],
+    conduits: Mapping[int, ConduitSpec],
+    mappers: Collection[str] = (),
+    staying: Collection[str] = (),
 ) -> tuple[Link, ...] | None:
     """Return a cycle of waiting instances between which nothing is on its way, or `None`.
 
     A mapper goes on also when one of the conduits it waits for ends: it counts only if none of its partners can go on.
+    `staying` are the instances that have not left yet: any of them may have a handle.
 
     Of several cycles it returns one, always the same for the same
     reports.
     """
-    links = _stuck_links(waiting, conduits, mappers)
+    links = _stuck_links(waiting, conduits, mappers, staying)
     finished: set[str] = set()
     for start in links:
         found = _cycle_from(start, links, finished)
@@ -82,11 +92,13 @@ def concerned(
     waiting: Mapping[str, Waiting],
     conduits: Mapping[int, ConduitSpec],
     mappers: Collection[str] = (),
+    staying: Collection[str] = (),
 ) -> frozenset[str]:
-    """Return whose waits the verdict about a cycle rests on: its members, and those a mapper waits for."""
-    links = _stuck_links(waiting, conduits, mappers)
+    """Return whose waits the verdict about a cycle rests on: its members, and those a mapper or an open port waits
+    for."""
+    links = _stuck_links(waiting, conduits, mappers, staying)
     found = {link.waiter for link in cycle}
-    queue = [name for name in found if name in mappers]
+    queue = [name for name in found if name in mappers or _goes_on_with_any(waiting[name])]
     while queue:
         for link in links[queue.pop()]:
             if link.partner not in found:
@@ -96,12 +108,19 @@ def concerned(
 
 
 def _stuck_links(
-    waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec], mappers: Collection[str]
+    waiting: Mapping[str, Waiting],
+    conduits: Mapping[int, ConduitSpec],
+    mappers: Collection[str],
+    staying: Collection[str],
 ) -> dict[str, list[Link]]:
-    """Return the links of every waiting instance, without those that a mapper's end may release."""
-    links = {name: _links(report, waiting, conduits) for name, report in sorted(waiting.items())}
+    """Return the links of every waiting instance, without those that a mapper's end or a holder of a handle may
+    release."""
+    links = {name: _links(report, waiting, conduits, staying) for name, report in sorted(waiting.items())}
     senders = {name: _senders(waiting[name], conduits) for name in mappers if name in waiting}
     released_by_one = {name for name, its in senders.items() if len(its) > 1}
+    for name in [name for name, report in waiting.items() if _goes_on_with_any(report)]:
+        senders[name] = _awaited(waiting[name], conduits, staying)
+        released_by_one.add(name)
     if not released_by_one:
         return links
     waiters = defaultdict(list)
@@ -111,6 +130,9 @@ def _stuck_links(
     released: set[str] = set()
     queue = [name for name, its in links.items() if not its]
     queue += [name for name in sorted(released_by_one) if not waiting.keys() >= senders[name]]
+    # What is on its way from one of them is enough.
+    goes_on = [name for name in sorted(released_by_one) if _goes_on_with_any(waiting[name])]
+    queue += [name for name in goes_on if {link.partner for link in links[name]} != senders[name]]
     while queue:
         name = queue.pop()
         if name in released:
@@ -130,9 +152,48 @@ def _senders(report: Waiting, conduits: Mapping[int, ConduitSpec]) -> set[str]:
     return {conduits[number].sender for number, kind in report.waits if kind == "receive"}
 
 
-def _links(report: Waiting, waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec]) -> list[Link]:
+def _goes_on_with_any(report: Waiting) -> bool:
+    return report.is_any or _is_for_holders(report)
+
+
+def _is_for_holders(report: Waiting) -> bool:
+    return any(kind == "holders" for _, kind in report.waits)
+
+
+def _awaited(report: Waiting, conduits: Mapping[int, ConduitSpec], staying: Collection[str]) -> set[str]:
+    """Return who can let go on one that goes on with any of what it waits for."""
+    holders = _holders(report.instance, conduits, staying) if _is_for_holders(report) else set()
+    receivers = {conduits[number].receiver for number, kind in report.waits if kind == "send"}
+    return holders | receivers | _senders(report, conduits)
+
+
+def _holders(name: str, conduits: Mapping[int, ConduitSpec], staying: Collection[str]) -> set[str]:
+    """Return who may send to the open ports of an instance: everybody else, and itself if it has a handle open."""
+    others = {other for other in staying if other.split(RANK_MARK)[0] != name}
+    opened = (conduit for conduit in conduits.values() if conduit.sender == conduit.receiver == name)
+    return others | {conduit.sender for conduit in opened if conduit.id >= FIRST_OPENED}
+
+
+def _is_silent(waiter: Waiting, partner: Waiting, conduits: Mapping[int, ConduitSpec]) -> bool:
+    """Whether nothing that was sent by handles is on its way from `partner` to `waiter`."""
+    return all(
+        count == waiter.received.get(number, 0)
+        for number, count in partner.sent.items()
+        if number >= FIRST_OPENED and conduits[number].receiver == waiter.instance
+    )
+
+
+def _links(
+    report: Waiting, waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec], staying: Collection[str]
+) -> list[Link]:
     links = []
+    if _is_for_holders(report):
+        partners = sorted(_holders(report.instance, conduits, staying) & waiting.keys())
+        silent = [name for name in partners if _is_silent(report, waiting[name], conduits)]
+        links += [Link(report.instance, name, 0, "holders") for name in silent]
     for number, kind in report.waits:
+        if kind == "holders":
+            continue
         conduit = conduits[number]
         partner = conduit.sender if kind == "receive" else conduit.receiver
         other = waiting.get(partner)
@@ -184,10 +245,13 @@ def judge(cycle: Sequence[Link], capacities: Mapping[int, int]) -> Grow | None:
 
 def witness(cycle: Sequence[Link], waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec]) -> str:
     """Return the cycle in words: who waits for whom, at which port, after how many messages."""
-    return "; ".join(_step(link, waiting, conduits[link.conduit]) for link in cycle)
+    return "; ".join(_step(link, waiting, conduits) for link in cycle)
 
 
-def _step(link: Link, waiting: Mapping[str, Waiting], conduit: ConduitSpec) -> str:
+def _step(link: Link, waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec]) -> str:
+    if link.kind == "holders":
+        return f"{link.waiter} waits at an open port for whoever has a handle of it; {link.partner} sends nothing"
+    conduit = conduits[link.conduit]
     if link.kind == "send":
         return (
             f"{link.waiter} waits at {conduit.sender_port} for room to send to {link.partner}.{conduit.receiver_port}"

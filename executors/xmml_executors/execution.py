@@ -3,6 +3,7 @@ watches."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import selectors
@@ -11,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,7 +23,9 @@ from xmml_planner.hosting import members
 from xmml_executors import coordination as policy
 from xmml_executors.builds import Builds, build_name, missing_after_builds
 from xmml_executors.coordination import Coordination, Phase
+from xmml_executors.executor import Executor
 from xmml_executors.instance_record import InstanceRecord
+from xmml_executors.limits import explained
 from xmml_executors.local import LocalExecutor
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError
 from xmml_executors.questions import Questions
@@ -80,23 +83,41 @@ class RunResult:
     records: Mapping[str, InstanceRecord]
 
 
-def execute(plan: Plan, folder: RunFolder, watcher: Watcher, options: Options | None = None) -> RunResult:
+def execute(
+    plan: Plan,
+    folder: RunFolder,
+    watcher: Watcher,
+    options: Options | None = None,
+    make_executor: Callable[[], Executor] = LocalExecutor,
+) -> RunResult:
     """Carry the plan out and return how it ended. Must be called in the main thread: it handles SIGINT, SIGTERM and
-    SIGHUP."""
-    return _Execution(plan, folder, watcher, options or Options()).run()
+    SIGHUP.
+
+    Args:
+        make_executor: makes what starts the processes; it raises SiteError if it cannot.
+    """
+    return _Execution(plan, folder, watcher, options or Options(), make_executor).run()
 
 
 class _Execution:
-    def __init__(self, plan: Plan, folder: RunFolder, watcher: Watcher, options: Options) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        watcher: Watcher,
+        options: Options,
+        make_executor: Callable[[], Executor],
+    ) -> None:
         self.plan = plan
         self.folder = folder
         self.watcher = watcher
         self.options = options
         self.coordination = Coordination(plan, limits=not options.debug)
-        self.builds = Builds(plan)
+        self.make_executor = make_executor
+        self.builds = Builds(here(plan))
         self.early: Outcome | None = None
         self.selector = selectors.DefaultSelector()
-        self.executor: LocalExecutor
+        self.executor: Executor
         self.coordinator: Coordinator | None = None
         self.questions: Questions | None = None
         self.started = time.monotonic()
@@ -126,7 +147,7 @@ class _Execution:
         outcome: Outcome
         try:
             with _signals() as wake:
-                self.executor = LocalExecutor()
+                self.executor = self.make_executor()
                 try:
                     self.selector.register(wake, selectors.EVENT_READ, lambda: self.on_wake(wake))
                     self.selector.register(self.executor, selectors.EVENT_READ, self.on_reports)
@@ -149,7 +170,9 @@ class _Execution:
     def hear_questions(self) -> Questions | None:
         """Let people ask how the run goes; without that it goes on all the same."""
         try:
-            questions = Questions(self.folder.path, self.plan, self.coordination.records, self.selector)
+            questions = Questions(
+                self.folder.path, self.plan, self.coordination.records, self.selector, self.on_signals
+            )
         except OSError as error:
             self.watcher.notice(f"xmml status cannot look into this run while it goes on: {error}", None)
             return None
@@ -174,7 +197,9 @@ class _Execution:
                     self.show_build(number)
             if self.builds.failure is not None:
                 self.show_build(number)
-        return self.early or self.builds.failure or (missing_after_builds(self.plan) if self.plan.builds else None)
+        return (
+            self.early or self.builds.failure or (missing_after_builds(here(self.plan)) if self.plan.builds else None)
+        )
 
     def show_build(self, number: int) -> None:
         for stream, line in self.builds.show():
@@ -183,8 +208,9 @@ class _Execution:
     def couple(self) -> Outcome:
         """Start the instances and see the run to its end."""
         try:
-            self.folder.stage_in(self.plan)
-            self.coordinator = Coordinator(self.folder.run_id, self.folder.secret, self.options.listen)
+            self.folder.stage_in(here(self.plan))
+            relay = self.executor.open_relay()
+            self.coordinator = Coordinator(self.folder.run_id, self.folder.secret, self.options.listen, relay)
         except SiteError:
             raise
         except Exception as error:
@@ -194,16 +220,25 @@ class _Execution:
             self.questions.open(self.coordinator)
         for instance in self.plan.instances:
             self.coordinator.define(self.plan.spec(instance.name))
-        for instance in self.plan.instances:
-            if instance.process is None and instance.rank_of is None:
-                self.start(instance)
-        for process, instances in self.processes.items():
-            self.start_process(process, instances)
+        self.executor.acquire(self.coordinator.addresses)
+        while not self.executor.is_acquired and self.coordination.phase is not Phase.ENDED:
+            self.wait(self.coordination.deadline)
+            self.carry_out(self.coordination.on_time(time.monotonic()))
+        if self.coordination.phase is Phase.RUNNING:
+            self.start_all()
         while self.coordination.phase is not Phase.ENDED:
             self.wait(self.coordination.deadline)
             self.carry_out(self.coordination.on_time(time.monotonic()))
         assert self.coordination.outcome is not None
         return self.coordination.outcome
+
+    def start_all(self) -> None:
+        """Start every process."""
+        for instance in self.plan.instances:
+            if instance.process is None and instance.rank_of is None:
+                self.start(instance)
+        for process, instances in self.processes.items():
+            self.start_process(process, instances)
 
     def start(self, instance: PlannedInstance) -> None:
         terminal = self.options.terminal if instance.name in self.options.debug else None
@@ -241,6 +276,7 @@ class _Execution:
             folder / "stderr",
             hosted=[instance.name for instance in instances],
             fork=process in self.forked,
+            files=[folder / "hosted.json"],
         )
 
     def joining_environment(self) -> dict[str, str]:
@@ -318,6 +354,9 @@ class _Execution:
 
     def on_report(self, report: Mapping[str, Any], now: float) -> None:
         name, what = report["name"], report["is"]
+        if what in ("notice", "acquired", "site failed"):
+            self.on_site_report(report, now)
+            return
         if name in self.processes:
             self.on_process_report(report)
             return
@@ -325,9 +364,8 @@ class _Execution:
         if what == "output" and not is_build and not self.coordination.repeats_reason(name, report["text"]):
             self.watcher.output(name, report["stream"], report["text"])
         if what == "unwritable":
-            self.early = Outcome(
-                ExitStatus.SITE_FAILED, f"the run folder cannot be written: {report['file']}: {report['error']}"
-            )
+            why = explained(OSError(report.get("number") or 0, report["error"]))
+            self.early = Outcome(ExitStatus.SITE_FAILED, f"the run folder cannot be written: {report['file']}: {why}")
             self.carry_out(self.coordination.on_site_failure(self.early.reason, now))
         elif is_build:
             self.on_build_report(report)
@@ -337,6 +375,17 @@ class _Execution:
             self.changed()
             self.note(what, name, **{key: value for key, value in report.items() if key not in ("is", "name")})
             self.carry_out(self.on_process(report, now))
+
+    def on_site_report(self, report: Mapping[str, Any], now: float) -> None:
+        """Something about a site, or about getting what is needed there."""
+        if report["is"] == "notice":
+            self.note("site", text=report["text"])
+            self.watcher.notice(report["text"], None)
+        elif report["is"] == "site failed":
+            self.note("site failed", reason=report["reason"], failed_site=report["site"])
+            self.carry_out(self.coordination.on_site_failure(report["reason"], now))
+        else:
+            self.note("acquired")
 
     def on_process_report(self, report: Mapping[str, Any]) -> None:
         """Something about a process that instances share; what it means for them is reported for each."""
@@ -431,6 +480,21 @@ class _Execution:
         self.note(what, name, **details)
 
 
+def here(plan: Plan) -> Plan:
+    """Return the plan with builds and instances of this machine only; a plan without sites is all here."""
+    elsewhere = {site.name for site in plan.sites if not site.is_here or site.has_queue}
+    if not elsewhere:
+        return plan
+    instances = tuple(each for each in plan.instances if each.site not in elsewhere)
+    names = {each.name for each in instances}
+    builds = tuple(
+        each
+        for each in plan.builds
+        if each.site not in elsewhere and (each.site or any(name in names for name in each.instances))
+    )
+    return replace(plan, instances=instances, builds=builds)
+
+
 def under_tool(instance: PlannedInstance, tool: Sequence[str]) -> list[str]:
     """Return the command of an instance under a debugging tool; of an MPI program the ranks run under it, not the
     launcher."""
@@ -448,7 +512,7 @@ def refusal(instance: PlannedInstance, report: Mapping[str, Any]) -> str:
         return f"{program}: the interpreter that its first line names does not exist"
     if report["errno"] == "ENOEXEC":
         return f"{program} is neither a program for this machine nor a script with #! in its first line"
-    return f"{program}: {report['error']}"
+    return f"{program}: {explained(OSError(getattr(errno, report['errno'], 0), report['error']))}"
 
 
 def take_terminal_back(terminal: str) -> None:

@@ -40,6 +40,14 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 }
 
 
+@dataclass(frozen=True)
+class Awaited:
+    """What an instance waits for: the instance at the other end, and the conduit, by its name."""
+
+    partner: str
+    conduit: str
+
+
 @dataclass
 class InstanceRecord:
     """One instance: its state, how far it is, what it has exchanged, and how its process ended.
@@ -51,7 +59,7 @@ class InstanceRecord:
         died_with: the other instances of that process, if the process itself ended.
         rank_of: the instance that it is a further rank of, if it is.
         runs: completed passes, known when it has left.
-        waits_for: conduits it waits for now.
+        waits_for: what it waits for now.
         failure: what it reported as the reason of its failure.
     """
 
@@ -72,7 +80,7 @@ class InstanceRecord:
     bytes_received: int = 0
     dropped: int = 0
     methods: dict[int, str] = field(default_factory=dict)
-    waits_for: tuple[int, ...] = ()
+    waits_for: tuple[Awaited, ...] = ()
     failure: str = ""
     exit_status: int | None = None
     signal: int | None = None
@@ -93,6 +101,11 @@ class InstanceRecord:
         if state not in TRANSITIONS[self.state]:
             raise ValueError(f"{self.name} cannot become {state.value}: it is {self.state.value}")
         self.state = state
+
+    @property
+    def may_still_act(self) -> bool:
+        """Whether it may still do something that others wait for: it has not left, nor ended."""
+        return not self.state.is_final and self.state is not State.LEFT
 
     @property
     def is_alive(self) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from xmml_executors import supervisor
+from xmml_executors.limits import explained
 from xmml_executors.outcome import SiteError
 
 #: How long the supervisor may take to end everything and itself.
@@ -33,7 +34,10 @@ class LocalExecutor:
             SiteError: it cannot be started.
         """
         become_subreaper()
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise SiteError(f"the supervisor cannot be started: {explained(error)}") from None
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(Path(supervisor.__file__))],
@@ -43,7 +47,7 @@ class LocalExecutor:
             )
         except OSError as error:
             ours.close()
-            raise SiteError(f"the supervisor cannot be started: {error.strerror}") from None
+            raise SiteError(f"the supervisor cannot be started: {explained(error)}") from None
         finally:
             theirs.close()
         self._socket = ours
@@ -52,6 +56,18 @@ class LocalExecutor:
     def fileno(self) -> int:
         """A descriptor to wait on for reports."""
         return self._socket.fileno()
+
+    @property
+    def is_acquired(self) -> bool:
+        """This machine is always there."""
+        return True
+
+    def open_relay(self) -> str | None:
+        """Nothing here needs one."""
+        return None
+
+    def acquire(self, coordinator: Sequence[str]) -> None:
+        """Nothing has to be got."""
 
     @property
     def supervisor_pid(self) -> int:
@@ -69,9 +85,10 @@ class LocalExecutor:
         terminal: str | None = None,
         hosted: Sequence[str] = (),
         fork: bool = False,
+        files: Sequence[Path] = (),
     ) -> None:
         """Start a process. With `terminal` (a device) it gets that instead of captured streams; `hosted` are the
-        instances that it hosts and reports about; `fork`: the fork server may start it."""
+        instances that it hosts and reports about; `fork`: the fork server may start it; `files` are there already."""
         self._tell(
             {
                 "do": "start",

@@ -14,6 +14,7 @@ from typing import Any
 from xmml_planner import Plan
 
 import xmml
+from xmml_executors.launch.journal import jobs_at_sites
 from xmml_executors.run_folder import RunFolder
 
 
@@ -29,6 +30,7 @@ def provenance(
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(started)),
         "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "host": platform.node(),
+        "jobs": jobs_at_sites(folder.path),
         "system": platform.platform(),
         "cores": os.cpu_count(),
         "user": str(os.getuid()),

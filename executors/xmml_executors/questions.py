@@ -6,6 +6,7 @@ so is the answer:
 
     {"ask": "status"}
     {"ask": "change", "conduits": [3], "methods": ["tcp"]}
+    {"ask": "stop"}
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class _Asker:
     question: bytes = b""
     kind: str = ""
     number: int = 0
-    awaited: set[Any] = field(default_factory=set)
+    awaited: dict[Any, Any] = field(default_factory=dict)
     figures: list[Mapping[str, Any]] = field(default_factory=list)
     changes: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     until: float = 0.0
@@ -55,9 +56,14 @@ class Questions:
     """The door at which people ask, and those who wait for an answer."""
 
     def __init__(
-        self, folder: Path, plan: Plan, records: Mapping[str, InstanceRecord], selector: selectors.BaseSelector
+        self,
+        folder: Path,
+        plan: Plan,
+        records: Mapping[str, InstanceRecord],
+        selector: selectors.BaseSelector,
+        stop: Callable[[], None],
     ) -> None:
-        """Begin to listen.
+        """Begin to listen. `stop` is called when somebody wants the run to end.
 
         Raises:
             OSError: it cannot.
@@ -66,6 +72,7 @@ class Questions:
         self._plan = plan
         self._records = records
         self._selector = selector
+        self._stop = stop
         self._askers: list[_Asker] = []
         self._count = 0
         self._coordinator: Coordinator | None = None
@@ -95,15 +102,17 @@ class Questions:
 
     def on_native(self, event: Mapping[str, Any]) -> None:
         """Something that may be a part of an answer."""
+        if event["event"] == "opened":
+            self._plan = self._plan.with_opened([event["conduit"]])
         for asker in list(self._askers):
             if event["event"] == "figures" and asker.kind == "status" and event["number"] == asker.number:
                 asker.figures.append(event)
-                asker.awaited.discard(event["instance"])
-            elif event["event"] == "changed" and asker.kind == "change" and event["conduit"] in asker.awaited:
-                asker.changes[event["conduit"]] = event
-                asker.awaited.discard(event["conduit"])
+                asker.awaited.pop(event["instance"], None)
+            elif event["event"] == "changed" and asker.kind == "change" and event["change"] in asker.awaited:
+                asker.changes[event["change"]] = event
+                asker.awaited.pop(event["change"])
             elif event["event"] in ("left", "lost") and asker.kind == "status":
-                asker.awaited.discard(event["instance"])
+                asker.awaited.pop(event["instance"], None)
             if asker.kind and not asker.awaited:
                 self._answer(asker)
 
@@ -149,6 +158,7 @@ class Questions:
             begin: Callable[[_Asker, Mapping[str, Any]], None] = {
                 "status": self._begin_status,
                 "change": self._begin_change,
+                "stop": self._begin_stop,
             }[question["ask"]]
             begin(asker, question)
         except (ValueError, KeyError, TypeError):
@@ -164,7 +174,7 @@ class Questions:
         asker.number, asker.until = self._count, time.monotonic() + FIGURES_WITHIN_S
         asker.kind = "status"
         if self._coordinator is not None:
-            asker.awaited = {record.name for record in self._records.values() if record.state.value == "running"}
+            asker.awaited = {name: name for name, record in self._records.items() if record.state.value == "running"}
             self._coordinator.enquire(asker.number)
 
     def _begin_change(self, asker: _Asker, question: Mapping[str, Any]) -> None:
@@ -173,19 +183,26 @@ class Questions:
         conduits = [int(conduit) for conduit in question["conduits"]]
         methods = [str(method) for method in question["methods"]]
         asker.until = time.monotonic() + CHANGE_WITHIN_S
-        for conduit in conduits:
-            self._coordinator.change(conduit, methods)
-        asker.kind, asker.awaited = "change", set(conduits)
+        asker.kind = "change"
+        asker.awaited = {self._coordinator.change(conduit, methods): conduit for conduit in conduits}
+
+    def _begin_stop(self, asker: _Asker, question: Mapping[str, Any]) -> None:
+        asker.kind = "stop"
+        self._stop()
 
     def _answer(self, asker: _Asker) -> None:
         if asker.kind == "change":
             late = [
-                {"conduit": conduit, "method": None, "problem": "nobody answered in time"} for conduit in asker.awaited
+                {"conduit": conduit, "method": None, "problem": "nobody answered in time"}
+                for conduit in asker.awaited.values()
             ]
             given = [{key: event[key] for key in ("conduit", "method", "problem")} for event in asker.changes.values()]
             self._reply(asker, {"changes": [*given, *late]})
             return
-        instances = {name: status_of(record, self._plan) for name, record in self._records.items()}
+        if asker.kind == "stop":
+            self._reply(asker, {"stopping": True})
+            return
+        instances = {name: status_of(record) for name, record in self._records.items()}
         self._reply(asker, {"instances": instances, "conduits": rows(merged(self._plan.conduits, asker.figures))})
 
     def _reply(self, asker: _Asker, answer: Mapping[str, Any]) -> None:
@@ -207,12 +224,12 @@ def rows(figures: Iterable[ConduitFigures]) -> list[dict[str, Any]]:
     return [each.as_json() for each in figures]
 
 
-def status_of(record: InstanceRecord, plan: Plan) -> dict[str, Any]:
+def status_of(record: InstanceRecord) -> dict[str, Any]:
     """Return what is known of an instance that runs."""
     return {
         **record.as_json(),
         "run": record.run,
         "iteration": record.iteration,
         "time": record.time,
-        "waits_for": [plan.by_conduit[conduit].name for conduit in record.waits_for],
+        "waits_for": [each.conduit for each in record.waits_for],
     }

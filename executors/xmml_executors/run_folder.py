@@ -15,6 +15,7 @@ from typing import Any, TextIO
 from xmml_planner import Plan, PlannedInstance
 from xmml_planner.hosting import members
 
+from xmml_executors.limits import explained
 from xmml_executors.outcome import Outcome, SiteError
 
 #: The file that says where people can ask how the run goes, as long as it goes on.
@@ -37,19 +38,22 @@ class RunFolder:
         run_id: names the run among all runs: the folder's name and a random part.
     """
 
-    def __init__(self, path: Path, plan: Plan) -> None:
+    def __init__(self, path: Path, plan: Plan, resumed: str | None = None) -> None:
         """Make the folder and those of the instances.
+
+        Args:
+            resumed: the name of the run if it is one that was interrupted and now goes on in its folder.
 
         Raises:
             FolderTaken: there is something in it.
             SiteError: it cannot be made or written.
         """
         self.path = path.absolute()
-        self.run_id = f"{self.path.name}-{os.urandom(4).hex()}"
+        self.run_id = resumed or f"{self.path.name}-{os.urandom(4).hex()}"
         self.secret = os.urandom(SECRET_BYTES)
         self.secret_file = self.path / ".secret"
         self._events: TextIO | None = None
-        if self.path.is_dir() and any(self.path.iterdir()):
+        if resumed is None and self.path.is_dir() and any(self.path.iterdir()):
             raise FolderTaken(f"the folder {self.path} is not empty; name another with -o, or remove it")
         try:
             text = plan.to_text().encode()
@@ -60,20 +64,24 @@ class RunFolder:
             ) from None
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            (self.path / "plan.json").write_bytes(text)
+            if resumed is None:
+                (self.path / "plan.json").write_bytes(text)
             for instance in plan.instances:
                 if instance.rank_of is None:
-                    self.work(instance).mkdir(parents=True)
+                    self.work(instance).mkdir(parents=True, exist_ok=resumed is not None)
             for process in members(plan):
-                (self.path / process).mkdir(parents=True)
+                (self.path / process).mkdir(parents=True, exist_ok=resumed is not None)
             self._write_secret()
-            self._events = open(self.path / "events.jsonl", "w", encoding="utf-8")  # noqa: SIM115 - open as long as the run
+            if resumed is None:
+                (self.path / "events.jsonl").unlink(missing_ok=True)
+            self._events = open(self.path / "events.jsonl", "a", encoding="utf-8")  # noqa: SIM115 - open as long as the run
         except PermissionError as error:
             raise SiteError(f"{self.unwritable(error)}; name another folder with -o") from None
         except OSError as error:
             raise self.unwritable(error) from None
 
     def _write_secret(self) -> None:
+        self.secret_file.unlink(missing_ok=True)
         descriptor = os.open(self.secret_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "w", encoding="ascii") as file:
             file.write(self.secret.hex())
@@ -93,7 +101,7 @@ class RunFolder:
     def unwritable(self, error: OSError) -> SiteError:
         """Return the error that says that the folder cannot be written."""
         where = error.filename or self.path
-        return SiteError(f"the run folder cannot be written: {where}: {error.strerror}")
+        return SiteError(f"the run folder cannot be written: {where}: {explained(error)}")
 
     def event(self, what: str, *, site: str, instance: str | None = None, **details: Any) -> None:
         """Add a line to `events.jsonl`; others see it after the next `flush`.

@@ -23,7 +23,7 @@ From the supervisor:
     {"is": "started", "name", "pid", "process"}
     {"is": "refused", "name", "error", "errno"}    it was started, but its program could not be executed
     {"is": "output", "name", "stream", "text"}
-    {"is": "unwritable", "name", "file", "error"}
+    {"is": "unwritable", "name", "file", "error", "number"}
     {"is": "ended", "name", "status", "signal", "cpu_s", "memory_bytes", "process", "with_process"}
 
 A process may host instances, whose names are in `hosted`: it tells by a pipe (XMML_REPORTS in its environment) what
@@ -113,6 +113,12 @@ class Forking:
         self.pipes = pipes
         self.logs = logs
         self.packet = packet
+
+
+def let_go(pipes: dict[str, tuple[int, int]], logs: dict[str, int]) -> None:
+    """Close what was opened for a process that could not be started."""
+    for end in (*(end for ends in pipes.values() for end in ends), *logs.values()):
+        os.close(end)
 
 
 class ForkServer:
@@ -248,16 +254,28 @@ class Supervisor:
                 pipes["reports"] = os.pipe2(os.O_CLOEXEC)
         except OSError as error:
             file = error.filename or order["folder"]
-            self.tell({"is": "unwritable", "name": name, "file": file, "error": error.strerror})
+            let_go(pipes, logs)
+            self.tell({"is": "unwritable", "name": name, "file": file, "error": error.strerror, "number": error.errno})
             return
         if not order["fork"] or not self.have_forked(order, pipes, logs):
-            pid, exec_error = self.fork(order, pipes)
+            try:
+                pid, exec_error = self.fork(order, pipes)
+            except OSError as error:
+                # No descriptor or no process is left: the run hears of it, and ends.
+                let_go(pipes, logs)
+                code = errno.errorcode.get(error.errno or 0, "")
+                for each in (*hosted, name):
+                    self.tell({"is": "refused", "name": each, "error": error.strerror, "errno": code})
+                return
             self.take_up(order, pid, exec_error, pipes, logs)
 
     def have_forked(self, order: dict[str, Any], pipes: dict[str, tuple[int, int]], logs: dict[str, int]) -> bool:
         """Have the fork server start a process; return False if it cannot."""
         if self.fork_server is None:
-            self.fork_server = self.start_fork_server(order)
+            try:
+                self.fork_server = self.start_fork_server(order)
+            except OSError:
+                return False
             self.selector.register(self.fork_server.socket, selectors.EVENT_READ, lambda _: self.on_forked())
         packet = json.dumps({**order, "environ": {**os.environ, **order["env"]}, "parent": os.getpid()}).encode()
         if self.fork_server.is_gone or len(packet) > LONGEST_PACKET_BYTES:
@@ -335,7 +353,12 @@ class Supervisor:
         """Return the process id of the new instance, and a pipe for the error number if its program does not start."""
         report_read, report_write = os.pipe2(os.O_CLOEXEC)
         parent = os.getpid()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(report_read)
+            os.close(report_write)
+            raise
         if pid == 0:
             try:
                 self.become(order, pipes, parent)
@@ -410,7 +433,15 @@ class Supervisor:
         except OSError as error:
             os.close(stream.log)
             stream.log = None
-            self.tell({"is": "unwritable", "name": stream.instance, "file": stream.path, "error": error.strerror})
+            self.tell(
+                {
+                    "is": "unwritable",
+                    "name": stream.instance,
+                    "file": stream.path,
+                    "error": error.strerror,
+                    "number": error.errno,
+                }
+            )
 
     def tell_lines(self, stream: Stream, lines: list[bytes]) -> None:
         """Pass lines on."""

@@ -33,6 +33,17 @@ def debug(text: str) -> tuple[str, tuple[str, ...]]:
     return instance, tuple(words)
 
 
+def delivery(text: str) -> tuple[str, str, Path]:
+    """Read `INST/PATH=FILE`."""
+    source, equals, target = text.partition("=")
+    instance, slash, path = source.partition("/")
+    if not equals or not slash or not instance or not path or not target:
+        raise argparse.ArgumentTypeError(f'"{text}" is not INSTANCE/PATH=FILE, for example picture/levels.png=out.png')
+    if path.startswith("/") or ".." in Path(path).parts:
+        raise argparse.ArgumentTypeError(f'"{text}": {path} must lie in the working folder of {instance}')
+    return instance, path, Path(target)
+
+
 def address(text: str) -> str:
     """Read `HOST:PORT`."""
     host, colon, port = text.rpartition(":")
@@ -74,6 +85,39 @@ def add_hosts_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def place(text: str) -> tuple[str, str]:
+    """Read `INST=SITE`."""
+    instance, equals, site = text.partition("=")
+    if not equals or not instance.strip() or not site.strip():
+        raise argparse.ArgumentTypeError(f'"{text}" is not INSTANCE=SITE, for example macro=alpha or c[3]=beta')
+    return instance.strip(), site.strip()
+
+
+def amount(text: str) -> float:
+    """Read what a run may cost."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f'"{text}" is not an amount, for example 12.5')
+    return value
+
+
+def add_site_options(parser: argparse.ArgumentParser) -> None:
+    """Add what the commands that plan over several sites have in common."""
+    parser.add_argument("--sites", metavar="FILE", help="the sites to run on, usually sites.toml")
+    parser.add_argument(
+        "--place",
+        metavar="INST=SITE",
+        type=place,
+        action="append",
+        default=[],
+        help="where an instance (all its copies, or one) has to run",
+    )
+    parser.add_argument("--max-cost", metavar="AMOUNT", type=amount, help="what the jobs may cost together")
+
+
 def run_parser() -> argparse.ArgumentParser:
     """The options of `xmml-run`."""
     parser = argparse.ArgumentParser(
@@ -82,11 +126,29 @@ def run_parser() -> argparse.ArgumentParser:
         epilog="exit status: 0 done; 1 the model has errors; 2 wrong usage; 3 no plan satisfies the sites; "
         "4 an instance failed; 5 a site, daemon or network failed; 6 deadlock; 130 interrupted",
     )
-    parser.add_argument("model", metavar="MODEL", help="the model document, or a plan.json")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("model", metavar="MODEL", nargs="?", help="the model document, or a plan.json")
+    what.add_argument("--resume", metavar="RUN", type=Path, help="go on with a run whose xmml-run was interrupted")
     add_model_options(parser)
     parser.add_argument(
         "-o", dest="folder", metavar="DIR", type=Path, help="folder of the run (default: runs/MODEL-TIME)"
     )
+    parser.add_argument(
+        "--result",
+        dest="results",
+        metavar="INST/PATH=FILE",
+        type=delivery,
+        action="append",
+        default=[],
+        help="when the run is done, copy this file or folder of an instance's working folder to FILE",
+    )
+    parser.add_argument(
+        "--co-allocation",
+        dest="strategy",
+        choices=("hetjob", "reservation", "rendezvous"),
+        help="how jobs at several sites are got together (default: the best that the sites allow)",
+    )
+    parser.add_argument("--detach", action="store_true", help="go on in the background, without this terminal")
     parser.add_argument("--dry-run", action="store_true", help="check and plan, say what would be started, and stop")
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object at the end, everything else to standard error"
@@ -103,6 +165,7 @@ def run_parser() -> argparse.ArgumentParser:
         help="start an instance under gdb, valgrind or another tool",
     )
     add_hosts_option(parser)
+    add_site_options(parser)
     parser.add_argument("--listen", metavar="HOST:PORT", type=address, help="also reach the coordinator over TCP")
     parser.add_argument("--no-progress", action="store_true", help="plain lines also on a terminal")
     parser.add_argument("--version", action="version", version=f"xmml {xmml.__version__}")

@@ -128,8 +128,10 @@ def table(plan: Plan, records: Mapping[str, InstanceRecord]) -> RenderableType:
     from rich.table import Table
 
     grid = Table(box=None, padding=(0, 1), expand=False)
+    has_sites = len({instance.site for instance in plan.instances}) > 1
     for head, justify in (
         ("", "left"),
+        *([("site", "left")] if has_sites else []),
         ("state", "left"),
         ("", "left"),
         ("model time", "right"),
@@ -145,6 +147,7 @@ def table(plan: Plan, records: Mapping[str, InstanceRecord]) -> RenderableType:
         bar: Any = ProgressBar(total=1.0, completed=done, width=24) if done is not None else ""
         grid.add_row(
             instance.name,
+            *([instance.site] if has_sites else []),
             state_in_words(plan, record),
             bar,
             model_time(instance, record),
@@ -156,7 +159,8 @@ def table(plan: Plan, records: Mapping[str, InstanceRecord]) -> RenderableType:
         ended = sum(record.state.is_final for record in rest)
         messages = sum(record.messages_sent + record.messages_received for record in rest)
         traffic = sum(record.bytes_sent + record.bytes_received for record in rest)
-        grid.add_row(f"and {len(rest)} more", f"{ended} ended", "", "", f"{messages:,}", size(traffic))
+        more = [f"and {len(rest)} more", *([""] if has_sites else []), f"{ended} ended"]
+        grid.add_row(*more, "", "", f"{messages:,}", size(traffic))
     return grid
 
 
@@ -236,9 +240,7 @@ def state_in_words(plan: Plan, record: InstanceRecord) -> str:
     """Return the state of an instance, and of one that waits, for whom."""
     if record.state is not State.RUNNING or not record.waits_for:
         return record.state.value
-    conduit = plan.by_conduit[record.waits_for[0]]
-    partner = conduit.sender if conduit.receiver == record.name else conduit.receiver
-    return f"waits for {partner}"
+    return f"waits for {record.waits_for[0].partner}"
 
 
 def summary_line(plan: Plan, wall_s: float, records: Mapping[str, InstanceRecord]) -> str:

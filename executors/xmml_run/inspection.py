@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ class RunView:
         state: `running`, or the word of its exit status; `lost` if it ended without a word (a kill -9).
         instances: the numbers of each instance.
         conduits: how each conduit travels, and what has passed it.
+        sites: of a run over sites that goes on, what was last told of each.
     """
 
     folder: Path
@@ -37,6 +38,7 @@ class RunView:
     instances: Mapping[str, dict[str, Any]]
     wall_s: float | None
     conduits: Sequence[Mapping[str, Any]] = ()
+    sites: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -47,6 +49,7 @@ class RunView:
             "wall_s": self.wall_s,
             "instances": dict(self.instances),
             "conduits": [dict(conduit) for conduit in self.conduits],
+            "sites": dict(self.sites),
         }
 
 
@@ -59,6 +62,7 @@ def read_run(folder: Path) -> RunView:
     try:
         plan = plan_from_text((folder / "plan.json").read_text(encoding="utf-8"))
         events = list(read_events(folder))
+        plan = plan.with_opened(event["conduit"] for event in events if event["what"] == "opened")
     except FileNotFoundError:
         raise NotARun(f"{folder} is not the folder of a run; runs are in runs/<model>-<time>") from None
     except PlanFormatError as error:
@@ -67,15 +71,16 @@ def read_run(folder: Path) -> RunView:
     if events and events[-1]["what"] == "run ended":
         last = events[-1]
         return RunView(folder, last["status"], last["reason"] or "", last["instances"], last["wall_s"], conduits)
+    sites = dict(event["text"].split(": ", 1) for event in events if event["what"] == "site" and ": " in event["text"])
     live = ask(folder, {"ask": "status"})
     if live is not None:
-        return RunView(folder, "running", "", live["instances"], None, live["conduits"])
+        return RunView(folder, "running", "", live["instances"], None, live["conduits"], sites)
     rows = {instance.name: InstanceRecord(instance.name).as_json() for instance in plan.instances}
     for event in events:
         if event["instance"] in rows:
             _update(rows[event["instance"]], event)
     state = "running" if (folder / ".secret").exists() else "lost"
-    return RunView(folder, state, "", rows, None, conduits)
+    return RunView(folder, state, "", rows, None, conduits, sites)
 
 
 _STATES = {"started": "started", "joined": "running", "left": "left", "lost": "failed", "failed": "failed"}

@@ -18,18 +18,19 @@ def xmml_run(arguments: Sequence[str] | None = None) -> int:
     """The command `xmml-run`: check, plan, run, collect."""
     from xmml_run.run_command import run_model
 
-    return _guarded(run_model, sys.argv[1:] if arguments is None else arguments)
+    return _guarded("xmml-run", run_model, sys.argv[1:] if arguments is None else arguments)
 
 
 def xmml(arguments: Sequence[str] | None = None) -> int:
     """The command `xmml`: everything around a run."""
     from xmml_run.xmml_command import xmml_command
 
-    return _guarded(xmml_command, sys.argv[1:] if arguments is None else arguments)
+    return _guarded("xmml", xmml_command, sys.argv[1:] if arguments is None else arguments)
 
 
-def _guarded(command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
-    """Run a command; that nobody reads its output any more, or Ctrl-C outside of a run, ends it without a traceback."""
+def _guarded(name: str, command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
+    """Run a command; that nobody reads its output any more, Ctrl-C outside of a run, or a limit of the system ends it
+    without a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale may lack what a model or a program writes
@@ -43,10 +44,26 @@ def _guarded(command: Callable[[Sequence[str]], int], arguments: Sequence[str]) 
     except KeyboardInterrupt:
         return 130
     except OSError as error:
-        if error.errno != errno.EIO:
+        if error.errno == errno.EIO:
+            _silence()
+            return status
+        from xmml_executors.limits import is_reached
+
+        if not is_reached(error):
             raise
-        _silence()
+        return _limit_reached(name, error)
+    except MemoryError as error:
+        return _limit_reached(name, error)
     return status
+
+
+def _limit_reached(name: str, error: OSError | MemoryError) -> int:
+    """Say which limit to raise."""
+    from xmml_executors.limits import explained
+    from xmml_executors.outcome import ExitStatus
+
+    print(f"{name}: {explained(error)}", file=sys.stderr)
+    return int(ExitStatus.SITE_FAILED)
 
 
 def _silence() -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from xmml_planner import Plan, PlanFormatError, plan, plan_from_text
+from xmml_planner import Plan, PlanFormatError, WishError, plan, plan_from_text
 from xmml_planner.hosting import share_processes
 
 from xmml.model import Model
 from xmml.problems import ModelError, Problem, in_order, render_all
+from xmml_run.arguments import UsageError
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,41 @@ class Planned:
     warnings: tuple[Problem, ...]
 
 
+@dataclass(frozen=True)
+class Sites:
+    """What the command line says of sites.
+
+    Attributes:
+        path: the file of sites.
+        wishes: sites by instance.
+        max_cost: what a run may cost; `None`: anything.
+    """
+
+    path: str
+    wishes: Mapping[str, str]
+    max_cost: float | None = None
+
+
+def sites_of(options: Namespace) -> Sites | None:
+    """Return what the options say of sites; `None`: everything runs on this machine.
+
+    Raises:
+        UsageError: there are wishes, and no file of sites.
+    """
+    if options.sites is None:
+        if options.place or options.max_cost is not None:
+            given = "--place" if options.place else "--max-cost"
+            raise UsageError(f"{given} needs the sites to choose from: add --sites FILE")
+        return None
+    return Sites(options.sites, dict(options.place), options.max_cost)
+
+
 def read_and_plan(
-    path: str, parameter_files: Sequence[str], overrides: Mapping[str, str], hosts: int | None = None
+    path: str,
+    parameter_files: Sequence[str],
+    overrides: Mapping[str, str],
+    hosts: int | None = None,
+    sites: Sites | None = None,
 ) -> Planned:
     """Return the plan of a model document, or the one that a `plan.json` holds.
 
@@ -33,8 +68,14 @@ def read_and_plan(
     Raises:
         ModelError: the model has errors, or something it names cannot be started.
         PlanFormatError: the file is a plan that cannot be read.
+        SitesError: the file of sites cannot be used.
+        NoPlan: no plan satisfies the sites.
+        UsageError: a wish names something that there is not, the solver that planning over sites needs is not
+            installed, or the plan has its sites already.
     """
     if path.endswith(".json"):
+        if sites is not None:
+            raise UsageError(f"{path} is a plan, which says where everything runs: leave out --sites")
         made = plan_from_text(_text(path))
         return Planned(made if hosts is None else share_processes(made, hosts), None, ())
     from xmml.check import check
@@ -43,12 +84,28 @@ def read_and_plan(
     model = result.model_or_raise()
     warnings = [problem for problem in result.problems if not problem.is_error]
     try:
-        return Planned(plan(model, hosts=hosts), model, tuple(warnings))
+        return Planned(_plan(model, hosts, sites), model, tuple(warnings))
     except ModelError as error:
         others = [
             problem for problem in warnings if problem.code != "W14"
         ]  # what is not there, planning tells as errors
         raise ModelError(in_order([*error.problems, *others])) from None
+
+
+def _plan(model: Model, hosts: int | None, sites: Sites | None) -> Plan:
+    if sites is None:
+        return plan(model, hosts=hosts)
+    from xmml_planner.placement.master import SolverMissing
+    from xmml_planner.several_sites import plan_over_sites
+    from xmml_planner.sites import read_sites
+
+    catalogue = read_sites(sites.path)
+    try:
+        return plan_over_sites(model, catalogue, wishes=sites.wishes, max_cost=sites.max_cost, hosts=hosts)
+    except WishError as error:
+        raise UsageError(f"--place: {error}") from None
+    except SolverMissing as error:
+        raise UsageError(str(error)) from None
 
 
 def _text(path: str) -> str:

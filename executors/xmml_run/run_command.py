@@ -12,16 +12,22 @@ from argparse import Namespace
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from xmml_executors.delivery import Delivery, deliver
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError
 from xmml_executors.run_folder import FolderTaken, RunFolder, new_folder, summary_of
-from xmml_planner import Plan, PlanFormatError, summary
+from xmml_planner import NoPlan, Plan, PlanFormatError, summary
 from xmml_planner.hosting import share_processes
 
 from xmml.problems import ModelError
 from xmml_run.arguments import UsageError, overrides_of, run_parser
-from xmml_run.reading import Planned, read_and_plan, refusal, show_problems
+from xmml_run.not_a_run import NotARun
+from xmml_run.reading import Planned, read_and_plan, refusal, show_problems, sites_of
+
+if TYPE_CHECKING:
+    from xmml_executors.execution import RunResult
+    from xmml_executors.launch.journal import Past
 
 #: Files that the models call results and that are listed at the end.
 MOST_RESULTS = 10
@@ -32,8 +38,16 @@ INTERACTIVE_TOOLS = frozenset({"gdb", "lldb", "pdb", "cgdb"})
 def run_model(arguments: Sequence[str]) -> int:
     """Carry out `xmml-run` and return its exit status."""
     options = run_parser().parse_args(arguments)
+    if options.resume is not None:
+        return _resume(options)
     try:
-        planned = read_and_plan(options.model, options.parameter_files, overrides_of(options.overrides), options.hosts)
+        planned = read_and_plan(
+            options.model, options.parameter_files, overrides_of(options.overrides), options.hosts, sites_of(options)
+        )
+    except NoPlan as error:
+        return _end(options, Outcome(ExitStatus.NO_PLAN, f"xmml-run: no plan satisfies the sites: {error}"))
+    except UsageError as error:
+        return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {error}"))
     except ModelError as error:
         show_problems(error.problems)
         return _end(options, Outcome(ExitStatus.MODEL_ERROR, refusal(error, "xmml-run", options.model)))
@@ -44,6 +58,7 @@ def run_model(arguments: Sequence[str]) -> int:
     if options.dry_run:
         return _dry_run(options, planned.plan)
     try:
+        deliveries = _deliveries(options, planned.plan)
         debug, terminal = _debugging(options, planned.plan)
         planned = replace(planned, plan=_hosted(planned.plan, options, debug))
         folder = RunFolder(options.folder or new_folder(Path("runs"), planned.plan.model), planned.plan)
@@ -51,7 +66,59 @@ def run_model(arguments: Sequence[str]) -> int:
         return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {error}"))
     except SiteError as error:
         return _end(options, Outcome(ExitStatus.SITE_FAILED, f"xmml-run: {error}"))
-    return _run(options, planned, folder, debug, terminal)
+    return _begin(options, planned, folder, debug, terminal, deliveries)
+
+
+def _resume(options: Namespace) -> int:
+    """Go on with a run whose launcher was interrupted."""
+    from xmml_run.resuming import resumed
+
+    try:
+        plan, folder, past = resumed(options.resume)
+        deliveries = _deliveries(options, plan)
+    except (UsageError, NotARun) as error:
+        return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {error}"))
+    except SiteError as error:
+        return _end(options, Outcome(ExitStatus.SITE_FAILED, f"xmml-run: {error}"))
+    return _begin(options, Planned(plan, None, ()), folder, {}, None, deliveries, past)
+
+
+def _begin(
+    options: Namespace,
+    planned: Planned,
+    folder: RunFolder,
+    debug: dict[str, tuple[str, ...]],
+    terminal: str | None,
+    deliveries: Sequence[Delivery],
+    past: Past | None = None,
+) -> int:
+    """Run here, or go on in the background."""
+    if options.detach:
+        from xmml_run.detaching import detach
+
+        if terminal is not None:
+            return _end(options, Outcome(ExitStatus.USAGE, "xmml-run: --detach: a debugger needs the terminal"))
+        if not detach(folder.path):
+            where = _short(folder.path)
+            if options.json:
+                print(json.dumps({"status": "detached", "exit_status": 0, "run_dir": str(folder.path)}))
+            else:
+                print(f"{where} runs in the background: xmml status {where}, xmml attach {where}, xmml cancel {where}")
+            return 0
+    return _run(options, planned, folder, debug, terminal, deliveries, past)
+
+
+def _deliveries(options: Namespace, plan: Plan) -> list[Delivery]:
+    """Return what is to be copied out of the run."""
+    for name, path, _ in options.results:
+        if name not in plan.by_name:
+            from xmml.problems import did_you_mean
+
+            raise UsageError(
+                f'--result {name}/{path}: there is no instance "{name}"; '
+                f"{did_you_mean(name, plan.by_name, 'instances')}"
+            )
+    return [Delivery(*each) for each in options.results]
 
 
 def _dry_run(options: Namespace, plan: Plan) -> int:
@@ -59,6 +126,14 @@ def _dry_run(options: Namespace, plan: Plan) -> int:
         print(json.dumps({"status": "planned", "exit_status": 0, "plan": plan.as_json()}))
     else:
         print(summary(plan))
+        if plan.sites:
+            from xmml_executors.launch.rehearsal import rehearsal
+
+            try:
+                folder = options.folder or new_folder(Path("runs"), plan.model)
+                print("\n".join(rehearsal(plan, str(folder.absolute()))))
+            except SiteError as error:
+                return _end(options, Outcome(ExitStatus.SITE_FAILED, f"xmml-run: {error}"))
     return 0
 
 
@@ -101,10 +176,17 @@ def _hosted(plan: Plan, options: Namespace, debug: Collection[str]) -> Plan:
 
 
 def _run(
-    options: Namespace, planned: Planned, folder: RunFolder, debug: dict[str, tuple[str, ...]], terminal: str | None
+    options: Namespace,
+    planned: Planned,
+    folder: RunFolder,
+    debug: dict[str, tuple[str, ...]],
+    terminal: str | None,
+    deliveries: Sequence[Delivery],
+    past: Past | None = None,
 ) -> int:
     from xmml_executors.collecting import collect
     from xmml_executors.execution import Options, RunResult, execute
+    from xmml_executors.launch.beginning import executor_for, listen_at
 
     from xmml_run.display import choose_display
 
@@ -117,11 +199,15 @@ def _run(
     try:
         if planned.model is not None:
             folder.write("model.xmml", _resolved(planned))
-        result = execute(plan, folder, display, Options(options.listen, debug, terminal))
+        how = Options(listen_at(plan, options.listen), debug, terminal)
+        is_direct = options.listen is not None
+        executor = executor_for(plan, folder, past, is_direct=is_direct, strategy=options.strategy)
+        result = execute(plan, folder, display, how, executor)
     except SiteError as error:
         result = RunResult(Outcome(ExitStatus.SITE_FAILED, str(error)), time.time() - started, {})
     finally:
         display.close()
+    result = _delivered(plan, folder, result, deliveries)
     told = summary_of(
         result.outcome, folder.path, result.wall_s, {name: record.as_json() for name, record in result.records.items()}
     )
@@ -134,6 +220,16 @@ def _run(
     finally:
         folder.close()
     return _conclude(options, plan, folder, result, told)
+
+
+def _delivered(plan: Plan, folder: RunFolder, result: RunResult, deliveries: Sequence[Delivery]) -> RunResult:
+    """Copy out what was asked for, if the run is done; a run whose results are missing is none."""
+    if not result.outcome.is_done:
+        return result
+    try:
+        return replace(result, outcome=deliver(plan, folder, deliveries))
+    except SiteError as error:
+        return replace(result, outcome=Outcome(ExitStatus.SITE_FAILED, str(error)))
 
 
 def _resolved(planned: Planned) -> str:

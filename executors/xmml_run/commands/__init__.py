@@ -19,5 +19,9 @@ COMMANDS: Mapping[str, str] = {
     "status": "how a run is going",
     "methods": "how conduits travel, and have them travel otherwise",
     "logs": "what an instance has written",
+    "attach": "follow a detached run",
+    "cancel": "stop a run, and remove every trace of it",
     "report": "the report of a run",
+    "sites": "log in to the sites and say whether a run could use them",
+    "cp": "copy files and folders to and from another machine, in parallel and resumable",
 }

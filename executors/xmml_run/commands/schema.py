@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 import xmml_schema
 from xmml_executors.outcome import ExitStatus
 
-DESCRIPTION = "Print where the schemas of xMML are installed, to be named in an XML editor (docs/editors.md)."
+DESCRIPTION = "Print where the schemas of xMML are installed, to be named in an editor (docs/editors.md)."
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -17,6 +17,7 @@ def add_options(parser: ArgumentParser) -> None:
         ("model", "the schema of model documents"),
         ("parameters", "the schema of parameter files"),
         ("run", "the schema of the run extension (run: attributes)"),
+        ("sites", "the schema of files of sites (sites.toml)"),
         ("catalog", "the XML catalog: which schema belongs to which namespace"),
     ):
         which.add_argument(f"--{name}", action="store_const", dest="which", const=name, help=help)
@@ -28,6 +29,7 @@ def run(options: Namespace) -> int:
         "model": xmml_schema.MODEL,
         "parameters": xmml_schema.PARAMETERS,
         "run": xmml_schema.RUN,
+        "sites": xmml_schema.SITES,
         "catalog": xmml_schema.CATALOG,
         None: xmml_schema.MODEL.parent,
     }

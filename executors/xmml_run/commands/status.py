@@ -35,6 +35,7 @@ def status_lines(view: RunView) -> list[str]:
     lines = [f"{view.folder.name}: {view.state}"]
     if view.reason:
         lines.append(f"  {view.reason}")
+    lines += [f"  {site}: {told}" for site, told in view.sites.items()]
     width = max(map(len, view.instances), default=0)
     for name, row in view.instances.items():
         numbers = f"{row['messages_sent']:,} messages sent, {row['messages_received']:,} received"

@@ -44,8 +44,8 @@ def test_a_conduit_of_which_nobody_has_told_is_listed_too() -> None:
 def test_the_events_of_a_run_that_has_ended_tell_the_method_and_the_totals() -> None:
     end = {"conduit": 1, "sent": 0, "received": 0, "bytes": 0, "dropped": 0}
     events: list[dict[str, Any]] = [
-        {"what": "conduit", "instance": "a", "conduit": 1, "method": "shm", "refused": {}},
-        {"what": "conduit", "instance": "a", "conduit": 1, "method": "tcp", "refused": {"shm": "not allowed"}},
+        {"what": "conduits", "instance": "a", "conduits": [1], "method": "shm", "refused": {}},
+        {"what": "conduits", "instance": "a", "conduits": [1, 99], "method": "tcp", "refused": {"shm": "not allowed"}},
         {"what": "left", "instance": "b", "conduits": [{**end, "received": 5, "bytes": 500}]},
         {"what": "left", "instance": "a", "conduits": [{**end, "sent": 6, "bytes": 600, "dropped": 1}]},
     ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
 from xmml_executors.deadlock import Grow, Link, Waiting, WaitKind, concerned, find_cycle, judge, witness
-from xmml_planner import ConduitSpec
+from xmml_planner import FIRST_OPENED, ConduitSpec
 
 
 def conduits(*pairs: tuple[str, str]) -> dict[int, ConduitSpec]:
@@ -127,3 +128,38 @@ def test_a_cycle_is_found_exactly_when_following_the_waits_never_ends(
     assert (cycle is not None) == any(walks_forever(name) for name in told)
     if cycle is not None:
         assert all(link.partner == cycle[(place + 1) % len(cycle)].waiter for place, link in enumerate(cycle))
+
+
+def opened(sender: str, receiver: str) -> dict[int, ConduitSpec]:
+    """Return a conduit that a handle has made."""
+    (conduit,) = conduits((sender, receiver)).values()
+    return {FIRST_OPENED: dataclasses.replace(conduit, id=FIRST_OPENED)}
+
+
+def at_open_port(name: str, **counts: Mapping[int, int]) -> Waiting:
+    return waiting(name, 0, "holders", **counts)
+
+
+def test_one_that_waits_for_a_holder_of_a_handle_is_stuck_only_with_all_the_others() -> None:
+    wires = conduits(("b", "a"), ("b", "c"))
+    one = reports(at_open_port("b"), waiting("a", 0))
+    assert find_cycle(one, wires, staying=["a", "b", "c"]) is None, "c may have a handle"
+    assert find_cycle(one, wires, staying=["a", "b"]) is not None, "c has left"
+    both = reports(at_open_port("b"), waiting("a", 0), waiting("c", 1))
+    cycle = find_cycle(both, wires, staying=["a", "b", "c"])
+    assert cycle == (Link("a", "b", 0, "receive"), Link("b", "a", 0, "holders"))
+    assert concerned(cycle, both, wires, staying=["a", "b", "c"]) == {"a", "b", "c"}
+    assert judge(cycle, {}) is None
+    assert "b waits at an open port for whoever has a handle of it; a sends nothing" in witness(cycle, both, wires)
+
+
+def test_what_was_sent_by_a_handle_and_has_not_come_yet_releases_its_receiver() -> None:
+    wires = {**conduits(("b", "a")), **opened("a", "b")}
+    on_its_way = reports(at_open_port("b"), waiting("a", 0, sent={FIRST_OPENED: 1}))
+    assert find_cycle(on_its_way, wires, staying=["a", "b"]) is None
+    arrived = reports(at_open_port("b", received={FIRST_OPENED: 1}), waiting("a", 0, sent={FIRST_OPENED: 1}))
+    assert find_cycle(arrived, wires, staying=["a", "b"]) is not None
+
+
+def test_two_that_wait_for_holders_of_their_handles_wait_for_each_other() -> None:
+    assert find_cycle(reports(at_open_port("a"), at_open_port("b")), {}, staying=["a", "b"]) is not None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -56,6 +58,10 @@ class Harness:
     def ended(self, name: str) -> dict[str, Any]:
         """Return the report that an instance has ended."""
         return self.until(lambda report: report["is"] == "ended" and report["name"] == name)
+
+    def answer(self, name: str) -> dict[str, Any]:
+        """Return the first report about an instance that is not that it was started."""
+        return self.until(lambda report: report["name"] == name and report["is"] != "started")
 
     def lines(self, name: str) -> list[tuple[str, str]]:
         """Return what an instance was reported to have written."""
@@ -129,6 +135,28 @@ def test_a_log_that_cannot_be_written_is_reported(harness: Harness) -> None:
     harness.executor.start("a", ["/bin/echo", "x"], {}, harness.folder, Path("/dev/full"), harness.folder / "e")
     report = harness.until(lambda report: report["is"] == "unwritable")
     assert (report["file"], report["error"]) == ("/dev/full", "No space left on device")
+
+
+def test_a_supervisor_without_descriptors_says_so_of_each_program_and_goes_on(harness: Harness) -> None:
+    harness.start("first", "echo ready")
+    harness.ended("first")
+    supervisor = harness.executor._process.pid
+    before = resource.prlimit(supervisor, resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir(f"/proc/{supervisor}/fd"))
+    outcomes = set()
+    for free in range(12):
+        resource.prlimit(supervisor, resource.RLIMIT_NOFILE, (highest + 1 + free, before[1]))
+        harness.start(f"a{free}", "true")
+        report = harness.answer(f"a{free}")
+        outcomes.add(report["is"])
+        if report["is"] == "unwritable":
+            assert report["number"] == errno.EMFILE
+        elif report["is"] == "refused":
+            assert report["errno"] == "EMFILE"
+    assert outcomes == {"unwritable", "refused", "ended"}
+    resource.prlimit(supervisor, resource.RLIMIT_NOFILE, before)
+    harness.start("last", "true")
+    assert harness.ended("last")["status"] == 0
 
 
 def test_a_signal_reaches_the_whole_process_group(harness: Harness) -> None:

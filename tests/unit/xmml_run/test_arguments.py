@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from xmml_run.arguments import run_parser
+from xmml_run.run_command import run_model
 from xmml_run.xmml_command import xmml_parser
 
 
@@ -20,7 +21,6 @@ def test_overrides_are_read_as_pairs() -> None:
         ["m.xmml", "--listen", "4711"],
         ["m.xmml", "--listen", "host:99999"],
         ["m.xmml", "-q", "-v"],
-        [],
     ],
 )
 def test_what_cannot_be_meant_is_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,6 +40,13 @@ def test_what_cannot_be_meant_is_wrong_usage(arguments: list[str], capsys: pytes
 )
 def test_debug_names_an_instance_and_a_tool(text: str, tool: tuple[str, ...]) -> None:
     assert run_parser().parse_args(["m.xmml", "--debug", text]).debug == [("a", tool)]
+
+
+def test_a_run_without_a_model_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        run_model([])
+    assert raised.value.code == 2
+    assert "one of the arguments MODEL --resume is required" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["check", "plan", "new", "status", "logs", "report"])

@@ -7,7 +7,7 @@ import io
 
 import pytest
 from rich.console import Console
-from xmml_executors.instance_record import InstanceRecord, State
+from xmml_executors.instance_record import Awaited, InstanceRecord, State
 from xmml_planner import ConduitSpec, Job, Plan, PlannedInstance, PortSpec
 from xmml_run.display import (
     PlainLines,
@@ -121,7 +121,7 @@ def test_of_several_runs_the_present_one_is_told() -> None:
 
 
 def test_one_that_waits_says_for_whom() -> None:
-    record = InstanceRecord("b", State.RUNNING, waits_for=(0,))
+    record = InstanceRecord("b", State.RUNNING, waits_for=(Awaited("a", "a.o -> b.i"),))
     assert state_in_words(plan("a", "b"), record) == "waits for a"
 
 

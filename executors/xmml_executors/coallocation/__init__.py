@@ -1,0 +1,14 @@
+"""Co-allocation: all jobs of a group run at once, or none burns time.
+
+Strategies are pure state machines: events and times go in, actions come out. The launch over sites drives them with
+real schedulers, `benchmarks/co-allocation` with simulated ones.
+"""
+
+from __future__ import annotations
+
+from xmml_executors.coallocation.hetjob import HeterogeneousJob
+from xmml_executors.coallocation.rendezvous import Manners, Rendezvous
+from xmml_executors.coallocation.reservation import Reservation
+from xmml_executors.coallocation.strategy import Member, Phase, Strategy
+
+__all__ = ["HeterogeneousJob", "Manners", "Member", "Phase", "Rendezvous", "Reservation", "Strategy"]

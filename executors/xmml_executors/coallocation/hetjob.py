@@ -1,0 +1,58 @@
+"""One heterogeneous job: for groups whose members are all on one cluster, whose scheduler starts its parts together.
+
+The parts still meet before they begin, because the nodes of a job do not come up at exactly the same moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xmml_executors.coallocation.actions import Action, SubmitTogether
+from xmml_executors.coallocation.placeholders import Place, Placeholder, Placeholders
+from xmml_executors.coallocation.strategy import Member
+
+#: How long the first part waits for the last one, which the scheduler has started at the same time.
+MEETING_S = 120.0
+
+
+class HeterogeneousJob(Placeholders):
+    """Submits once and waits; there is nothing to aim and nothing to give back."""
+
+    def __init__(self, members: Sequence[Member], meeting_s: float = MEETING_S) -> None:
+        """
+        Raises:
+            ValueError: the members are not all at one site.
+        """
+        super().__init__(members)
+        if len({member.site for member in members}) > 1:
+            raise ValueError("the parts of a heterogeneous job are all on one cluster")
+        self._meeting_s = meeting_s
+
+    @property
+    def deadline(self) -> float | None:
+        """When the first part has waited long enough."""
+        ready = [each.ready_at for each in self.all() if each.place is Place.READY]
+        return min(ready) + self._meeting_s if ready and self.go_awaited() else None
+
+    def go_awaited(self) -> bool:
+        """Whether somebody is not ready yet."""
+        return any(each.place is Place.QUEUED for each in self.all())
+
+    def begin(self, now: float) -> list[Action]:
+        """Submit the job, unless one was adopted."""
+        if any(each.place is not Place.ABSENT for each in self.all()):
+            return []
+        for each in self.all():
+            each.submit(now)
+        return [SubmitTogether(tuple(self.placeholders), 1, self._meeting_s, self._meeting_s)]
+
+    def on_time(self, now: float) -> list[Action]:
+        """Give up if a part does not come."""
+        if self.deadline is None or now < self.deadline:
+            return []
+        late = ", ".join(each.member.name for each in self.all() if each.place is Place.QUEUED)
+        return self.give_up(f"the parts of the job did not start together: {late} did not come", now)
+
+    def on_ended(self, placeholder: Placeholder, was: Place, reason: str, now: float) -> list[Action]:
+        """A part is lost, and so is the job."""
+        return self.give_up(f"part {placeholder.member.name} of the job has ended: {reason}", now)

@@ -1,0 +1,124 @@
+"""What two ends say to each other.
+
+A message is a MessagePack array, its kind first. File names travel as their bytes decoded with surrogateescape, so
+that any name survives. Everything that comes from the other end is checked for its shape before it is used.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import msgpack
+
+from xmml_executors.copying.ranges import RANGE_B
+
+VERSION = 1
+
+#: The first line of the remote end; what was printed before it is a greeting of the remote shell.
+MAGIC = b"xmml-copy 1\n"
+
+#: Longest message [bytes]: a range with its head, or the digests of a file of 16 TiB.
+LONGEST_MESSAGE_B = 128 << 20
+#: Pieces of small files that travel in one message.
+MOST_PIECES = 1024
+#: Entries of the listing in one message.
+MOST_ENTRIES = 1024
+#: Bytes of files in one message.
+MOST_DATA_B = RANGE_B
+
+
+class Say(IntEnum):
+    """The kinds of messages."""
+
+    # While the way is agreed upon, over ssh.
+    HELLO = 0
+    """version, the wish, a secret for this copy, the fingerprint of our certificate"""
+    READY = 1
+    """version, fingerprint of the remote end's certificate, its address and ours as ssh sees them (empty: unknown)"""
+    REFUSED = 2
+    """why"""
+    LISTEN = 3
+    """first port, last port (0, 0: any)"""
+    LISTENING = 4
+    """port"""
+    DIAL = 5
+    """addresses, port, streams (nil: automatic)"""
+    JOINED = 6
+    """-"""
+    NOT_JOINED = 7
+    """why"""
+    GO = 8
+    """way: the copying begins over it"""
+
+    # Source to target.
+    ENTRIES = 20
+    """number of the first, entries"""
+    LISTED = 21
+    """files, bytes in them, what was left out with reasons"""
+    CHUNK = 22
+    """pieces (number of the file, offset, length, digest), their bytes, numbers of the files that end with it"""
+    SPOILT = 23
+    """number of the file, why it cannot be copied"""
+    FINISHED = 24
+    """-: every file has been stored or has failed"""
+
+    # Target to source.
+    HAVE = 40
+    """number of the file, digests of the ranges that are there"""
+    STANDS = 41
+    """number of the file: it need not be copied"""
+    AGAIN = 42
+    """number of the file, ranges (offset, length) that came altered"""
+    STORED = 43
+    """number of the file"""
+    FAILED = 44
+    """number of the entry, why"""
+    CONSIDERED = 45
+    """-: there is no entry left to ask for"""
+    DONE = 46
+    """-"""
+    STOPPED = 47
+    """why this end cannot go on"""
+
+
+class Malformed(Exception):
+    """The other end sent something that cannot be; the text says what."""
+
+
+def pack(kind: Say, *values: Any) -> bytes:
+    """A message as bytes."""
+    packed: bytes = msgpack.packb([int(kind), *values], unicode_errors="surrogateescape")
+    return packed
+
+
+def unpack(data: bytes) -> tuple[Say, list[Any]]:
+    """The kind and the values of a message.
+
+    Raises:
+        Malformed: it is none.
+    """
+    try:
+        values = msgpack.unpackb(
+            data,
+            unicode_errors="surrogateescape",
+            max_array_len=max(MOST_ENTRIES, MOST_PIECES) * 2,
+            max_map_len=64,
+            max_ext_len=0,
+            strict_map_key=True,
+        )
+        kind = Say(values[0])
+    except (ValueError, TypeError, IndexError, KeyError, msgpack.UnpackException) as error:
+        raise Malformed(f"a message of {len(data)} bytes cannot be read") from error
+    return kind, values[1:]
+
+
+def number(value: Any, below: int) -> int:
+    """A number of an entry that was sent.
+
+    Raises:
+        Malformed: there is no entry of that number.
+    """
+    if not isinstance(value, int) or not 0 <= value < below:
+        raise Malformed(f"there is no entry {value!r}")
+    return value

@@ -1,0 +1,41 @@
+"""How to copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Way(StrEnum):
+    """How the bytes get from one end to the other; the two ends always start and agree over ssh."""
+
+    DIAL = "dial"
+    """Over a path that this end dials: the host has to let connections in."""
+    DIALLED = "dialled"
+    """Over a path that the host dials: this end has to let connections in."""
+    SSH = "ssh"
+    """Through the ssh connection itself: always possible, but one stream alone."""
+
+    @property
+    def words(self) -> str:
+        """The way for people."""
+        return {Way.DIAL: "dialling the host", Way.DIALLED: "dialled by the host", Way.SSH: "through ssh"}[self]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to copy.
+
+    `ways` are tried in turn. `streams` None: as many as pay. `ports`: whoever listens takes the first free one of
+    them, both ends included; (0, 0): any. `address` is where the other end is dialled, if not where ssh sees it.
+    `compare`: files of the same size and time are compared by their checksums, too. `ssh` begins the command line to
+    the host, `remote` is xmml there.
+    """
+
+    ways: tuple[Way, ...] = (Way.DIAL, Way.DIALLED, Way.SSH)
+    streams: int | None = None
+    ports: tuple[int, int] = (0, 0)
+    address: str | None = None
+    compare: bool = False
+    ssh: tuple[str, ...] = ("ssh",)
+    remote: str = "xmml"

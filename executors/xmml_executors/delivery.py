@@ -1,0 +1,74 @@
+"""Handing files of a finished run to whoever asked for them: `xmml-run --result INSTANCE/PATH=FILE`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xmml_planner import Plan
+
+from xmml_executors.outcome import ExitStatus, Outcome, SiteError
+from xmml_executors.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A file (or folder) that an instance writes, and where it is wanted.
+
+    Attributes:
+        instance: the instance, with the index of a copy: `section` or `section[2]`.
+        path: relative to the working folder of the instance.
+        target: the file or folder that it becomes a copy of.
+    """
+
+    instance: str
+    path: str
+    target: Path
+
+
+def deliver(plan: Plan, folder: RunFolder, deliveries: Sequence[Delivery]) -> Outcome:
+    """Copy what was asked for, all or nothing but for a failing disk; each file appears under its name in one piece.
+
+    Returns:
+        Done, or which instance has not written what.
+
+    Raises:
+        SiteError: a target cannot be written.
+    """
+    found = [(each, folder.work(plan.by_name[each.instance]) / each.path) for each in deliveries]
+    for each, source in found:
+        if not source.exists():
+            reason = f'instance "{each.instance}" has ended but not written {each.path}, which --result asks for'
+            return Outcome(ExitStatus.INSTANCE_FAILED, reason, each.instance)
+    for each, source in found:
+        try:
+            _copy(source, each.target)
+        except OSError as error:
+            where = error.filename or each.target
+            raise SiteError(
+                f"{each.path} of {each.instance} cannot be copied to {each.target}: {where}: {error.strerror}"
+            ) from None
+    return Outcome(ExitStatus.DONE)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file or a folder beside the target, then give it the target's name."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        copy = beside / target.name
+        if source.is_dir():
+            shutil.copytree(source, copy)
+            if target.is_dir() and not target.is_symlink():
+                shutil.rmtree(target)
+        else:
+            shutil.copy2(source, copy)
+        os.replace(copy, target)
+    finally:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(beside)

@@ -1,0 +1,1 @@
+"""Launching a run over several sites: staging, jobs, the channel to them, the journal, cleaning up."""

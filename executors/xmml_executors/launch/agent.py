@@ -1,0 +1,502 @@
+"""What runs at a site: the agent in each job, the talker on the login node, and the one that cleans up.
+
+It is copied into the run's folder at the site, beside the supervisor, and started with `python -I -S agent.py`, so it
+needs nothing but Python's own library. Launcher and agents speak through files in that folder, because that works
+wherever a job and a login node see the same files, and because nothing is lost when the launcher's connection is: what
+was not read is still there. A talker carries the lines to and from the launcher over ssh.
+
+    agent.py wait JOB PATIENCE_S    in a job: says that it is ready, waits for a word, then starts the supervisor
+    agent.py stage                  lays out the files that standard input names; says which of them are missing
+    agent.py list                   says which logs and results are in the folders that standard input names
+    agent.py talk                   on the login node: standard input to `orders`, `reports` to standard output
+    agent.py clean                  ends what still runs on this host and removes the folder of the run
+
+`JOB` is a folder below `jobs/`. In it each line of `orders` and `reports` is one JSON object. Orders to the agent:
+
+    {"n", "do": "hold", "s"}    wait for so many seconds more
+    {"n", "do": "go"}           start the supervisor; every later order is passed on to it
+    {"n", "do": "abort"}        end
+
+    {"n", "do": "prepare", "folder", "stage_in"}    make a working folder and copy the model's files into it
+    {"n", "do": "start", ..., "files", "stage_in"}  as the supervisor is told, with what must be there before
+
+`n` counts the orders of a job from 1; one that comes a second time (after a connection broke) is not obeyed again.
+Reports are those of the supervisor, and
+
+    {"is": "ready", "host", "pid", "job", "python", "path", "nodes"}
+    {"is": "given up"}          nobody said anything until its patience was over
+    {"is": "lease over"}        the launcher has not been heard of for too long
+    {"is": "over"}              everything has ended
+
+To the talker:
+
+    {"listen": {JOB: OFFSET}}   from now on tell what is in its reports from there on
+    {"to": JOB, "order": {}}    answered by {"taken": N, "by": JOB} when it is in the file
+    {"lease": NUMBER, "s"}      the launcher lives; silence for so many seconds ends what runs; answered by {"alive"}
+
+From the talker: `{"from": JOB, "next": OFFSET, "report": {}}`. It ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import hashlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+#: How often files are looked at while things happen, and when nothing has for a while. Files on a network tell nobody
+#: that they have grown.
+LOOK_EVERY_S = 0.03
+LOOK_SELDOM_S = 0.25
+QUIET_AFTER_S = 20.0
+#: How often the lease is looked at.
+LEASE_LOOK_S = 1.0
+#: Longer lines are not ours.
+LONGEST_LINE_BYTES = 16 * 1024 * 1024
+READ_BYTES = 256 * 1024
+#: When the reports of a job have grown so large, output is not passed on any more; the logs at the site have all of it.
+MOST_REPORTED_BYTES = 512 * 1024 * 1024
+#: How long everything may take to end when it is told to.
+ENDS_WITHIN_S = 6.0
+
+#: How long a staged file is kept that no run wants.
+KEPT_S = 14 * 86400.0
+
+ABORTED, GAVE_UP, LEASE_OVER, KILLED = 75, 76, 77, 143
+
+
+class Tail:
+    """What is added to a file, line by line. The file is opened anew for each look: over NFS that shows what another
+    host has written."""
+
+    def __init__(self, path: str, offset: int = 0) -> None:
+        self.path = path
+        self.offset = offset
+
+    def lines(self) -> list[tuple[int, bytes]]:
+        """Return the complete lines since the last call, each with the offset behind it."""
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self.offset)
+                chunk = file.read(READ_BYTES)
+                while chunk and b"\n" not in chunk and len(chunk) < LONGEST_LINE_BYTES:
+                    more = file.read(READ_BYTES)
+                    if not more:
+                        break
+                    chunk += more
+        except FileNotFoundError:
+            return []
+        found = []
+        for line in chunk.split(b"\n")[:-1]:
+            self.offset += len(line) + 1
+            found.append((self.offset, line))
+        return found
+
+
+def append(path: str, line: bytes) -> None:
+    """Add whole lines to a file; closing it makes other hosts see them."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        while line:
+            line = line[os.write(descriptor, line) :]
+    finally:
+        os.close(descriptor)
+
+
+def encoded(what: dict[str, Any]) -> bytes:
+    """Return a line."""
+    return json.dumps(what).encode() + b"\n"
+
+
+class Lease:
+    """The launcher's sign of life: a file whose content changes. Clocks of other hosts play no part."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.content = b""
+        self.changed_at = time.monotonic()
+        self.look_at = 0.0
+
+    def is_over(self) -> bool:
+        """Whether the file has not changed for as long as it says."""
+        now = time.monotonic()
+        if now < self.look_at:
+            return False
+        self.look_at = now + LEASE_LOOK_S
+        try:
+            with open(self.path, "rb") as file:
+                content = file.read(64)
+        except OSError:
+            content = self.content
+        if content != self.content:
+            self.content, self.changed_at = content, now
+        try:
+            lasts_s = float(self.content.split()[1])
+        except (IndexError, ValueError):
+            return False
+        return now - self.changed_at > lasts_s
+
+
+class Agent:
+    """In a job: waits for a word, then stands between the supervisor and the files."""
+
+    def __init__(self, run: str, job: str, patience_s: float) -> None:
+        self.run_folder = run
+        self.folder = os.path.join(run, "jobs", job)
+        self.patience_s = patience_s
+        self.orders = Tail(os.path.join(self.folder, "orders"))
+        self.reports = os.path.join(self.folder, "reports")
+        self.lease = Lease(os.path.join(run, "lease"))
+        self.obeyed = 0
+        self.pending: list[dict[str, Any]] = []
+        self.told_bytes = 0
+        self.killed = False
+
+    def run(self) -> int:
+        """Return the exit status of the job."""
+        signal.signal(signal.SIGTERM, self.on_terminate)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        with open(os.path.join(self.folder, "agent"), "w", encoding="ascii") as file:
+            file.write(f"{os.getpid()} {start_of(os.getpid())} {socket.gethostname()}\n")
+        self.tell(
+            {
+                "is": "ready",
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "job": os.environ.get("SLURM_JOB_ID") or os.environ.get("PBS_JOBID") or "",
+                "python": sys.executable,
+                "path": os.environ.get("PATH", os.defpath),
+                "nodes": os.environ.get("SLURM_JOB_NODELIST", ""),
+            }
+        )
+        status = self.wait()
+        return self.carry_out() if status is None else status
+
+    def on_terminate(self, *_: object) -> None:
+        """The batch system, or somebody, wants us to end."""
+        self.killed = True
+
+    def tell(self, what: dict[str, Any]) -> None:
+        """Report something of our own."""
+        append(self.reports, encoded(what))
+
+    def new_orders(self) -> list[dict[str, Any]]:
+        """Return the orders that have not been obeyed yet."""
+        fresh, self.pending = self.pending, []
+        for _, line in self.orders.lines():
+            order = json.loads(line)
+            if order["n"] > self.obeyed:
+                self.obeyed = order["n"]
+                fresh.append(order)
+        return fresh
+
+    def wait(self) -> int | None:
+        """Wait for a word; return `None` for go, else how to end."""
+        began = time.monotonic()
+        until = began + self.patience_s
+        while not self.killed:
+            orders = self.new_orders()
+            for number, order in enumerate(orders):
+                if order["do"] == "go":
+                    self.pending = orders[number + 1 :]
+                    return None
+                if order["do"] == "abort":
+                    self.tell({"is": "over"})
+                    return ABORTED
+                if order["do"] == "hold":
+                    until = time.monotonic() + order["s"]
+            now = time.monotonic()
+            if now >= until:
+                self.tell({"is": "given up"})
+                return GAVE_UP
+            time.sleep(LOOK_EVERY_S if now - began < 600 else LOOK_EVERY_S * 3)
+        self.tell({"is": "over"})
+        return KILLED
+
+    def carry_out(self) -> int:
+        """Start the supervisor and pass on what it is told and tells, until it has ended."""
+        ours, theirs = socket.socketpair()
+        os.chdir(self.run_folder)
+        script = os.path.join(self.run_folder, "supervisor.py")
+        supervisor = subprocess.Popen(
+            [sys.executable, "-I", "-S", script], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, process_group=0
+        )
+        theirs.close()
+        status, rest, quitting = 0, b"", False
+        while True:
+            readable, _, _ = select.select([ours], [], [], LOOK_EVERY_S)
+            if readable:
+                chunk = ours.recv(READ_BYTES)
+                if not chunk:
+                    break
+                rest = self.pass_on(rest + chunk)
+            with contextlib.suppress(OSError):  # it is gone: its end of the socket says so
+                for order in self.new_orders():
+                    if order["do"] == "abort":
+                        status, quitting = ABORTED, self.quit(ours)
+                    elif order["do"] in ("start", "prepare"):
+                        self.prepare(order, ours)
+                    else:
+                        ours.sendall(encoded(order))
+                if self.killed and not quitting:
+                    status, quitting = KILLED, self.quit(ours)
+                if not quitting and self.lease.is_over():
+                    self.tell({"is": "lease over"})
+                    status, quitting = LEASE_OVER, self.quit(ours)
+        supervisor.wait()
+        self.tell({"is": "over"})
+        return status
+
+    def prepare(self, order: dict[str, Any], supervisor: socket.socket) -> None:
+        """Make what a process finds when it starts, and have the supervisor start it."""
+        try:
+            os.makedirs(order["folder"], exist_ok=True)
+            for stream in ("stdout", "stderr"):
+                if stream in order:
+                    os.makedirs(os.path.dirname(order[stream]), exist_ok=True)
+            for path, text in order.pop("files", {}).items():
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+            for pattern in order.pop("stage_in", ()):
+                for source in glob.glob(os.path.join(self.run_folder, "model", pattern), recursive=True):
+                    if os.path.isdir(source):
+                        target = os.path.join(order["folder"], os.path.basename(source))
+                        shutil.copytree(source, target, dirs_exist_ok=True)
+                    else:
+                        shutil.copy2(source, order["folder"])
+        except OSError as error:
+            name, path = order.get("name", ""), error.filename or order["folder"]
+            self.tell({"is": "unwritable", "name": name, "file": path, "error": error.strerror})
+            return
+        if order["do"] == "start":
+            if "/" not in order["command"][0]:
+                found = shutil.which(order["command"][0], path=order["env"].get("PATH"))
+                order["command"][0] = found or order["command"][0]
+            supervisor.sendall(encoded(order))
+
+    def quit(self, supervisor: socket.socket) -> bool:
+        """Have the supervisor end everything."""
+        supervisor.sendall(encoded({"do": "quit"}))
+        return True
+
+    def pass_on(self, reports: bytes) -> bytes:
+        """Write the supervisor's complete lines to the file; return the rest."""
+        complete, _, rest = reports.rpartition(b"\n")
+        if not complete:
+            return rest
+        if self.told_bytes > MOST_REPORTED_BYTES:
+            kept = [line for line in complete.split(b"\n") if b'"is": "output"' not in line[:20]]
+            complete = b"\n".join(kept)
+        if complete:
+            append(self.reports, complete + b"\n")
+            self.told_bytes += len(complete) + 1
+        return rest
+
+
+class Talker:
+    """On the login node: between the launcher's connection and the files of the jobs."""
+
+    def __init__(self, run: str) -> None:
+        self.run_folder = run
+        self.tails: dict[str, Tail] = {}
+        self.incoming = b""
+        self.out = sys.stdout.buffer
+
+    def run(self) -> int:
+        """Carry lines until standard input ends."""
+        os.set_blocking(0, False)
+        busy_at = time.monotonic()
+        try:
+            self.say({"is": "talking", "host": socket.gethostname()})
+            while True:
+                now = time.monotonic()
+                pause = LOOK_EVERY_S if now - busy_at < QUIET_AFTER_S else LOOK_SELDOM_S
+                readable, _, _ = select.select([0], [], [], pause)
+                if readable:
+                    busy_at = now
+                    chunk = os.read(0, READ_BYTES)
+                    if not chunk:
+                        return 0
+                    *lines, self.incoming = (self.incoming + chunk).split(b"\n")
+                    for line in lines:
+                        self.obey(json.loads(line))
+                if self.pass_on():
+                    busy_at = now
+        except BrokenPipeError:
+            return 0
+
+    def say(self, what: dict[str, Any]) -> None:
+        """Tell the launcher."""
+        self.out.write(encoded(what))
+        self.out.flush()
+
+    def obey(self, what: dict[str, Any]) -> None:
+        """Do what the launcher wants."""
+        if "listen" in what:
+            for job, offset in what["listen"].items():
+                self.tails[job] = Tail(os.path.join(self.run_folder, "jobs", job, "reports"), offset)
+        if "to" in what:
+            append(os.path.join(self.run_folder, "jobs", what["to"], "orders"), encoded(what["order"]))
+            self.say({"taken": what["order"]["n"], "by": what["to"]})
+        if "lease" in what:
+            path = os.path.join(self.run_folder, "lease")
+            with open(path + ".new", "w", encoding="ascii") as file:
+                file.write(f"{what['lease']} {what['s']}\n")
+            os.replace(path + ".new", path)
+            self.say({"alive": what["lease"]})
+
+    def pass_on(self) -> bool:
+        """Tell what the jobs have reported; return whether they have."""
+        something = False
+        for job, tail in self.tails.items():
+            for offset, line in tail.lines():
+                something = True
+                self.out.write(b'{"from": %s, "next": %d, "report": %s}\n' % (json.dumps(job).encode(), offset, line))
+        if something:
+            self.out.flush()
+        return something
+
+
+def stage(run: str) -> int:
+    """Make `model/` of the store if it holds everything; say which hashes are missing. Files that nobody has wanted for
+    a while leave the store."""
+    order = json.load(sys.stdin)
+    store, model = order["store"], os.path.join(run, "model")
+    os.makedirs(store, mode=0o700, exist_ok=True)
+    missing = sorted({sha for _, sha, _ in order["files"] if not is_whole(os.path.join(store, sha), sha)})
+    if not missing:
+        for path, sha, mode in order["files"]:
+            file = os.path.join(model, path)
+            os.makedirs(os.path.dirname(file), exist_ok=True)
+            shutil.copyfile(os.path.join(store, sha), file)
+            os.chmod(file, mode)
+        forget_old(store)
+    print(json.dumps({"missing": missing}))
+    return 0
+
+
+def is_whole(path: str, sha256: str) -> bool:
+    """Whether the store holds a file as it should be; one that was damaged is removed."""
+    try:
+        with open(path, "rb") as file:
+            digest = hashlib.sha256()
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    except FileNotFoundError:
+        return False
+    if digest.hexdigest() != sha256:
+        os.unlink(path)
+        return False
+    os.utime(path)
+    return True
+
+
+def forget_old(store: str) -> None:
+    """Remove what has not been wanted for a long time."""
+    for entry in os.scandir(store):
+        with contextlib.suppress(OSError):
+            if time.time() - entry.stat().st_mtime > KEPT_S:
+                os.unlink(entry.path)
+
+
+def list_results(run: str) -> int:
+    """Print the paths, relative to the run's folder, of logs and results: what the patterns name, else all that was
+    left in a working folder, if that is not too much."""
+    order = json.load(sys.stdin)
+    found = []
+    for folder, patterns in order["folders"].items():
+        top = os.path.join(run, folder)
+        found += [os.path.join(top, name) for name in ("stdout", "stderr") if os.path.isfile(os.path.join(top, name))]
+        work = os.path.join(top, "work")
+        if patterns:
+            matches = [path for pattern in patterns for path in glob.glob(os.path.join(work, pattern), recursive=True)]
+            found += [file for match in matches for file in files_below(match)]
+        else:
+            files = list(files_below(work))
+            if sum(os.path.getsize(file) for file in files) <= order["most_bytes"]:
+                found += files
+    print(json.dumps(sorted({os.path.relpath(path, run) for path in found})))
+    return 0
+
+
+def files_below(path: str) -> Iterator[str]:
+    """Return a file, or the plain files below a folder."""
+    if os.path.isfile(path):
+        yield path
+    for parent, _, names in os.walk(path):
+        for name in names:
+            file = os.path.join(parent, name)
+            if os.path.isfile(file) and not os.path.islink(file):
+                yield file
+
+
+def clean(run: str) -> int:
+    """End the agents that still run on this host, and remove the folder of the run."""
+    alive = []
+    jobs = os.path.join(run, "jobs")
+    for job in os.listdir(jobs) if os.path.isdir(jobs) else ():
+        try:
+            with open(os.path.join(jobs, job, "agent"), encoding="ascii") as file:
+                pid, started, host = file.read().split()
+        except (OSError, ValueError):
+            continue
+        if host == socket.gethostname() and start_of(int(pid)) == started:
+            alive.append((int(pid), started))
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGTERM)
+    until = time.monotonic() + ENDS_WITHIN_S
+    while (alive := [each for each in alive if start_of(each[0]) == each[1]]) and time.monotonic() < until:
+        time.sleep(LOOK_EVERY_S)
+    for left, _ in alive:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(left, signal.SIGKILL)  # its supervisor sees that it is gone, and ends everything
+    # A process that is just ending may still write: its last file comes between listing and removing.
+    for _ in range(20):
+        shutil.rmtree(run, ignore_errors=True)
+        if not os.path.exists(run):
+            return 0
+        time.sleep(0.1)
+    print(f"{run} cannot be removed", file=sys.stderr)
+    return 1
+
+
+def start_of(pid: int) -> str:
+    """Return when a process started, in the kernel's ticks; empty if there is none or it is only waited for."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == b"Z" else fields[19].decode()
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the first word says."""
+    run = os.path.dirname(os.path.abspath(__file__))
+    if arguments[0] == "wait":
+        return Agent(run, arguments[1], float(arguments[2])).run()
+    if arguments[0] == "stage":
+        return stage(run)
+    if arguments[0] == "list":
+        return list_results(run)
+    if arguments[0] == "talk":
+        return Talker(run).run()
+    return clean(run)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,228 @@
+"""Getting the jobs of a group: drives a strategy of co-allocation with the real schedulers of the sites."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xmml_executors.coallocation import HeterogeneousJob, Manners, Member, Phase, Rendezvous, Reservation, Strategy
+from xmml_executors.coallocation.actions import (
+    Action,
+    Cancel,
+    Estimate,
+    Go,
+    Hold,
+    Reserve,
+    Submit,
+    SubmitTogether,
+    Unreserve,
+)
+from xmml_executors.coallocation.events import (
+    Ended,
+    Estimated,
+    Event,
+    NotReserved,
+    Ready,
+    Rejected,
+    Reserved,
+    Submitted,
+)
+from xmml_executors.launch.run_site import JobAtSite, RunSite
+from xmml_executors.schedulers import JobRejected, NotSupported, ReservationRefused, SchedulerUnavailable
+from xmml_executors.transports import TransportError
+
+Tell = Callable[[str], None]
+
+
+class AllocationFailed(Exception):
+    """The jobs of a group could not be got; every site was released."""
+
+
+#: How a batch system says that this user may not reserve, at any time.
+FORBIDDEN = re.compile(r"invalid user|permission|not permitted|unauthorized|denied|no reservations", re.IGNORECASE)
+#: When sites are first asked how long their queues are: one that is empty has started its job by then.
+FIRST_ASK_S = 5.0
+#: The names of the strategies.
+HETJOB, RESERVATION, RENDEZVOUS = STRATEGIES = ("hetjob", "reservation", "rendezvous")
+
+
+def choose_strategy(members: Sequence[Member], sites: Mapping[str, RunSite], wanted: str | None = None) -> Strategy:
+    """Return how a group is got together: as somebody wants it, else by the best that its sites allow.
+
+    Raises:
+        AllocationFailed: the sites do not allow what is wanted.
+    """
+    used = [sites[name] for name in dict.fromkeys(member.site for member in members)]
+    is_one_cluster = len(used) == 1 and used[0].scheduler.has_heterogeneous_jobs
+    cannot_reserve = [site.name for site in used if not (site.site.can_reserve and site.scheduler.can_reserve)]
+    if wanted == HETJOB and not is_one_cluster:
+        raise AllocationFailed("a heterogeneous job needs all jobs on one Slurm cluster")
+    if wanted == RESERVATION and cannot_reserve:
+        raise AllocationFailed(f"{', '.join(cannot_reserve)} cannot reserve (can_reserve in the file of sites)")
+    if wanted == HETJOB or (wanted is None and is_one_cluster and len(members) > 1):
+        return HeterogeneousJob(members)
+    if wanted == RESERVATION or (wanted is None and not cannot_reserve and len(members) > 1):
+        return Reservation(members)
+    return Rendezvous(members, Manners(first_ask_s=FIRST_ASK_S))
+
+
+class Allocation:
+    """One group on its way: events of its sites go into the strategy, its actions go to the sites."""
+
+    def __init__(
+        self, strategy: Strategy, jobs: Mapping[str, JobAtSite], sites: Mapping[str, RunSite], tell: Tell
+    ) -> None:
+        """
+        Args:
+            jobs: by the name of the member; which attempt it is at changes with each submission.
+            tell: says to people what happens.
+        """
+        self.strategy = strategy
+        self.jobs = jobs
+        self._sites = sites
+        self._tell = tell
+        self._changed = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failure: BaseException | None = None
+
+    async def gather(self) -> None:
+        """Return when all were told to go.
+
+        Raises:
+            AllocationFailed: with the reason.
+        """
+        self._carry_out(self.strategy.begin(time.monotonic()))
+        try:
+            while self.strategy.phase is Phase.GATHERING:
+                deadline = self.strategy.deadline
+                timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+                self._changed.clear()
+                try:
+                    await asyncio.wait_for(self._changed.wait(), timeout)
+                except TimeoutError:
+                    self._carry_out(self.strategy.on_time(time.monotonic()))
+                if self._failure is not None:
+                    self._carry_out(self.strategy.give_up(str(self._failure), time.monotonic()))
+        except asyncio.CancelledError:
+            self._carry_out(self.strategy.give_up("the run was interrupted", time.monotonic()))
+            raise
+        if self.strategy.phase is Phase.FAILED:
+            await self.settle()
+            raise AllocationFailed(self.strategy.reason)
+
+    async def settle(self) -> None:
+        """Wait until everything that the strategy has asked for is done."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def release(self, reason: str) -> None:
+        """End what is left of the group at the sites, and give reservations back."""
+        self._carry_out(self.strategy.give_up(reason, time.monotonic()))
+        self._carry_out(self.strategy.finish())
+        await self.settle()
+
+    # --- what happens -----------------------------------------------------------------------------------------------
+
+    def on(self, event: Event) -> None:
+        """Something has happened at a site."""
+        self._carry_out(self.strategy.on(event, time.monotonic()))
+        self._changed.set()
+
+    def on_report(self, job: JobAtSite, attempt: int, report: Mapping[str, Any]) -> None:
+        """A placeholder has said something."""
+        match report["is"]:
+            case "ready":
+                job.about = report
+                self._tell(f"{job.site}: ready on {report['host']}" + (f", job {job.id}" if job.id else ""))
+                self.on(Ready(job.member, attempt))
+            case "given up":
+                self.on(Ended(job.member, attempt, "nobody spoke to it in time"))
+            case "lease over":
+                self.on(Ended(job.member, attempt, "it has not heard of us for too long"))
+
+    def on_gone(self, job: JobAtSite, attempt: int, reason: str) -> None:
+        """The queue or its own result says that a job is over."""
+        self.on(Ended(job.member, attempt, reason))
+
+    # --- what is done -----------------------------------------------------------------------------------------------
+
+    def _carry_out(self, actions: Sequence[Action]) -> None:
+        for action in actions:
+            match action:
+                case Hold(member, attempt, until):
+                    job = self.jobs[member]
+                    if attempt == job.attempt:
+                        seconds = max(0.0, until - time.monotonic())
+                        self._sites[job.site].hold(job, seconds)
+                case Go(attempts):
+                    for member in attempts:
+                        job = self.jobs[member]
+                        self._sites[job.site].go(job)
+                case _:
+                    self._in_background(self._do(action))
+
+    def _in_background(self, work: Any) -> None:
+        task = asyncio.create_task(self._watched(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watched(self, work: Any) -> None:
+        try:
+            await work
+        except Exception as error:
+            self._failure = self._failure or error
+            self._changed.set()
+
+    async def _do(self, action: Action) -> None:
+        match action:
+            case Submit(member, attempt, slack_s, patience_s, reservation):
+                await self._submit([self.jobs[member]], attempt, slack_s, patience_s, reservation)
+            case SubmitTogether(members, attempt, slack_s, patience_s):
+                await self._submit([self.jobs[name] for name in members], attempt, slack_s, patience_s, None)
+            case Cancel(member, attempt, reason):
+                await self._cancel(self.jobs[member], attempt, reason)
+            case Estimate(member):
+                await self._estimate(self.jobs[member])
+            case Reserve(member, start, end):
+                await self._reserve(self.jobs[member], start, end)
+            case Unreserve(member, name):
+                job = self.jobs[member]
+                await self._sites[job.site].unreserve(name)
+
+    async def _submit(
+        self, jobs: Sequence[JobAtSite], attempt: int, slack_s: float, patience_s: float, reservation: str | None
+    ) -> None:
+        site = self._sites[jobs[0].site]
+        try:
+            await site.submit(jobs, attempt, slack_s, patience_s, reservation or "")
+        except (JobRejected, NotSupported) as error:
+            self.on(Rejected(jobs[0].member, attempt, str(error)))
+            return
+        for job in jobs:
+            where = f" as job {job.id}" if site.site.has_queue else ""
+            again = f", attempt {attempt}" if attempt > 1 else ""
+            self._tell(f"{job.site}: submitted{where}{again}")
+            self.on(Submitted(job.member, attempt))
+
+    async def _cancel(self, job: JobAtSite, attempt: int, reason: str) -> None:
+        self._tell(f"{job.site}: released ({reason})")
+        await self._sites[job.site].cancel(job, attempt)
+
+    async def _estimate(self, job: JobAtSite) -> None:
+        try:
+            in_s = await self._sites[job.site].estimate(job)
+        except (SchedulerUnavailable, TransportError, JobRejected):
+            in_s = None
+        self.on(Estimated(job.member, None if in_s is None else time.monotonic() + in_s))
+
+    async def _reserve(self, job: JobAtSite, start: float, end: float) -> None:
+        now = time.monotonic()
+        try:
+            name = await self._sites[job.site].reserve(job, start - now, end - start)
+        except ReservationRefused as error:
+            self.on(NotReserved(job.member, str(error), for_good=bool(FORBIDDEN.search(str(error)))))
+            return
+        self.on(Reserved(job.member, name))

@@ -1,0 +1,78 @@
+"""How a plan looks from a site that has none of our files: folders and programs of this machine become those there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xmml_planner.programs import MPI_LAUNCHER
+
+
+@dataclass(frozen=True)
+class SitePaths:
+    """Where things are, here and there.
+
+    Attributes:
+        model_folder: of the model here.
+        run_folder: of the run here.
+        there: the folder of the run at the site.
+        python: the interpreter at the site.
+        path: the search path of programs at the site.
+        mpi: how MPI programs are started there, `{ranks}` stands for their number.
+    """
+
+    model_folder: str
+    run_folder: str
+    there: str
+    python: str
+    path: str
+    mpi: str = MPI_LAUNCHER
+
+    @property
+    def model_there(self) -> str:
+        """The folder of the model at the site."""
+        return f"{self.there}/model"
+
+    def text(self, value: str) -> str:
+        """Return a word with the folders of this machine replaced by those at the site."""
+        for here, there in ((self.run_folder, self.there), (self.model_folder, self.model_there)):
+            value = replace_folder(value, here, there)
+        return value
+
+    def file(self, path: Path | str) -> str:
+        """Return a file of the run's folder as it is called at the site."""
+        return self.text(str(path))
+
+    def command(self, command: Sequence[str]) -> list[str]:
+        """Return a command of the plan as it is given at the site."""
+        words = [self.python if word == sys.executable else self.text(word) for word in command]
+        if os.path.basename(words[0]) == MPI_LAUNCHER and len(words) > 2 and words[1] in ("-n", "-np"):
+            return [*mpi_command(self.mpi, words[2]), *words[3:]]
+        return words
+
+    def env(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return variables as they are set at the site. The search path is the site's own, our Python's tools first."""
+        translated = {name: self.text(value) for name, value in env.items() if name != "PATH"}
+        return {**translated, "PATH": f"{os.path.dirname(self.python)}:{self.path}"}
+
+
+def mpi_command(how: str, ranks: str) -> list[str]:
+    """Return how an MPI program is started: `srun`, `mpirun`, or a command with `{ranks}`."""
+    if "{ranks}" in how:
+        return [word.replace("{ranks}", ranks) for word in how.split()]
+    return [*how.split(), "-n", ranks]
+
+
+def replace_folder(text: str, here: str, there: str) -> str:
+    """Replace the path of a folder wherever it stands in a text as a whole, alone or with something below it."""
+    found, end = "", 0
+    while (at := text.find(here, end)) >= 0:
+        after = at + len(here)
+        begins = at == 0 or not (text[at - 1].isalnum() or text[at - 1] in "/._-")
+        ends = after == len(text) or not (text[after].isalnum() or text[after] in "._-")
+        found += text[end:at] + (there if begins and ends else here)
+        end = after
+    return found + text[end:]

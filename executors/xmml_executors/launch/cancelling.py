@@ -1,0 +1,54 @@
+"""Cancelling a run whose launcher is gone: everything that its journal speaks of is removed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from xmml_planner import Plan
+
+from xmml_executors.launch.agent import start_of
+from xmml_executors.launch.journal import Journal, Past
+from xmml_executors.launch.run_site import RunSite
+from xmml_executors.outcome import SiteError
+from xmml_executors.schedulers import SchedulerUnavailable
+from xmml_executors.transports import TransportError
+
+
+def is_launching(past: Past) -> bool:
+    """Whether the launcher of a run still lives."""
+    pid, started = past.launcher
+    return bool(started) and start_of(pid) == started
+
+
+def clean_sites(plan: Plan, folder: Path, past: Past, tell: Callable[[str], None]) -> list[str]:
+    """Remove what may be left at every site; return what went wrong, a line for each site."""
+    return asyncio.run(_clean_sites(plan, folder, past, tell))
+
+
+async def _clean_sites(plan: Plan, folder: Path, past: Past, tell: Callable[[str], None]) -> list[str]:
+    journal = Journal(folder)
+    sites = {site.name: site for site in plan.sites}
+    try:
+        problems = await asyncio.gather(
+            *(_clean(RunSite(sites[name], past.run_id, journal), past, tell) for name in past.unclean if name in sites)
+        )
+    finally:
+        journal.close()
+    return [problem for problem in problems if problem]
+
+
+async def _clean(site: RunSite, past: Past, tell: Callable[[str], None]) -> str:
+    left = past.sites[site.name]
+    try:
+        await site.locate()
+        if left.folder:
+            site.folder = left.folder
+        await site.clean([id for id in left.jobs.values() if id], list(left.reservations))
+    except (TransportError, SiteError, SchedulerUnavailable) as error:
+        return str(error)
+    finally:
+        await site.transport.close()
+    tell(f"{site.name}: nothing is left")
+    return ""

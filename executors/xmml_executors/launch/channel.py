@@ -1,0 +1,162 @@
+"""The channel to the jobs of a run at one site: orders go there, reports come back, and neither is lost or doubled when
+the connection breaks and is made again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from xmml_executors.transports import RemoteProcess, Transport, TransportError
+
+#: How often a site hears that we live, and how long silence may last until it ends what runs: an outage of the network
+#: that is shorter does no harm.
+LEASE_EVERY_S = 5.0
+LEASE_S = 90.0
+#: A connection over which nothing comes for so long is made anew.
+STALLED_AFTER_S = 4 * LEASE_EVERY_S
+#: From the loss of the connection to the first attempt to make it again, and the longest pause between attempts.
+RETRY_S = 0.2
+LONGEST_RETRY_S = 5.0
+#: A report is not longer; something else has written into the file.
+LONGEST_REPORT_CHARACTERS = 32 * 1024 * 1024
+
+OnReport = Callable[[str, Mapping[str, Any]], None]
+
+
+class SiteSilent(Exception):
+    """A site was not reached for so long that what ran there has ended itself."""
+
+    def __init__(self, site: str, for_s: float, why: str) -> None:
+        super().__init__(f"site {site} has not been reached for {for_s:.0f} s ({why})")
+        self.site = site
+
+
+class Channel:
+    """Between us and the agents at one site.
+
+    Orders are kept until the site has said that they are in the file of their job; reports are counted in bytes of the
+    file that they are read from. So a new connection goes on where the last one ended.
+    """
+
+    def __init__(
+        self, site: str, transport: Transport, agent: str, on_report: OnReport, lease_s: float = LEASE_S
+    ) -> None:
+        """
+        Args:
+            agent: the command of the agent at the site.
+            on_report: is called with the folder of the job and its report.
+        """
+        self.site = site
+        self._transport = transport
+        self._agent = agent
+        self._on_report = on_report
+        self._lease_s = lease_s
+        self._lease = 0
+        self._offsets: dict[str, int] = {}
+        self._orders: dict[str, dict[int, Mapping[str, Any]]] = {}
+        self._numbers: dict[str, int] = {}
+        self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
+        self._process: RemoteProcess | None = None
+        self.heard_at = time.monotonic()
+
+    def listen(self, job: str, offset: int = 0, number: int = 0) -> None:
+        """From now on tell what a job reports. `number`: of the last order that it was given by an earlier launcher."""
+        self._offsets[job] = offset
+        self._orders.setdefault(job, {})
+        self._numbers[job] = number
+        self._send({"listen": {job: offset}})
+
+    def tell(self, job: str, order: Mapping[str, Any]) -> None:
+        """Give a job an order."""
+        number = self._numbers[job] = self._numbers.get(job, 0) + 1
+        numbered = {"n": number, **order}
+        self._orders.setdefault(job, {})[number] = numbered
+        self._send({"to": job, "order": numbered})
+
+    def has_orders(self) -> bool:
+        """Whether the site has not taken every order yet."""
+        return any(self._orders.values())
+
+    def _send(self, what: Mapping[str, Any]) -> None:
+        if self._process is not None:
+            self._outgoing.put_nowait(json.dumps(what).encode() + b"\n")
+
+    async def keep(self) -> None:
+        """Keep the channel until cancelled.
+
+        Raises:
+            SiteSilent: the site could not be reached for longer than its lease.
+        """
+        pause, why = RETRY_S, ""
+        self.heard_at = time.monotonic()
+        while True:
+            try:
+                await self._talk()
+                why = "the connection ended"
+            except TransportError as error:
+                why = str(error)
+            finally:
+                self._process = None
+            silent_s = time.monotonic() - self.heard_at
+            if silent_s > self._lease_s:
+                raise SiteSilent(self.site, silent_s, why)
+            pause = RETRY_S if silent_s < RETRY_S else min(2 * pause, LONGEST_RETRY_S)
+            await asyncio.sleep(pause)
+
+    async def _talk(self) -> None:
+        process = await self._transport.start(f"exec {self._agent} talk", lease_s=self._lease_s / 3)
+        self._outgoing = asyncio.Queue()
+        self._process = process
+        self._send({"listen": self._offsets})
+        for job, orders in self._orders.items():
+            for number in sorted(orders):
+                self._send({"to": job, "order": orders[number]})
+        tasks = [asyncio.create_task(each) for each in (self._hear(process), self._say(process), self._live())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _hear(self, process: RemoteProcess) -> None:
+        rest = ""
+        async for piece in process.lines():
+            self.heard_at = time.monotonic()
+            # A long line comes in pieces: it is complete when it is JSON.
+            try:
+                what = json.loads(rest + piece)
+            except ValueError:
+                rest += piece
+                if len(rest) > LONGEST_REPORT_CHARACTERS:
+                    raise TransportError(self.site, "a job has reported something that cannot be read") from None
+                continue
+            rest = ""
+            self._take(what)
+
+    def _take(self, what: Mapping[str, Any]) -> None:
+        if "taken" in what:
+            self._orders.get(what["by"], {}).pop(what["taken"], None)
+        elif "from" in what and what["next"] > self._offsets.get(what["from"], 0):
+            self._offsets[what["from"]] = what["next"]
+            self._on_report(what["from"], what["report"])
+
+    async def _say(self, process: RemoteProcess) -> None:
+        while True:
+            data = await self._outgoing.get()
+            while not self._outgoing.empty() and len(data) < 1 << 18:
+                data += self._outgoing.get_nowait()
+            await process.write(data)
+
+    async def _live(self) -> None:
+        while True:
+            self._lease += 1
+            self._send({"lease": f"{time.time():.0f}.{self._lease}", "s": self._lease_s})
+            await asyncio.sleep(LEASE_EVERY_S)
+            if time.monotonic() - self.heard_at > STALLED_AFTER_S:
+                raise TransportError(self.site, f"nothing was heard for {STALLED_AFTER_S:g} s")

@@ -1,0 +1,92 @@
+"""How the processes at a site reach the coordinator, which runs where the run was launched, and instances elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from xmml_executors.launch import door
+from xmml_executors.launch.relay_here import RelayHere
+from xmml_executors.launch.relay_there import start_relay
+from xmml_executors.launch.run_site import RunSite
+from xmml_executors.outcome import SiteError
+from xmml_executors.transports import TransportError
+
+#: The door of a site ends when nobody has renewed its lease for so long [s].
+DOOR_LEASE_S = 60.0
+
+
+async def addresses_at(
+    site: RunSite, addresses: Sequence[str], relay: RelayHere | None, links: Sequence[str] = (), *, is_direct: bool
+) -> dict[str, str]:
+    """Return the variables that tell the processes of a site where the coordinator and their relay are.
+
+    A port of the login node's loopback device leads back to us through the ssh connection that we have anyway. A site
+    without a queue runs our programs there; a cluster has a relay of its own on its login node, which is linked to ours
+    (or, if it cannot have one, a door to ours).
+
+    Args:
+        addresses: of the coordinator, as it gives them.
+        relay: of this machine, if the run has one.
+        links: addresses of relays at other sites that this site's relay dials.
+        is_direct: every site can reach the addresses as they are; whoever launches the run has said so.
+
+    Raises:
+        TransportError: the site forbids the forwarding of ports.
+        SiteError: the door does not open.
+    """
+    over_tcp = [each for each in addresses if each.startswith("tcp:")]
+    if relay is None:
+        if site.site.is_here:
+            return {"XMML_COORDINATOR": ",".join(addresses)}
+        if is_direct or not over_tcp:
+            return {"XMML_COORDINATOR": ",".join(over_tcp)}
+        place, _, run = over_tcp[0].partition("?")
+        host, _, port = place.removeprefix("tcp:").rpartition(":")
+        return {"XMML_COORDINATOR": f"tcp:127.0.0.1:{await port_back(site, host.strip('[]'), int(port))}?{run}"}
+    over_relay = ",".join(each for each in addresses if each.startswith("relay:"))
+    if site.site.is_here:
+        return {"XMML_COORDINATOR": over_relay, "XMML_RELAY": relay.at(relay.host, relay.port)}
+    port_there = await port_back(site, "127.0.0.1", relay.port)
+    own = relay.at("127.0.0.1", port_there)
+    if site.site.has_queue:
+        own = await relay_or_door(site, relay, [f"127.0.0.1:{port_there}", *links])
+    return {"XMML_COORDINATOR": over_relay, "XMML_RELAY": own}
+
+
+async def port_back(site: RunSite, host: str, port: int) -> int:
+    """Return a port of the login node's loopback device that leads to one of ours. The site chooses it, and sometimes
+    finds at first that somebody else has just taken it."""
+    for pause_s in (0.2, 0.5):
+        try:
+            return (await site.transport.forward_remote(host, port)).port
+        except TransportError:
+            await asyncio.sleep(pause_s)
+    return (await site.transport.forward_remote(host, port)).port
+
+
+async def relay_or_door(site: RunSite, relay: RelayHere, links: Sequence[str]) -> str:
+    """Return where the compute nodes of a cluster find a relay: one on their login node, else ours through a door."""
+    name = f"{site.name}-{relay.run[-8:]}"
+    started = await start_relay(site, name, links, relay.run, relay.secret)
+    host = site.site.relay.host if site.site.relay is not None else None
+    if host is None:
+        host = (await site.transport.run("hostname")).stdout.strip()
+    if started is not None:
+        return f"{host}:{started[1]}/{name}"
+    return relay.at(host, await open_door(site, int(links[0].rpartition(":")[2])))
+
+
+async def open_door(site: RunSite, port: int) -> int:
+    """Let the compute nodes of a cluster come through their login node to a port of its loopback device; return the
+    port that they dial."""
+    path = f"{site.folder}/door.py"
+    await site.transport.put_text(path, Path(door.__file__).read_text(encoding="utf-8"))
+    command = f"exec {shlex.quote(site.python)} -I -S {shlex.quote(path)} 127.0.0.1 {port}"
+    process = await site.transport.start(command, lease_s=DOOR_LEASE_S)
+    async for line in process.lines():
+        return int(json.loads(line)["port"])
+    raise SiteError(f"site {site.name}: compute nodes cannot come through its login node: the door has ended")

@@ -1,0 +1,152 @@
+"""The journal of a run: what is about to be done at a site, written before it is done.
+
+An interrupted launcher can be resumed or cancelled from it: whatever stands in it may exist at a site, and nothing else
+can. Each line is one JSON object with the time and what is done, and is on the disk before `write` returns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xmml_executors.outcome import SiteError
+
+#: The file, in the folder of the run.
+JOURNAL = "journal.jsonl"
+
+
+class Journal:
+    """The journal of a run, open for writing."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open it, at its end if there is one.
+
+        Raises:
+            SiteError: it cannot be written.
+        """
+        self.path = folder / JOURNAL
+        try:
+            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise SiteError(f"the journal of the run cannot be written: {self.path}: {error.strerror}") from None
+
+    def write(self, what: str, **details: Any) -> None:
+        """Note what is about to be done.
+
+        Raises:
+            SiteError: the file cannot be written; then it must not be done.
+        """
+        line = json.dumps({"time": round(time.time(), 3), "what": what, **details}).encode() + b"\n"
+        try:
+            os.write(self._descriptor, line)
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise SiteError(f"the journal of the run cannot be written: {self.path}: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+
+@dataclass
+class AtSite:
+    """What the journal says there may be at one site.
+
+    Attributes:
+        folder: of the run.
+        jobs: the folder of each job below `jobs/`, with its id in the queue (empty: it was about to be submitted).
+        reservations: their ids, with the jobs they are for.
+        is_clean: everything was removed again.
+    """
+
+    folder: str = ""
+    jobs: dict[str, str] = field(default_factory=dict)
+    reservations: dict[str, str] = field(default_factory=dict)
+    is_clean: bool = False
+
+
+@dataclass
+class Past:
+    """What a journal tells.
+
+    Attributes:
+        launcher: process id and start of the last launcher, as the kernel counts it.
+        has_begun: everybody was told to go.
+    """
+
+    run_id: str = ""
+    launcher: tuple[int, str] = (0, "")
+    has_begun: bool = False
+    sites: dict[str, AtSite] = field(default_factory=dict)
+
+    @property
+    def unclean(self) -> list[str]:
+        """The sites at which something of the run may be left."""
+        return [name for name, site in self.sites.items() if not site.is_clean]
+
+
+def read_journal(folder: Path) -> Past | None:
+    """Return what the journal of a run tells; `None` if it has none. A last line that was being written when the
+    launcher was killed is left out: what it was about has not been done.
+
+    Raises:
+        SiteError: it cannot be read, or is none.
+    """
+    try:
+        text = (folder / JOURNAL).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SiteError(f"the journal of the run cannot be read: {folder / JOURNAL}: {error.strerror}") from None
+    try:
+        return past(json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n"))
+    except (ValueError, KeyError) as error:
+        raise SiteError(f"{folder / JOURNAL} is not the journal of a run: {error}") from None
+
+
+def jobs_at_sites(folder: Path) -> list[dict[str, str]]:
+    """Return the jobs that a run had at sites, each with its id in the queue and the host that it began on."""
+    told = []
+    with contextlib.suppress(OSError, ValueError), open(folder / JOURNAL, encoding="utf-8") as file:
+        for line in file:
+            entry = json.loads(line)
+            if entry["what"] == "go":
+                told.append({key: entry[key] for key in ("site", "job", "id", "host")})
+    return told
+
+
+def past(lines: Iterable[Mapping[str, Any]]) -> Past:
+    """Return what the lines of a journal tell."""
+    told = Past()
+    for line in lines:
+        what = line["what"]
+        site = told.sites.setdefault(line["site"], AtSite()) if "site" in line else AtSite()
+        match what:
+            case "launch":
+                told.run_id, told.launcher = line["run"], (line["pid"], line["started"])
+                told.has_begun = False
+            case "prepare":
+                site.folder, site.is_clean = line["folder"], False
+            case "submit":
+                site.jobs[line["job"]] = ""
+            case "submitted":
+                site.jobs[line["job"]] = line["id"]
+            case "over":
+                site.jobs.pop(line["job"], None)
+            case "reserve":
+                site.reservations[line["name"]] = line["job"]
+            case "unreserved":
+                site.reservations.pop(line["name"], None)
+            case "go":
+                told.has_begun = True
+            case "clean":
+                site.is_clean = True
+                site.jobs.clear()
+                site.reservations.clear()
+    return told

@@ -1,0 +1,452 @@
+"""The sites' side of a run: prepares them, gets the jobs, and stands between them and the run's event loop.
+
+It lives in a thread of its own with an event loop of its own, because connections to many sites are waited for at once;
+the run's loop sees reports to take and gives orders.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xmml_planner import Plan
+from xmml_planner.sites import HERE, Site
+
+from xmml_executors.coallocation import Member
+from xmml_executors.coallocation.actions import Unreserve
+from xmml_executors.launch.allocation import Allocation, AllocationFailed, choose_strategy
+from xmml_executors.launch.at_site import SitePaths
+from xmml_executors.launch.bringing_back import bring_back
+from xmml_executors.launch.channel import SiteSilent
+from xmml_executors.launch.coordinator_address import addresses_at
+from xmml_executors.launch.journal import Journal, Past
+from xmml_executors.launch.relay_here import RelayHere
+from xmml_executors.launch.remote_builds import build_at
+from xmml_executors.launch.run_site import POLL_FIRST_S, POLL_LONGEST_S, QUEUE_SILENT_S, JobAtSite, RunSite
+from xmml_executors.launch.staging import describe, needed
+from xmml_executors.outcome import SiteError
+from xmml_executors.run_folder import RunFolder
+from xmml_executors.schedulers import SchedulerUnavailable
+from xmml_executors.transports import TransportError
+
+Report = dict[str, Any]
+
+#: How long a job without a time limit of its own is asked for.
+USUAL_WALLTIME_S = 3600.0
+#: How long a site may take to be cleaned when the run is over.
+CLEAN_WITHIN_S = 30.0
+#: How long the supervisors at the sites may take to end everything.
+ENDS_WITHIN_S = 8.0
+
+
+#: What can go wrong at sites and is told in its own words.
+EXPECTED = (AllocationFailed, TransportError, SiteError, SiteSilent, SchedulerUnavailable)
+
+
+def remote_jobs(plan: Plan) -> dict[str, tuple[Any, Site]]:
+    """Return the jobs of a plan, with their sites, that do not simply run as processes of this machine."""
+    sites = {site.name: site for site in plan.sites}
+    return {
+        job.name: (job, sites[job.site])
+        for job in plan.jobs
+        if job.site in sites and not (sites[job.site].is_here and not sites[job.site].has_queue)
+    }
+
+
+def cluster_of(plan: Plan, site: Site) -> Site:
+    """Return the site that a part of a cluster takes login node and files from; of another site, itself."""
+    sites = {each.name: each for each in plan.sites}
+    while site.like is not None and site.like in sites:
+        site = sites[site.like]
+    return site
+
+
+def launch_site(plan: Plan) -> str:
+    """Return the name of the site that is this machine, if the plan has one."""
+    return next((site.name for site in plan.sites if site.is_here and not site.has_queue), HERE)
+
+
+def links_of(plan: Plan, site: str) -> list[str]:
+    """Return the addresses of the relays of other sites that the relay of a site dials."""
+    return [path.address for path in plan.paths if path.between[0] == site and path.address is not None]
+
+
+def needs_relay(plan: Plan, *, is_direct: bool) -> bool:
+    """Whether some instances reach the coordinator, or each other, through a relay only; with `is_direct`, they reach
+    the coordinator without."""
+    through_relay = any(route.method == "relay" for route in plan.routes)
+    return through_relay or (not is_direct and any(site.has_queue for _, site in remote_jobs(plan).values()))
+
+
+class Launcher:
+    """The jobs of a run at sites other than this machine."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        journal: Journal,
+        past: Past | None = None,
+        *,
+        is_direct: bool = False,
+        strategy: str | None = None,
+    ) -> None:
+        """
+        Args:
+            past: what an earlier launcher of this run has left, if one was interrupted.
+            is_direct: every site can reach the coordinator's addresses as they are.
+            strategy: how the jobs are got together; `None`: as the sites allow it best.
+        """
+        self.past = past
+        self.is_direct = is_direct
+        self.strategy = strategy
+        self.plan = plan
+        self.folder = folder
+        self.journal = journal
+        self.jobs: dict[str, JobAtSite] = {}
+        self.sites: dict[str, RunSite] = {}
+        self.job_of: dict[str, str] = {}
+        self.is_acquired = False
+        self.relay: RelayHere | None = None
+        self._addresses: dict[str, dict[str, str]] = {}
+        self._paths: dict[str, SitePaths] = {}
+        self._allocation: Allocation | None = None
+        self._by_folder: dict[tuple[str, str], tuple[JobAtSite, int]] = {}
+        self._over: set[str] = set()
+        self._ended = asyncio.Event()
+        self._reports: deque[Report] = deque()
+        self._ring = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="xmml sites", daemon=True)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._acquiring: asyncio.Task[None] | None = None
+        for name, (job, site) in remote_jobs(plan).items():
+            cluster = cluster_of(plan, site)
+            self.sites.setdefault(cluster.name, RunSite(cluster, folder.run_id, journal))
+            walltime_s = job.walltime_s or site.walltime_s or USUAL_WALLTIME_S
+            self.jobs[name] = JobAtSite(name, cluster.name, site, job, walltime_s)
+            self.job_of |= dict.fromkeys(job.instances, name)
+        for instance in plan.instances:
+            if instance.rank_of is not None and instance.rank_of in self.job_of:
+                self.job_of[instance.name] = self.job_of[instance.rank_of]
+            if instance.process is not None and instance.name in self.job_of:
+                self.job_of[instance.process] = self.job_of[instance.name]
+        self._thread.start()
+
+    def fileno(self) -> int:
+        """A descriptor to wait on for reports."""
+        return self._ring
+
+    def take_reports(self) -> list[Report]:
+        """Return what has been reported, without waiting."""
+        try:
+            os.eventfd_read(self._ring)
+        except BlockingIOError:
+            return []
+        reports = []
+        while self._reports:
+            reports.append(self._reports.popleft())
+        return reports
+
+    def open_relay(self) -> str | None:
+        """Start the relay of this machine if instances need one; return where processes here find it.
+
+        Raises:
+            SiteError: it cannot be started.
+        """
+        if not needs_relay(self.plan, is_direct=self.is_direct):
+            return None
+        name = f"{launch_site(self.plan)}-{self.folder.run_id[-8:]}"
+        is_open = any(site.site.is_here for site in self.sites.values())
+        self.relay = RelayHere(name, self.folder.run_id, self.folder.secret, is_open=is_open)
+        return self.relay.address
+
+    # --- orders of the run's loop -----------------------------------------------------------------------------------
+
+    def acquire(self, coordinator: Sequence[str]) -> None:
+        """Begin to get all jobs; the report `acquired`, or `site failed`, says what became of it.
+
+        Args:
+            coordinator: the addresses of the coordinator.
+        """
+        self._soon(lambda: self._begin(coordinator))
+
+    def start(self, name: str, order: Mapping[str, Any], files: Sequence[Path] = ()) -> None:
+        """Start a process at its site.
+
+        Args:
+            order: as the supervisor is given it, in the terms of this machine.
+            files: of the run's folder, which the process reads.
+        """
+        job = self.jobs[self.job_of[name]]
+        paths = self._paths[job.member]
+        env = {**order["env"]}
+        if "XMML_COORDINATOR" in env:
+            env |= self._addresses[job.site]
+        instance = self.plan.by_name.get(name)
+        translated = {
+            **order,
+            "command": paths.command(order["command"]),
+            "env": paths.env(env),
+            "folder": paths.file(order["folder"]),
+            "stdout": paths.file(order["stdout"]),
+            "stderr": paths.file(order["stderr"]),
+            "files": {paths.file(file): paths.text(file.read_text(encoding="utf-8")) for file in files},
+            "stage_in": list(instance.stage_in) if instance is not None else [],
+        }
+        self._tell(job, translated)
+
+    def make_folders(self, name: str, instances: Sequence[str]) -> None:
+        """Have the folders made that instances of a shared process work in."""
+        job = self.jobs[self.job_of[name]]
+        paths = self._paths[job.member]
+        for each in instances:
+            planned = self.plan.by_name[each]
+            folder = paths.file(self.folder.work(planned))
+            self._tell(job, {"do": "prepare", "folder": folder, "stage_in": list(planned.stage_in)})
+
+    def signal(self, name: str, number: int) -> None:
+        """Send a signal to the process group of an instance."""
+        self._tell(self.jobs[self.job_of[name]], {"do": "signal", "name": name, "signal": int(number)})
+
+    def close(self) -> None:
+        """End everything at the sites, bring back what the run has made, clean up, and end the thread."""
+        future = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
+        try:
+            future.result()
+        finally:
+            if self.relay is not None:
+                self.relay.close()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+            os.close(self._ring)
+
+    # --- in the thread ----------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def _soon(self, what: Callable[[], object]) -> None:
+        self._loop.call_soon_threadsafe(what)
+
+    def _tell(self, job: JobAtSite, order: Mapping[str, Any]) -> None:
+        channel = self.sites[job.site].channel
+        if channel is not None:
+            self._soon(lambda: channel.tell(job.folder, order))
+
+    def _report(self, **report: Any) -> None:
+        self._reports.append({key.replace("_is", "is"): value for key, value in report.items()})
+        os.eventfd_write(self._ring, 1)
+
+    def _notice(self, text: str) -> None:
+        self._report(_is="notice", name="", text=text)
+
+    def _failed(self, error: BaseException) -> None:
+        site = getattr(error, "site", None)
+        self._report(_is="site failed", name="", reason=str(error) or type(error).__name__, site=site)
+
+    def _begin(self, coordinator: Sequence[str]) -> None:
+        self._acquiring = self._loop.create_task(self._acquire(coordinator))
+
+    async def _acquire(self, coordinator: Sequence[str]) -> None:
+        try:
+            await together(self._prepare(site, coordinator) for site in self.sites.values())
+            if not self.jobs:
+                self.is_acquired = True
+                self._report(_is="acquired", name="")
+                return
+            members = [
+                Member(job.member, job.site, max(1, job.planned.cores), job.walltime_s) for job in self.jobs.values()
+            ]
+            strategy = choose_strategy(members, self.sites, self.strategy)
+            strategy.adopt(self._adopted(), self._loop.time())
+            self._allocation = Allocation(strategy, self.jobs, self.sites, self._notice)
+            self._tasks.append(self._loop.create_task(self._watch_queues()))
+            await self._allocation.gather()
+            for job in self.jobs.values():
+                site = self.sites[job.site]
+                self._paths[job.member] = SitePaths(
+                    self.plan.model_folder,
+                    str(self.folder.path),
+                    site.folder,
+                    job.about["python"],
+                    job.about["path"],
+                    job.part.mpi,
+                )
+            self.is_acquired = True
+            self._report(_is="acquired", name="")
+        except EXPECTED as error:
+            self._failed(error)
+        except Exception as error:  # a mistake of ours must not leave the run waiting
+            self._failed(SiteError(f"the launch failed: {type(error).__name__}: {error}"))
+            raise
+
+    async def _prepare(self, site: RunSite, coordinator: Sequence[str]) -> None:
+        """Everything that a site needs before its job is submitted."""
+        self._notice(f"{site.name}: connecting")
+        parts = {job.part.name for job in self.jobs.values() if job.site == site.name}
+        files = await describe(Path(self.plan.model_folder), needed(self.plan, parts))
+        left = self.past.sites.get(site.name) if self.past is not None else None
+        if left is not None and self.past is not None and (self.past.has_begun or left.reservations):
+            await site.locate()
+            await site.clean([id for id in left.jobs.values() if id], list(left.reservations))
+            left.jobs.clear()
+        await site.prepare(self.folder.secret.hex())
+        staged = await site.stage(files)
+        self._notice(
+            f"{site.name}: {staged['files']} files staged, {staged['sent_files']} of them sent "
+            f"({staged['sent_bytes']:,} bytes)"
+        )
+        await build_at(site, parts, self.plan, self.folder, self._notice)
+        self._addresses[site.name] = await addresses_at(
+            site, coordinator, self.relay, links_of(self.plan, site.name), is_direct=self.is_direct
+        )
+        channel = site.listen(lambda job, report: self._on_report(site, job, report))
+        self._tasks.append(self._loop.create_task(self._keep(channel.keep())))
+
+    def _adopted(self) -> dict[str, int]:
+        """Take over the placeholders that an earlier launcher has submitted; return their attempts by member."""
+        adopted: dict[str, int] = {}
+        for site, left in (self.past.sites if self.past is not None else {}).items():
+            for folder, id in left.jobs.items():
+                member, _, attempt = folder.rpartition(".")
+                if id and member in self.jobs and site in self.sites:
+                    self.sites[site].adopt(self.jobs[member], int(attempt), id)
+                    adopted[member] = int(attempt)
+        return adopted
+
+    async def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except (SiteSilent, TransportError) as error:
+            self._failed(error)
+
+    def _on_report(self, site: RunSite, folder: str, report: Mapping[str, Any]) -> None:
+        member, _, attempt = folder.rpartition(".")
+        job = self.jobs.get(member)
+        if job is None or self._allocation is None:
+            return
+        if report["is"] == "over":
+            self._over.add(folder)
+            self._ended.set()
+        if report["is"] in ("ready", "given up", "lease over"):
+            self._allocation.on_report(job, int(attempt), report)
+            if report["is"] == "lease over" and self.is_acquired:
+                self._failed(SiteError(f"{site.name} has not heard of us for too long and has ended its part"))
+        elif report["is"] != "over" and folder == job.folder:
+            self._reports.append(dict(report))
+            os.eventfd_write(self._ring, 1)
+
+    # --- watching the queues ----------------------------------------------------------------------------------------
+
+    async def _watch_queues(self) -> None:
+        await together(self._watch(site) for site in self.sites.values())
+
+    async def _watch(self, site: RunSite) -> None:
+        """Ask a queue about our jobs, one command for all of them, less and less often."""
+        pause, silent_since = POLL_FIRST_S, None
+        while True:
+            await asyncio.sleep(pause)
+            pause = min(1.3 * pause, POLL_LONGEST_S)
+            jobs = [job for job in self.jobs.values() if job.site == site.name and job.id]
+            attempts = {job.id: job.attempt for job in jobs}
+            try:
+                found = await site.status(jobs)
+                silent_since = None
+            except (SchedulerUnavailable, TransportError) as error:
+                silent_since = silent_since or self._loop.time()
+                if self._loop.time() - silent_since > QUEUE_SILENT_S:
+                    self._failed(SiteError(f"the queue of {site.name} does not answer: {error}"))
+                    return
+                continue
+            for job in jobs:
+                status = found.get(job.id)
+                if status is None or attempts.get(job.id) != job.attempt or job.folder in self._over:
+                    continue
+                if status.can_never_run:
+                    with contextlib.suppress(TransportError):  # it stays in the queue for ever unless it is taken out
+                        await site.cancel(job, job.attempt)
+                    await self._lost(site, job, f"it will never start: {status.reason}")
+                elif status.state.is_over:
+                    await self._lost(site, job, await site.why_ended(job, status))
+
+    async def _lost(self, site: RunSite, job: JobAtSite, why: str) -> None:
+        """A job is over that should not be."""
+        attempt = job.attempt
+        await asyncio.sleep(0.3)  # what its agent said last may still be on its way
+        if job.folder in self._over or attempt != job.attempt or self._allocation is None:
+            return
+        self.journal.write("over", site=site.name, job=job.folder)
+        self._allocation.on_gone(job, attempt, why)
+        if self.is_acquired:
+            self._failed(SiteError(f"the job of {site.name} is over: {why}"))
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    async def _close(self) -> None:
+        if self._acquiring is not None and not self._acquiring.done():
+            self._acquiring.cancel()
+            await asyncio.gather(self._acquiring, return_exceptions=True)
+        if self._allocation is not None and self.is_acquired:
+            await self._end_jobs()
+        if self._allocation is not None:
+            try:
+                await asyncio.wait_for(self._allocation.settle(), ENDS_WITHIN_S)
+            except TimeoutError:
+                self._notice("a site does not answer; what is left there ends by itself")
+        finish = self._allocation.strategy.finish() if self._allocation is not None else []
+        reservations = [(self.jobs[each.member].site, each.name) for each in finish if isinstance(each, Unreserve)]
+        problems = await asyncio.gather(
+            *(self._leave(site, reservations) for site in self.sites.values()), return_exceptions=True
+        )
+        for site, problem in zip(self.sites.values(), problems, strict=True):
+            if isinstance(problem, BaseException):
+                text = str(problem) or f"it did not answer within {CLEAN_WITHIN_S:g} s"
+                self._notice(f"{site.name} could not be cleaned: {text}; xmml cancel {self.folder.path} tries again")
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(site.transport.close() for site in self.sites.values()), return_exceptions=True)
+
+    async def _end_jobs(self) -> None:
+        """Let the supervisors end everything, and wait until they have."""
+        for job in self.jobs.values():
+            channel = self.sites[job.site].channel
+            if channel is not None and job.folder not in self._over:
+                channel.tell(job.folder, {"do": "quit"})
+        until = self._loop.time() + ENDS_WITHIN_S
+        while any(job.folder not in self._over for job in self.jobs.values()) and self._loop.time() < until:
+            self._ended.clear()
+            try:
+                await asyncio.wait_for(self._ended.wait(), until - self._loop.time())
+            except TimeoutError:
+                break
+
+    async def _leave(self, site: RunSite, reservations: Sequence[tuple[str, str]]) -> None:
+        if not site.folder:
+            return
+        async with asyncio.timeout(CLEAN_WITHIN_S):
+            if self.is_acquired:
+                await bring_back(site, self.plan, self.folder, self.jobs)
+            ids = [job.id for job in self.jobs.values() if job.site == site.name and job.id]
+            await site.clean(ids, [name for at, name in reservations if at == site.name])
+
+
+async def together(work: Any) -> None:
+    """Do things at the same time; the first failure cancels the others, and is raised when they have ended."""
+    tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(each) for each in work]
+    try:
+        await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise

@@ -1,0 +1,108 @@
+"""The relay of a run, on the machine that it is launched from: the meeting point of sites that can only dial out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from xmml_executors.outcome import SiteError
+
+#: How long the relay may take to answer.
+ANSWER_WITHIN_S = 10.0
+
+
+class RelayHere:
+    """A process of `mto` that serves one run, and ends with us, however we end."""
+
+    def __init__(self, site: str, run: str, secret: bytes, *, is_open: bool) -> None:
+        """Start it.
+
+        Args:
+            site: the name of this site.
+            is_open: compute nodes of the cluster that we are on dial it; else it listens on the loopback device only.
+
+        Raises:
+            SiteError: it cannot be started, or does not answer.
+        """
+        self.site, self.run, self.secret = site, run, secret
+        found = program()
+        if found is None:
+            raise SiteError("the relay mto is not installed beside xmml-run; install xMML again")
+        listen = "0.0.0.0:0" if is_open else "127.0.0.1:0"
+        command = [found, "--site", site, "--listen", listen, "--stdin"]
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, process_group=0
+            )
+        except OSError as error:
+            raise SiteError(f"the relay cannot be started: {found}: {error.strerror}") from None
+        status = self._answer()
+        self.port = port_of(status)
+        self.host = socket.gethostname() if is_open else "127.0.0.1"
+        self._tell({"command": "add-run", "run": run, "secret": secret.hex()})
+        answer = self._answer()
+        if not answer.get("ok"):
+            self.close()
+            raise SiteError(f"the relay does not serve the run: {answer.get('problem')}")
+
+    @property
+    def address(self) -> str:
+        """Where processes of this machine find it: the value of XMML_RELAY."""
+        return f"127.0.0.1:{self.port}/{self.site}"
+
+    def at(self, host: str, port: int) -> str:
+        """The value of XMML_RELAY where it is reached at another address."""
+        return f"{host}:{port}/{self.site}"
+
+    def close(self) -> None:
+        """End it."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        try:
+            self._process.wait(ANSWER_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _tell(self, what: dict[str, str]) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(json.dumps(what).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def _answer(self) -> dict[str, object]:
+        assert self._process.stdout is not None
+        readable, _, _ = select.select([self._process.stdout], [], [], ANSWER_WITHIN_S)
+        line = self._process.stdout.readline() if readable else b""
+        try:
+            answer: dict[str, object] = json.loads(line)
+        except ValueError:
+            self.close()
+            raise SiteError(
+                "the relay of this machine does not begin; try: mto --site here --listen 127.0.0.1:0"
+            ) from None
+        return answer
+
+
+def program() -> str | None:
+    """Return where `mto` is: beside our Python, on the search path, or, in a folder of sources, where cargo made it."""
+    made = Path(__file__).resolve().parents[3] / "target" / "release" / "mto"
+    beside = Path(sys.executable).parent / "mto"
+    if beside.is_file():
+        return str(beside)
+    return shutil.which("mto") or (str(made) if made.is_file() else None)
+
+
+def port_of(status: dict[str, object]) -> int:
+    """Return the port that a relay says it listens on."""
+    listening = status["listen"]
+    assert isinstance(listening, list)
+    return int(str(listening[0]).rpartition(":")[2])

@@ -1,0 +1,398 @@
+"""One site of a run: its folder there, its jobs, and the channel to them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xmml_planner import Job
+from xmml_planner.sites import Site
+
+from xmml_executors import supervisor
+from xmml_executors.launch import agent
+from xmml_executors.launch.channel import Channel, OnReport
+from xmml_executors.launch.journal import Journal
+from xmml_executors.launch.staging import FileToStage, stage
+from xmml_executors.outcome import SiteError
+from xmml_executors.schedulers import (
+    RESULT,
+    JobScript,
+    JobState,
+    JobStatus,
+    ReservationState,
+    ReservationWish,
+    SchedulerUnavailable,
+    by_name,
+    read_result,
+)
+from xmml_executors.transports import Transport, TransportError, open_transport
+
+#: Signs for the time in which the supervisor of a job may end everything before the batch system is asked to.
+ENDS_WITHIN_S = 8.0
+#: How often a queue is asked about our jobs: at first, and at most, growing with the time since somebody cared.
+POLL_FIRST_S, POLL_LONGEST_S = 1.0, 30.0
+#: How long a queue may give no answer before we believe that it is gone.
+QUEUE_SILENT_S = 600.0
+#: From the request of a reservation until it must be confirmed.
+CONFIRMED_WITHIN_S = 30.0
+
+
+@dataclass
+class JobAtSite:
+    """A job of the plan, and the attempt it is at.
+
+    Attributes:
+        member: its name in its group.
+        site: the cluster, or machine, at which it is.
+        part: the site of the plan: the cluster itself, or a part of it.
+        id: in the queue.
+        about: what its agent said of itself when it was ready.
+    """
+
+    member: str
+    site: str
+    part: Site
+    planned: Job
+    walltime_s: float
+    attempt: int = 0
+    id: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> str:
+        """Its folder below `jobs/`."""
+        return f"{self.member}.{self.attempt}"
+
+
+class RunSite:
+    """A cluster or machine that is reached by a transport, as far as it concerns one run. Its parts (`like`) share its
+    files, so they share the folder of the run."""
+
+    def __init__(self, site: Site, run_id: str, journal: Journal, transport: Transport | None = None) -> None:
+        self.site = site
+        self.name = site.name
+        self.run_id = run_id
+        self.scheduler = by_name(site.scheduler, site.dialect or "openpbs")
+        self.transport = transport or open_transport(site)
+        self.journal = journal
+        self.work = ""
+        self.folder = ""
+        self.python = site.python
+        self.channel: Channel | None = None
+        self._attempts: dict[str, str] = {}
+
+    # --- the folder -------------------------------------------------------------------------------------------------
+
+    @property
+    def agent(self) -> str:
+        """The command of the agent."""
+        return f"{shlex.quote(self.python)} -I -S {shlex.quote(self.folder + '/agent.py')}"
+
+    async def locate(self) -> None:
+        """Find out where the run's folder is to be.
+
+        Raises:
+            TransportError: the site cannot be reached.
+        """
+        await self.transport.connect()
+        home = await self.transport.home()
+        self.work = absolute(self.site.work, home)
+        self.python = absolute(self.site.python, home)
+        self.folder = f"{self.work}/runs/{self.run_id}"
+
+    async def prepare(self, secret: str) -> None:
+        """Make the folder of the run, with the agent and the run's secret.
+
+        Raises:
+            TransportError: the site cannot be reached or written.
+            SiteError: it has no Python that can be used.
+        """
+        await self.locate()
+        self.journal.write("prepare", site=self.name, folder=self.folder)
+        await self.transport.mkdir(f"{self.folder}/jobs", f"{self.folder}/instances", f"{self.folder}/model")
+        await self.transport.put_text(f"{self.folder}/.secret", secret)
+        await self.transport.put_text(f"{self.folder}/agent.py", Path(agent.__file__).read_text(encoding="utf-8"))
+        await self.transport.put_text(
+            f"{self.folder}/supervisor.py", Path(supervisor.__file__).read_text(encoding="utf-8")
+        )
+
+    async def stage(self, files: Sequence[FileToStage]) -> Mapping[str, int]:
+        """Bring the model's files there.
+
+        Raises:
+            TransportError, SiteError: it did not work.
+        """
+        return await stage(self.transport, self.work, self.folder, self.agent, files)
+
+    def listen(self, on_report: OnReport) -> Channel:
+        """Return the channel to the jobs; somebody must `keep` it."""
+        self.channel = Channel(self.name, self.transport, self.agent, on_report)
+        return self.channel
+
+    # --- jobs -------------------------------------------------------------------------------------------------------
+
+    def script(
+        self, job: JobAtSite, attempt: int, slack_s: float, patience_s: float, reservation: str = ""
+    ) -> JobScript:
+        """Return the script of a placeholder."""
+        name = f"xmml-{self.run_id}-{job.member}"
+        return placeholder(job, attempt, name, self.folder, self.agent, slack_s, patience_s, reservation)
+
+    async def submit(
+        self, jobs: Sequence[JobAtSite], attempt: int, slack_s: float, patience_s: float, reservation: str
+    ) -> None:
+        """Submit a placeholder, or several that start together.
+
+        Raises:
+            JobRejected: the queue does not take it.
+            SchedulerUnavailable, TransportError: nobody knows.
+        """
+        assert self.channel is not None
+        scripts = [self.script(job, attempt, slack_s, patience_s, reservation) for job in jobs]
+        for job in jobs:
+            job.attempt, job.id, job.about = attempt, "", {}
+        await self.transport.mkdir(*[script.folder for script in scripts])
+        text = self.scheduler.render(scripts[0]) if len(jobs) == 1 else self.scheduler.render_together(scripts)
+        path = f"{scripts[0].folder}/job.sh"
+        await self.transport.put_text(path, text, mode=0o700)
+        for job in jobs:
+            self.channel.listen(job.folder)
+            self.journal.write("submit", site=self.name, job=job.folder)
+        answer = await self.transport.run(self.scheduler.submit_command(path))
+        id = self.scheduler.parse_submit(answer)
+        for job in jobs:
+            job.id = id
+            self._attempts[job.folder] = job.id
+            self.journal.write("submitted", site=self.name, job=job.folder, id=job.id)
+
+    def adopt(self, job: JobAtSite, attempt: int, id: str) -> None:
+        """Take over a placeholder that an earlier launcher has submitted. Orders are counted from the clock: they come
+        after that launcher's."""
+        assert self.channel is not None
+        job.attempt, job.id = attempt, id
+        self._attempts[job.folder] = id
+        self.channel.listen(job.folder, number=int(time.time()))
+
+    def hold(self, job: JobAtSite, seconds: float) -> None:
+        """Let a placeholder wait for so long."""
+        assert self.channel is not None
+        self.channel.tell(job.folder, {"do": "hold", "s": round(seconds, 3)})
+
+    def go(self, job: JobAtSite) -> None:
+        """Tell a placeholder to begin."""
+        assert self.channel is not None
+        self.journal.write("go", site=self.name, job=job.folder, id=job.id, host=job.about["host"])
+        self.channel.tell(job.folder, {"do": "go"})
+
+    async def cancel(self, job: JobAtSite, attempt: int) -> None:
+        """Take a job out of its queue, or end it."""
+        assert self.channel is not None
+        folder = f"{job.member}.{attempt}"
+        self.channel.tell(folder, {"do": "abort"})
+        if id := self._attempts.get(folder):
+            await self.transport.run(self.scheduler.cancel_command([id]))
+        self.journal.write("over", site=self.name, job=folder)
+
+    async def status(self, jobs: Sequence[JobAtSite]) -> dict[str, JobStatus]:
+        """Return what the queue says of jobs, by their ids; one command for all.
+
+        Raises:
+            SchedulerUnavailable, TransportError: it says nothing.
+        """
+        ids = [job.id for job in jobs if job.id]
+        if not ids:
+            return {}
+        return self.scheduler.parse_status(await self.transport.run(self.scheduler.status_command(ids)), ids)
+
+    async def estimate(self, job: JobAtSite) -> float | None:
+        """Return in how many seconds a job will start: the queued one, else one that were submitted now.
+
+        Raises:
+            SchedulerUnavailable, TransportError, JobRejected: the site does not say.
+        """
+        if job.id:
+            found = (await self.status([job])).get(job.id)
+            if found is not None and not found.state.is_over:
+                return found.starts_in_s
+        path = f"{self.folder}/jobs/{job.folder}/job.sh"
+        answer = await self.transport.run(self.scheduler.estimate_command(path))
+        return self.scheduler.parse_estimate(answer)
+
+    async def why_ended(self, job: JobAtSite, status: JobStatus) -> str:
+        """Return why a job is over, by its own words if it left any, else by the queue's."""
+        try:
+            text = await self.transport.get_text(f"{self.folder}/jobs/{job.folder}/{RESULT}")
+            result = read_result(text) if text is not None else None
+        except (TransportError, ValueError):
+            result = None
+        if result is not None:
+            if result.phase in ("module", "setup"):
+                what = "module" if result.phase == "module" else "line of its setup"
+                return f"the {what} {result.detail!r} failed on {result.host} with exit status {result.status}"
+            if result.phase == "walltime":
+                return "its time was over"
+            if result.phase == "command":
+                return f"its agent ended with exit status {result.status} on {result.host}"
+            return "it was ended from outside"
+        words = {
+            JobState.OUT_OF_TIME: "its time was over",
+            JobState.NODE_FAILED: "its node failed",
+            JobState.CANCELLED: "somebody has cancelled it",
+            JobState.GONE: "the queue does not know it any more",
+        }
+        said = words.get(status.state, f"the queue calls it {status.state.value}")
+        return f"{said} ({status.reason})" if status.reason else said
+
+    # --- reservations -----------------------------------------------------------------------------------------------
+
+    async def reserve(self, job: JobAtSite, starts_in_s: float, duration_s: float) -> str:
+        """Reserve the cores of a job; return the id of the reservation.
+
+        Raises:
+            ReservationRefused: the site does not.
+        """
+        user = (await self.transport.run("id -un")).stdout.strip()
+        planned = job.planned
+        nodes = max(1, planned.nodes)
+        wish = ReservationWish(
+            name=f"xmml-{self.run_id[-8:]}-{job.member}",
+            user=user,
+            nodes=nodes,
+            cores=max(1, -(-planned.cores // nodes)),
+            starts_in_s=max(0.0, starts_in_s),
+            duration_s=duration_s,
+            partition=job.part.partition or "",
+        )
+        self.journal.write("reserve", site=self.name, name=wish.name, job=job.member)
+        id = self.scheduler.parse_reserve(await self.transport.run(self.scheduler.reserve_command(wish)), wish)
+        if id != wish.name:
+            self.journal.write("reserve", site=self.name, name=id, job=job.member)
+        await self._confirmed(id)
+        return id
+
+    async def _confirmed(self, id: str) -> None:
+        from xmml_executors.schedulers import ReservationRefused
+
+        loop = asyncio.get_running_loop()
+        until = loop.time() + CONFIRMED_WITHIN_S
+        while True:
+            answer = await self.transport.run(self.scheduler.reservation_command(id))
+            state = self.scheduler.parse_reservation(answer)
+            if state in (ReservationState.CONFIRMED, ReservationState.ACTIVE):
+                return
+            if state is ReservationState.GONE:
+                raise ReservationRefused(f"the reservation {id} was denied")
+            if loop.time() > until:
+                await self.unreserve(id)
+                raise ReservationRefused(f"the reservation {id} was not confirmed within {CONFIRMED_WITHIN_S:g} s")
+            await asyncio.sleep(0.5)
+
+    async def unreserve(self, id: str) -> None:
+        """Give a reservation back. One that its jobs have only just left may still be in use, for a moment.
+
+        Raises:
+            SiteError: it cannot be given back.
+        """
+        for pause_s in (0.2, 0.5, 1.0, 2.0, 0.0):
+            answer = await self.transport.run(self.scheduler.unreserve_command(id))
+            state = self.scheduler.parse_reservation(await self.transport.run(self.scheduler.reservation_command(id)))
+            if state is ReservationState.GONE:
+                self.journal.write("unreserved", site=self.name, name=id)
+                return
+            await asyncio.sleep(pause_s)
+        raise SiteError(f"site {self.name}: the reservation {id} cannot be given back: {answer.said}")
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    async def clean(self, jobs: Sequence[str] = (), reservations: Sequence[str] = ()) -> None:
+        """End what is left there and remove the run's folder.
+
+        Args:
+            jobs: ids of jobs that may still be in the queue.
+            reservations: ids.
+
+        Raises:
+            TransportError: the site cannot be reached.
+            SiteError: something is left.
+        """
+        if jobs:
+            await self.transport.run(self.scheduler.cancel_command(jobs))
+        if self.folder and await self.transport.exists(f"{self.folder}/agent.py"):
+            await self._wait_until_gone(jobs)
+            done = await self.transport.run(f"{self.agent} clean", timeout_s=60.0)
+            if done.status != 0:
+                raise SiteError(f"site {self.name}: {done.said}")
+        elif self.folder:
+            await self.transport.remove(self.folder)
+        for id in reservations:  # not before their jobs are gone
+            await self.unreserve(id)
+        await self.transport.run(f"rmdir {shlex.quote(self.work + '/runs')} 2>/dev/null; true")
+        self.journal.write("clean", site=self.name)
+
+    async def _wait_until_gone(self, jobs: Sequence[str]) -> None:
+        """Wait until the queue has ended our jobs: their last words go into the folder that is to be removed."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + ENDS_WITHIN_S
+        pause = 0.05
+        while jobs and loop.time() < until:
+            with contextlib.suppress(SchedulerUnavailable):
+                answer = await self.transport.run(self.scheduler.status_command(jobs))
+                if all(each.state.is_over for each in self.scheduler.parse_status(answer, jobs).values()):
+                    return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 1.0)
+
+
+def placeholder(
+    job: JobAtSite,
+    attempt: int,
+    name: str,
+    folder: str,
+    agent: str,
+    slack_s: float,
+    patience_s: float,
+    reservation: str = "",
+) -> JobScript:
+    """Return the job that is submitted for a job of the plan: it asks for all its cores, and starts the agent.
+
+    Args:
+        name: shown in the queue.
+        folder: of the run at the site.
+        agent: the command of the agent there.
+        slack_s: how much longer than the run it is asked for.
+        patience_s: how long the agent waits if nobody speaks to it.
+        reservation: that it runs in; without it, the one that the site's description names.
+    """
+    site, planned = job.part, job.planned
+    walltime_s = job.walltime_s + slack_s
+    if site.walltime_s is not None:
+        walltime_s = min(walltime_s, site.walltime_s)
+    nodes = max(1, planned.nodes)
+    return JobScript(
+        name=name[:100],
+        folder=f"{folder}/jobs/{job.member}.{attempt}",
+        command=f"exec {agent} wait {shlex.quote(f'{job.member}.{attempt}')} {patience_s:.0f}",
+        nodes=nodes,
+        cores=max(1, -(-planned.cores // nodes)),
+        memory=-(-planned.memory_bytes // nodes),
+        gpus=-(-planned.gpus // nodes),
+        walltime_s=walltime_s,
+        partition=site.partition or "",
+        account=site.account or "",
+        qos=site.qos or "",
+        reservation=reservation or site.reservation or "",
+        modules=site.modules,
+        setup=site.setup,
+        env=dict(site.env),
+    )
+
+
+def absolute(path: str, home: str) -> str:
+    """Return a path at a site with the home directory written out."""
+    return home + path[1:] if path == "~" or path.startswith("~/") else path

@@ -1,0 +1,56 @@
+"""Batch systems: one interface of pure functions, an implementation for each (`docs/schedulers.md`)."""
+
+from xmml_executors.schedulers.fork import Fork
+from xmml_executors.schedulers.job_script import RESULT, STARTED, STDERR, STDOUT, JobResult, read_result
+from xmml_executors.schedulers.pbs import Pbs
+from xmml_executors.schedulers.scheduler import (
+    JobRejected,
+    JobScript,
+    JobState,
+    JobStatus,
+    NotSupported,
+    ReservationRefused,
+    ReservationState,
+    ReservationWish,
+    Scheduler,
+    SchedulerUnavailable,
+)
+from xmml_executors.schedulers.slurm import Slurm
+
+__all__ = [
+    "RESULT",
+    "STARTED",
+    "STDERR",
+    "STDOUT",
+    "Fork",
+    "JobRejected",
+    "JobResult",
+    "JobScript",
+    "JobState",
+    "JobStatus",
+    "NotSupported",
+    "Pbs",
+    "ReservationRefused",
+    "ReservationState",
+    "ReservationWish",
+    "Scheduler",
+    "SchedulerUnavailable",
+    "Slurm",
+    "by_name",
+    "read_result",
+]
+
+
+def by_name(name: str, dialect: str = "openpbs") -> Scheduler:
+    """The batch system that a site's description names: `local`, `slurm` or `pbs`.
+
+    Raises:
+        ValueError: there is no such one.
+    """
+    if name == "local":
+        return Fork()
+    if name == "slurm":
+        return Slurm()
+    if name == "pbs":
+        return Pbs(dialect)
+    raise ValueError(f"{name!r} is no batch system that xMML knows; there are local, slurm and pbs")

@@ -1,0 +1,54 @@
+"""Where a site's `ssh` leads, and which OpenSSH configuration says how."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Names another configuration than ~/.ssh/config, as `ssh -F` does.
+CONFIGURATION = "XMML_SSH_CONFIG"
+
+_DESTINATION = re.compile(
+    r"(?:ssh://)?(?:(?P<user>[^@:/\s-][^@:/\s]*)@)?"
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s@:/\[\]-][^\s@:/\[\]]*))(?::(?P<port>\d+))?"
+)
+
+
+@dataclass(frozen=True)
+class Destination:
+    """`user@host:port`; what is not said comes from the OpenSSH configuration."""
+
+    host: str
+    user: str | None = None
+    port: int | None = None
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return (f"{self.user}@" if self.user else "") + host + (f":{self.port}" if self.port else "")
+
+
+def read_destination(text: str) -> Destination:
+    """Read `host`, `user@host`, `user@host:port` or `user@[address]:port`.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    found = _DESTINATION.fullmatch(text)
+    if not found or (found["port"] and not 0 < int(found["port"]) < 65536):
+        raise ValueError(f"{text!r} is not a host, user@host or user@host:port")
+    return Destination(found["v6"] or found["host"], found["user"], int(found["port"]) if found["port"] else None)
+
+
+def chosen_configuration() -> list[Path]:
+    """The OpenSSH configuration that the environment names, if it does."""
+    chosen = os.environ.get(CONFIGURATION)
+    return [Path(chosen)] if chosen else []
+
+
+def configuration_files() -> list[Path]:
+    """The OpenSSH configuration that counts, the more particular file first."""
+    return chosen_configuration() or [
+        path for path in (Path.home() / ".ssh" / "config", Path("/etc/ssh/ssh_config")) if os.access(path, os.R_OK)
+    ]

@@ -1,0 +1,85 @@
+"""Texts for the shell at the other end."""
+
+from __future__ import annotations
+
+import shlex
+
+#: Printed on both outputs before those of the command, so that what login scripts print can be told from it.
+BEGIN = b"\x1exmml\n"
+
+#: How long after its time limit a forgotten command is ended at the site [s].
+LATE_S = 5
+
+
+def path_word(path: str) -> str:
+    """A path as a word for the shell; `~/` stays the home directory."""
+    if path == "~":
+        return '"$HOME"'
+    if path.startswith("~/"):
+        return '"$HOME"/' + shlex.quote(path[2:])
+    return shlex.quote(path)
+
+
+def bounded(command: str, limit_s: float) -> str:
+    """A command that ends by itself soon after the limit, whether or not anybody still listens."""
+    timed = f"timeout -k {LATE_S} {limit_s + LATE_S:g} /bin/sh -c {shlex.quote(_announced(command))}"
+    # The shell in between turns the end by a signal into a status, which ssh itself does not hand on.
+    return f"exec /bin/sh -c {shlex.quote(timed + '; exit $?')}"
+
+
+def leased(command: str, *, folder: str, number: int, lease_s: float) -> str:
+    """A command that is ended when its lease file has not changed during a whole lease time.
+
+    Args:
+        folder: at the site; there lie `NUMBER.pid`, the process group, and `NUMBER.lease`. Both go with the command.
+    """
+    watch = (
+        'while [ -e "$0.lease" ]; do old=$(cat "$0.lease"); '
+        f"sleep {lease_s:g}; "
+        '[ -e "$0.lease" ] || exit 0; '
+        'if [ "$(cat "$0.lease")" = "$old" ]; then mv "$0.lease" "$0.lapsed"; kill -s TERM -- "-$1"; sleep 2; '
+        'kill -s KILL -- "-$1"; exit 0; fi; done'
+    )
+    script = (
+        f"own={shlex.quote(f'{folder}/{number}')}\n"
+        'echo 0 > "$own.lease" || exit 73\n'
+        "exec 3<&0\n"
+        # exec keeps the number: it is the process group's, too.
+        'setsid /bin/sh -c \'echo $$ > "$0.pid" && exec /bin/sh -c "$1"\' "$own" '
+        f"{shlex.quote(_announced(command))} <&3 3<&- &\n"
+        "group=$!\n"
+        "exec 3<&- </dev/null\n"
+        f'setsid /bin/sh -c {shlex.quote(watch)} "$own" "$group" >/dev/null 2>&1 &\n'
+        "watch=$!\n"
+        "trap '' TERM INT HUP PIPE\n"
+        'wait "$group"\n'
+        "status=$?\n"
+        "exec 2>/dev/null\n"
+        'kill -s KILL "$watch"; kill -s KILL -- "-$watch"; kill -s KILL -- "-$group"\n'
+        'rm -f "$own.lease" "$own.pid"\n'
+        f'[ -e "$own.lapsed" ] && rm -f "$own.lapsed" && rmdir {shlex.quote(folder)}\n'
+        "exit $status\n"
+    )
+    return f"exec /bin/sh -c {shlex.quote(script)}"
+
+
+def kill_group(folder: str, number: int) -> str:
+    """End a leased command: ask, wait for 3 seconds, force. Fine if it is over."""
+    return (
+        f'own={shlex.quote(f"{folder}/{number}")}; group=$(cat "$own.pid" 2>/dev/null) || exit 0; '
+        'kill -s TERM -- "-$group" 2>/dev/null; i=0; '
+        'while kill -s 0 -- "-$group" 2>/dev/null && [ $i -lt 60 ]; do sleep 0.05; i=$((i + 1)); done; '
+        'kill -s KILL -- "-$group" 2>/dev/null; rm -f "$own.lease" "$own.pid"; true'
+    )
+
+
+def renewal(folder: str, numbers: list[int], stamp: int) -> str:
+    """Renew leases. A command that has ended has no lease file any more and gets no new one."""
+    words = " ".join(map(str, numbers))
+    return (
+        f'cd {shlex.quote(folder)} && for n in {words}; do [ -e "$n.lease" ] && echo {stamp} > "$n.lease"; done; true'
+    )
+
+
+def _announced(command: str) -> str:
+    return f"printf '\\036xmml\\n'; printf '\\036xmml\\n' >&2\n{command}"

@@ -1,0 +1,61 @@
+"""`xmml attach`: follow a detached run as if it had been started here."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from xmml_executors.launch.cancelling import is_launching
+from xmml_executors.launch.journal import read_journal
+from xmml_executors.outcome import ExitStatus
+
+from xmml_run.detaching import OUTPUT
+from xmml_run.file_growth import wait_for_growth
+from xmml_run.inspection import follow, read_run
+from xmml_run.not_a_run import NotARun
+
+#: How long the last word of a run may take after its processes are gone, unless its xmml-run is known to live.
+LAST_WORD_WITHIN_S = 30.0
+LOOK_EVERY_S = 0.2
+
+DESCRIPTION = "Follow a detached run to its end, and return its exit status. Ctrl-C leaves it alone."
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("run", metavar="RUN", type=Path)
+
+
+def run(options: Namespace) -> int:
+    """Print what the run prints until it has ended."""
+    folder: Path = options.run
+    read_run(folder)
+    output = folder / OUTPUT
+    if not output.exists():
+        raise NotARun(f"{folder} was not detached; its output is where it was started. See xmml status and xmml logs")
+    try:
+        for text in follow([output], folder, go_on=True):
+            sys.stdout.write(text)
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        print(f"\n{folder.name} goes on; xmml attach {folder} follows it again", file=sys.stderr)
+        return ExitStatus.DONE
+    return exit_status(folder)
+
+
+def exit_status(folder: Path) -> int:
+    """Return how a run has ended. Its processes are gone before its last event is written."""
+    until = time.monotonic() + LAST_WORD_WITHIN_S
+    while (state := read_run(folder).state) in ("running", "lost") and time.monotonic() < until:
+        told = read_journal(folder)
+        if told is not None and not is_launching(told):
+            state = read_run(folder).state
+            break
+        wait_for_growth([folder / "events.jsonl"], LOOK_EVERY_S)
+    for status in ExitStatus:
+        if status.word == state:
+            return status
+    print(f"xmml attach: {folder.name} was interrupted; xmml-run --resume {folder} goes on with it", file=sys.stderr)
+    return ExitStatus.SITE_FAILED

@@ -1,0 +1,95 @@
+"""`xmml sites`: log in to sites and say whether a run could use them."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xmml_executors.outcome import ExitStatus
+
+import xmml
+
+if TYPE_CHECKING:
+    from xmml_planner.sites import Site
+
+DESCRIPTION = (
+    "Log in to the sites of a file and say of each whether it can be used: batch system, free cores, work directory, "
+    "clock, xMML, modules, and what lies between them. A host key that is not known yet is shown and asked about."
+)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    check = actions.add_parser("check", help="log in everywhere and report", description=DESCRIPTION)
+    check.add_argument("site", metavar="SITE", nargs="*", help="these sites only (default: all)")
+    check.add_argument("--sites", metavar="FILE", default="sites.toml", help="the file of sites (default: sites.toml)")
+    check.add_argument("--json", action="store_true", help="print the report as JSON; ask nothing")
+    check.add_argument("--write", action="store_true", help="write measured latency and bandwidth back into the file")
+
+
+def run(options: Namespace) -> int:
+    """Check sites."""
+    from xmml_executors.site_check import check_sites, with_links
+    from xmml_planner.sites import SitesError, read_sites
+
+    from xmml_run.sites_report import report_lines
+
+    try:
+        catalogue = read_sites(options.sites)
+    except SitesError as error:
+        print(error, file=sys.stderr)
+        return ExitStatus.USAGE
+    unknown = [name for name in options.site if name not in catalogue.sites]
+    if unknown:
+        known = ", ".join(catalogue.sites) or "none"
+        print(f"xmml sites check: there is no site {unknown[0]} in {options.sites}, only: {known}", file=sys.stderr)
+        return ExitStatus.USAGE
+    names = options.site or list(catalogue.sites)
+    if not options.json and sys.stdin.isatty():
+        _meet([catalogue[name] for name in names])
+    report = asyncio.run(check_sites(catalogue, names, xmml.__version__))
+    print(json.dumps(report.as_json(), indent=2) if options.json else "\n".join(report_lines(report)))
+    if options.write:
+        file = Path(options.sites)
+        before = file.read_text(encoding="utf-8")
+        after = with_links(before, report.links)
+        if after != before:
+            part = file.with_name(file.name + ".part")
+            part.write_text(after, encoding="utf-8")
+            part.chmod(file.stat().st_mode & 0o777)
+            part.replace(file)
+    return ExitStatus.SITE_FAILED if report.has_failed else ExitStatus.DONE
+
+
+def _meet(sites: list[Site]) -> None:
+    """Log in to each site once, with somebody at the terminal; what fails is told by the check itself."""
+    from xmml_executors.site_check.first_contact import first_contact
+    from xmml_executors.transports import TransportError
+    from xmml_executors.transports.destination import read_destination
+
+    for site in sites:
+        if site.ssh is None or site.like is not None or site.transport != "asyncssh":
+            continue
+        try:
+            contact = first_contact(site.name, read_destination(site.ssh), _confirm, _answer)
+        except (TransportError, ValueError):
+            continue
+        if contact.asked:
+            print(
+                f'{site.name} wants more than a key: set transport = "openssh" for it, and before a run log in with '
+                f"ssh -M -S ~/.ssh/%C {site.ssh}, or set ControlMaster and ControlPath in ~/.ssh/config"
+            )
+
+
+def _confirm(question: str) -> bool:
+    return input(f"{question} (yes/no) ").strip().lower() in ("yes", "y")
+
+
+def _answer(question: str, is_shown: bool) -> str:
+    return input(question) if is_shown else getpass.getpass(question)

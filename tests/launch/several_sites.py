@@ -1,0 +1,213 @@
+"""Two sites over ssh, a model whose programs do what a test says, and `xmml-run` over both."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from support.sshd import Sshd
+
+#: Nothing takes longer.
+LIMIT_S = 60.0
+
+SENDER = """
+import xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        for t in me.steps():
+            {before}
+            me.send("o", {{"step": t, "square": t * t}})
+            left = me.receive("i").data
+        print("the last answer is", left, flush=True)
+        open("result.txt", "w").write(repr(left))
+"""
+ANSWERER = """
+import xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        asked = me.receive("i").data
+        t = asked["step"]
+        {before}
+        me.send("o", asked["square"] + 0.1)
+"""
+MODEL = """<model id="pair" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">
+  <definitions>
+    <submodel id="Asks"><timescale delta="1 s" total="{steps} s"/>
+      <ports><out id="o" operator="Oi"/><in id="i" operator="S"/></ports>
+      <implementation language="python" path="asks.py" run:stage-out="result.txt"/></submodel>
+    <submodel id="Answers"><timescale delta="100 ms" total="1 s"/>
+      <ports><in id="i" operator="finit"/><out id="o" operator="Of"/></ports>
+      <implementation language="python" path="answers.py"/></submodel>
+  </definitions>
+  <topology>
+    <instance id="asks" submodel="Asks"/><instance id="answers" submodel="Answers"/>
+    <coupling from="asks.o" to="answers.i"/><coupling from="answers.o" to="asks.i"/>
+  </topology>
+</model>
+"""
+
+SITES = """
+[site.here]
+cores = 2
+{sites}
+[[link]]
+between = ["alpha", "beta"]
+methods = ["{method}"]
+[[link]]
+between = ["here", "alpha"]
+methods = ["{method}"]
+[[link]]
+between = ["here", "beta"]
+methods = ["{method}"]
+"""
+
+
+def wait_until(what: Callable[[], Any], why: str, limit_s: float = LIMIT_S) -> Any:
+    """Return the first result that says yes; fail at the limit."""
+    until = time.monotonic() + limit_s
+    while not (found := what()):
+        assert time.monotonic() < until, why
+        time.sleep(0.02)
+    return found
+
+
+@dataclass
+class Ended:
+    """A command that has ended."""
+
+    status: int
+    out: str
+    err: str
+
+    def check(self, status: int, *words: str) -> Ended:
+        assert self.status == status, self.out + self.err
+        for word in words:
+            assert word in self.out + self.err, self.out + self.err
+        return self
+
+
+class Sites:
+    """The sites `alpha` and `beta`, and this machine as `here`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.more: dict[str, str] = {"alpha": "", "beta": ""}
+        self.method = "tcp"
+        self.going: list[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> Sites:
+        self.servers = {name: Sshd(self.folder / name, name=name) for name in ("alpha", "beta")}
+        self.run_folder = self.folder / "run"
+        config = self.folder / "ssh_config"
+        config.write_text("".join(server.config.read_text() for server in self.servers.values()))
+        self.environment = {**os.environ, "XMML_SSH_CONFIG": str(config)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.going:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        for server in self.servers.values():
+            server.close()
+
+    def write_model(self, *, asks: str = "pass", answers: str = "pass", steps: int = 5) -> Path:
+        """Write the model; `asks` and `answers` are what its programs do in each step."""
+        model = self.folder / "model"
+        model.mkdir(exist_ok=True)
+        (model / "asks.py").write_text(SENDER.format(before=asks))
+        (model / "answers.py").write_text(ANSWERER.format(before=answers))
+        (model / "model.xmml").write_text(MODEL.format(steps=steps))
+        return model / "model.xmml"
+
+    def write_sites(self) -> Path:
+        """Write sites.toml; `more` holds further lines of each site."""
+        sites = "\n".join(
+            f'[site.{name}]\nssh = "{name}"\ncores = 2\npython = "{sys.executable}"\n{more}'
+            for name, more in self.more.items()
+        )
+        path = self.folder / "sites.toml"
+        path.write_text(SITES.format(sites=sites, method=self.method))
+        return path
+
+    def options(self, model: Path, place: Mapping[str, str], *more: str) -> list[str]:
+        wishes = [f"--place={instance}={site}" for instance, site in place.items()]
+        return [str(model), "--sites", str(self.write_sites()), "-o", str(self.run_folder), *wishes, *more]
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start `xmml-run` or `xmml`."""
+        command = [str(Path(sys.executable).parent / words[0]), *words[1:]]
+        process = subprocess.Popen(
+            command,
+            env=self.environment,
+            cwd=self.folder,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            process_group=0,
+        )
+        self.going.append(process)
+        return process
+
+    def end(self, process: subprocess.Popen[str], limit_s: float = LIMIT_S) -> Ended:
+        out, err = process.communicate(timeout=limit_s)
+        return Ended(process.returncode, out, err)
+
+    def do(self, *words: str) -> Ended:
+        """Start a command and wait for its end."""
+        return self.end(self.start(*words))
+
+    def launch(self, model: Path, *more: str, asks: str = "alpha", answers: str = "beta") -> subprocess.Popen[str]:
+        """Start a run with the two instances at these sites."""
+        return self.start("xmml-run", *self.options(model, {"asks": asks, "answers": answers}, *more))
+
+    # --- looking ----------------------------------------------------------------------------------------------------
+
+    def events(self, what: str | None = None) -> list[dict[str, Any]]:
+        path = self.run_folder / "events.jsonl"
+        if not path.exists():
+            return []
+        lines = path.read_text().splitlines(keepends=True)
+        found = [json.loads(line) for line in lines if line.endswith("\n")]
+        return [event for event in found if what is None or event["what"] == what]
+
+    def await_event(self, what: str, count: int = 1) -> None:
+        wait_until(lambda: len(self.events(what)) >= count, f"no event {what}")
+
+    def await_words(self, words: str) -> None:
+        """Wait until people were told something about a site."""
+        wait_until(lambda: any(words in event["text"] for event in self.events("site")), f"nobody said {words!r}")
+
+    def journal(self, what: str | None = None) -> list[dict[str, Any]]:
+        path = self.run_folder / "journal.jsonl"
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        found = [json.loads(line) for line in lines if line.endswith("\n")]
+        return [line for line in found if what is None or line["what"] == what]
+
+    def left_behind(self) -> list[str]:
+        """What is still at the sites: processes, files, sockets. Staged files are kept for the next run."""
+        left = []
+        for name, server in self.servers.items():
+            left += [f"{name}: process {line}" for line in server.wait_until_nothing_runs().values()]
+            work = server.home / "xmml"
+            left += [
+                f"{name}: {path.relative_to(server.home)}"
+                for path in (work.rglob("*") if work.is_dir() else ())
+                if path.relative_to(work).parts[0] != "staged"
+            ]
+        return left
+
+    def kill(self, process: subprocess.Popen[str]) -> None:
+        """As when the machine of the launcher loses power: its whole process group at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

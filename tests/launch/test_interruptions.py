@@ -1,0 +1,105 @@
+"""Whoever stops a run over sites, and whenever: every site is released, and nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+from several_sites import Sites, wait_until
+
+#: Every site is free again so soon.
+RELEASED_S = 10.0
+WAIT = "import time; time.sleep(600)"
+
+
+@pytest.mark.parametrize("moment", ["connecting", "staged", "ready", "running"])
+def test_ctrl_c_in_every_phase_releases_every_site(sites: Sites, moment: str) -> None:
+    going = sites.launch(sites.write_model(answers=WAIT))
+    if moment == "running":
+        sites.await_event("joined", 2)
+    else:
+        sites.await_words(moment)
+    began = time.monotonic()
+    os.killpg(going.pid, signal.SIGINT)
+    sites.end(going).check(130, "interrupted")
+    assert sites.left_behind() == []
+    assert time.monotonic() - began < RELEASED_S
+
+
+def test_cancel_stops_a_run_that_goes_on(sites: Sites) -> None:
+    going = sites.launch(sites.write_model(answers=WAIT))
+    sites.await_event("joined", 2)
+    sites.do("xmml", "cancel", str(sites.run_folder)).check(0, "nothing is left")
+    sites.end(going).check(130)
+
+
+def test_cancel_removes_every_trace_after_the_launcher_was_killed(sites: Sites) -> None:
+    going = sites.launch(sites.write_model(answers=WAIT))
+    sites.await_event("joined", 2)
+    sites.kill(going)
+    assert sites.journal("clean") == []
+    sites.do("xmml", "cancel", str(sites.run_folder)).check(0, "alpha: nothing is left", "beta: nothing is left")
+    assert sites.left_behind() == []
+    sites.do("xmml", "cancel", str(sites.run_folder)).check(0, "nothing is left of it")
+
+
+def test_a_run_that_was_interrupted_before_it_began_keeps_its_place(sites: Sites) -> None:
+    sites.more["beta"] = 'setup = ["while [ ! -e ~/open ]; do sleep 0.05; done"]\n'
+    going = sites.launch(sites.write_model())
+    sites.await_words("alpha: ready")
+    wait_until(lambda: len(sites.journal("submitted")) == 2, "nobody noted that both jobs are submitted")
+    sites.kill(going)
+    (sites.servers["beta"].home / "open").touch()
+    sites.end(sites.start("xmml-run", "--resume", str(sites.run_folder))).check(0, "the last answer is 16.1")
+    assert sorted(line["job"] for line in sites.journal("submit")) == ["alpha.1", "beta.1"]
+
+
+def test_a_run_that_was_interrupted_while_it_ran_begins_anew(sites: Sites) -> None:
+    gate = sites.folder / "gate"
+    model = sites.write_model(answers=f'import os, time; time.sleep(0 if os.path.exists("{gate}") else 600)')
+    going = sites.launch(model)
+    sites.await_event("joined", 2)
+    sites.kill(going)
+    gate.touch()
+    sites.end(sites.start("xmml-run", "--resume", str(sites.run_folder))).check(0, "the last answer is 16.1")
+
+
+def test_a_detached_run_is_followed_to_its_end(sites: Sites) -> None:
+    gate = sites.folder / "gate"
+    wait = f'import os, time\n        while not os.path.exists("{gate}"): time.sleep(0.02)'
+    sites.end(sites.launch(sites.write_model(answers=wait), "--detach")).check(0, "runs in the background")
+    sites.await_event("joined", 2)
+    sites.do("xmml", "status", str(sites.run_folder)).check(0, ": running")
+    attached = sites.start("xmml", "attach", str(sites.run_folder))
+    gate.touch()
+    sites.end(attached).check(0, "the last answer is 16.1")
+
+
+def test_a_detached_run_is_cancelled(sites: Sites) -> None:
+    sites.end(sites.launch(sites.write_model(answers=WAIT), "--detach")).check(0)
+    sites.await_event("joined", 2)
+    sites.do("xmml", "cancel", str(sites.run_folder)).check(0)
+    sites.do("xmml", "attach", str(sites.run_folder)).check(130, "interrupted")
+
+
+def test_a_lost_connection_is_made_again_and_nothing_of_the_run_is_lost(sites: Sites) -> None:
+    model = sites.write_model(asks='print("asking", t, flush=True); import time; time.sleep(0.2)', steps=12)
+    going = sites.launch(model, "--listen", "127.0.0.1:0")  # so that instances do not need the connection, only we do
+    log = sites.run_folder / "instances/asks/stdout"
+    wait_until(lambda: log.exists() and "asking 2.0" in log.read_text(), "it does not run")
+    sites.servers["alpha"].cut()
+    ended = sites.end(going).check(0, "the last answer is 121.1")
+    lines = [line.partition("| ")[2] for line in ended.out.splitlines() if "asking" in line]
+    assert lines == [f"asking {step}.0" for step in range(12)]
+
+
+def test_a_connection_that_is_lost_while_jobs_wait_for_each_other_does_no_harm(sites: Sites) -> None:
+    sites.more["beta"] = 'setup = ["while [ ! -e ~/open ]; do sleep 0.05; done"]\n'
+    going = sites.launch(sites.write_model())
+    sites.await_words("alpha: ready")
+    for server in sites.servers.values():
+        server.cut()
+    (sites.servers["beta"].home / "open").touch()
+    sites.end(going).check(0, "the last answer is 16.1")

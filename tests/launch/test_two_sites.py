@@ -1,0 +1,96 @@
+"""One command runs a model over two sites and this machine, and leaves nothing."""
+
+from __future__ import annotations
+
+import json
+
+from several_sites import Sites
+
+WAIT = "import time; time.sleep(600)"
+
+
+def test_a_run_over_two_sites_gives_the_same_as_one_on_this_machine(sites: Sites) -> None:
+    model = sites.write_model()
+    here = sites.folder / "here"
+    sites.do("xmml-run", str(model), "-o", str(here)).check(0, "the last answer is 16.1")
+    sites.end(sites.launch(model)).check(0, "the last answer is 16.1")
+    for name in ("instances/asks/work/result.txt", "instances/asks/stdout", "instances/answers/stdout"):
+        assert (sites.run_folder / name).read_bytes() == (here / name).read_bytes()
+
+
+def test_an_instance_on_this_machine_talks_to_one_at_a_site(sites: Sites) -> None:
+    sites.end(sites.launch(sites.write_model(), asks="here")).check(0, "the last answer is 16.1")
+    assert (sites.run_folder / "instances/asks/work/result.txt").read_text() == "16.1"
+
+
+def test_events_and_provenance_name_the_sites(sites: Sites) -> None:
+    sites.end(sites.launch(sites.write_model())).check(0)
+    joined = {event["instance"]: event["site"] for event in sites.events("joined")}
+    assert joined == {"asks": "alpha", "answers": "beta"}
+    provenance = json.loads((sites.run_folder / "provenance.json").read_text())
+    assert {job["site"]: job["host"] for job in provenance["jobs"]}.keys() == {"alpha", "beta"}
+    assert all(job["id"] for job in provenance["jobs"])
+
+
+def test_files_that_a_site_has_already_are_not_sent_again(sites: Sites) -> None:
+    model = sites.write_model()
+    sites.end(sites.launch(model)).check(0)
+    sites.run_folder = sites.folder / "second"
+    sites.end(sites.launch(model)).check(0, "0 of them sent (0 bytes)")
+
+
+def test_programs_are_made_at_their_site(sites: Sites) -> None:
+    model = sites.write_model()
+    text = model.read_text()
+    model.write_text(
+        text.replace('path="answers.py"', 'path="made.py" run:build="cp answers.py made.py; echo made it"')
+    )
+    (model.parent / "made.py").write_text("")  # an older one that must not be used
+    sites.end(sites.launch(model)).check(0, "building: cp answers.py made.py", "the last answer is 16.1")
+    assert "made it" in (sites.run_folder / "builds/beta-1.log").read_text()
+
+
+def test_a_program_that_cannot_be_made_ends_the_launch_with_its_words(sites: Sites) -> None:
+    model = sites.write_model()
+    model.write_text(
+        model.read_text().replace('path="answers.py"', 'path="answers.py" run:build="echo no such mesh; false"')
+    )
+    sites.end(sites.launch(model)).check(5, "its build at beta", "no such mesh", "exit status 1")
+
+
+def test_a_crash_at_one_site_stops_the_other_and_says_why(sites: Sites) -> None:
+    model = sites.write_model(answers='if t == 2: raise ValueError("the river is dry")')
+    ended = sites.end(sites.launch(model)).check(4, "answers", "the river is dry")
+    assert "the river is dry" in (sites.run_folder / "instances/answers/stderr").read_text()
+    assert ended.err.splitlines()[-1].startswith("xmml-run: answers")
+
+
+def test_a_site_that_cannot_be_reached_ends_the_launch_and_releases_the_other(sites: Sites) -> None:
+    sites.servers["beta"].stop_listening()
+    sites.end(sites.launch(sites.write_model())).check(5, "site beta", "cannot be reached")
+
+
+def test_a_changed_host_key_ends_the_launch(sites: Sites) -> None:
+    sites.servers["beta"].change_host_key()
+    sites.end(sites.launch(sites.write_model())).check(5, "beta", "is not the one in your known_hosts")
+
+
+def test_a_module_that_is_missing_is_named(sites: Sites) -> None:
+    sites.more["beta"] = 'setup = ["no-such-command"]\n'
+    sites.end(sites.launch(sites.write_model())).check(5, "beta", "no-such-command")
+
+
+def test_lines_of_instances_at_sites_can_be_followed_while_they_run(sites: Sites) -> None:
+    model = sites.write_model(answers='print("step", t, flush=True); import time; time.sleep(600 if t == 1 else 0)')
+    going = sites.launch(model)
+    follower = (
+        sites.start("xmml", "logs", str(sites.run_folder), "answers", "-f")
+        if sites.await_event("joined", 2) is None
+        else None
+    )
+    assert follower is not None
+    assert follower.stdout is not None
+    assert [follower.stdout.readline() for _ in range(2)] == ["step 0.0\n", "step 1.0\n"]
+    going.terminate()
+    sites.end(going).check(130)
+    assert sites.end(follower).status == 0

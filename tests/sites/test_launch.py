@@ -1,0 +1,203 @@
+"""Models launched over the clusters of the test bed by one command."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from testbed.pair import RELEASED_WITHIN_S, left_after_a_run
+
+if TYPE_CHECKING:
+    from testbed import Bed
+
+ROOT = Path(__file__).parents[2]
+XMML_RUN = Path(sys.executable).parent / "xmml-run"
+XMML = Path(sys.executable).parent / "xmml"
+#: A run over sites is over sooner, also when the machine is busy.
+LIMIT_S = 240
+#: With the making of the test bed, and what it takes to find it clean.
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture
+def bed(standing_bed: Bed) -> Iterator[Bed]:
+    """The test bed with its firewalls; what a run leaves there, but for staged files, is an error."""
+    yield standing_bed
+    left = left_after_a_run(standing_bed, RELEASED_WITHIN_S)
+    standing_bed.clean()
+    assert left == [], "left at the sites"
+
+
+PAIR = """<model id="pair" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">
+  <definitions>
+    <submodel id="Asks"><timescale delta="1 s" total="20 s"/>
+      <ports><out id="o" operator="Oi"/><in id="i" operator="S"/></ports>
+      <implementation><code language="python" part="Oi">o = {"step": t}</code>
+        <code language="python" part="S">print("answer", i, flush=True)</code></implementation></submodel>
+    <submodel id="Answers"><timescale delta="100 ms" total="1 s"/>
+      <ports><in id="i" operator="finit"/><out id="o" operator="Of"/></ports>
+      <implementation language="python" path="answers.py"/></submodel>
+  </definitions>
+  <topology>
+    <instance id="asks" submodel="Asks"/><instance id="answers" submodel="Answers"/>
+    <coupling from="asks.o" to="answers.i"/><coupling from="answers.o" to="asks.i"/>
+  </topology>
+</model>
+"""
+ANSWERS = """import time
+import xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        time.sleep({pause})
+        me.send("o", me.receive("i").data["step"] ** 2)
+"""
+
+
+def write_pair(folder: Path, pause: float = 0.0) -> Path:
+    """Write the model of two instances, of which one answers the other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "answers.py").write_text(ANSWERS.format(pause=pause))
+    (folder / "model.xmml").write_text(PAIR)
+    return folder / "model.xmml"
+
+
+def launch(bed: Bed, model: Path, folder: Path, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run a model from the laptop over all sites."""
+    sites = folder.parent / "sites.toml"
+    sites.write_text(bed.sites_toml())
+    command = [XMML_RUN, model, "--sites", sites, "-o", folder, *words]
+    return bed.laptop.run(command, cwd=model.parent, check=check, timeout_s=LIMIT_S)
+
+
+def lines_of(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_the_canal_over_two_clusters_and_the_laptop_equals_the_local_run_to_the_last_bit(
+    bed: Bed, tmp_path: Path
+) -> None:
+    model = tmp_path / "canal"
+    shutil.copytree(ROOT / "workflows" / "canal", model, ignore=shutil.ignore_patterns("build", "runs"))
+    text = (model / "model.xmml").read_text()
+    assert 'total="1 hr"' in text
+    (model / "model.xmml").write_text(text.replace('total="1 hr"', 'total="1 min"'))
+    subprocess.run(
+        [XMML_RUN, model / "model.xmml", "-o", tmp_path / "here"], check=True, capture_output=True, timeout=LIMIT_S
+    )
+    places = {
+        **dict.fromkeys(("head", "middle", "tail", "north", "south"), "alpha"),
+        **dict.fromkeys(("north1", "north2", "north_gate"), "beta"),
+        **dict.fromkeys(("south1", "south2", "south_gate", "picture"), "laptop"),
+    }
+    done = launch(
+        bed, model / "model.xmml", tmp_path / "run", *(f"--place={name}={site}" for name, site in places.items())
+    )
+    assert "12 instances ran" in done.stderr
+    names = ["head", "middle", "north1", "north2", "south1", "south2", "tail"]
+    for name in names:
+        here, there = (tmp_path / run / f"instances/{name}/work/volumes.csv" for run in ("here", "run"))
+        assert here.read_bytes() == there.read_bytes(), name
+    jobs = json.loads((tmp_path / "run/provenance.json").read_text())["jobs"]
+    assert {job["site"] for job in jobs} == {"alpha", "beta"}
+    assert all(re.fullmatch(r"\d+", job["id"]) for job in jobs)
+    joined = {
+        each["instance"]: each["site"] for each in lines_of(tmp_path / "run/events.jsonl") if each["what"] == "joined"
+    }
+    assert joined == places
+
+
+PARTS = """[site.cluster]
+work = "/home/alice/here/work"
+scheduler = "slurm"
+partition = "batch"
+cores = 2
+walltime = "5 min"
+python = "/opt/xmml/bin/python"
+can_reserve = true
+[site.part]
+like = "cluster"
+walltime = "4 min"
+"""
+
+
+def launch_on_the_cluster(bed: Bed, *words: str, as_root: bool = False) -> Path:
+    """Run the model of two instances on a login node, each in a job of its own; return the folder of the run."""
+    alpha = bed.site("alpha")
+    folder = alpha.home() / "here"
+    write_pair(folder / "pair")
+    (folder / "sites.toml").write_text(PARTS)
+    user = 0 if as_root else alpha.users[0].number
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, user, user)
+    there = f"/home/{alpha.users[0].name}/here"
+    command = f"cd {there} && /opt/xmml/bin/xmml-run pair/model.xmml --sites sites.toml -o run {' '.join(words)}"
+    command += " --place asks=cluster --place answers=part"
+    if as_root:
+        alpha.login.run(["bash", "-lc", command], cwd="/", timeout_s=LIMIT_S)
+    else:
+        alpha.run(command, timeout_s=LIMIT_S)
+    assert (folder / "run/instances/asks/stdout").read_text().endswith("answer 361.0\n")
+    assert [path.name for path in (folder / "work").iterdir()] == ["staged"]
+    return folder / "run"
+
+
+@pytest.fixture
+def journal_of(bed: Bed) -> Iterator[Callable[..., list[dict[str, Any]]]]:
+    """Launches on the cluster and returns the journal of the run."""
+    yield lambda *words, **options: lines_of(launch_on_the_cluster(bed, *words, **options) / "journal.jsonl")
+    shutil.rmtree(bed.site("alpha").home() / "here", ignore_errors=True)
+
+
+def test_parts_of_one_cluster_start_together_as_one_heterogeneous_job(journal_of: Any) -> None:
+    journal = journal_of()
+    assert len({line["id"] for line in journal if line["what"] == "submitted"}) == 1
+    assert {line["host"] for line in journal if line["what"] == "go"} == {"alpha1", "alpha2"}
+
+
+def test_cores_are_reserved_for_all_jobs_and_given_back_after_the_run(bed: Bed, journal_of: Any) -> None:
+    journal = journal_of("--co-allocation", "reservation", as_root=True)
+    reserved = {line["name"] for line in journal if line["what"] == "reserve"}
+    assert len(reserved) == 2
+    assert {line["name"] for line in journal if line["what"] == "unreserved"} == reserved
+    assert "No reservations" in bed.cluster("alpha").slurm.root("scontrol show reservation")
+
+
+def test_who_may_not_reserve_is_told_so_and_nothing_is_left(journal_of: Any) -> None:
+    with pytest.raises(AssertionError, match="does not reserve"):
+        journal_of("--co-allocation", "reservation")
+
+
+def test_a_placeholder_gives_its_slot_back_while_the_other_cluster_is_busy_and_comes_again(
+    bed: Bed, tmp_path: Path
+) -> None:
+    beta = bed.cluster("beta")
+    busy = beta.run("sbatch --parsable --exclusive -N2 -t 60 -o /dev/null --wrap 'sleep 3000'").stdout.split()[0]
+    model = write_pair(tmp_path / "pair")
+    sites = tmp_path / "sites.toml"
+    sites.write_text(bed.sites_toml())
+    command = [XMML_RUN, model, "--sites", sites, "-o", tmp_path / "run", "--place=asks=alpha", "--place=answers=beta"]
+    going = bed.laptop.start(command, cwd=model.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    events = tmp_path / "run/events.jsonl"
+    wait_until(lambda: events.exists() and "alpha: released" in events.read_text(), "alpha was not given back", 180)
+    beta.run(f"scancel {busy}")
+    _, errors = going.communicate(timeout=LIMIT_S)
+    assert going.returncode == 0, errors
+    submitted = [line["job"] for line in lines_of(tmp_path / "run/journal.jsonl") if line["what"] == "submitted"]
+    assert submitted.count("beta.1") == 1
+    assert "alpha.2" in submitted
+
+
+def wait_until(what: Callable[[], Any], why: str, limit_s: float) -> None:
+    until = time.monotonic() + limit_s
+    while not what():
+        assert time.monotonic() < until, why
+        time.sleep(0.1)

@@ -1,0 +1,178 @@
+#!/opt/xmml/bin/python
+"""Stands in for OpenPBS where it cannot run: qsub, qstat, qdel, qrls, pbsnodes, by the name it is called by.
+
+Its answers have the form of those that a real OpenPBS gave (tests/data/schedulers/pbs). Jobs really run, on this
+machine, as soon as they may: with hold, begin, time limit, output files and the signals of a real one.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+STATE = Path.home() / ".fake-pbs"
+SERVER = os.uname().nodename
+QUEUES = ("workq",)
+KILL_AFTER_S = 3
+
+
+def main():
+    STATE.mkdir(exist_ok=True)
+    name, words = Path(sys.argv[0]).name, sys.argv[1:]
+    if name == "mom":
+        return mom(Path(words[0]))
+    return globals()[name](words)
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+def change(path, **facts):
+    job = read(path)
+    job.update(facts, mtime=time.asctime())
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(job))
+    part.replace(path)
+
+
+def jobs():
+    return sorted(STATE.glob("*.job"), key=lambda path: int(path.stem))
+
+
+def find(id):
+    path = STATE / f"{id.partition('.')[0]}.job"
+    return path if path.exists() else None
+
+
+def refuse(text, status):
+    print(text, file=sys.stderr)
+    return status
+
+
+def qsub(words):
+    script = Path(words[-1])
+    text = script.read_text()
+    options = [
+        option for line in re.findall(r"^#PBS (.*)$", text, re.MULTILINE) for option in re.split(r" (?=-)", line)
+    ]
+    while len(words) > 2:
+        options.append(f"{words.pop(0)} {words.pop(0)}")
+    given, resources = {}, {}
+    for option in options:
+        key, _, value = option.partition(" ")
+        if key == "-l":
+            resources.update([value.split("=", 1)])
+        else:
+            given[key] = value.strip('"')
+    if given.get("-q", "workq") not in QUEUES:
+        return refuse("qsub: Unknown queue", 170)
+    hours, minutes, seconds = map(int, resources.get("walltime", "1:00:00").split(":"))
+    number = 1 + max((int(path.stem) for path in jobs()), default=0)
+    path = STATE / f"{number}.job"
+    begin = datetime.strptime(given["-a"], "%Y%m%d%H%M.%S").timestamp() if "-a" in given else 0
+    state = "H" if "-h" in given else "W" if begin > time.time() else "Q"
+    path.write_text(
+        json.dumps(
+            {
+                "Job_Name": given.get("-N", script.name),
+                "job_state": state,
+                "Resource_List": resources,
+                "ctime": time.asctime(),
+                "fake": {
+                    "begin": begin,
+                    "walltime": hours * 3600 + minutes * 60 + seconds,
+                    "script": text,
+                    "out": given["-o"],
+                    "err": given["-e"],
+                    "held": "-h" in given,
+                    "deleted": False,
+                },
+            }
+        )
+    )
+    link = Path(sys.argv[0]).with_name("mom")
+    subprocess.Popen([link, path], start_new_session=True, stdin=-3, stdout=-3, stderr=-3)
+    print(f"{number}.{SERVER}")
+    return 0
+
+
+def mom(path):
+    """Look after one job from its submission to its end."""
+    while True:
+        fake = read(path)["fake"]
+        if fake["deleted"]:
+            return change(path, job_state="F", Exit_status=271, comment=f"Job terminated by {os.environ['USER']}")
+        if not fake["held"] and time.time() >= fake["begin"]:
+            break
+        time.sleep(0.05)
+    text = path.with_suffix(".script")
+    text.write_text(fake["script"])
+    with open(fake["out"], "wb") as out, open(fake["err"], "wb") as err:
+        environment = {**os.environ, "PBS_JOBID": f"{path.stem}.{SERVER}"}
+        process = subprocess.Popen(
+            ["/bin/bash", "-l", text], stdin=-3, stdout=out, stderr=err, start_new_session=True, env=environment
+        )
+    change(path, job_state="R", exec_host=f"{SERVER}/0", stime=time.asctime())
+    end, told, why = time.time() + fake["walltime"], None, None
+    while process.poll() is None:
+        deleted = read(path)["fake"]["deleted"]
+        if told is None and (deleted or time.time() > end):
+            why = "terminated" if deleted else "exceeded resource walltime"
+            told = time.time()
+            os.killpg(process.pid, signal.SIGTERM)
+            change(path, job_state="E")
+        if told is not None and time.time() > told + KILL_AFTER_S:
+            os.killpg(process.pid, signal.SIGKILL)
+        time.sleep(0.05)
+    text.unlink()
+    status = {"terminated": 271, "exceeded resource walltime": -29, None: process.returncode}[why]
+    word = why or ("failed" if status else "finished")
+    by = f" by {os.environ['USER']}@{SERVER}" if word == "terminated" else ""
+    return change(path, job_state="F", Exit_status=status, comment=f"Job run on ({SERVER}:ncpus=1) and {word}{by}")
+
+
+def qstat(words):
+    if words == ["--version"]:
+        return print("pbs_version = 23.06.06") or 0
+    if "-B" in words:
+        return print(f"Server: {SERVER}\n    server_state = Active") or 0
+    asked = [word for word in words if word[0].isdigit()]
+    found = {id: find(id) for id in asked} if asked else {path.stem: path for path in jobs()}
+    shown = {f"{path.stem}.{SERVER}": read(path) for path in found.values() if path}
+    for job in shown.values():
+        del job["fake"]
+    unknown = [id for id, path in found.items() if path is None]
+    print(json.dumps({"timestamp": int(time.time()), "pbs_version": "23.06.06", "Jobs": shown}, indent="\t"))
+    for id in unknown:
+        print(f"qstat: Unknown Job Id {id}", file=sys.stderr)
+    return 153 if unknown else 0
+
+
+def qdel(words):
+    path = find(words[0])
+    if path is None:
+        return refuse(f"qdel: Unknown Job Id {words[0]}", 153)
+    change(path, fake={**read(path)["fake"], "deleted": True})
+    return 0
+
+
+def qrls(words):
+    for id in words:
+        change(find(id), fake={**read(find(id))["fake"], "held": False}, job_state="Q")
+    return 0
+
+
+def pbsnodes(words):
+    node = {"state": "free", "resources_available": {"ncpus": 4}, "resources_assigned": {}}
+    print(json.dumps({"nodes": {SERVER: node}}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main() or 0)

@@ -1,0 +1,184 @@
+"""A real sshd for one test: a port chosen by the kernel, its own host key, its own user key, gone with the test.
+
+The listening socket is ours; each connection is handed to an `sshd -i` of its own. So the port is never guessed, and
+the test holds every connection in its hand: it can count them, cut them, or change the host key between two of them.
+
+Everything that runs because somebody logged in carries a mark in its environment, so that a test can ask what was left
+behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+class Sshd:
+    """A running ssh server on the loopback device.
+
+    Attributes:
+        port: where it listens.
+        name: how the client configuration calls it; `ssh -F config name` gets there.
+        home: the home directory that logins see: none of the files of the person who runs the test are in it.
+        temporary: the folder for temporary files of logins.
+        config: a client configuration in OpenSSH's form; nothing of the person who runs the test is in it.
+        mark: stands in the environment of every process started over this server.
+    """
+
+    def __init__(self, folder: Path, *, name: str = "site", key_kind: str = "ed25519", settings: str = "") -> None:
+        assert SSHD is not None, "sshd is not installed"
+        self.folder = folder
+        self.name = name
+        self.mark = f"XMML_TEST_SSHD={secrets.token_hex(8)}"
+        self.home = folder / "home"
+        self.user_key = folder / "user_key"
+        self.known_hosts = folder / "known_hosts"
+        self.config = folder / "ssh_config"
+        self.log = folder / "sshd.log"
+        self._sshd_config = folder / "sshd_config"
+        self._settings = settings
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._accepting = True
+        self.temporary = folder / "tmp"
+        self.home.mkdir(parents=True)
+        self.temporary.mkdir()
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd insists on it when root starts it
+        _make_key(self.user_key, "ed25519")
+        shutil.copy(self.user_key.with_suffix(".pub"), folder / "authorized_keys")
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = int(self._listener.getsockname()[1])
+        self.change_host_key(key_kind)
+        self.learn_host_key()
+        self.config.write_text(
+            f"Host {name}\n  HostName 127.0.0.1\n  Port {self.port}\n  User {getpass.getuser()}\n"
+            f"  IdentityFile {self.user_key}\n  IdentitiesOnly yes\n  UserKnownHostsFile {self.known_hosts}\n"
+            f"  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n  BatchMode yes\n"
+        )
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def change_host_key(self, kind: str = "ed25519") -> None:
+        """Give the server another key; what clients know of it stays as it is."""
+        key = self.folder / f"host_key_{secrets.token_hex(4)}"
+        _make_key(key, kind)
+        self._host_key = key
+        self._sshd_config.write_text(
+            f"HostKey {key}\nAuthorizedKeysFile {self.folder / 'authorized_keys'}\nStrictModes no\nUsePAM no\n"
+            "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
+            f"UseDNS no\nPrintMotd no\nSubsystem sftp internal-sftp\n"
+            f'SetEnv {self.mark} HOME="{self.home}" TMPDIR="{self.temporary}"\n{self._settings}\n'
+        )
+
+    def learn_host_key(self) -> None:
+        """Let clients know the present key, and no other."""
+        kind, key = self._host_key.with_suffix(".pub").read_text().split()[:2]
+        self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {kind} {key}\n")
+
+    def forget_host_key(self) -> None:
+        """Let clients know no key at all."""
+        self.known_hosts.write_text("")
+
+    def refuse_key(self) -> None:
+        """Let nobody in any more."""
+        (self.folder / "authorized_keys").write_text("")
+
+    def stop_listening(self) -> None:
+        """Refuse new connections; those that stand go on."""
+        self._accepting = False
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def connections(self) -> int:
+        """How many connections stand now."""
+        return sum(child.poll() is None for child in self._children)
+
+    def opened(self) -> int:
+        """How many connections there have been."""
+        return len(self._children)
+
+    def cut(self) -> None:
+        """End every connection; what was started over them goes on, as with a real sshd."""
+        for child in self._children:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+
+    def processes(self) -> dict[int, str]:
+        """Processes that logins have started and that still run: number and command line."""
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            with contextlib.suppress(OSError):
+                if self.mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                    line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                    if line:
+                        found[int(entry.name)] = line
+        return found
+
+    def wait_until_nothing_runs(self, limit_s: float = 10.0) -> dict[int, str]:
+        """Wait until nothing that a login started runs any more; return what still does at the limit."""
+        end = time.monotonic() + limit_s
+        while (left := self.processes()) and time.monotonic() < end:
+            time.sleep(0.02)
+        return left
+
+    def close(self) -> None:
+        """End the server and everything that was started over it."""
+        self.stop_listening()
+        self._thread.join(5)
+        self.cut()
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _accept(self) -> None:
+        assert SSHD is not None
+        while self._accepting:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with connection:
+                self._children.append(
+                    subprocess.Popen(
+                        [SSHD, "-i", "-f", str(self._sshd_config), "-E", str(self.log)],
+                        stdin=connection.fileno(),
+                        stdout=connection.fileno(),
+                        stderr=subprocess.DEVNULL,
+                        start_new_session=True,
+                    )
+                )
+
+
+@contextlib.contextmanager
+def running_sshd(folder: Path, **options: str) -> Iterator[Sshd]:
+    """A server for the length of a `with` statement."""
+    server = Sshd(folder, **options)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def _make_key(path: Path, kind: str) -> None:
+    size = ["-b", "2048"] if kind == "rsa" else []
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", kind, *size, "-N", "", "-C", "xmml test", "-f", str(path)],
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )

@@ -1,0 +1,162 @@
+"""A model of two programs that talk for as long as a test wants, and its runs from the laptop of the test bed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from testbed.bed import Bed
+
+_MODEL = """\
+<model id="pair" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">
+  <definitions>
+    <submodel id="Talker">
+      <timescale delta="1 s" total="{steps} s"/>
+      <ports> <out id="say" operator="Oi"/> <in id="hear" operator="S"/> </ports>
+      <implementation language="python" path="talker.py" run:args="{pause}"/>
+    </submodel>
+  </definitions>
+  <topology>
+    <instance id="left" submodel="Talker"/> <instance id="right" submodel="Talker"/>
+    <coupling from="left.say" to="right.hear"/> <coupling from="right.say" to="left.hear"/>
+  </topology>
+</model>
+"""
+
+#: Says what it hears; ends badly where a file `crash` lies in its home directory.
+_TALKER = """\
+import os, sys, time
+from pathlib import Path
+import xmml
+
+with xmml.Instance() as me:
+    while me.reuse():
+        for t in me.steps():
+            me.send("say", t)
+            print("heard", me.receive("hear").data, "on", os.uname().nodename, flush=True)
+            time.sleep(float(sys.argv[1]))
+            if (Path.home() / "crash").exists():
+                sys.exit("told to crash")
+"""
+
+
+#: Sites are released within 10 seconds of a failure; a machine that does much else at the same time is given more.
+RELEASED_WITHIN_S = 10.0 if "XMML_SOAK" in os.environ else 30.0
+
+
+class Pair:
+    """The model in a folder of its own.
+
+    Args:
+        steps: how often they talk.
+        pause: how long each waits between [s].
+    """
+
+    def __init__(self, bed: Bed, folder: Path, *, steps: int = 5, pause: float = 0.0) -> None:
+        self.bed = bed
+        self.folder = folder
+        folder.mkdir(parents=True)
+        (folder / "model.xml").write_text(_MODEL.format(steps=steps, pause=pause))
+        (folder / "talker.py").write_text(_TALKER)
+
+    def start(self, sites: str, places: dict[str, str], *words: str) -> Run:
+        """Start `xmml-run` on the laptop."""
+        (self.folder / "sites.toml").write_text(sites)
+        command: list[str | Path] = [Path(sys.executable).with_name("xmml-run"), "model.xml", "--sites", "sites.toml"]
+        command += [word for name, site in places.items() for word in ("--place", f"{name}={site}")]
+        command += ["-o", "run", "--listen", "laptop:0", "-v", *words]
+        return Run(self, self.bed.laptop.start(command, cwd=self.folder, **_PIPES), time.monotonic())
+
+    def run(self, sites: str, places: dict[str, str], *words: str, limit_s: float = 100) -> Run:
+        """Run it to its end."""
+        run = self.start(sites, places, *words)
+        run.wait(limit_s)
+        return run
+
+
+_PIPES: dict[str, Any] = {
+    "stdin": subprocess.DEVNULL,
+    "stdout": subprocess.PIPE,
+    "stderr": subprocess.STDOUT,
+    "text": True,
+}
+
+
+class Run:
+    """A run that goes on, or is over."""
+
+    def __init__(self, pair: Pair, process: Any, began: float) -> None:
+        self.pair = pair
+        self.process = process
+        self.began = began
+        self.lines: list[str] = []
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    def _read(self) -> None:
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+
+    @property
+    def output(self) -> str:
+        """All that it has written."""
+        return "\n".join(self.lines)
+
+    def until(self, words: str, limit_s: float = 60) -> None:
+        """Wait until it has written a line with these words."""
+        end = time.monotonic() + limit_s
+        while not any(words in line for line in list(self.lines)):
+            assert self.process.poll() is None, f"it ended before it wrote {words!r}:\n{self.output}"
+            assert time.monotonic() < end, f"it did not write {words!r}:\n{self.output}"
+            time.sleep(0.02)
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+
+    def wait(self, limit_s: float = 60) -> int:
+        """Wait for its end; its exit status."""
+        try:
+            status = self.process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError(f"it does not end:\n{self.output}") from None
+        self._reading.join(10)
+        return int(status)
+
+
+def left_after_a_run(bed: Bed, limit_s: float) -> Sequence[str]:
+    """What is left at the sites, but for the staged files, which are kept for the next run."""
+    end = time.monotonic() + limit_s
+    while True:
+        left = [line for line in bed.wait_until_clean(0) if not _is_kept(line)]
+        if not left or time.monotonic() > end:
+            return left
+        time.sleep(0.1)
+
+
+def _is_kept(line: str) -> bool:
+    return line.startswith("file at ") and (line.endswith("/xmml") or "/xmml/staged" in line)
+
+
+@contextlib.contextmanager
+def full_folder(bed: Bed, site: str) -> Iterator[str]:
+    """A folder of the first user of a site in which there is no room."""
+    place = bed.site(site)
+    user = place.users[0]
+    folder = f"/home/{user.name}/full"
+    make = f"mkdir {folder}; mount -t tmpfs -o size=64k,uid={user.number} tmpfs {folder}; "
+    make += f"head -c 60000 /dev/zero > {folder}/f"
+    place.login.run(["sh", "-ec", make], cwd="/")
+    try:
+        yield folder
+    finally:
+        place.login.run(["sh", "-ec", f"umount {folder}; rmdir {folder}"], cwd="/")

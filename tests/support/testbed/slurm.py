@@ -1,0 +1,121 @@
+"""A Slurm cluster in a few seconds: one controller, a daemon for each node, no accounting, no cgroups."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from wan import Machine, PlacedSite
+
+CORES = 4
+MEMORY_MB = 2000
+
+_CONFIGURATION = """\
+ClusterName={name}
+SlurmctldHost={name}-login(10.1.0.1)
+AuthType=auth/munge
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation=/mnt/slurm
+SlurmdSpoolDir=/run/slurmd
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+SlurmctldLogFile=/mnt/log/slurmctld.log
+SlurmdLogFile=/mnt/log/slurmd-%h.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/none
+MpiDefault=pmi2
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/backfill
+SchedulerParameters=sched_interval=2,bf_interval=2,bf_hetjob_immediate
+SlurmdParameters=config_overrides
+ReturnToService=2
+SlurmctldTimeout=30
+SlurmdTimeout=15
+KillWait=3
+MinJobAge=300
+SrunPortRange=60001-60500
+NodeName={name}[1-{nodes}] CPUs={cores} RealMemory={memory} State=UNKNOWN
+PartitionName=batch Nodes=ALL Default=YES MaxTime=120 State=UP
+PartitionName=short Nodes={name}1 MaxTime=5 State=UP
+"""
+
+
+class Slurm:
+    """The batch system of a site."""
+
+    def __init__(self, placed: PlacedSite, shared: Path) -> None:
+        self._placed = placed
+        self._shared = shared
+        self.nodes = len(placed.nodes)
+        self.cores = CORES
+
+    def prepare(self) -> None:
+        """Write what the daemons read."""
+        name = self._placed.name
+        (self._shared / "etc" / "slurm").mkdir()
+        (self._shared / "slurm").mkdir()
+        (self._shared / "etc" / "slurm" / "slurm.conf").write_text(
+            _CONFIGURATION.format(name=name, nodes=self.nodes, cores=CORES, memory=MEMORY_MB)
+        )
+
+    def start(self) -> None:
+        """Start the daemons, and wait until all nodes are idle."""
+        for machine in self._placed.machines:
+            machine.run(["sh", "-ec", _MUNGE], cwd="/")
+        login = self._placed.login
+        login.run(["sh", "-ec", "mount --bind /mnt/etc/slurm /etc/slurm"], cwd="/")
+        login.run(["sh", "-ec", "slurmctld </dev/null >/mnt/log/slurmctld.out 2>&1"], cwd="/", env=_ENVIRONMENT)
+        for node in self._placed.nodes:
+            self.start_node(node)
+        self.settle()
+
+    def start_node(self, node: Machine) -> None:
+        """Start the daemon of a node."""
+        node.run(
+            [
+                "sh",
+                "-ec",
+                "mkdir -p /run/slurmd; mount --bind /mnt/etc/slurm /etc/slurm; "
+                f"slurmd -N {node.name} </dev/null >/mnt/log/slurmd-{node.name}.out 2>&1",
+            ],
+            cwd="/",
+            env=_ENVIRONMENT,
+        )
+
+    def settle(self, limit_s: float = 60.0) -> None:
+        """Wait until no job is left and every node is idle."""
+        end = time.monotonic() + limit_s
+        while True:
+            jobs = self.root("squeue -h -o '%i %j %T %r'")
+            idle = self.root("sinfo -h -p batch -t idle -N -o '%N %T'").split("\n")
+            if not jobs.strip() and sum(" idle" in line and "*" not in line for line in idle) == self.nodes:
+                return
+            if time.monotonic() > end:
+                raise AssertionError(f"{self._placed.name} does not settle:\n{jobs}\n{self.root('sinfo -N -l')}")
+            time.sleep(0.1)
+
+    def root(self, command: str, *, check: bool = False) -> str:
+        """What an operator's command says, run on the login node."""
+        answer = self._placed.login.run(["sh", "-c", command], cwd="/", check=check, env=_ENVIRONMENT)
+        return answer.stdout + answer.stderr
+
+    def empty(self) -> None:
+        """Cancel every job and wait until the cluster is idle."""
+        self.root("scancel -Q $(squeue -h -o %A)")
+        self.settle()
+
+
+_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+
+_MUNGE = """
+mkdir -p /run/munge
+cp /mnt/munge.key /run/munge/key
+chmod 600 /run/munge/key
+munged --socket=/run/munge/munge.socket.2 --key-file=/run/munge/key --pid-file=/run/munge/munged.pid \
+  --log-file=/run/munge/munged.log --seed-file=/run/munge/seed --num-threads=1 --force </dev/null >/dev/null 2>&1
+"""

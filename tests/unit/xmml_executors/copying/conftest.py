@@ -1,0 +1,131 @@
+"""Two ends of a copy in one process."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from xmml_executors.copying.channel import Broken, StreamChannel
+from xmml_executors.copying.messages import Say, unpack
+from xmml_executors.copying.progress import Quiet, Report
+from xmml_executors.copying.source import Source
+from xmml_executors.copying.target import Target
+from xmml_executors.copying.tree import layout
+
+
+class Watched:
+    """A channel that remembers what was sent, and may change or end it."""
+
+    def __init__(self, inner: StreamChannel, change: Callable[[bytes], bytes] | None = None) -> None:
+        self.inner, self.change = inner, change
+        self.sent: list[tuple[Say, list[object]]] = []
+
+    def send(self, message: bytes) -> None:
+        self.sent.append(unpack(message))
+        self.inner.send(self.change(message) if self.change else message)
+
+    def receive(self) -> bytes:
+        return self.inner.receive()
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def channels() -> tuple[StreamChannel, StreamChannel]:
+    """The two ends of a connection."""
+    first_reads, second_writes = os.pipe()
+    second_reads, first_writes = os.pipe()
+    return (
+        StreamChannel(os.fdopen(first_reads, "rb"), os.fdopen(first_writes, "wb")),
+        StreamChannel(os.fdopen(second_reads, "rb"), os.fdopen(second_writes, "wb")),
+    )
+
+
+@dataclass
+class Copied:
+    """What a copy gave: reports, or what stopped the ends, and what the source sent."""
+
+    source: Report | Exception
+    target: Report | Exception
+    said: list[tuple[Say, list[object]]]
+
+    @property
+    def sent_b(self) -> int:
+        assert isinstance(self.source, Report)
+        return self.source.sent_b
+
+
+Copy = Callable[..., Copied]
+
+
+@pytest.fixture
+def copy() -> Copy:
+    """Copies from here to here, through both ends."""
+
+    def copied(
+        sources: Sequence[Path],
+        destination: str,
+        compare: bool = False,
+        change: Callable[[bytes], bytes] | None = None,
+    ) -> Copied:
+        near, far = channels()
+        watched = Watched(near, change)
+        outcome: dict[str, Report | Exception] = {}
+
+        def take() -> None:
+            try:
+                outcome["target"] = Target(far, layout(destination, len(sources)), Quiet(), compare).run()
+            except Exception as error:
+                outcome["target"] = error
+            finally:
+                far.close()
+
+        target = threading.Thread(target=take)
+        target.start()
+        try:
+            outcome["source"] = Source(watched, sources, Quiet()).run()
+        except Exception as error:
+            outcome["source"] = error
+        finally:
+            near.close()
+        target.join(60)
+        return Copied(outcome["source"], outcome["target"], watched.sent)
+
+    return copied
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A folder with files of several sizes, a folder that cannot be written to, and a link."""
+    chance = random.Random(1)
+    root = tmp_path / "tree"
+    (root / "below" / "empty").mkdir(parents=True)
+    for name, size in (("a", 0), ("b", 1), ("below/c", 5_000_000), ("below/d", 9_000_001)):
+        (root / name).write_bytes(chance.randbytes(size))
+        os.utime(root / name, ns=(1, 1_600_000_000_123_456_789))
+    for number in range(300):
+        (root / "below" / f"small{number}").write_bytes(chance.randbytes(100))
+    (root / "link").symlink_to("below/c")
+    (root / "b").chmod(0o750)
+    (root / "below").chmod(0o550)
+    return root
+
+
+def broken_after(messages: int, channel_of: Callable[[], StreamChannel]) -> Callable[[bytes], bytes]:
+    """Ends a connection after so many messages."""
+    count = 0
+
+    def change(message: bytes) -> bytes:
+        nonlocal count
+        count += 1
+        if count > messages:
+            channel_of().close()
+            raise Broken("cut by the test")
+        return message
+
+    return change

@@ -1,0 +1,189 @@
+"""`xmml cp` over a real ssh connection."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sshd import SSHD, Sshd, running_sshd
+
+pytestmark = pytest.mark.skipif(SSHD is None, reason="sshd is not installed: apt-get install openssh-server")
+
+XMML = str(Path(sys.executable).with_name("xmml"))
+LIMIT_S = 60
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    with running_sshd(tmp_path_factory.mktemp("sshd") / "server") as server:
+        yield server
+
+
+Command = Callable[..., list[str]]
+
+
+@pytest.fixture
+def command(server: Sshd) -> Command:
+    """The words of `xmml cp` with these arguments, to the server."""
+
+    def words(*arguments: str | Path, remote: str = XMML) -> list[str]:
+        ssh = f"ssh -F {server.config}"
+        return [XMML, "cp", "--ssh", ssh, "--remote", remote, *map(str, arguments)]
+
+    return words
+
+
+def run(words: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
+
+
+def done(words: list[str]) -> dict[str, Any]:
+    finished = run([*words, "--json"])
+    assert finished.returncode == 0, finished.stderr
+    report: dict[str, Any] = json.loads(finished.stdout)
+    return report
+
+
+def files_in(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_a_folder_goes_there_and_back(command: Command, server: Sshd, tree: Path, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    report = done(command(tree, f"{server.name}:{there}/"))
+    assert (report["failed"], report["files"]) == ([], 304)
+    assert files_in(there / "tree") == files_in(tree)
+    done(command(f"{server.name}:{there}/tree", tmp_path / "back"))
+    assert files_in(tmp_path / "back") == files_in(tree)
+    assert done(command(tree, f"{server.name}:{there}/"))["sent_b"] == 0
+
+
+@pytest.mark.parametrize("way", ["dial", "ssh"])
+def test_an_interrupted_copy_ends_at_both_ends_without_a_trace(
+    command: Command, server: Sshd, tmp_path: Path, way: str
+) -> None:
+    (tmp_path / "file").write_bytes(os.urandom(100_000_000))
+    part = tmp_path / ".copy.xmml-part"
+    words = command("--way", way, tmp_path / "file", f"{server.name}:{tmp_path}/copy")
+    copying = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + LIMIT_S
+    while not part.exists():
+        assert copying.poll() is None, "the copy was done before it could be interrupted"
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    copying.send_signal(signal.SIGINT)
+    _, said = copying.communicate(timeout=LIMIT_S)
+    assert (copying.returncode, said) == (130, "")
+    assert server.wait_until_nothing_runs(30) == {}
+
+
+@pytest.mark.parametrize(
+    ("way", "words"), [("dial", "dialling the host"), ("dialled", "dialled by the host"), ("ssh", "through ssh")]
+)
+def test_every_way_leads_to_the_other_end(
+    command: Command, server: Sshd, tree: Path, tmp_path: Path, way: str, words: str
+) -> None:
+    report = done(command("--way", way, "--streams", "3", tree, f"{server.name}:{tmp_path}/copy"))
+    assert (report["way"], report["streams"]) == (words, 1 if way == "ssh" else 3)
+    assert files_in(tmp_path / "copy") == files_in(tree)
+
+
+def test_a_way_that_is_closed_is_told(command: Command, server: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        words = command("--way", "dialled", "--port", str(port), tmp_path / "file", f"{server.name}:{tmp_path}/copy")
+        finished = run(words)
+    assert finished.returncode == 5
+    assert "dialled by the host" in finished.stderr
+    assert str(port) in finished.stderr
+
+
+def test_a_copy_that_is_killed_goes_on_where_it_was(command: Command, server: Sshd, tmp_path: Path) -> None:
+    data = os.urandom(120_000_000)
+    (tmp_path / "file").write_bytes(data)
+    part = tmp_path / ".copy.xmml-part"
+    words = command(tmp_path / "file", f"{server.name}:{tmp_path}/copy")
+    first = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + LIMIT_S
+    while not (part.exists() and part.stat().st_size > 20_000_000):
+        assert first.poll() is None, "the copy was done before it could be killed"
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    first.send_signal(signal.SIGKILL)
+    first.wait(LIMIT_S)
+    assert server.wait_until_nothing_runs() == {}, "the remote end ends with its connection"
+    report = done(words)
+    assert 0 < report["sent_b"] <= len(data) - 16_000_000
+    assert (tmp_path / "copy").read_bytes() == data
+
+
+def test_files_that_fail_are_named_and_the_others_are_copied(command: Command, server: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / "good").write_text("x")
+    os.mkfifo(tmp_path / "from" / "pipe")
+    finished = run(command(tmp_path / "from", f"{server.name}:{tmp_path}/to"))
+    assert finished.returncode == 5
+    assert "pipe: it is neither a file nor a folder nor a link" in finished.stderr
+    assert (tmp_path / "to" / "good").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["a"], 2, "a source and a destination are needed"),
+        (["a", "b"], 2, "within this machine cp does it"),
+        (["one:a", "two:b"], 2, "ssh one xmml cp"),
+        (["a/x", "b/x", "one:c"], 2, "two sources are called x"),
+        (["a", "one:b", "c"], 2, "all sources must be at one place"),
+        (["-q", "-oProxyCommand=x:y", "z"], 2, ""),
+        (["--streams", "0", "a", "one:b"], 2, "neither a number from 1 to 128 nor auto"),
+        (["--port", "9-3", "a", "one:b"], 2, "the smaller one first"),
+    ],
+)
+def test_wrong_usage_is_explained(command: Command, words: list[str], status: int, said: str) -> None:
+    finished = run(command(*words))
+    assert (finished.returncode, "Traceback" in finished.stderr) == (status, False)
+    assert said in finished.stderr
+
+
+def test_a_missing_source_and_a_missing_folder_are_named(command: Command, server: Sshd, tmp_path: Path) -> None:
+    missing = run(command(tmp_path / "no", f"{server.name}:{tmp_path}"))
+    assert (missing.returncode, f"{tmp_path}/no: No such file or directory" in missing.stderr) == (5, True)
+    nowhere = run(command(f"{server.name}:{tmp_path}/no", tmp_path / "a" / "b"))
+    assert (nowhere.returncode, f"{tmp_path}/a: there is no such folder" in nowhere.stderr) == (5, True)
+    (tmp_path / "file").touch()
+    there = run(command(tmp_path / "file", f"{server.name}:{tmp_path}/c/d"))
+    assert (there.returncode, f"{tmp_path}/c: there is no such folder" in there.stderr) == (5, True)
+
+
+def test_what_is_wrong_at_the_host_is_told(command: Command, server: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    absent = run(command(tmp_path / "file", f"{server.name}:{tmp_path}/c", remote="/nowhere/xmml"))
+    assert (absent.returncode, "say where it is with --remote" in absent.stderr) == (5, True)
+    other = run(command(tmp_path / "file", f"{server.name}:{tmp_path}/c", remote="/bin/echo"))
+    assert (other.returncode, "ended with status 0: cp --serve" in other.stderr) == (5, True)
+
+
+def test_a_host_that_cannot_be_reached_is_told(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    finished = run(command(tmp_path / "file", "unknown.invalid:c"))
+    assert (finished.returncode, "ssh does not get to unknown.invalid" in finished.stderr) == (5, True)
+
+
+def test_a_greeting_of_the_remote_shell_does_no_harm(command: Command, server: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    noisy = tmp_path / "noisy"
+    noisy.write_text(f'#!/bin/sh\necho "Welcome! Quota: 3 %"\nexec {XMML} "$@"\n')
+    noisy.chmod(0o755)
+    done(command(tmp_path / "file", f"{server.name}:{tmp_path}/copy", remote=str(noisy)))
+    assert (tmp_path / "copy").read_text() == "x"

@@ -1,0 +1,264 @@
+"""The agent of a job, as a real process, spoken to through its files and through a talker."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xmml_executors import supervisor
+from xmml_executors.launch import agent
+
+LIMIT_S = 20.0
+
+
+def wait_for(what: Callable[[], Any]) -> Any:
+    """Return the first result that says yes; fail at the limit."""
+    until = time.monotonic() + LIMIT_S
+    while not (found := what()):
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.01)
+    return found
+
+
+class Site:
+    """The folder of a run at a site, with agents in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.started: list[subprocess.Popen[bytes]] = []
+        for name in ("jobs", "model", "instances"):
+            (folder / name).mkdir(parents=True)
+        shutil.copy(agent.__file__, folder)
+        shutil.copy(supervisor.__file__, folder)
+
+    def run(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-I", "-S", str(self.folder / "agent.py"), *words]
+        process = subprocess.Popen(command, **options)
+        self.started.append(process)
+        return process
+
+    def job(self, name: str, patience_s: float = LIMIT_S) -> subprocess.Popen[bytes]:
+        (self.folder / "jobs" / name).mkdir()
+        return self.run("wait", name, str(patience_s))
+
+    def tell(self, job: str, number: int, **order: Any) -> None:
+        with (self.folder / "jobs" / job / "orders").open("a") as file:
+            file.write(json.dumps({"n": number, **order}) + "\n")
+
+    def start(self, job: str, number: int, command: list[str], **more: Any) -> None:
+        instance = self.folder / "instances" / "a"
+        order = {
+            "do": "start",
+            "name": "a",
+            "command": command,
+            "env": {"PATH": os.environ["PATH"]},
+            "folder": str(instance / "work"),
+            "stdout": str(instance / "stdout"),
+            "stderr": str(instance / "stderr"),
+            "terminal": None,
+            "hosted": [],
+            "fork": False,
+            **more,
+        }
+        self.tell(job, number, **order)
+
+    def reports(self, job: str) -> list[Mapping[str, Any]]:
+        path = self.folder / "jobs" / job / "reports"
+        if not path.exists():
+            return []
+        return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+    def await_report(self, job: str, what: str) -> Mapping[str, Any]:
+        return wait_for(lambda: next((each for each in self.reports(job) if each["is"] == what), None))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path / "run")
+    yield made
+    for process in made.started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+def test_a_placeholder_says_that_it_is_ready_and_ends_when_nobody_says_anything(site: Site) -> None:
+    placeholder = site.job("m.1", patience_s=0.3)
+    assert site.await_report("m.1", "ready")["pid"] == placeholder.pid
+    assert placeholder.wait(LIMIT_S) == agent.GAVE_UP
+    assert site.reports("m.1")[-1] == {"is": "given up"}
+
+
+def test_a_placeholder_that_is_held_waits_longer_and_goes_when_it_is_aborted(site: Site) -> None:
+    placeholder = site.job("m.1", patience_s=1.0)
+    site.await_report("m.1", "ready")
+    site.tell("m.1", 1, do="hold", s=LIMIT_S)
+    with pytest.raises(subprocess.TimeoutExpired):
+        placeholder.wait(1.3)
+    site.tell("m.1", 2, do="abort")
+    assert placeholder.wait(LIMIT_S) == agent.ABORTED
+
+
+def test_orders_that_come_together_with_go_are_carried_out(site: Site) -> None:
+    placeholder = site.job("m.1")
+    site.await_report("m.1", "ready")
+    (site.folder / "model" / "input.txt").write_text("water")
+    orders = site.folder / "jobs" / "m.1" / "orders"
+    site.tell("m.1", 1, do="go")
+    site.start("m.1", 2, ["cat", "input.txt"], stage_in=["input.txt"])
+    assert orders.read_text().count("\n") == 2
+    assert site.await_report("m.1", "output")["text"] == "water"
+    assert site.await_report("m.1", "ended")["status"] == 0
+    assert (site.folder / "instances/a/stdout").read_text() == "water"
+    site.tell("m.1", 3, do="quit")
+    assert placeholder.wait(LIMIT_S) == 0
+    assert site.reports("m.1")[-1] == {"is": "over"}
+
+
+def test_an_order_that_comes_twice_is_obeyed_once(site: Site) -> None:
+    site.job("m.1")
+    site.tell("m.1", 1, do="go")
+    for _ in range(3):
+        site.start("m.1", 2, ["echo", "once"])
+    site.await_report("m.1", "ended")
+    site.tell("m.1", 3, do="quit")
+    site.await_report("m.1", "over")
+    assert [each["text"] for each in site.reports("m.1") if each["is"] == "output"] == ["once"]
+
+
+def test_silence_of_the_launcher_ends_what_runs(site: Site) -> None:
+    (site.folder / "lease").write_text("1 0.5\n")
+    placeholder = site.job("m.1")
+    site.tell("m.1", 1, do="go")
+    site.start("m.1", 2, ["sleep", "1000"])
+    pid = site.await_report("m.1", "started")["pid"]
+    site.await_report("m.1", "lease over")
+    assert placeholder.wait(LIMIT_S) == agent.LEASE_OVER
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_killed_agent_leaves_no_process_behind(site: Site) -> None:
+    placeholder = site.job("m.1")
+    site.tell("m.1", 1, do="go")
+    site.start("m.1", 2, ["sh", "-c", "setsid sleep 1000 & sleep 1000"])
+    pid = site.await_report("m.1", "started")["pid"]
+    placeholder.send_signal(signal.SIGKILL)
+    wait_for(lambda: not agent.start_of(pid))
+
+
+def test_a_batch_system_that_ends_the_job_ends_everything_in_it(site: Site) -> None:
+    placeholder = site.job("m.1")
+    site.tell("m.1", 1, do="go")
+    site.start("m.1", 2, ["sleep", "1000"])
+    pid = site.await_report("m.1", "started")["pid"]
+    placeholder.terminate()
+    assert placeholder.wait(LIMIT_S) == agent.KILLED
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_reported(site: Site) -> None:
+    site.job("m.1")
+    site.tell("m.1", 1, do="go")
+    site.start("m.1", 2, ["true"], folder="/proc/nowhere")
+    assert site.await_report("m.1", "unwritable")["file"].startswith("/proc/nowhere")
+
+
+def test_a_talker_passes_on_what_jobs_report_from_where_it_is_told(site: Site) -> None:
+    site.job("m.1", patience_s=0.2)
+    site.await_report("m.1", "given up")
+    size = (site.folder / "jobs/m.1/reports").stat().st_size
+
+    def heard(offset: int, lines: int) -> list[Any]:
+        talker = site.run("talk", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert talker.stdin is not None
+        assert talker.stdout is not None
+        talker.stdin.write(json.dumps({"listen": {"m.1": offset}}).encode() + b"\n")
+        talker.stdin.flush()
+        found = [json.loads(talker.stdout.readline()) for _ in range(1 + lines)]
+        talker.stdin.close()
+        assert talker.wait(LIMIT_S) == 0
+        return found[1:]
+
+    ready, over = heard(0, 2)
+    assert (ready["report"]["is"], over["report"], over["next"]) == ("ready", {"is": "given up"}, size)
+    assert heard(ready["next"], 1) == [over]
+
+
+def test_a_talker_takes_orders_and_renews_the_lease(site: Site) -> None:
+    placeholder = site.job("m.1")
+    talker = site.run("talk", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert talker.stdin is not None
+    assert talker.stdout is not None
+    for what in ({"lease": "7", "s": 60}, {"to": "m.1", "order": {"n": 1, "do": "abort"}}):
+        talker.stdin.write(json.dumps(what).encode() + b"\n")
+    talker.stdin.flush()
+    answers = [json.loads(talker.stdout.readline()) for _ in range(3)][1:]
+    assert answers == [{"alive": "7"}, {"taken": 1, "by": "m.1"}]
+    assert (site.folder / "lease").read_text() == "7 60\n"
+    assert placeholder.wait(LIMIT_S) == agent.ABORTED
+
+
+def staged(site: Site, files: list[list[Any]]) -> Any:
+    order = {"store": str(site.folder.parent / "staged"), "files": files}
+    process = site.run("stage", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    return json.loads(process.communicate(json.dumps(order).encode(), LIMIT_S)[0])
+
+
+def test_only_files_that_are_missing_or_damaged_are_asked_for(site: Site) -> None:
+    import hashlib
+
+    store = site.folder.parent / "staged"
+    store.mkdir()
+    good, bad = hashlib.sha256(b"good").hexdigest(), hashlib.sha256(b"bad").hexdigest()
+    (store / good).write_bytes(b"good")
+    (store / bad).write_bytes(b"damaged")
+    wanted: list[list[Any]] = [["bin/tool", good, 0o755], ["data.txt", bad, 0o644]]
+    assert staged(site, wanted) == {"missing": [bad]}
+    assert not (store / bad).exists()
+    (store / bad).write_bytes(b"bad")
+    assert staged(site, wanted) == {"missing": []}
+    assert (site.folder / "model/bin/tool").read_bytes() == b"good"
+    assert (site.folder / "model/bin/tool").stat().st_mode & 0o777 == 0o755
+
+
+def test_results_are_what_the_patterns_name_else_all_that_is_left(site: Site) -> None:
+    for instance in ("a", "b"):
+        work = site.folder / "instances" / instance / "work"
+        work.mkdir(parents=True)
+        for name in ("x.csv", "y.tmp"):
+            (work / name).write_text(name)
+        (site.folder / "instances" / instance / "stdout").write_text("said")
+    order = {"folders": {"instances/a": ["*.csv"], "instances/b": []}, "most_bytes": 100}
+    process = site.run("list", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    found = json.loads(process.communicate(json.dumps(order).encode(), LIMIT_S)[0])
+    assert found == [
+        "instances/a/stdout",
+        "instances/a/work/x.csv",
+        "instances/b/stdout",
+        "instances/b/work/x.csv",
+        "instances/b/work/y.tmp",
+    ]
+
+
+def test_cleaning_ends_what_runs_and_removes_the_folder(site: Site) -> None:
+    placeholder = site.job("m.1")
+    site.tell("m.1", 1, do="go")
+    site.start("m.1", 2, ["sleep", "1000"])
+    pid = site.await_report("m.1", "started")["pid"]
+    cleaner = site.run("clean")
+    assert placeholder.wait(LIMIT_S) == agent.KILLED
+    assert cleaner.wait(LIMIT_S) == 0
+    assert not site.folder.exists()
+    assert not Path(f"/proc/{pid}").exists()

@@ -1,0 +1,193 @@
+"""What Slurm answers is understood: recorded answers of Slurm 22.05.8, and errors as its manual words them."""
+
+import pytest
+from recorded import recorded
+from xmml_executors.completed import Completed
+from xmml_executors.schedulers import (
+    JobRejected,
+    JobScript,
+    JobState,
+    ReservationRefused,
+    ReservationState,
+    ReservationWish,
+    SchedulerUnavailable,
+    Slurm,
+)
+
+SLURM = Slurm()
+WISH = ReservationWish("xmml", "alice", nodes=1, cores=4, starts_in_s=60, duration_s=60)
+#: The site's clock when the queue was recorded, as the status command prints it before the answer.
+CLOCK = "1795209540 2026-11-20T21:19:00\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "id"),
+    [
+        ("sbatch_parsable", "1"),
+        ("sbatch_text", "2"),
+        ("sbatch_het", "6"),
+        ("sbatch_array", "5"),
+        ("sbatch_fails", "10"),
+    ],
+)
+def test_the_id_of_a_submitted_job(answer, id):
+    assert SLURM.parse_submit(recorded(f"slurm/{answer}")) == id
+
+
+def test_the_id_where_several_clusters_share_a_database():
+    assert SLURM.parse_submit(Completed(0, "Welcome to cluster b!\n77;b\n", "")) == "77"
+
+
+def test_a_rejected_job_says_why():
+    with pytest.raises(JobRejected, match="Batch job submission failed: Invalid partition name specified"):
+        SLURM.parse_submit(recorded("slurm/sbatch_bad_partition"))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+        "bash: line 1: sbatch: command not found",
+    ],
+)
+def test_a_queue_that_does_not_answer_has_not_rejected_the_job(said):
+    with pytest.raises(SchedulerUnavailable):
+        SLURM.parse_submit(Completed(1, "", said + "\n"))
+
+
+def test_the_queue_while_jobs_wait_and_run():
+    found = SLURM.parse_status(recorded("slurm/squeue_pipe"), ["1", "2", "3", "4", "5", "6", "99"])
+    assert {id: status.state for id, status in found.items()} == {
+        "1": JobState.RUNNING,
+        "2": JobState.WAITING,
+        "3": JobState.HELD,
+        "4": JobState.WAITING,
+        "5": JobState.WAITING,
+        "6": JobState.WAITING,
+        "99": JobState.GONE,
+    }
+    assert found["1"].nodes == "a1"
+    assert found["3"].reason == "JobHeldUser"
+
+
+def test_the_queue_when_jobs_have_ended():
+    found = SLURM.parse_status(recorded("slurm/squeue_all_states"), ["1", "2", "6", "9", "10"])
+    assert [status.state for status in found.values()] == [
+        JobState.CANCELLED,
+        JobState.ENDED,
+        JobState.ENDED,
+        JobState.WAITING,
+        JobState.FAILED,
+    ]
+    assert found["9"].can_never_run
+    assert not found["10"].can_never_run
+
+
+def test_the_expected_start_is_counted_from_the_sites_own_clock():
+    answer = recorded("slurm/squeue_pipe")
+    found = SLURM.parse_status(Completed(0, CLOCK + answer.stdout, ""), ["1", "2", "3", "4"])
+    assert [status.starts_in_s for status in found.values()] == [None, 60.0, None, 541.0]
+
+
+def test_without_the_sites_clock_no_start_is_expected():
+    assert SLURM.parse_status(recorded("slurm/squeue_pipe"), ["2"])["2"].starts_in_s is None
+
+
+def test_an_unknown_job_is_gone_and_a_silent_queue_says_nothing():
+    unknown = Completed(1, CLOCK, "slurm_load_jobs error: Invalid job id specified\n")
+    assert SLURM.parse_status(unknown, ["4"])["4"].state is JobState.GONE
+    with pytest.raises(SchedulerUnavailable, match="Unable to contact"):
+        SLURM.parse_status(Completed(1, CLOCK, "slurm_load_jobs error: Unable to contact slurm controller\n"), ["4"])
+
+
+def test_a_state_that_is_not_known_yet_is_not_taken_for_an_end():
+    assert SLURM.parse_status(Completed(0, "4|POWERED_UP|None|N/A|\n", ""), ["4"])["4"].state is JobState.RUNNING
+
+
+def test_of_a_heterogeneous_job_the_worst_part_counts():
+    parts = "6+0|COMPLETED|None|N/A|a1\n6+1|NODE_FAIL|None|N/A|a2\n"
+    assert SLURM.parse_status(Completed(0, parts, ""), ["6"])["6"].state is JobState.NODE_FAILED
+
+
+def test_the_estimate_of_a_job_that_was_not_submitted():
+    answer = recorded("slurm/test_only")
+    assert SLURM.parse_estimate(Completed(0, "1795209540 2026-11-21T01:18:05\n", answer.stderr)) == 60.0
+    with pytest.raises(JobRejected):
+        SLURM.parse_estimate(recorded("slurm/sbatch_bad_partition"))
+
+
+def test_the_version_and_a_controller_that_is_down():
+    version = recorded("slurm/version").stdout
+    assert SLURM.parse_version(Completed(0, version + "Slurmctld(primary) at a-login is UP\n", "")) == "Slurm 22.05.8"
+    with pytest.raises(SchedulerUnavailable, match="its controller does not answer"):
+        SLURM.parse_version(Completed(0, version + "Slurmctld(primary) at a-login is DOWN\n", ""))
+    with pytest.raises(SchedulerUnavailable, match="not there"):
+        SLURM.parse_version(Completed(127, "", "sh: 1: sbatch: not found\n"))
+
+
+def test_free_cores_are_those_of_the_default_partition():
+    assert SLURM.parse_free(recorded("slurm/sinfo_pipe")) == (6, 8)
+    assert SLURM.parse_free(Completed(0, "short|2/2/0/4\n", "")) == (2, 4)
+
+
+def test_a_reservation_is_refused_to_a_plain_user():
+    with pytest.raises(ReservationRefused, match="Invalid user id"):
+        SLURM.parse_reserve(recorded("slurm/reservation_denied"), WISH)
+    assert SLURM.parse_reserve(Completed(0, "Reservation created: xmml\n", ""), WISH) == "xmml"
+
+
+def test_how_a_reservation_stands():
+    shown = "ReservationName=xmml StartTime=2026-11-20T21:19:00 Nodes=a1 State={} BurstBuffer=(null)\n"
+    assert SLURM.parse_reservation(Completed(0, shown.format("INACTIVE"), "")) is ReservationState.CONFIRMED
+    assert SLURM.parse_reservation(Completed(0, shown.format("ACTIVE"), "")) is ReservationState.ACTIVE
+    assert SLURM.parse_reservation(Completed(1, "", "Reservation xmml not found\n")) is ReservationState.GONE
+
+
+def test_everything_that_a_job_asks_for_stands_in_its_script():
+    script = SLURM.render(
+        JobScript(
+            "canal",
+            "/home/alice/my runs/1",
+            "true",
+            nodes=2,
+            cores=4,
+            memory=3 * 2**30,
+            gpus=1,
+            walltime_s=90.5,
+            partition="batch",
+            account="abc",
+            qos="normal",
+            reservation="xmml",
+            starts_after_s=9.2,
+            is_held=True,
+            options=("--constraint=ib",),
+        )
+    )
+    options = [line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH")]
+    assert options == [
+        "--job-name=canal",
+        '"--output=/home/alice/my runs/1/stdout"',
+        '"--error=/home/alice/my runs/1/stderr"',
+        "--no-requeue",
+        "--time=0:01:31",
+        "--begin=now+10",
+        "--hold",
+        "--nodes=2",
+        "--ntasks-per-node=4",
+        "--cpus-per-task=1",
+        "--mem=3072M",
+        "--gres=gpu:1",
+        "--partition=batch",
+        "--account=abc",
+        "--qos=normal",
+        "--reservation=xmml",
+        "--constraint=ib",
+    ]
+
+
+def test_a_heterogeneous_job_states_the_resources_of_each_part():
+    script = SLURM.render_together([JobScript("a", "/a", "true", cores=2), JobScript("b", "/b", "true", nodes=2)])
+    assert script.count("#SBATCH hetjob") == 1
+    assert script.index("--ntasks-per-node=2") < script.index("#SBATCH hetjob") < script.index("--nodes=2")
+    assert "--het-group=1" in script

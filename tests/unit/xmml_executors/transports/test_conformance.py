@@ -1,0 +1,252 @@
+"""Every transport keeps the same promises, whatever carries the commands."""
+
+import asyncio
+import hashlib
+import os
+import time
+
+import pytest
+from xmml_executors.transports import NoAnswer, RemoteFileError, TooMuchOutput
+
+from .conftest import runs, until
+
+LARGE = os.urandom(2**20) * 18 + b"and a rest"
+
+
+def test_a_command_gives_its_status_and_both_outputs(using):
+    async def work(transport):
+        answer = await transport.run("echo out; echo err >&2; exit 7")
+        assert (answer.status, answer.stdout, answer.stderr) == (7, "out\n", "err\n")
+
+    using(work)
+
+
+def test_a_command_reads_what_it_is_given_and_may_leave_the_rest(using):
+    async def work(transport):
+        text = "ä line\n" * 100_000
+        assert (await transport.run("cat", text)).stdout == text
+        assert (await transport.run("true", text)).status == 0
+        assert (await transport.run("cat", None)).stdout == ""
+
+    using(work)
+
+
+def test_quotes_line_breaks_and_dollars_reach_the_shell_as_they_are(using):
+    async def work(transport):
+        answer = await transport.run("x='a  \"b\" $c'\nprintf '%s|' \"$x\" `echo d` # the end")
+        assert answer.stdout == 'a  "b" $c|d|'
+
+    using(work)
+
+
+def test_a_command_killed_by_a_signal_says_so(using):
+    async def work(transport):
+        assert (await transport.run("kill -KILL $$")).status == 137
+
+    using(work)
+
+
+def test_a_status_of_255_is_the_commands_own(using):
+    async def work(transport):
+        assert (await transport.run("exit 255")).status == 255
+
+    using(work)
+
+
+def test_a_command_that_does_not_end_in_time_is_given_up_and_ends_there(using, tmp_path):
+    async def work(transport):
+        started = time.monotonic()
+        with pytest.raises(NoAnswer, match=r"no answer within 2 s from: echo"):
+            await transport.run(f"echo $$ > {tmp_path}/pid; exec sleep 1000", timeout_s=2)
+        assert time.monotonic() - started < 10
+        pid = int((tmp_path / "pid").read_text())
+        await until(lambda: not runs(pid), 15)
+
+    using(work)
+
+
+def test_more_output_than_anybody_wants_is_refused(using):
+    async def work(transport):
+        with pytest.raises(TooMuchOutput):
+            await transport.run("head -c 20000000 /dev/zero")
+
+    using(work)
+
+
+def test_more_commands_than_channels_wait_for_each_other(using):
+    async def work(transport):
+        answers = await asyncio.gather(*(transport.run(f"echo {number}") for number in range(20)))
+        assert [answer.stdout for answer in answers] == [f"{number}\n" for number in range(20)]
+
+    using(work)
+
+
+def test_a_longer_command_is_talked_with_line_by_line(using):
+    async def work(transport):
+        process = await transport.start('while read line; do echo "got $line"; done; echo bye >&2; exit 3')
+        lines = process.lines()
+        for word in ("one", "two"):
+            await process.write(f"{word}\n".encode())
+            assert await anext(lines) == f"got {word}"
+        await process.close_stdin()
+        assert [line async for line in process.error_lines()] == ["bye"]
+        assert await process.wait() == 3
+
+    using(work)
+
+
+def test_killing_a_longer_command_ends_all_of_its_group(using, tmp_path):
+    async def work(transport):
+        process = await transport.start(
+            f"cd {tmp_path}; trap '' TERM; sleep 1000 & echo $! > part; mv part pid; wait; sleep 1000"
+        )
+        await until((tmp_path / "pid").exists)
+        pid = int((tmp_path / "pid").read_text())
+        assert runs(pid)
+        await process.kill()
+        assert not runs(pid)
+        assert await process.wait() == 137
+
+    using(work)
+
+
+def test_closing_ends_what_was_started(using, tmp_path):
+    pid = tmp_path / "pid"
+
+    async def work(transport):
+        await transport.start(f"echo $$ > {pid}; exec sleep 1000")
+        await until(lambda: pid.exists() and pid.read_text().strip())
+
+    using(work)
+    assert not runs(int(pid.read_text()))
+
+
+def test_a_renewed_lease_keeps_a_command_alive(using):
+    async def work(transport):
+        process = await transport.start("sleep 2.5; echo done", lease_s=0.6)
+        assert [line async for line in process.lines()] == ["done"]
+        assert await process.wait() == 0
+
+    using(work)
+
+
+def test_small_and_large_files_travel_both_ways_with_their_permissions(using, tmp_path):
+    files = {"empty": b"", "small": b"abc\0\n", "program": b"#!/bin/sh\n", "large": LARGE}
+    here, there, back = tmp_path / "here", tmp_path / "the re's", tmp_path / "back"
+    here.mkdir()
+    for name, data in files.items():
+        (here / name).write_bytes(data)
+    (here / "program").chmod(0o755)
+
+    async def work(transport):
+        await transport.put_many([(here / name, f"{there}/deep/{name}") for name in files])
+        await transport.get_many([(f"{there}/deep/{name}", back / name) for name in files])
+        answer = await transport.hash_files([f"{there}/deep/{name}" for name in files] + [f"{there}/none"])
+        assert answer == {f"{there}/deep/{n}": hashlib.sha256(data).hexdigest() for n, data in files.items()}
+
+    using(work, 120)
+    for name, data in files.items():
+        assert (there / "deep" / name).read_bytes() == data
+        assert (back / name).read_bytes() == data
+        assert (back / name).stat().st_mode == (here / name).stat().st_mode
+    assert {path.name for path in [*(there / "deep").iterdir(), *back.iterdir()]} == set(files)
+
+
+def test_a_thousand_small_files_take_few_commands(using, tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    for number in range(1000):
+        (here / f"{number}").write_text(f"file {number}")
+
+    async def work(transport):
+        await transport.put_many([(path, f"{there}/{path.name}") for path in here.iterdir()])
+
+    using(work)
+    assert {path.name: path.read_text() for path in there.iterdir()} == {str(n): f"file {n}" for n in range(1000)}
+
+
+def test_text_is_written_for_the_owner_alone_and_read_back(using, tmp_path):
+    path = tmp_path / "a b" / "secret"
+
+    async def work(transport):
+        assert await transport.get_text(str(path)) is None
+        await transport.put_text(str(path), "ünï\n")
+        await transport.put_text(str(path), "another\n", mode=0o640)
+        assert await transport.get_text(str(path)) == "another\n"
+        with pytest.raises(TooMuchOutput):
+            await transport.get_text(str(path), limit=3)
+
+    using(work)
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [entry.name for entry in path.parent.iterdir()] == ["secret"]
+
+
+def test_folders_are_made_found_and_removed(using, tmp_path):
+    async def work(transport):
+        await transport.mkdir(f"{tmp_path}/a/b", f"{tmp_path}/c")
+        assert await transport.exists(f"{tmp_path}/a/b")
+        await transport.remove(f"{tmp_path}/a", f"{tmp_path}/c", f"{tmp_path}/never was")
+        assert not await transport.exists(f"{tmp_path}/a")
+
+    using(work)
+
+
+def test_paths_may_begin_with_the_home_directory(using, tmp_path):
+    local = tmp_path / "file"
+    local.write_text("text")
+
+    async def work(transport):
+        home = await transport.home()
+        name = f"xmml-test-{os.getpid()}"
+        try:
+            await transport.put(local, f"~/{name}/file")
+            assert await transport.get_text(f"{home}/{name}/file") == "text"
+            assert list(await transport.hash_files([f"~/{name}/file"])) == [f"~/{name}/file"]
+        finally:
+            await transport.remove(f"~/{name}")
+
+    using(work)
+
+
+def test_a_file_that_is_not_there_is_named(using, tmp_path):
+    async def work(transport):
+        with pytest.raises(RemoteFileError, match=f"reading {tmp_path}/none failed: .*No such file"):
+            await transport.get(f"{tmp_path}/none", tmp_path / "local")
+
+    using(work)
+    assert not list(tmp_path.glob("local*"))
+
+
+@pytest.mark.parametrize("size", [100, len(LARGE)])
+def test_a_file_that_cannot_be_written_is_named(using, tmp_path, size):
+    local = tmp_path / "file"
+    local.write_bytes(LARGE[:size])
+
+    async def work(transport):
+        with pytest.raises(RemoteFileError) as error:
+            await transport.put(local, "/proc/no/such")
+        assert "writing /proc/no/such failed" in str(error.value)
+
+    using(work)
+
+
+def test_a_local_port_leads_to_one_that_the_site_can_reach(using):
+    async def work(transport):
+        async def greet(reader, writer):
+            writer.write(b"hello " + await reader.readline())
+            writer.close()
+
+        there = await asyncio.start_server(greet, "127.0.0.1", 0)
+        port = there.sockets[0].getsockname()[1]
+        for forward in (transport.forward_local, transport.forward_remote):
+            forwarding = await forward("127.0.0.1", port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", forwarding.port)
+            writer.write(b"you\n")
+            assert await reader.read() == b"hello you\n"
+            writer.close()
+            await transport.stop_forwarding(forwarding)
+            with pytest.raises(OSError, match="Connect"):
+                await asyncio.open_connection("127.0.0.1", forwarding.port)
+        there.close()
+
+    using(work)

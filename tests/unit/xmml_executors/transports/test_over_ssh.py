@@ -1,0 +1,173 @@
+"""What goes wrong on the way to a site is told by its cause, alike over both kinds of ssh."""
+
+import asyncio
+import subprocess
+import time
+
+import pytest
+from xmml_executors.transports import (
+    AuthenticationFailed,
+    ConnectionLost,
+    HostKeyChanged,
+    HostKeyUnknown,
+    SiteUnreachable,
+)
+
+from .conftest import OVER_SSH, leases, make, runs, until
+
+pytestmark = pytest.mark.parametrize("kind", OVER_SSH)
+
+
+def first_contact(kind, server):
+    """Log in and run nothing."""
+
+    async def work():
+        transport = make(kind, server)
+        try:
+            async with asyncio.timeout(40):
+                return await transport.run("echo in")
+        finally:
+            await transport.close()
+
+    return asyncio.run(work())
+
+
+def test_a_known_host_lets_in(kind, own_server):
+    assert first_contact(kind, own_server).stdout == "in\n"
+
+
+def test_one_connection_serves_all_commands(kind, own_server):
+    async def work():
+        transport = make(kind, own_server)
+        for _ in range(5):
+            await asyncio.gather(*(transport.run("true") for _ in range(10)))
+        await transport.close()
+
+    asyncio.run(work())
+    assert own_server.opened() == 1
+
+
+def test_an_unknown_host_key_is_not_accepted(kind, own_server):
+    own_server.forget_host_key()
+    with pytest.raises(HostKeyUnknown, match="accept it with: xmml sites check"):
+        first_contact(kind, own_server)
+
+
+def test_a_changed_host_key_is_not_accepted(kind, own_server):
+    own_server.change_host_key()
+    with pytest.raises(HostKeyChanged, match="is not the one in your known_hosts"):
+        first_contact(kind, own_server)
+
+
+def test_a_host_key_of_another_kind_is_a_changed_host_key(kind, own_server):
+    own_server.change_host_key("rsa")
+    with pytest.raises(HostKeyChanged):
+        first_contact(kind, own_server)
+
+
+def test_switching_the_check_off_in_the_configuration_does_not_switch_it_off(kind, own_server):
+    own_server.change_host_key()
+    text = own_server.config.read_text().replace("StrictHostKeyChecking yes", "StrictHostKeyChecking no")
+    own_server.config.write_text(text)
+    with pytest.raises(HostKeyChanged):
+        first_contact(kind, own_server)
+
+
+def test_naming_no_file_of_known_hosts_makes_every_host_unknown(kind, own_server):
+    text = own_server.config.read_text().replace(str(own_server.known_hosts), "none")
+    own_server.config.write_text(text)
+    with pytest.raises(HostKeyUnknown):
+        first_contact(kind, own_server)
+
+
+def test_a_refused_key_says_what_to_do(kind, own_server):
+    own_server.refuse_key()
+    with pytest.raises(AuthenticationFailed, match="load your key with ssh-add"):
+        first_contact(kind, own_server)
+
+
+def test_a_server_that_is_down_is_unreachable(kind, own_server):
+    own_server.stop_listening()
+    with pytest.raises(SiteUnreachable, match=r"(?i)connection refused"):
+        first_contact(kind, own_server)
+
+
+def test_a_name_that_does_not_exist_is_unreachable(kind, own_server):
+    own_server.config.write_text("Host site\n  HostName no-such-host.invalid\n  UserKnownHostsFile none\n")
+    with pytest.raises(SiteUnreachable, match="site alpha: site cannot be reached"):
+        first_contact(kind, own_server)
+
+
+def test_a_login_that_prints_a_banner_does_not_disturb(kind, own_server):
+    (own_server.home / ".profile").write_text("echo Welcome; echo Beware >&2\n")
+    settings = own_server.folder / "sshd_config"
+    settings.write_text(settings.read_text() + 'ForceCommand . ~/.profile; eval "$SSH_ORIGINAL_COMMAND"\n')
+    answer = first_contact(kind, own_server)
+    assert (answer.stdout, answer.stderr) == ("in\n", "")
+
+
+def test_after_a_lost_connection_the_next_command_connects_again(kind, own_server):
+    async def work():
+        transport = make(kind, own_server)
+        lost = asyncio.ensure_future(transport.run("sleep 1000"))
+        await until(lambda: "sleep 1000" in own_server.processes().values())
+        own_server.cut()
+        with pytest.raises(ConnectionLost):
+            await lost
+        assert (await transport.run("echo again")).stdout == "again\n"
+        await transport.close()
+
+    asyncio.run(work())
+
+
+def test_a_command_that_nobody_comes_back_for_ends_with_its_lease(kind, own_server, tmp_path):
+    pid = tmp_path / "pid"
+
+    async def work():
+        transport = make(kind, own_server)
+        await transport.start(f"echo $$ > {pid}; exec sleep 1000", lease_s=0.5)
+        await until(lambda: pid.exists() and pid.read_text().strip())
+        own_server.stop_listening()
+        own_server.cut()
+        assert runs(int(pid.read_text()))
+        await until(lambda: not runs(int(pid.read_text())))
+        await until(lambda: leases(own_server.temporary) == [])
+        await transport.close()
+
+    asyncio.run(work())
+    left = [line for line in own_server.wait_until_nothing_runs().values() if not line.startswith("sshd")]
+    assert left == []
+
+
+def test_the_configuration_leads_through_another_host(kind, own_server):
+    text = own_server.config.read_text()
+    jump = text.replace(f"Host {own_server.name}\n", "Host gate\n")
+    own_server.config.write_text(text + "  ProxyJump gate\n" + jump)
+    assert first_contact(kind, own_server).stdout == "in\n"
+    assert own_server.opened() == 2
+
+
+def test_the_key_of_a_host_on_the_way_is_checked_as_well(kind, own_server):
+    text = own_server.config.read_text()
+    jump = text.replace(f"Host {own_server.name}\n", "Host gate\n").replace(str(own_server.known_hosts), "none")
+    own_server.config.write_text(text + "  ProxyJump gate\n" + jump)
+    with pytest.raises((HostKeyUnknown, HostKeyChanged)):
+        first_contact(kind, own_server)
+
+
+def test_a_key_of_the_agent_lets_in(kind, own_server, monkeypatch, tmp_path):
+    socket = tmp_path / "agent"
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 10
+        while not socket.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+        subprocess.run(["ssh-add", "-q", str(own_server.user_key)], check=True)
+        own_server.user_key.unlink()
+        text = own_server.config.read_text().replace(f"  IdentityFile {own_server.user_key}\n", "")
+        own_server.config.write_text(text.replace("  IdentitiesOnly yes\n", ""))
+        assert first_contact(kind, own_server).stdout == "in\n"
+    finally:
+        agent.terminate()
+        agent.wait()
