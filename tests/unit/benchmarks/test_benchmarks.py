@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from wan import why_not
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
@@ -131,3 +132,14 @@ def test_idle_conduits_and_changes_of_methods_are_measured(tmp_path: Path) -> No
     assert all(0 < float(row["median_s"]) <= float(row["longest_s"]) for row in rows)
     assert [int(row["changes"]) > 0 for row in rows if row["experiment"] == "change"] == [True]
     assert "one-way time [us]" in text
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+@pytest.mark.skipif(shutil.which("iperf3") is None, reason="needs iperf3")
+def test_links_between_sites_are_measured(tmp_path: Path) -> None:
+    options = ["--quick", "--experiments", "bulk", "--rtt", "1", "--streams", "2", "--sizes", "1"]
+    text, rows = run("wide-area", tmp_path, *options)
+    measured = {(row["peer"], row["streams"]) for row in rows}
+    assert measured == {("path", "auto"), ("path", "2"), ("tcp", "2"), ("iperf3", "2")}
+    assert all(float(row["seconds"]) > 8e-3 for row in rows), "1 MiB needs 8 ms at 1 Gbit/s"
+    assert "automatic over the best bare TCP" in text
