@@ -48,10 +48,15 @@ INTERPRETED = 'language="python" path="solver.py" run:mpi="4"'
 HOLDINGS = ["rank 0 of 4 holds rows from 0", "rank 1 of 4 holds rows from 0", "rank 2 of 4 holds rows from 5"]
 
 
+def holdings(lines: list[str]) -> list[str]:
+    """What the first three ranks say of their rows; mpirun may put the words of two ranks into one line."""
+    return sorted(re.findall(r"rank \d of 4 holds rows from \d+", "\n".join(lines)))[:3]
+
+
 def test_the_example_in_c_runs_as_it_is_printed(run_model: RunModel, wave: Path) -> None:
     run = run_model(wave)
     assert_whole_field(run.lines("viewer"))
-    assert sorted(run.lines("solver"))[:3] == HOLDINGS
+    assert holdings(run.lines("solver")) == HOLDINGS
 
 
 @needs_mpi4py
@@ -61,7 +66,7 @@ def test_the_example_in_python_runs_as_it_is_printed(run_model: RunModel, wave: 
     (wave / "model.xmml").write_text(model.replace(NATIVE, INTERPRETED))
     run = run_model(wave)
     assert_whole_field(run.lines("viewer"))
-    assert sorted(run.lines("solver"))[:3] == HOLDINGS
+    assert holdings(run.lines("solver")) == HOLDINGS
 
 
 def test_four_ranks_in_c_and_three_in_cpp_exchange_blocks_of_unequal_size(run_model: RunModel) -> None:
@@ -147,4 +152,4 @@ def test_an_exception_of_one_rank_ends_all_of_them(run_model: RunModel, wave: Pa
 def test_ranks_in_python_gather_and_broadcast(run_model: RunModel) -> None:
     run = run_model(HERE / "gathered")
     assert run.lines("reader") == ["(3, 5) [[0, 0, 1, 1, 1], [2, 2, 3, 3, 3], [2, 2, 3, 3, 3]] {'k': [1.5, 'two']}"]
-    assert sorted(run.lines("writer")) == [f"rank {rank} has [0. 1. 2.] and {{'k': [1.5, 'two']}}" for rank in range(4)]
+    assert run.lines("writer") == [f"rank {rank} has [0. 1. 2.] and {{'k': [1.5, 'two']}}" for rank in range(4)]
