@@ -14,14 +14,14 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
 # The folders that hold import packages (pyproject.toml says the same), and those of them that stand.
 ROOTS := . schema planner executors native/python
-PACKAGES := $(patsubst %/__init__.py,%,$(wildcard xmml/__init__.py $(foreach root,$(ROOTS),$(root)/xmml_*/__init__.py)))
+PACKAGES := $(patsubst %/__init__.py,%,$(wildcard xmml/__init__.py $(foreach root,$(ROOTS),$(root)/xmml_*/__init__.py $(root)/snakemake_executor_plugin_xmml/__init__.py)))
 
 # C++ that is held to .clang-format.
 CPP := $(shell find native/cpp tests/unit/native_cpp -name '*.hpp' -o -name '*.cpp')
 
 # What the compiled parts are made of. Python files are not among them: the installation is editable.
 COMPILED := pyproject.toml setup.py Cargo.toml Cargo.lock \
-	$(shell find native -name '*.rs' -o -name Cargo.toml -o -name '*.h' -o -name '*.hpp' -o -name '*.in' -o -name "*.cmake" -o -path "native/fortran/*" \
+	$(shell find native mto -name '*.rs' -o -name Cargo.toml -o -name '*.h' -o -name '*.hpp' -o -name '*.in' -o -name "*.cmake" -o -path "native/fortran/*" \
 	-o -path "native/java/*.py" -o -name "*.java")
 
 # The same for cargo alone as for the build through pip, or pyo3 would be compiled again each time one follows the other.
