@@ -12,7 +12,7 @@ with xmml.Instance(comm=MPI.COMM_WORLD) as me:
         me.send_gathered("blocks", np.full((rows, columns), me.rank), "block(0:2,1:2)")
         notes = MPI.COMM_WORLD.bcast({"k": [1.5, "two"]} if me.rank == 0 else None)
         me.send("notes", notes if me.rank == 0 else None)
-        # One rank prints for all: what mpirun forwards from several at once may come out in the middle of another's line.
+        # One rank prints for all: mpirun may put what another one says into the middle of a line.
         lines = MPI.COMM_WORLD.gather(f"rank {me.rank} has {start} and {notes}")
         if lines is not None:
             print("\n".join(lines))
