@@ -61,10 +61,15 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         type=override,
         action="append",
         default=[],
-        help="set a parameter for this run",
+        help="set a parameter: -p macro.k=0.5, -p 'c[3].x=2 km'",
     )
     parser.add_argument(
-        "--param", dest="parameter_files", metavar="FILE", action="append", default=[], help="an xMML parameter file"
+        "--param",
+        dest="parameter_files",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="an xMML file of parameters",
     )
 
 
@@ -73,6 +78,20 @@ def number_of_hosts(text: str) -> int:
     if not text.isdecimal() or len(text) > 6:
         raise argparse.ArgumentTypeError(f'"{text}" is not a number of processes; 0: each instance has its own')
     return int(text)
+
+
+def run_folder(text: str) -> Path:
+    """Return the folder of a run that is named by its path, or, as runs are listed, by its name below `runs/`."""
+    path = Path(text)
+    below = Path("runs") / path
+    return below if not path.exists() and below.is_dir() else path
+
+
+def add_run_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the run that a command looks at."""
+    parser.add_argument(
+        "run", metavar="RUN", type=run_folder, help="folder of the run, such as runs/MODEL-TIME, or its name there"
+    )
 
 
 def add_hosts_option(parser: argparse.ArgumentParser) -> None:
@@ -106,16 +125,25 @@ def amount(text: str) -> float:
 
 def add_site_options(parser: argparse.ArgumentParser) -> None:
     """Add what the commands that plan over several sites have in common."""
-    parser.add_argument("--sites", metavar="FILE", help="the sites to run on, usually sites.toml")
+    parser.add_argument(
+        "--sites",
+        metavar="FILE",
+        help="run over the sites that this file describes (docs/sites.md), usually sites.toml",
+    )
     parser.add_argument(
         "--place",
         metavar="INST=SITE",
         type=place,
         action="append",
         default=[],
-        help="where an instance (all its copies, or one) has to run",
+        help="with --sites: where an instance (all its copies, or one) has to run",
     )
-    parser.add_argument("--max-cost", metavar="AMOUNT", type=amount, help="what the jobs may cost together")
+    parser.add_argument(
+        "--max-cost",
+        metavar="AMOUNT",
+        type=amount,
+        help="with --sites: what the jobs may cost together, in the currency of cost in the sites",
+    )
 
 
 def run_parser() -> argparse.ArgumentParser:
@@ -128,7 +156,12 @@ def run_parser() -> argparse.ArgumentParser:
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("model", metavar="MODEL", nargs="?", help="the model document, or a plan.json")
-    what.add_argument("--resume", metavar="RUN", type=Path, help="go on with a run whose xmml-run was interrupted")
+    what.add_argument(
+        "--resume",
+        metavar="RUN",
+        type=run_folder,
+        help="go on with a run over sites whose xmml-run was killed (its folder)",
+    )
     add_model_options(parser)
     parser.add_argument(
         "-o", dest="folder", metavar="DIR", type=Path, help="folder of the run (default: runs/MODEL-TIME)"
@@ -155,7 +188,7 @@ def run_parser() -> argparse.ArgumentParser:
     )
     volume = parser.add_mutually_exclusive_group()
     volume.add_argument("-q", "--quiet", action="store_true", help="say nothing unless the run fails")
-    volume.add_argument("-v", "--verbose", action="store_true", help="say also what the run does")
+    volume.add_argument("-v", "--verbose", action="store_true", help="also say what the run does")
     parser.add_argument(
         "--debug",
         metavar="INST[=TOOL]",
@@ -166,7 +199,12 @@ def run_parser() -> argparse.ArgumentParser:
     )
     add_hosts_option(parser)
     add_site_options(parser)
-    parser.add_argument("--listen", metavar="HOST:PORT", type=address, help="also reach the coordinator over TCP")
+    parser.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        type=address,
+        help="also reach the coordinator over TCP: a name of this machine that all sites can dial",
+    )
     parser.add_argument("--no-progress", action="store_true", help="plain lines also on a terminal")
     parser.add_argument("--version", action="version", version=f"xmml {xmml.__version__}")
     return parser

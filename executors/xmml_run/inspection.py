@@ -63,7 +63,7 @@ def read_run(folder: Path) -> RunView:
         plan = plan_from_text((folder / "plan.json").read_text(encoding="utf-8"))
         events = list(read_events(folder))
         plan = plan.with_opened(event["conduit"] for event in events if event["what"] == "opened")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise NotARun(f"{folder} is not the folder of a run; runs are in runs/<model>-<time>") from None
     except PlanFormatError as error:
         raise NotARun(f"{folder}: {error}") from None

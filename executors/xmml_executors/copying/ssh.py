@@ -17,6 +17,8 @@ START_LIMIT_S = 120.0
 #: Bytes that a remote shell may print before the remote end begins.
 MOST_GREETING_B = 64 << 10
 _NOT_FOUND = 127
+#: Also of a shell that finds a folder of that name instead, such as the one of runs, ~/xmml.
+_CANNOT_RUN = 126
 _NO_CONNECTION = 255
 
 
@@ -65,7 +67,7 @@ class RemoteEnd:
         said = greeting.decode(errors="replace").strip()
         if status == _NO_CONNECTION:
             return f"ssh does not get to {self.host}; what it says stands above. Does `ssh {self.host} true` work?"
-        if status == _NOT_FOUND:
+        if status in (_NOT_FOUND, _CANNOT_RUN):
             return f"{self._command} was not found at {self.host}; say where it is with --remote PATH"
         if status < 0:
             return f"nothing was heard from {self.host} for {START_LIMIT_S:.0f} s"

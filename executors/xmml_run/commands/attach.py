@@ -11,6 +11,7 @@ from xmml_executors.launch.cancelling import is_launching
 from xmml_executors.launch.journal import read_journal
 from xmml_executors.outcome import ExitStatus
 
+from xmml_run.arguments import add_run_argument
 from xmml_run.detaching import OUTPUT
 from xmml_run.file_growth import wait_for_growth
 from xmml_run.inspection import follow, read_run
@@ -25,7 +26,7 @@ DESCRIPTION = "Follow a detached run to its end, and return its exit status. Ctr
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("run", metavar="RUN", type=Path)
+    add_run_argument(parser)
 
 
 def run(options: Namespace) -> int:

@@ -10,6 +10,7 @@ from xmml_executors.launch.journal import read_journal
 from xmml_executors.outcome import ExitStatus, SiteError
 from xmml_planner import PlanFormatError, plan_from_text
 
+from xmml_run.arguments import add_run_argument
 from xmml_run.asking import ask
 from xmml_run.following import wait_until_ended
 from xmml_run.inspection import read_run
@@ -22,7 +23,7 @@ STOPS_WITHIN_S = 60.0
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("run", metavar="RUN", type=Path)
+    add_run_argument(parser)
 
 
 def run(options: Namespace) -> int:

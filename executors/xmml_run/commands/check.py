@@ -17,7 +17,7 @@ DESCRIPTION = "Find every error and warning in model documents."
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("models", metavar="MODEL", nargs="*")
+    parser.add_argument("models", metavar="MODEL", nargs="*", help="model documents")
     add_model_options(parser)
     parser.add_argument(
         "--format",

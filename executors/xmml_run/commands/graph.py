@@ -43,7 +43,7 @@ def add_options(parser: ArgumentParser) -> None:
     """Add the options of the command."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EPILOG
-    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("model", metavar="MODEL", help="an xMML document, or a yMMSL file")
     add_model_options(parser)
     parser.add_argument("--view", choices=tuple(VIEWS), default="coupling", help="what to show (default: coupling)")
     parser.add_argument(

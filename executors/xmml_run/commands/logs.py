@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
 from xmml_executors.outcome import ExitStatus
 
+from xmml_run.arguments import add_run_argument
 from xmml_run.inspection import follow, read_run
 from xmml_run.not_a_run import NotARun
 
@@ -16,8 +16,8 @@ DESCRIPTION = "Print what an instance of a run has written."
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("run", metavar="RUN", type=Path)
-    parser.add_argument("instance", metavar="INST")
+    add_run_argument(parser)
+    parser.add_argument("instance", metavar="INST", help="an instance; a copy as c[3]")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
     parser.add_argument("--stderr", action="store_true", help="only standard error")
 

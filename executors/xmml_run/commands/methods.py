@@ -13,6 +13,7 @@ from xmml_executors.outcome import ExitStatus
 
 from xmml.problems import did_you_mean
 from xmml.run_options import METHODS
+from xmml_run.arguments import add_run_argument
 from xmml_run.asking import ask
 from xmml_run.conduit_table import conduit_lines
 from xmml_run.inspection import read_run
@@ -23,13 +24,13 @@ DESCRIPTION = "Say how the conduits of a run travel; with --set, have them trave
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("run", metavar="RUN", type=Path)
+    add_run_argument(parser)
     parser.add_argument("sender", metavar="FROM", nargs="?", help="an instance, or INSTANCE.PORT")
     parser.add_argument("receiver", metavar="TO", nargs="?", help="an instance, or INSTANCE.PORT")
     parser.add_argument(
         "--set", metavar="METHODS", dest="methods", help='allow these, in this order ("shm,tcp"; "all": fastest first)'
     )
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(options: Namespace) -> int:

@@ -19,7 +19,7 @@ DESCRIPTION = "Plan a run: what is started where, and how it is wired."
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("model", metavar="MODEL", help="the model document, or a plan.json")
     add_model_options(parser)
     add_hosts_option(parser)
     add_site_options(parser)
@@ -59,6 +59,7 @@ def run(options: Namespace) -> int:
     if options.output is not None:
         try:
             options.output.write_bytes(_content(planned.plan, options.output))
+            print(f"xmml plan: written to {options.output}", file=sys.stderr)
         except UsageError as error:
             print(f"xmml plan: {error}", file=sys.stderr)
             return ExitStatus.USAGE

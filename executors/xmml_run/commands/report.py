@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
 from xmml_executors.outcome import ExitStatus
 
+from xmml_run.arguments import add_run_argument
 from xmml_run.commands.status import status_lines
 from xmml_run.inspection import read_run
 
@@ -15,7 +15,7 @@ DESCRIPTION = "Print a summary of a run, and where its report is."
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("run", metavar="RUN", type=Path)
+    add_run_argument(parser)
 
 
 def run(options: Namespace) -> int:

@@ -48,7 +48,10 @@ def run(options: Namespace) -> int:
     unknown = [name for name in options.site if name not in catalogue.sites]
     if unknown:
         known = ", ".join(catalogue.sites) or "none"
-        print(f"xmml sites check: there is no site {unknown[0]} in {options.sites}, only: {known}", file=sys.stderr)
+        told = f"there is no site {unknown[0]} in {options.sites}, only: {known}"
+        if unknown[0].endswith(".toml"):
+            told += f"; a file of sites is named with --sites {unknown[0]}"
+        print(f"xmml sites check: {told}", file=sys.stderr)
         return ExitStatus.USAGE
     names = options.site or list(catalogue.sites)
     if not options.json and sys.stdin.isatty():

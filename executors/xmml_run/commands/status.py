@@ -6,8 +6,10 @@ import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from xmml_executors.launch.journal import JOURNAL
 from xmml_executors.outcome import ExitStatus
 
+from xmml_run.arguments import add_run_argument
 from xmml_run.conduit_table import conduit_lines
 from xmml_run.inspection import RunView, read_run
 
@@ -16,8 +18,8 @@ DESCRIPTION = "Say how a run is going, or how it ended."
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("run", metavar="RUN", type=Path)
-    parser.add_argument("--json", action="store_true")
+    add_run_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(options: Namespace) -> int:
@@ -30,11 +32,20 @@ def run(options: Namespace) -> int:
     return ExitStatus.DONE
 
 
+def _lost(folder: Path) -> str:
+    """What can be done about a run whose `xmml-run` was killed."""
+    if not (folder / JOURNAL).exists():
+        return "its xmml-run was killed; start it again"
+    return f"its xmml-run was killed; xmml-run --resume {folder} goes on, xmml cancel {folder} removes what is left"
+
+
 def status_lines(view: RunView) -> list[str]:
     """Return the state of a run, of its instances and of its conduits, a line each."""
     lines = [f"{view.folder.name}: {view.state}"]
     if view.reason:
         lines.append(f"  {view.reason}")
+    if view.state == "lost":
+        lines.append(f"  {_lost(view.folder)}")
     lines += [f"  {site}: {told}" for site, told in view.sites.items()]
     width = max(map(len, view.instances), default=0)
     for name, row in view.instances.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -185,7 +185,7 @@ class _Reader:
             values = self._with_inherited(name, nodes, own)
             if values is None:
                 continue
-            self._fits_together(name, node, values)
+            self._fits_together(name, node, values, _written(name, nodes, own))
             values.setdefault("mpi", "srun" if values.get("scheduler") == "slurm" else "mpirun")
             if values.get("scheduler") == "pbs":
                 values.setdefault("dialect", "openpbs")
@@ -270,10 +270,15 @@ class _Reader:
             values = {**{key: value for key, value in own[parent].items() if key != "like"}, **values}
         return values
 
-    def _fits_together(self, name: str, node: Node, values: Mapping[str, Any]) -> None:
-        """Look at one site as a whole."""
+    def _fits_together(self, name: str, node: Node, values: Mapping[str, Any], written: Collection[str]) -> None:
+        """Look at one site as a whole.
+
+        Args:
+            written: keys that are there, also those whose values could not be read: what that leads to is no mistake of
+                its own.
+        """
         scheduler = values.get("scheduler", "local")
-        if "scheduler" not in values:
+        if "scheduler" not in written:
             given = next((key for key in _QUEUE_KEYS if key in node.children), None)
             if given is not None:
                 self._problem(
@@ -282,7 +287,7 @@ class _Reader:
                     node[given].key_span,
                     'add scheduler = "slurm" or scheduler = "pbs"',
                 )
-        elif scheduler == "local":
+        elif values.get("scheduler") == "local":
             for key in _QUEUE_KEYS:
                 if key in node.children:
                     self._problem(
@@ -291,16 +296,16 @@ class _Reader:
                         node[key].key_span,
                         f'leave {key} out, or write scheduler = "slurm" or "pbs"',
                     )
-        if "dialect" in node.children and scheduler != "pbs":
+        if "dialect" in node.children and scheduler != "pbs" and ("scheduler" not in written or "scheduler" in values):
             self._problem("S06", f"site {name}: only pbs has dialects", node["dialect"].key_span, "leave it out")
-        if "transport" in node.children and values.get("ssh") is None:
+        if "transport" in node.children and values.get("ssh") is None and "ssh" not in written:
             self._problem(
                 "S06",
                 f"site {name}: transport says how ssh is spoken, and there is no ssh",
                 node["transport"].key_span,
                 'add ssh = "user@host", or leave transport out if the site is this machine',
             )
-        if "cores" not in values and (values.get("ssh") is not None or scheduler != "local"):
+        if "cores" not in written and (values.get("ssh") is not None or scheduler != "local"):
             ask = {"slurm": "; sinfo -o %c tells", "pbs": "; pbsnodes -a tells"}.get(scheduler, "; nproc tells")
             self._problem(
                 "S04", f"site {name}: cores is missing: how many cores a node has", node.key_span, f"add cores = 4{ask}"
@@ -376,3 +381,15 @@ class _Reader:
                 did_you_mean(element.value, sites, "sites"),
             )
         return not unknown
+
+
+def _written(name: str, nodes: Mapping[str, Node], own: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """The keys of a site and of those that it is `like`, whether or not their values could be read."""
+    keys: set[str] = set()
+    seen: set[str] = set()
+    at: str | None = name
+    while at is not None and at in own and at not in seen:
+        seen.add(at)
+        keys |= set(nodes[at].children)
+        at = own[at].get("like")
+    return keys

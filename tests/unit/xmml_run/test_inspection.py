@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from xmml_planner import Job, Plan, PlannedInstance
+from xmml_run.commands.status import status_lines
 from xmml_run.inspection import follow, read_run
 from xmml_run.not_a_run import NotARun
+from xmml_run.xmml_command import xmml_command
 
 A = PlannedInstance(
     "a", "a", "submodel", 0, 1, True, 1, False, 1.0, 1.0, {}, (), ("/bin/true",), {}, 1, "instances/a", "local"
@@ -42,6 +44,33 @@ def test_a_run_that_has_ended_says_how(tmp_path: Path) -> None:
     write_run(tmp_path, {"what": "run ended", "instance": None, **ended})
     view = read_run(tmp_path)
     assert (view.state, view.reason, view.instances["a"]["state"]) == ("failed", "a failed: no", "failed")
+
+
+def test_a_run_is_named_by_its_folder_or_by_its_name_below_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "runs" / "m-1"
+    folder.mkdir(parents=True)
+    write_run(folder, {"what": "joined"})
+    monkeypatch.chdir(tmp_path)
+    for name in ("m-1", "m-1/", "runs/m-1", str(folder)):
+        assert xmml_command(["status", name]) == 0
+        assert capsys.readouterr().out.startswith("m-1: lost\n")
+    assert xmml_command(["status", "m-2"]) == 2
+    assert "m-2 is not the folder of a run" in capsys.readouterr().err
+
+
+def test_a_lost_run_says_what_can_be_done_about_it(tmp_path: Path) -> None:
+    write_run(tmp_path, {"what": "joined"})
+    assert "start it again" in status_lines(read_run(tmp_path))[1]
+    (tmp_path / "journal.jsonl").touch()
+    assert f"xmml-run --resume {tmp_path} goes on" in status_lines(read_run(tmp_path))[1]
+
+
+def test_a_file_is_not_the_folder_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "model.xmml").write_text("<model/>")
+    with pytest.raises(NotARun, match="is not the folder of a run"):
+        read_run(tmp_path / "model.xmml")
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:

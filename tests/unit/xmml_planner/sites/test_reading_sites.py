@@ -110,6 +110,25 @@ def test_all_mistakes_are_told_at_once_in_their_order() -> None:
     assert [line.split(":")[1] for line in told] == ["2", "3", "4", "6"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[site.a]\nssh = "a"\ncores = "4"\n',
+        '[site.a]\nssh = "a"\ncores = 4\nscheduler = "lsf"\npartition = "batch"\n',
+        '[site.a]\nssh = "a"\ncores = 4\nscheduler = "pbspro"\ndialect = "torque"\n',
+        '[site.a]\nssh = 5\ncores = 4\ntransport = "openssh"\n',
+    ],
+)
+def test_a_value_that_cannot_be_read_is_told_once_and_not_as_missing_too(text: str) -> None:
+    (told,) = problems(text)
+    assert "error[S03]" in told
+
+
+def test_what_a_site_is_like_is_told_there_only() -> None:
+    (told,) = problems('[site.a]\nssh = "a"\ncores = "4"\n[site.b]\nlike = "a"\npartition = "x"\nscheduler = "slurm"\n')
+    assert told.startswith("sites.toml:3:9: error[S03]")
+
+
 def test_a_file_that_is_not_there_or_not_text_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(SitesError, match="No such file"):
         read_sites(tmp_path / "sites.toml")
