@@ -9,12 +9,12 @@ import gc
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from xmml.checks.index import Index
 from xmml.checks.model import model_problems
 from xmml.checks.programs import program_problems
 from xmml.document import load
+from xmml.late_dataclass import dataclass
 from xmml.model import Model
 from xmml.problems import ModelError, Problem, errors_in, in_order, render_all
 from xmml.resolve import resolve

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from xmml.include import Expansion, FileUnreadable
+from xmml.late_dataclass import dataclass
 from xmml.problems import ModelError, Problem, errors_in, in_order
 from xmml.tree import XMML, XMML_PARAM, Element, unreadable
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from xmml.late_dataclass import dataclass
 
 #: Bits of the types that `sizeof` knows; names are compared without case.
 SIZES_BITS: Mapping[str, int] = {"long": 64, "double": 64, "float": 32, "int": 32, "short": 16, "byte": 8, "char": 8}

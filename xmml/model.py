@@ -6,11 +6,12 @@ Every value is immutable; the mappings are read-only views.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from xmml.builtins import FILTERS
+from xmml.late_dataclass import dataclass
 from xmml.positions import Position
 from xmml.run_options import Decomposition, RunOptions
 from xmml.scales import Scale

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from xmml.document import Document
+from xmml.late_dataclass import dataclass
 from xmml.problems import Problem, Severity, did_you_mean
 from xmml.tree import Element
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cached_property
+
+from xmml.late_dataclass import dataclass
 
 _LONGEST_QUOTE = 160
 _LINE_END = re.compile(r"\r\n|\r|\n")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from xmml.late_dataclass import dataclass
 from xmml.positions import Mark, Position
 
 #: So many problems each check tells at most; who has mended these sees the rest.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, cast
 
 from xmml import formulas
@@ -30,6 +30,7 @@ from xmml.definitions import (
     read_scales,
 )
 from xmml.document import Document, load_parameters
+from xmml.late_dataclass import dataclass
 from xmml.model import AppliedFilter, Coupling, Definition, Endpoint, Filter, Instance, Kind, Model, read_only
 from xmml.parameters import Override, ParameterFiles, Target, read_overrides
 from xmml.problems import Problem, errors_in, in_order

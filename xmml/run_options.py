@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
+from xmml.late_dataclass import dataclass
 from xmml.problems import Problem, did_you_mean
 from xmml.tree import RUN, Element
 

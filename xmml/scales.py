@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from xmml.late_dataclass import dataclass
 from xmml.units import Quantity
 
 ScaleKind = Literal["time", "space", "other"]

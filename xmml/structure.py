@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 
 from xmml.definitions import positive_integer
+from xmml.late_dataclass import dataclass
 from xmml.tree import XMML, XMML_PARAM, Element
 
 

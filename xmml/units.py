@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from fractions import Fraction
 from typing import overload
+
+from xmml.late_dataclass import dataclass
 
 
 class Dimension(Enum):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
+
+from xmml.late_dataclass import dataclass
 
 #: The command that makes a rule a coupled run.
 COMMAND = "xmml-run"

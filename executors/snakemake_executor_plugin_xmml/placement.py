@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from xmml_planner.sites import Site, SiteCatalogue
+
+from xmml.late_dataclass import dataclass
 
 MB = 1_000_000
 #: The resource by which a rule names its site.

@@ -3,11 +3,13 @@
 Snakemake looks at the types of the fields when it runs, and knows `Optional` only.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Optional
 
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
+
+from xmml.late_dataclass import dataclass
 
 
 @dataclass

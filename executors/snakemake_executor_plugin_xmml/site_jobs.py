@@ -11,7 +11,6 @@ import shlex
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -30,6 +29,7 @@ from xmml_planner.sites import Site
 
 from snakemake_executor_plugin_xmml.placement import Needs
 from snakemake_executor_plugin_xmml.tasks import Ended
+from xmml.late_dataclass import dataclass
 
 #: How often a queue is asked; a job is found to have ended that much later at most.
 ASK_EVERY_S = 5.0

@@ -6,11 +6,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from snakemake_executor_plugin_xmml.local_process import LocalProcess
+from xmml.late_dataclass import dataclass
 
 #: How the commands are started with the interpreter that Snakemake runs in, whatever is on the path.
 XMML_RUN = (sys.executable, "-m", "xmml_run")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from xmml_planner import ConduitSpec
+
+from xmml.late_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from xmml_planner import Plan
 
+from xmml.late_dataclass import dataclass
 from xmml_executors import deadlock
 from xmml_executors.failure import Failure, Sign, cause_of, describe, one_line
 from xmml_executors.instance_record import Awaited, InstanceRecord, State

@@ -17,11 +17,13 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from xmml_planner import FIRST_OPENED, ConduitSpec
 from xmml_planner.ranks import RANK_MARK
+
+from xmml.late_dataclass import dataclass
 
 WaitKind = Literal["receive", "send", "holders"]
 

@@ -7,11 +7,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from xmml_planner import Plan
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError
 from xmml_executors.run_folder import RunFolder
 

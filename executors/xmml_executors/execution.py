@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from xmml_native import Coordinator
 from xmml_planner import Plan, PlannedInstance
 from xmml_planner.hosting import members
 
+from xmml.late_dataclass import dataclass
 from xmml_executors import coordination as policy
 from xmml_executors.builds import Builds, build_name, missing_after_builds
 from xmml_executors.coordination import Coordination, Phase

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from xmml_planner.ranks import RANK_MARK
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.instance_record import InstanceRecord
 
 #: A partner notices a crash about when we do. Within this time a silent end is taken for the cause of a failure that

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
+
+from xmml.late_dataclass import dataclass
 
 #: Lines of an instance's standard error kept for explaining a failure.
 LAST_WORDS = 30

@@ -19,13 +19,14 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from xmml_native import Coordinator
 from xmml_planner import Plan
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.conduit_figures import ConduitFigures, merged
 from xmml_executors.instance_record import InstanceRecord
 from xmml_executors.run_folder import DOOR

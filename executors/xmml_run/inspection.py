@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from xmml_executors.conduit_figures import from_events
 from xmml_executors.instance_record import InstanceRecord
 from xmml_planner import PlanFormatError, plan_from_text
 
+from xmml.late_dataclass import dataclass
 from xmml_run.asking import ask
 from xmml_run.file_growth import wait_for_growth
 from xmml_run.not_a_run import NotARun

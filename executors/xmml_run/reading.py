@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from xmml_planner import Plan, PlanFormatError, WishError, plan, plan_from_text
 from xmml_planner.hosting import share_processes
 
+from xmml.late_dataclass import dataclass
 from xmml.model import Model
 from xmml.problems import ModelError, Problem, in_order, render_all
 from xmml_run.arguments import UsageError

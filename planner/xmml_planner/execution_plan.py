@@ -12,10 +12,11 @@ import json
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
+from xmml.late_dataclass import dataclass
 from xmml_planner.sites.catalogue import Link, Site
 
 #: The version of the JSON form; a reader refuses others.

@@ -11,8 +11,8 @@ they were applied, they work between the others: first precision, then compressi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from xmml.late_dataclass import dataclass
 from xmml_planner.execution_plan import FilterSpec
 
 #: The filters of the wire in the order in which the sender applies them, each with what undoes it at the receiver. (The

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 from xmml.graphs.linear_ticks import linear_ticks
 from xmml.graphs.palette import CLUSTER_FILL, CLUSTER_LINE, FAINT_INK, INK, KINDS, PAPER, QUIET_INK, TEMPLATES, Paint
 from xmml.graphs.quantity_text import shortened, value_text
 from xmml.graphs.render import ImageFormat, plot
+from xmml.late_dataclass import dataclass
 from xmml.units import Dimension
 from xmml_planner.execution_plan import Job, Plan, Route
 from xmml_planner.summary import counted, folded, rate_text, site_text

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from xmml.analysis.capacity import Capacities, capacities
 from xmml.analysis.network import Network, network
 from xmml.analysis.source_data import source_data
+from xmml.late_dataclass import dataclass
 from xmml.model import Instance, Model
 from xmml.problems import ModelError, Problem
 from xmml_planner.copies import check_copies, copies_by_port, copy_names

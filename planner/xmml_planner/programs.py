@@ -8,10 +8,10 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from xmml.builtins import CLASSES, MAPPERS, TERMINALS
+from xmml.late_dataclass import dataclass
 from xmml.model import AppliedFilter, Definition, Implementation, Instance, Interpreter
 from xmml.positions import Position
 from xmml.problems import Problem, did_you_mean

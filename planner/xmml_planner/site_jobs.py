@@ -9,8 +9,9 @@ taken what is theirs, so a job cannot wait for the cores of another one's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from xmml.late_dataclass import dataclass
 from xmml_planner.execution_plan import ConduitSpec, Job, PlannedInstance
 from xmml_planner.placement.packing import fits, pieces_at
 from xmml_planner.placement.prediction import SECOND_NS, Prediction, Predictor

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xmml.analysis.capacity import Capacities
+from xmml.late_dataclass import dataclass
 from xmml.model import AppliedFilter, Coupling, Model
 from xmml.problems import Problem
 from xmml_planner.copies import copy_names

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
+
+from xmml.late_dataclass import dataclass
 
 #: The number of the JSON format; it grows when a reader of the old one would misunderstand the new one.
 FORMAT = 1

@@ -9,10 +9,9 @@ way is enough for every speed of the programs and every order in which they serv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xmml.analysis.network import Network
 from xmml.analysis.self_timed import SelfTimed, simulate
+from xmml.late_dataclass import dataclass
 
 #: Bytes a conduit may hold, unless a single message, or freedom from deadlock, needs more.
 BYTE_BUDGET = 64 * 1024 * 1024

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
 from xmml.analysis.filter_counts import NO_FILTERS, FilterCounts
 from xmml.analysis.filter_numbers import countable_outputs, inputs_for, is_one_for_one
 from xmml.analysis.network import Channel, Network, Process
+from xmml.late_dataclass import dataclass
 
 #: Larger numbers count as unknown: nobody waits for so many messages, and few programs can read them.
 _LARGEST = 10**300

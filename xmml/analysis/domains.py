@@ -7,10 +7,10 @@ leaves of one name stay two domains.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from xmml.late_dataclass import dataclass
 from xmml.model import Instance, Model
 
 #: The path of the root, where everything is that has no domain.

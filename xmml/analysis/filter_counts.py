@@ -9,9 +9,9 @@ dimension it works along is another than time.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from xmml.late_dataclass import dataclass
 from xmml.model import AppliedFilter
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from xmml.analysis.components import components
 from xmml.analysis.network import Network
 from xmml.analysis.templates import templates
+from xmml.late_dataclass import dataclass
 
 
 @dataclass(frozen=True)

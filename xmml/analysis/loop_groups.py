@@ -7,9 +7,9 @@ B), each mapper and terminal one only. Who shares an inner timeline, and whoever
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xmml.analysis.network import Network
+from xmml.late_dataclass import dataclass
 
 #: Members of all groups together, beyond which no more groups are made: loops nested a thousand times over.
 MOST_MEMBERS = 1_000_000

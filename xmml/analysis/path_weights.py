@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from xmml.analysis.operations import Operation, Repetition
+from xmml.late_dataclass import dataclass
 
 
 @dataclass(frozen=True)

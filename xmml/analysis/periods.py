@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from dataclasses import dataclass
 
 from xmml.analysis.loop_groups import LoopGroup, loop_groups
 from xmml.analysis.operations import Operation, Repetition
 from xmml.analysis.timed_execution import TIME, TimedExecution
+from xmml.late_dataclass import dataclass
 
 #: States of one group that look the same and are kept.
 MOST_ALIKE = 4

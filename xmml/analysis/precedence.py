@@ -7,10 +7,10 @@ of its message. An instance whose order of calls is not checked (`run:order="fre
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xmml.analysis.filter_counts import NO_FILTERS
 from xmml.analysis.network import Channel, Network
+from xmml.late_dataclass import dataclass
 
 #: The operators as vertices: S and B of an iteration are one, since their order does not matter. A mapper or terminal
 #: has the first vertex only. The vertices of the n-th instance are 4n, ..., 4n + 3.

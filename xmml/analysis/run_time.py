@@ -8,13 +8,13 @@ else takes time, except messages on links with a latency or a bandwidth. Times a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xmml.analysis.capacity import Capacities
 from xmml.analysis.critical_path import Part, critical_path
 from xmml.analysis.network import Network
 from xmml.analysis.self_timed import SelfTimed, simulate
 from xmml.analysis.static import StaticAnalysis
+from xmml.late_dataclass import dataclass
 
 _SECOND = 1_000_000_000
 #: No message is taken to be on its way for longer [s].

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from xmml.analysis.scale_relations import Relation, relation
 from xmml.analysis.templates import Template, ways
+from xmml.late_dataclass import dataclass
 from xmml.model import Instance, Model
 from xmml.scales import Range, Scale
 from xmml.units import Quantity

@@ -6,7 +6,6 @@ Exact without unrolling: what repeats is jumped over, so a loop of 10^9 steps co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from xmml.analysis.final_state import FinalState, Stop
@@ -15,6 +14,7 @@ from xmml.analysis.network import Network
 from xmml.analysis.operations import History
 from xmml.analysis.periods import Period, Periods
 from xmml.analysis.timed_execution import FINIT, LEFT, NOBODY, OF, OI, SB, WORK, TimedExecution
+from xmml.late_dataclass import dataclass
 from xmml.model import Operator
 
 #: Operators that are carried out before the simulation gives up looking for a period.

@@ -8,10 +8,10 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from xmml.builtins import TERMINALS
+from xmml.late_dataclass import dataclass
 from xmml.model import Instance, Model
 
 #: The built-in formats of terminals.

@@ -6,7 +6,6 @@ The cost depends on the number of instances and couplings only: a model of 10^9 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from xmml.analysis.conflicts import Conflict, deadlock, late_deadlock, rate_conflicts
@@ -18,6 +17,7 @@ from xmml.analysis.precedence import precedences
 from xmml.analysis.start import initial_instances
 from xmml.analysis.timelines import feedback_groups, is_surely_live
 from xmml.analysis.zero_delay import zero_delay_cycles
+from xmml.late_dataclass import dataclass
 
 __all__ = ["Conflict", "Count", "StaticAnalysis", "static_analysis"]
 

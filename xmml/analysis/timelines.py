@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from xmml.analysis.components import components
 from xmml.analysis.filter_counts import NO_FILTERS
 from xmml.analysis.filter_numbers import is_one_for_one
 from xmml.analysis.network import Channel, Network, Process
 from xmml.analysis.precedence import FINIT, OF, OI, SB, Precedences, order_in_run
+from xmml.late_dataclass import dataclass
 
 #: Most edges that are looked at over all nested loops of one group; beyond, a group is not decided here.
 _EDGE_LIMIT = 500_000

@@ -8,12 +8,13 @@ it takes the message.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
 from xmml.analysis.filter_counts import FilterCounts
+from xmml.late_dataclass import dataclass
 
 Function = Callable[[int], int]
 

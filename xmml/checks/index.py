@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from xmml.definitions import KINDS
 from xmml.document import Document
+from xmml.late_dataclass import dataclass
 from xmml.model import OPERATORS
 from xmml.spelling import Spelling
 from xmml.structure import misspelt, slot_of

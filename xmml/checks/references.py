@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from xmml.checks.index import Index, InstanceEntry, instance_kind, ports_of
 from xmml.definitions import KINDS
+from xmml.late_dataclass import dataclass
 from xmml.problems import Problem
 from xmml.tree import Element
 

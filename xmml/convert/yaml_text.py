@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from xmml.convert.ymmsl_file import Place
+from xmml.late_dataclass import dataclass
 from xmml.problems import ModelError, Problem
 
 #: Largest file, in bytes; deepest nesting; most aliases; most nodes that may be visited, aliases followed.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xmml.convert.ymmsl_file import Component, Conduit, Ports, Program, YmmslFile, YmmslModel
+from xmml.late_dataclass import dataclass
 from xmml.problems import ModelError, Problem, did_you_mean, in_order
 
 #: Names of components from the outermost model inwards.

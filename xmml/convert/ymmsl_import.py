@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from lxml import etree
@@ -18,6 +17,7 @@ from xmml.convert.ymmsl_file import Program, Resources, SettingValue, YmmslFile
 from xmml.convert.ymmsl_flat import FlatConduit, FlatModel, Part, Path, flatten
 from xmml.convert.ymmsl_reader import read_ymmsl
 from xmml.convert.ymmsl_settings import Parameters, distribute, setting_text
+from xmml.late_dataclass import dataclass
 from xmml.run_options import SETTINGS, SettingError
 from xmml.tree import RUN, XMML
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xmml.convert.cxa import number_text
 from xmml.convert.ymmsl_file import SettingValue, YmmslFile
 from xmml.convert.ymmsl_flat import Part
+from xmml.late_dataclass import dataclass
 from xmml.problems import ModelError
 
 #: How many parameters the settings may become; one without a path is a parameter of every component.

@@ -8,7 +8,8 @@ in every step they are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from xmml.late_dataclass import dataclass
 
 #: Names of components from the outermost caller inwards.
 Timeline = tuple[str, ...]

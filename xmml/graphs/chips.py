@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
+
+from xmml.late_dataclass import dataclass
 
 Frame = tuple[float, float, float, float]
 

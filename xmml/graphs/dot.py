@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
+
+from xmml.late_dataclass import dataclass
 
 Attributes = Mapping[str, str]
 

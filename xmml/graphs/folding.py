@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xmml.analysis.templates import Template, templates
 from xmml.graphs.coupling_graph import operators
+from xmml.late_dataclass import dataclass
 from xmml.model import Coupling, Instance, Model
 
 #: Up to so many couplings, each is a line of its own.

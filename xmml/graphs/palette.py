@@ -7,8 +7,9 @@ white.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from xmml.late_dataclass import dataclass
 
 #: Fonts in the order of preference; the last is what every machine has.
 FONT = "Helvetica,Arial,DejaVu Sans,sans-serif"

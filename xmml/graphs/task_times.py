@@ -7,10 +7,10 @@ any number of messages and take no time. So the end is the earliest possible one
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from xmml.analysis.leaving import on_demand
 from xmml.analysis.task_graph import FINIT, NO_OPERATOR, OF, B, TaskGraph
+from xmml.late_dataclass import dataclass
 
 #: What a task takes where no run time is known: then times are depths in the graph.
 UNIT_NS = 1

@@ -7,12 +7,12 @@ leaves out is said; of many copies the first ones and the last.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from xmml.analysis.outcome import Blocked
 from xmml.analysis.task_graph import FINIT, NO_OPERATOR, OF, TaskGraph
 from xmml.analysis.unrolling import Unrolling
 from xmml.graphs.task_times import TaskTimes
+from xmml.late_dataclass import dataclass
 
 #: About so many bars are drawn in all and for each row, so many rows, and so many copies of an instance or definition.
 MOST_BARS = 260

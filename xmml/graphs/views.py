@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, get_args
 
 from xmml.graphs.dot import Drawing, dot_text
 from xmml.graphs.render import IMAGE_FORMATS, ImageFormat, layout, plot
+from xmml.late_dataclass import dataclass
 from xmml.model import Model
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ when one is lost."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.coallocation.actions import Action, Cancel, Go
 from xmml_executors.coallocation.events import Ended, Event, Ready, Rejected, Submitted
 from xmml_executors.coallocation.strategy import Member, Phase, check_group

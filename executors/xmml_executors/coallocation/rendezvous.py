@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.coallocation.actions import Action, Cancel, Estimate, Hold, Submit
 from xmml_executors.coallocation.events import Estimated, Event
 from xmml_executors.coallocation.placeholders import Place, Placeholder, Placeholders

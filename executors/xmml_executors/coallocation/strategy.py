@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.coallocation.actions import Action
 from xmml_executors.coallocation.events import Event
 

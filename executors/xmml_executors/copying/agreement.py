@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.copying.channel import Broken, Channel
 from xmml_executors.copying.messages import VERSION, Malformed, Say, pack, unpack
 from xmml_executors.copying.path_channel import (

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
+
+from xmml.late_dataclass import dataclass
 
 #: Longest path of an entry and longest target of a link [bytes]: what Linux takes.
 LONGEST_PATH_B = 4096

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xmml_native import Error
 from xmml_native._native import Path, PathCredentials, PathListener
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.copying.channel import Broken
 
 #: Longest that somebody tries to open a path [s]; a firewall that drops connections says nothing.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from blake3 import blake3
+
+from xmml.late_dataclass import dataclass
 
 #: What is hashed, sent and checked as one [bytes].
 RANGE_B = 4 << 20

@@ -8,9 +8,10 @@ import stat
 import threading
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.copying.channel import Broken, Channel, Stopped
 from xmml_executors.copying.listing import Entry, Kind, LeftOut, listing, values_of
 from xmml_executors.copying.messages import (

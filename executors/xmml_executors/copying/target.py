@@ -8,8 +8,9 @@ import queue
 import stat
 import threading
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.copying.channel import Broken, Channel, Stopped
 from xmml_executors.copying.listing import Entry, Kind, entry_from
 from xmml_executors.copying.messages import MOST_DATA_B, MOST_PIECES, Malformed, Say, number, pack, unpack

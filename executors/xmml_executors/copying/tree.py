@@ -10,10 +10,10 @@ import secrets
 import shutil
 import stat
 from collections import OrderedDict
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.copying.listing import Entry
 
 PART_SUFFIX = ".xmml-part"

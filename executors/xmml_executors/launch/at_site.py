@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from xmml_planner.programs import MPI_LAUNCHER
+
+from xmml.late_dataclass import dataclass
 
 
 @dataclass(frozen=True)

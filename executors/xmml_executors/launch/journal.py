@@ -11,10 +11,11 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.outcome import SiteError
 
 #: The file, in the folder of the run.

@@ -7,13 +7,14 @@ import contextlib
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from xmml_planner import Job
 from xmml_planner.sites import Site
 
+from xmml.late_dataclass import dataclass
 from xmml_executors import supervisor
 from xmml_executors.launch import agent
 from xmml_executors.launch.channel import Channel, OnReport

@@ -12,12 +12,12 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xmml_planner import Plan
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.outcome import SiteError
 
 #: What of a model's folder is never staged: results, version control, caches.

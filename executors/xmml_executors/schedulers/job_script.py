@@ -7,8 +7,8 @@ name first, so that whoever reads it reads all of it. Both are lines of `name=va
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.schedulers.scheduler import JobScript
 
 STARTED = "started"

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Protocol
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.completed import Completed
 
 

@@ -13,12 +13,12 @@ import hashlib
 import shlex
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import paramiko
 from paramiko.transport import ServiceRequestingTransport
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.transports.destination import Destination, configuration_files
 from xmml_executors.transports.failure import AuthenticationFailed, HostKeyChanged, HostKeyUnknown, SiteUnreachable
 

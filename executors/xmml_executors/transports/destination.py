@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from xmml.late_dataclass import dataclass
 
 #: Names another configuration than ~/.ssh/config, as `ssh -F` does.
 CONFIGURATION = "XMML_SSH_CONFIG"

@@ -7,11 +7,11 @@ equal copies would look at the same plan again and again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from xmml.analysis.grouping import jobs
 from xmml.analysis.network import Network
 from xmml.analysis.static import StaticAnalysis
+from xmml.late_dataclass import dataclass
 from xmml.model import Instance
 from xmml.run_options import method_name
 from xmml_planner.copies import copy_names

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from xmml.late_dataclass import dataclass
 from xmml_planner.placement.demands import Unit
 from xmml_planner.sites.catalogue import Site
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any
 
 from xmml.analysis.path_weights import PathWeights
+from xmml.late_dataclass import dataclass
 from xmml_planner.placement.demands import Group
 from xmml_planner.placement.limits import shortages
 from xmml_planner.placement.prediction import SECOND_NS, Predictor

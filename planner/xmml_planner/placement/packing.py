@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, islice
 
 import networkx
 
+from xmml.late_dataclass import dataclass
 from xmml_planner.placement.demands import Demands, Group, Turns
 from xmml_planner.sites.catalogue import Site
 

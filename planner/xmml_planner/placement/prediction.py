@@ -7,13 +7,14 @@ between the sites, and instances that can begin when the jobs of their group hav
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
 from xmml.analysis.network import Network
 from xmml.analysis.path_weights import PathWeights, path_weights
 from xmml.analysis.self_timed import SelfTimed, simulate
+from xmml.late_dataclass import dataclass
 from xmml_planner.placement.demands import Demands
 from xmml_planner.sites.ways import WITHIN_SITE_S, Way, Ways
 

@@ -8,9 +8,9 @@ placement is best, and that is proven.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xmml.analysis.path_weights import PathWeights
+from xmml.late_dataclass import dataclass
 from xmml_planner.placement.greedy import greedy_placement
 from xmml_planner.placement.master import Answer, Master
 from xmml_planner.placement.packing import fits, pieces_at, pieces_of_group

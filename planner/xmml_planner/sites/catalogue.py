@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from types import MappingProxyType
+
+from xmml.late_dataclass import dataclass
 
 #: The only site of the catalogue that is used when there is no `sites.toml`.
 HERE = "here"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from xmml.late_dataclass import dataclass
 from xmml.problems import did_you_mean
 from xmml.units import UnitError
 from xmml_planner.sites.amounts import rate, size_bytes, time_s

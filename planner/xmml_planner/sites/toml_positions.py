@@ -12,8 +12,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from xmml.late_dataclass import dataclass
 
 Span = tuple[int, int]
 

@@ -8,11 +8,11 @@ that can only dial out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 import networkx
 
+from xmml.late_dataclass import dataclass
 from xmml_planner.sites.catalogue import HERE, Link, Site, SiteCatalogue
 
 #: What a message between two instances of one site needs; there is no figure for it in the catalogue.

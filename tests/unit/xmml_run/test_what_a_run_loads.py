@@ -1,0 +1,80 @@
+"""A run on this machine starts fast because it loads nothing that only other runs need."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+MODEL = """<model id="hello" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml">
+  <definitions>
+    <submodel id="World">
+      <timescale delta="1 s" total="2 s"/>
+      <ports> <out id="greeting" operator="Oi"/> </ports>
+      <implementation> <code language="python" part="Oi">greeting = 1.5</code> </implementation>
+    </submodel>
+    <submodel id="Listener">
+      <timescale delta="1 s" total="2 s"/>
+      <ports> <in id="greeting" operator="S"/> </ports>
+      <implementation> <code language="python" part="S">assert greeting == 1.5</code> </implementation>
+    </submodel>
+  </definitions>
+  <topology>
+    <instance id="world" submodel="World"/>
+    <instance id="listener" submodel="Listener"/>
+    <coupling from="world.greeting" to="listener.greeting"/>
+  </topology>
+</model>
+"""
+
+#: For models on several sites, for pictures, for workflows, for large data; with everything in them.
+OTHERS = [
+    "asyncio",
+    "asyncssh",
+    "cryptography",
+    "ortools",
+    "pulp",
+    "numpy",
+    "networkx",
+    "matplotlib",
+    "snakemake",
+    "yaml",
+    "jsonschema",
+    "xmml.graphs.views",
+    "xmml.convert",
+    "xmml.notebook",
+    "xmml_planner.placement",
+    "xmml_planner.several_sites",
+    "xmml_planner.sites.reading",
+    "xmml_executors.schedulers",
+    "xmml_executors.transports",
+    "xmml_executors.copying",
+    "xmml_executors.coallocation",
+    "xmml_executors.site_check",
+    "xmml_executors.launch.launcher",
+    "xmml_executors.launch.over_sites",
+    "snakemake_executor_plugin_xmml",
+]
+
+CODE = """
+import sys
+from xmml_run.main import xmml_run
+status = xmml_run(["--quiet", "-o", "run", "model.xmml"])
+print(status, *sorted(sys.modules))
+"""
+
+
+def test_a_run_on_this_machine_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
+    (tmp_path / "model.xmml").write_text(MODEL)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    status, *loaded = done.stdout.split() or ["nothing"]
+    assert status == "0", done.stderr
+    assert "xmml_executors.execution" in loaded
+    assert [name for name in loaded if any(name == each or name.startswith(f"{each}.") for each in OTHERS)] == []
