@@ -21,6 +21,7 @@ class Peer(Protocol):
 
 
 P = TypeVar("P", bound=Peer)
+T = TypeVar("T")
 
 
 def choose(peers: Sequence[P], names: str | None) -> list[P]:
@@ -47,7 +48,7 @@ def choose(peers: Sequence[P], names: str | None) -> list[P]:
     return chosen
 
 
-def rotated(peers: Sequence[P], turn: int) -> list[P]:
+def rotated(peers: Sequence[T], turn: int) -> list[T]:
     """The peers, beginning with another one each turn."""
     begin = turn % len(peers)
     return [*peers[begin:], *peers[:begin]]

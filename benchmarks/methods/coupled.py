@@ -7,12 +7,12 @@ import json
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import builds, places, processes
+from harness import builds, instances, places
+from harness.instances import conduit, port
 from xmml_native import Coordinator
 
 PROGRAM = Path(__file__).parent / "programs" / "method_ends.cpp"
@@ -21,62 +21,22 @@ TIMEOUT_S = 120.0
 CALL, ANSWER = 1, 2
 
 
-def port(name: str, operator: str, copies: int = 0) -> dict[str, Any]:
-    direction = "out" if operator == "Oi" else "in"
-    return {"name": name, "direction": direction, "operator": operator, "copies": copies}
-
-
-def conduit(number: int, sender: str, receiver: str, method: str) -> dict[str, Any]:
-    ends = [end.rpartition(".") for end in (sender, receiver)]
-    copies = [int(name.partition("[")[2][:-1]) if "[" in name else None for name, _, _ in ends]
-    return {
-        "id": number,
-        "name": f"{sender} -> {receiver}",
-        "sender": ends[0][0],
-        "sender_port": ends[0][2],
-        "receiver": ends[1][0],
-        "receiver_port": ends[1][2],
-        "sender_copy": copies[0],
-        "receiver_copy": copies[1],
-        "capacity": 16,
-        "byte_budget": 1 << 28,
-        "methods": [method] if method else [],
-        "sender_filters": [],
-        "receiver_filters": [],
-    }
-
-
 def specs(method: str, idle: int) -> list[dict[str, Any]]:
     """What the coordinator tells the instances: the ping-pong goes by `method`, the idle conduits by tcp."""
+    methods = [method] if method else []
     conduits = [
-        conduit(CALL, "ping.call", "pong.call", method),
-        conduit(ANSWER, "pong.answer", "ping.answer", method),
+        conduit(CALL, "ping.call", "pong.call", methods),
+        conduit(ANSWER, "pong.answer", "ping.answer", methods),
     ]
     for copy in range(idle):
-        conduits.append(conduit(3 + 2 * copy, f"idle[{copy}].word", "ping.idle", "tcp"))
-        conduits.append(conduit(4 + 2 * copy, "ping.end", f"idle[{copy}].end", "tcp"))
+        conduits.append(conduit(3 + 2 * copy, f"idle[{copy}].word", "ping.idle", ["tcp"]))
+        conduits.append(conduit(4 + 2 * copy, "ping.end", f"idle[{copy}].end", ["tcp"]))
     ports = {
         "ping": [port("call", "Oi"), port("answer", "S"), port("idle", "S", idle), port("end", "Oi", idle)],
         "pong": [port("call", "S"), port("answer", "Oi")],
         **{f"idle[{copy}]": [port("word", "Oi"), port("end", "S")] for copy in range(idle)},
     }
-    return [
-        {
-            "name": name,
-            "kind": "submodel",
-            "index": 0,
-            "count": 1,
-            "check_order": False,
-            "steps": 1,
-            "until": False,
-            "delta_s": 1.0,
-            "total_s": 1.0,
-            "params": {},
-            "ports": its_ports,
-            "conduits": [each for each in conduits if name in (each["sender"], each["receiver"])],
-        }
-        for name, its_ports in ports.items()
-    ]
+    return instances.specs(ports, conduits)
 
 
 def play(
@@ -103,7 +63,7 @@ def play(
             if idle:
                 roles.append(("idle[0]", ("idle", idle)))
             started = [start(folder, coordinator, instance, words) for instance, words in roles]
-            done = attend(coordinator, started, meanwhile)
+            done = instances.attend(coordinator, started, TIMEOUT_S, meanwhile)
             measured: dict[str, float] = json.loads(report.read_text())
         finally:
             coordinator.close()
@@ -118,30 +78,3 @@ def start(folder: Path, coordinator: Coordinator, instance: str, words: Sequence
     )
     command = [str(builds.program(PROGRAM)), *map(str, words)]
     return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)
-
-
-def attend(
-    coordinator: Coordinator,
-    started: Sequence[subprocess.Popen[bytes]],
-    meanwhile: Callable[[Coordinator], int] | None,
-) -> int:
-    """Wait for all; return the sum of what `meanwhile` said."""
-    until, done = time.monotonic() + TIMEOUT_S, 0
-    try:
-        while any(process.poll() is None for process in started):
-            if time.monotonic() > until:
-                raise processes.RunFailed(f"it was not done within {TIMEOUT_S:.0f} s")
-            if any(process.poll() not in (None, 0) for process in started):
-                coordinator.abort("another instance failed")
-                raise processes.RunFailed("an instance failed")
-            if meanwhile is None:
-                coordinator.wait_events(0.05)
-            else:
-                done += meanwhile(coordinator)
-        if any(process.returncode for process in started):
-            raise processes.RunFailed("an instance failed")
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-    return done

@@ -143,3 +143,31 @@ def test_links_between_sites_are_measured(tmp_path: Path) -> None:
     assert measured == {("path", "auto"), ("path", "2"), ("tcp", "2"), ("iperf3", "2")}
     assert all(float(row["seconds"]) > 8e-3 for row in rows), "1 MiB needs 8 ms at 1 Gbit/s"
     assert "automatic over the best bare TCP" in text
+
+
+def test_chains_of_relays_are_measured_beside_bare_forwarders(tmp_path: Path) -> None:
+    options = ["--quick", "--experiments", "latency,throughput", "--sizes", "0,65536"]
+    text, rows = run("relays", tmp_path, *options)
+    chains = {("direct", "0"), *((peer, count) for peer in ("forwarders", "relays") for count in "123")}
+    timed = [row for row in rows if row["figure"] == "one way"]
+    assert {(row["peer"], row["count"], row["size_b"]) for row in timed} == {
+        (*chain, size) for chain in chains for size in ("0", "65536")
+    }
+    streams = {(row["peer"], row["count"], row["size_b"]) for row in rows if row["figure"] == "rate"}
+    through = [("direct", "0"), ("forwarders", "2"), ("relays", "2")]
+    assert streams == {(*chain, size) for chain in through for size in ("65536", "1048576")}
+    assert all(float(row["value"]) > 0 for row in rows)
+    assert "time over that of bare forwarders" in text
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+@pytest.mark.skipif(shutil.which("ping") is None, reason="needs ping (iputils-ping)")
+def test_relays_between_sites_are_measured_against_a_ping(tmp_path: Path) -> None:
+    options = ["--quick", "--experiments", "latency,added,near-link", "--sizes", "0"]
+    text, rows = run("relays", tmp_path, *options)
+    trips = [row for row in rows if row["figure"] == "round trip"]
+    assert {row["peer"] for row in trips} == {"ping", "direct", "relays"}
+    assert all(float(row["value"]) > 15.2e-3 for row in trips), "nothing is faster than the link"
+    (rate,) = (float(row["value"]) for row in rows if (row["experiment"], row["figure"]) == ("near link", "rate"))
+    assert 0 < rate < 125e6, "no more than the link carries"
+    assert "of what TCP can carry" in text
