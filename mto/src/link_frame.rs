@@ -36,8 +36,12 @@ pub type StreamId = u64;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Told {
-    /// First of all, from both sides: whose relay this is.
-    Hello { site: String },
+    /// First of all, from both sides: whose relay this is, and a number that this process of it has drawn.
+    Hello {
+        site: String,
+        #[serde(default)]
+        life: u64,
+    },
     /// What a relay says of itself, passed on by others.
     Neighbours(Announcement),
     /// Opens a stream to `name` at the last site of `route`, which begins with the site that hears this. Answered by `Opened` or `Refused`.
@@ -130,7 +134,7 @@ mod tests {
     fn frames_come_back() {
         let neighbours = BTreeMap::from([("b".to_owned(), 7)]);
         for said in [
-            Told::Hello { site: "a".into() },
+            Told::Hello { site: "a".into(), life: 7 },
             Told::Neighbours(Announcement { site: "a".into(), number: 3, neighbours }),
             Told::Refused { stream: 9, reason: "no".into() },
             Told::Credit { stream: 9, bytes: 1 << 40 },

@@ -91,7 +91,7 @@ impl Relay {
 
     fn told_came(&mut self, link: Token, told: Told) -> Result<(), String> {
         match told {
-            Told::Hello { site } => return self.greeted(link, &site),
+            Told::Hello { site, life } => return self.greeted(link, &site, life),
             Told::Neighbours(announcement) => return self.hear(link, announcement),
             Told::Open { stream, route, name, from_site, from, class } => {
                 if route.len() > HOPS_MAX || route.first() != Some(&self.site) {

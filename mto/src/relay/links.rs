@@ -56,6 +56,8 @@ pub(super) struct Link {
     pub(super) dialled: Option<String>,
     /// The site of the other relay, once it has said so.
     pub(super) site: Option<String>,
+    /// The number that the process of the other relay has drawn.
+    life: u64,
     /// Streams that wait for the link to take more.
     pub(super) starved: BTreeSet<(u64, usize)>,
     /// The time there and back.
@@ -159,13 +161,14 @@ impl Relay {
             path,
             dialled,
             site: None,
+            life: 0,
             starved: BTreeSet::new(),
             measured: None,
             ping: (0, Instant::now()),
             open: false,
         };
         self.links.insert(token, link);
-        self.tell(token, &Told::Hello { site: self.site.clone() });
+        self.tell(token, &Told::Hello { site: self.site.clone(), life: self.life });
         self.next_tick.get_or_insert(Instant::now() + TICK);
         self.link_ready(token);
         Ok(token)
@@ -236,7 +239,7 @@ impl Relay {
     }
 
     /// The other relay says whose it is.
-    pub(super) fn greeted(&mut self, token: Token, site: &str) -> Result<(), String> {
+    pub(super) fn greeted(&mut self, token: Token, site: &str, life: u64) -> Result<(), String> {
         if let Some(problem) = site_problem(site) {
             return Err(problem);
         }
@@ -245,6 +248,7 @@ impl Relay {
         }
         let Some(link) = self.links.get_mut(&token) else { return Ok(()) };
         link.site = Some(site.to_owned());
+        link.life = life;
         let (run, dialled) = (link.run.clone(), link.dialled.clone());
         self.tell_everything(token, &run);
         self.measure(token, Instant::now());
@@ -253,7 +257,17 @@ impl Relay {
         }
         let way = dialled.map_or_else(|| "it dialled".to_owned(), |to| format!("dialled at {to}"));
         self.log.event(Level::Info, "linked", &[("run", &run), ("site", site), ("how", &way)]);
+        self.forget_former(&run, site);
         Ok(())
+    }
+
+    /// A relay that was started again does not resume what it had before: the links of its former life are given up as soon as they are
+    /// broken, not when patience ends, or the streams on them would wait as long.
+    fn forget_former(&mut self, run: &str, site: &str) {
+        let links = || self.links.iter().filter(|(_, link)| link.run == run && link.site.as_deref() == Some(site));
+        let is_former = |old: &Link| !old.open && links().any(|(_, link)| link.open && link.life != old.life);
+        let former: Vec<Token> = links().filter(|(_, link)| is_former(link)).map(|(token, _)| *token).collect();
+        former.into_iter().for_each(|link| self.lose_link(link, "the other relay was started again"));
     }
 
     /// Tells a relay all that is known of the others, for it may have missed any of it.
@@ -296,7 +310,11 @@ impl Relay {
         link.open = open;
         if has_changed {
             let (run, is_back) = (link.run.clone(), open && link.site.is_some());
+            let site = link.site.clone();
             self.review_neighbours(&run);
+            if let Some(site) = site {
+                self.forget_former(&run, &site);
+            }
             if is_back {
                 self.tell_everything(token, &run);
             }

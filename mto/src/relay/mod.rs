@@ -163,6 +163,8 @@ pub struct Relay {
     targets: Vec<LinkTarget>,
     dials: Vec<Dial>,
     next_tick: Option<Instant>,
+    /// Tells this process from the one that was the relay of the site before.
+    life: u64,
     last_stream: StreamId,
     /// By how much the windows of all streams together are larger than they began.
     windows_grown: u64,
@@ -210,6 +212,7 @@ impl Relay {
             dials: Vec::new(),
             next_tick: None,
             last_stream: links::random_number()?,
+            life: links::random_number()?,
             windows_grown: 0,
             deadlines: BTreeSet::new(),
             deadline_of: HashMap::new(),

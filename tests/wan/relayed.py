@@ -1,0 +1,333 @@
+"""Processes of `mto` at emulated sites, and instances that count what they exchange through them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ends.messages import Progress
+from wan import Machine, MachineProcess, PlacedSite, Site, Wan
+from xmml_executors.launch.relay_here import program
+from xmml_native import Coordinator
+
+#: Where relays listen.
+PORT = 40001
+RUN = "faults"
+#: Messages that a conduit holds.
+CAPACITY = 64
+#: The long form: faults as long and as many as in real life.
+LONG = os.environ.get("XMML_SOAK") == "1"
+#: Nothing that a test waits for takes longer, on the busiest machine.
+LIMIT_S = 90.0
+ENDS = Path(__file__).parent / "ends"
+
+
+def wait_until(what: Callable[[], Any], why: str, limit_s: float = LIMIT_S) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + limit_s
+    while not what():
+        assert time.monotonic() < end, f"not within {limit_s} s: {why}"
+        time.sleep(0.005)
+
+
+def mto() -> str:
+    """The relay, as it is installed."""
+    found = program()
+    assert found is not None, "mto is not installed: make build"
+    return found
+
+
+class RelayAt:
+    """The relay of a site: a process that can be killed, and started again where it was."""
+
+    def __init__(
+        self, site: PlacedSite, secret_file: Path, links: Sequence[str], folder: Path, before: Sequence[str] = ()
+    ) -> None:
+        """Start it on the login node.
+
+        Args:
+            links: the relays that it dials, HOST:PORT.
+            before: words before the command, such as `prlimit --nofile=64`.
+        """
+        self.site, self.name, self.login = site, site.name, site.login
+        self.log = folder / f"{site.name}.log"
+        self._words = [*before, mto(), "--site", self.name, "--listen", f"0.0.0.0:{PORT}"]
+        self._words += ["--run", f"{RUN}={secret_file}", *(word for link in links for word in ("--link", link))]
+        self.start()
+
+    @property
+    def address(self) -> str:
+        """Where other sites find it."""
+        return f"{self.site.address}:{PORT}"
+
+    @property
+    def found_at(self) -> str:
+        """Where processes of its site find it: the value of XMML_RELAY."""
+        return f"{self.site.login_address}:{PORT}/{self.name}"
+
+    def start(self) -> None:
+        words = [*self._words, "--log", str(self.log)]
+        self.process: MachineProcess = self.login.start(words, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the relay of {self.name} does not begin (exit status {self.process.wait()}): {self.logged()}"
+
+    def log_to(self, path: Path) -> None:
+        """Write the log there from the next start."""
+        self.log = path
+
+    def kill(self) -> None:
+        """As SIGKILL ends it."""
+        self.process.kill()
+        assert self.process.wait() == -9
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def status(self) -> dict[str, Any]:
+        done = self.login.run([mto(), "status", "--json", "--site", self.name])
+        status: dict[str, Any] = json.loads(done.stdout)
+        return status
+
+    def logged(self) -> str:
+        return self.log.read_text() if self.log.is_file() else ""
+
+    def await_sites(self, *names: str) -> None:
+        """Wait until streams can be opened from here to these sites."""
+        wait_until(lambda: set(names) <= set(self.status()["runs"][RUN]["sites"]), f"a way from {self.name} to {names}")
+
+    @property
+    def memory_kib(self) -> int:
+        """What it holds in memory now."""
+        lines = Path(f"/proc/{self.process.program}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What one end has counted."""
+
+    messages: int
+    bytes: int
+    check: int
+    longest_gap_s: float
+
+
+class Flow:
+    """A sender at one machine and a receiver at another that count what passes from one to the other."""
+
+    def __init__(self, run: CountingRun, number: int, sender: RelayAt, receiver: RelayAt) -> None:
+        self.name = f"{sender.name} to {receiver.name}"
+        self.instances = (f"sender{number}", f"receiver{number}")
+        self._processes: list[MachineProcess] = []
+        self._progress = []
+        for instance, relay in zip(self.instances, (sender, receiver), strict=True):
+            path = run.folder / f"{instance}.progress"
+            path.write_bytes(bytes(16))
+            self._progress.append(Progress(str(path)))
+            program = ENDS / f"counting_{instance.rstrip('0123456789')}.py"
+            environment = {
+                **os.environ,
+                **run.environment,
+                "XMML_INSTANCE": instance,
+                "XMML_COORDINATOR": run.coordinator_address,
+                "XMML_SECRET_FILE": str(run.secret_file),
+                "XMML_RELAY": relay.found_at,
+            }
+            words = [sys.executable, str(program), str(path)]
+            options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+            self._processes.append(relay.site.node(1).start(words, env=environment, **options))
+
+    @property
+    def sender(self) -> MachineProcess:
+        return self._processes[0]
+
+    @property
+    def receiver(self) -> MachineProcess:
+        return self._processes[1]
+
+    @property
+    def sent(self) -> int:
+        """Messages that the sender has handed over so far."""
+        return self._progress[0].count
+
+    @property
+    def came(self) -> int:
+        """Messages that the receiver has checked so far."""
+        return self._progress[1].count
+
+    def check_alive(self) -> None:
+        """Fail with its words if an end has ended."""
+        for process in self._processes:
+            assert process.poll() is None, f"{self.name}: {process.communicate()}"
+
+    def await_fresh(self, more: int = 20, limit_s: float = LIMIT_S) -> float:
+        """Wait until messages arrive that are sent from now on; how long that took [s]."""
+        began, wanted = time.monotonic(), self.sent + more
+
+        def is_there() -> bool:
+            self.check_alive()
+            return self.came >= wanted
+
+        wait_until(is_there, f"{self.name}: fresh messages (it has {self.came}, wants {wanted})", limit_s)
+        return time.monotonic() - began
+
+    def stop(self) -> None:
+        self._progress[0].stop()
+
+    def counted(self) -> Counted:
+        """What passed, when all has arrived; fails if the two ends do not agree."""
+        self.stop()
+        ends = []
+        for process in self._processes:
+            output, errors = process.communicate(timeout=LIMIT_S)
+            assert process.returncode == 0, f"{self.name}: {errors}"
+            ends.append(Counted(**json.loads(output.splitlines()[-1])))
+        sent, came = ends
+        assert (sent.messages, sent.bytes, sent.check) == (came.messages, came.bytes, came.check), self.name
+        return came
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.communicate()
+
+
+class CountingRun:
+    """A run whose conduits go through relays, and through nothing else; `failures` is what its coordinator heard."""
+
+    def __init__(self, home: PlacedSite, secret_file: Path, folder: Path, environment: Mapping[str, str]) -> None:
+        """Begin a run, with a coordinator on the login node of `home`, which everybody can dial.
+
+        Args:
+            environment: what the processes of instances get beside that of this process.
+        """
+        self.folder, self.secret_file, self.environment = folder, secret_file, environment
+        with home.login.network():  # its sockets are made there, and its thread lives there
+            self._coordinator = Coordinator(RUN, bytes.fromhex(secret_file.read_text()), f"{home.address}:0")
+        over_tcp = [each for each in self._coordinator.addresses if each.startswith("tcp:")]
+        self.coordinator_address = ",".join(over_tcp)
+        self.flows: list[Flow] = []
+        self.failures: list[dict[str, Any]] = []
+        self._is_over = threading.Event()
+        self._listening = threading.Thread(target=self._listen)
+        self._listening.start()
+
+    def flow(self, sender: RelayAt, receiver: RelayAt) -> Flow:
+        """Start two more instances; returns when the first messages have arrived."""
+        number = len(self.flows) + 1
+        names = (f"sender{number}", f"receiver{number}")
+        conduit = {
+            "id": number,
+            "name": f"{names[0]}.out -> {names[1]}.in",
+            "sender": names[0],
+            "sender_port": "out",
+            "receiver": names[1],
+            "receiver_port": "in",
+            "sender_copy": None,
+            "receiver_copy": None,
+            "capacity": CAPACITY,
+            "byte_budget": 1 << 26,
+            "methods": ["relay"],
+            "sender_filters": [],
+            "receiver_filters": [],
+        }
+        for name, port, direction, operator in zip(names, ("out", "in"), ("out", "in"), ("Oi", "S"), strict=True):
+            ports = [{"name": port, "direction": direction, "operator": operator, "copies": 0}]
+            shape = {"name": name, "kind": "submodel", "index": 0, "count": 1, "params": {}, "ports": ports}
+            steps = {"check_order": False, "steps": 1, "until": False, "delta_s": 1.0, "total_s": 1.0}
+            self._coordinator.define({**shape, **steps, "conduits": [conduit]})
+        flow = Flow(self, number, sender, receiver)
+        self.flows.append(flow)
+        flow.await_fresh()
+        return flow
+
+    def _listen(self) -> None:
+        while not self._is_over.is_set():
+            for event in self._coordinator.wait_events(0.1):
+                if event["event"] in ("failed", "lost"):
+                    self.failures.append(event)
+
+    def close(self) -> None:
+        for flow in self.flows:
+            flow.close()
+        self._is_over.set()
+        self._listening.join()
+        self._coordinator.close()
+
+
+@dataclass
+class Chain:
+    """The sites a, b, c in a row: only the relay of b, in the middle, listens for others; a coordinator elsewhere."""
+
+    wan: Wan
+    relays: dict[str, RelayAt]
+    run: CountingRun
+    secret_file: Path
+
+    def relay(self, name: str) -> RelayAt:
+        return self.relays[name]
+
+    def both_ways(self) -> tuple[Flow, Flow]:
+        """Instances at a and c that send to each other."""
+        a, c = self.relay("a"), self.relay("c")
+        return self.run.flow(a, c), self.run.flow(c, a)
+
+
+SITES = (
+    Site("a", nodes=1, nat=True),
+    Site("b", nodes=1, nat=True, open_ports=(PORT,)),
+    Site("c", nodes=1, nat=True),
+)
+HOME = Site("home", open_ports=None)
+
+
+@contextlib.contextmanager
+def standing(
+    wan: Wan,
+    folder: Path,
+    before: Mapping[str, Sequence[str]] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Chain]:
+    """Three relays in a row and a run, while the block lasts; on failure, their logs are printed.
+
+    Args:
+        before: words before the commands of relays, by site.
+        environment: what the processes of instances get beside that of this process.
+    """
+    secret_file = folder / "run.secret"
+    secret_file.touch(mode=0o600)
+    secret_file.write_text(os.urandom(32).hex())
+    relays: dict[str, RelayAt] = {}
+    run = CountingRun(wan["home"], secret_file, folder, environment or {})
+    try:
+        for name in ("b", "a", "c"):
+            links = [relays["b"].address] if name != "b" else []
+            relays[name] = RelayAt(wan[name], secret_file, links, folder, (before or {}).get(name, ()))
+        relays["a"].await_sites("b", "c")
+        relays["c"].await_sites("a", "b")
+        yield Chain(wan, relays, run, secret_file)
+        assert run.failures == []
+    except BaseException:
+        for relay in relays.values():
+            print(f"--- the relay of {relay.name}:\n{relay.logged()[-6000:]}", file=sys.stderr)
+        print("--- the coordinator has heard:", run.failures, file=sys.stderr)
+        raise
+    finally:
+        run.close()
+        for relay in relays.values():
+            if relay.process.poll() is None:
+                relay.kill()
+
+
+def shell(machine: Machine, script: str, *words: str, **options: Any) -> MachineProcess:
+    """A script of bash on a machine."""
+    return machine.start(["bash", "-c", script, "bash", *words], **options)
