@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
+use xmml_core::error::Error;
 use xmml_core::methods::relay::address::site_problem;
-use xmml_core::path::MAX_STREAMS;
+use xmml_core::path::{Credentials, Fingerprint, MAX_STREAMS};
 
+use crate::encryption::Encryption;
 use crate::log::{Format, Level};
 
 /// Largest file that is read, in bytes.
@@ -16,8 +18,11 @@ const FILE_MAX: u64 = 1 << 20;
 /// Largest secret file that is read, in bytes.
 const SECRET_MAX: u64 = 4096;
 
+/// Largest certificate that is read, with its key, in bytes.
+const CERTIFICATE_MAX: u64 = 64 << 10;
+
 /// See the module.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The site that the relay stands at.
@@ -34,6 +39,16 @@ pub struct Config {
     /// Where Prometheus finds figures, on a loopback address; without it, nowhere.
     #[serde(default)]
     pub metrics: Option<String>,
+    /// Whether links to other relays are encrypted. If not, such as are not are taken, too.
+    #[serde(default = "yes")]
+    pub encrypt: bool,
+    /// The file with the certificate that it shows to other relays and its key, relative to the configuration; without it, one is made
+    /// at the start.
+    #[serde(default)]
+    pub certificate: Option<PathBuf>,
+    /// The SHA-256 of the certificates of the relays that it believes; without any, it believes all that know the run.
+    #[serde(default)]
+    pub trusted: Vec<String>,
     /// What is written.
     #[serde(default)]
     pub log: LogConfig,
@@ -43,6 +58,28 @@ pub struct Config {
     /// The runs that it serves from the beginning.
     #[serde(default, rename = "run")]
     pub runs: Vec<RunConfig>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            site: String::new(),
+            listen: Vec::new(),
+            control: None,
+            ends: Ends::default(),
+            metrics: None,
+            encrypt: true,
+            certificate: None,
+            trusted: Vec::new(),
+            log: LogConfig::default(),
+            links: Vec::new(),
+            runs: Vec::new(),
+        }
+    }
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// When the relay ends by itself.
@@ -80,6 +117,9 @@ pub struct LinkConfig {
     /// TCP streams of the link, 1 to 128; without it, as many as pay.
     #[serde(default)]
     pub streams: Option<u32>,
+    /// Whether it is encrypted; without it, as links of this relay are.
+    #[serde(default)]
+    pub encrypt: Option<bool>,
 }
 
 /// A run.
@@ -117,6 +157,9 @@ impl Config {
         let folder = path.parent().unwrap_or(Path::new("."));
         for run in &mut config.runs {
             run.secret_file = folder.join(&run.secret_file);
+        }
+        if let Some(file) = &mut config.certificate {
+            *file = folder.join(&*file);
         }
         if let Some(file) = &mut config.log.file {
             *file = folder.join(&*file);
@@ -159,6 +202,7 @@ impl Config {
                 return Err(Problem(format!(" link to {}: streams must be 1 to {MAX_STREAMS}", link.to)));
             }
         }
+        self.fingerprints()?;
         if let Some(address) = &self.metrics {
             check_address("metrics", address)?;
             let is_loopback =
@@ -187,6 +231,31 @@ impl Config {
         Ok(())
     }
 
+    fn fingerprints(&self) -> Result<Vec<Fingerprint>, Problem> {
+        let read = |text: &String| text.parse().map_err(|error| Problem(format!(" trusted: {error}")));
+        self.trusted.iter().map(read).collect()
+    }
+
+    /// How links are protected: reads the certificate, or makes one, but keeps one that was made `before`.
+    ///
+    /// # Errors
+    /// It cannot be read, or others can read it, or it is none; a fingerprint is none.
+    pub fn encryption(&self, before: Option<&Encryption>) -> Result<Encryption, Problem> {
+        let trusted = self.fingerprints()?;
+        let wrong = |error: Error| Problem(error.to_string());
+        let Some(file) = &self.certificate else {
+            let made = match before.filter(|before| before.is_self_made()) {
+                Some(before) => before.clone(),
+                None => Encryption::self_made(&self.site).map_err(wrong)?,
+            };
+            return made.but(&trusted, self.encrypt).map_err(wrong);
+        };
+        let problem = |text: String| Problem(format!("certificate: {}: {text}", file.display()));
+        let text = read_private(file, CERTIFICATE_MAX, "this key").map_err(problem)?;
+        let mine = Credentials::from_pem(&text).map_err(|error| problem(error.to_string()))?;
+        Encryption::with(&mine, &trusted, self.encrypt).map_err(wrong)
+    }
+
     /// The name of the socket by which the owner speaks with the relay.
     pub fn control(&self) -> String {
         self.control.clone().unwrap_or_else(|| default_control(&self.site))
@@ -200,13 +269,7 @@ impl RunConfig {
     /// It cannot be read, others can read it, or it is none.
     pub fn secret(&self) -> Result<Vec<u8>, Problem> {
         let problem = |text: String| Problem(format!("run \"{}\": {}: {text}", self.name, self.secret_file.display()));
-        use std::os::unix::fs::MetadataExt;
-        let mode = std::fs::metadata(&self.secret_file).map_err(|error| problem(error.to_string()))?.mode();
-        if mode & 0o077 != 0 {
-            let mode = mode & 0o777;
-            return Err(problem(format!("others can read this secret (mode {mode:o}); chmod 600 it")));
-        }
-        let text = read_bounded(&self.secret_file, SECRET_MAX).map_err(problem)?;
+        let text = read_private(&self.secret_file, SECRET_MAX, "this secret").map_err(problem)?;
         secret_of_text(&text).ok_or_else(|| problem("expected hexadecimal digits".to_owned()))
     }
 
@@ -239,6 +302,16 @@ fn check_address(what: &str, address: &str) -> Result<(), Problem> {
     }
 }
 
+/// What only its owner may be able to read.
+fn read_private(path: &Path, most: u64, what: &str) -> Result<String, String> {
+    use std::os::unix::fs::MetadataExt;
+    let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(format!("others can read {what} (mode {mode:o}); chmod 600 it"));
+    }
+    read_bounded(path, most)
+}
+
 fn read_bounded(path: &Path, most: u64) -> Result<String, String> {
     let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
     if size > most {
@@ -264,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_mistake_is_told_with_its_place() {
-        assert_eq!(problem("site = 'alpha'\nlissten = []"), "2:1: unknown field `lissten`, expected one of `site`, `listen`, `control`, `ends`, `metrics`, `log`, `link`, `run`");
+        assert_eq!(problem("site = 'alpha'\nlissten = []"), "2:1: unknown field `lissten`, expected one of `site`, `listen`, `control`, `ends`, `metrics`, `encrypt`, `certificate`, `trusted`, `log`, `link`, `run`");
         assert!(problem("site = 'alpha'\nlisten = 3").starts_with("2:10: "));
         assert!(problem("site = 'alpha'\n[[run]]\nname = 'r'").contains("secret_file"));
     }
@@ -276,6 +349,7 @@ mod tests {
             ("site = 'a'\nlisten = ['login']", "expected HOST:PORT"),
             ("site = 'a'\n[[link]]\nto = 'b'", "expected HOST:PORT"),
             ("site = 'a'\n[[link]]\nto = 'b:1'\nstreams = 0", "1 to 128"),
+            ("site = 'a'\ntrusted = ['00ff']", "64 hexadecimal digits"),
             ("site = 'a'\nmetrics = '0.0.0.0:1'", "loopback"),
             ("site = 'a'\ncontrol = '/tmp/x'", "expected @NAME"),
             ("site = 'a'\n[[run]]\nname = 'r'\nsecret_file = 's'\n[[run]]\nname = 'r'\nsecret_file = 's'", "twice"),

@@ -6,6 +6,7 @@
 pub mod arrival;
 pub mod config;
 pub mod direction;
+pub mod encryption;
 pub mod link_frame;
 pub mod log;
 pub mod metrics;

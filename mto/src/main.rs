@@ -1,8 +1,9 @@
 //! `mto`: starts a relay, or speaks with one that runs.
 
-use std::io::Read;
-use std::path::PathBuf;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -11,6 +12,7 @@ use mto::log::{Format, Log};
 use mto::owner::{ask, Answer, Request};
 use mto::relay::Relay;
 use mto::signals::Signals;
+use xmml_core::path::Credentials;
 
 /// Exit status: wrong usage or configuration.
 const USAGE: u8 = 2;
@@ -45,6 +47,15 @@ struct Serve {
     /// Another relay to be linked to (may be given several times)
     #[arg(long, value_name = "HOST:PORT")]
     link: Vec<String>,
+    /// Do not encrypt links to other relays, and take such as are not: where the network between them is trusted
+    #[arg(long)]
+    no_encryption: bool,
+    /// The file with the certificate that it shows to other relays and its key (see mto certificate); else one is made at the start
+    #[arg(long, value_name = "FILE")]
+    certificate: Option<PathBuf>,
+    /// Believe only relays that show this certificate, named by its SHA-256 (may be given several times)
+    #[arg(long, value_name = "FINGERPRINT")]
+    trust: Vec<String>,
     /// A run, and the file with its secret (may be given several times)
     #[arg(long, value_name = "RUN=FILE", value_parser = run_and_file)]
     run: Vec<RunConfig>,
@@ -96,6 +107,14 @@ enum Command {
     Reload {
         #[command(flatten)]
         which: Which,
+    },
+    /// Make a certificate that a relay shows to others, write it and its key to a new file, and print its SHA-256
+    Certificate {
+        /// The file
+        file: PathBuf,
+        /// For how long it is good
+        #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36500))]
+        days: u32,
     },
     /// End a relay
     Stop {
@@ -162,8 +181,11 @@ fn configured(options: &Serve) -> Result<Config, Failure> {
         ));
     }
     config.listen.extend(options.listen.iter().cloned());
-    config.links.extend(options.link.iter().map(|to| LinkConfig { to: to.clone(), streams: None }));
+    config.links.extend(options.link.iter().map(|to| LinkConfig { to: to.clone(), streams: None, encrypt: None }));
     config.runs.extend(options.run.iter().cloned());
+    config.encrypt &= !options.no_encryption;
+    config.certificate = options.certificate.clone().or(config.certificate);
+    config.trusted.extend(options.trust.iter().cloned());
     config.log.file = options.log.clone().or(config.log.file);
     if options.log_json {
         config.log.format = Format::Json;
@@ -181,6 +203,7 @@ fn serve(options: &Serve) -> Result<(), Failure> {
         for run in &config.runs {
             run.secret().map_err(|problem| (USAGE, problem.to_string()))?;
         }
+        config.encryption(None).map_err(|problem| (USAGE, problem.to_string()))?;
         println!("The configuration is right.");
         return Ok(());
     }
@@ -219,7 +242,6 @@ fn raise_limit_of_descriptors() {
 
 /// To the standard output, which may be closed: that ends nothing.
 fn print_line(line: &str) {
-    use std::io::Write;
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
@@ -280,8 +302,22 @@ fn tell(command: Command) -> Result<(), Failure> {
             }
         }
         Command::Reload { which } => drop(asked(&which, &Request::Reload)?),
+        Command::Certificate { file, days } => make_certificate(&file, days)?,
         Command::Stop { which } => drop(asked(&which, &Request::Stop)?),
     }
+    Ok(())
+}
+
+fn make_certificate(file: &Path, days: u32) -> Result<(), Failure> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let failed = |text: String| (FAILED, format!("{}: {text}", file.display()));
+    let good_for = Duration::from_secs(u64::from(days) * 24 * 3600);
+    let made = Credentials::make("mto", good_for).map_err(|error| failed(error.to_string()))?;
+    // Never over another: whoever trusts that one would not know this one.
+    let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+    let mut opened = opened.map_err(|error| failed(error.to_string()))?;
+    opened.write_all(made.to_pem().as_bytes()).map_err(|error| failed(error.to_string()))?;
+    print_line(&made.fingerprint().to_string());
     Ok(())
 }
 

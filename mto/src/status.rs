@@ -20,6 +20,9 @@ pub struct Status {
     pub listen: Vec<String>,
     /// The socket of its owner.
     pub control: String,
+    /// The SHA-256 of the certificate that it shows to other relays.
+    #[serde(default)]
+    pub certificate: String,
     /// Where Prometheus finds figures; empty: nowhere.
     #[serde(default)]
     pub metrics: String,
@@ -63,6 +66,9 @@ pub struct LinkStatus {
     pub site: String,
     /// Where it was dialled; empty: it dialled this one.
     pub dialled: String,
+    /// Whether what passes it is encrypted.
+    #[serde(default)]
+    pub encrypted: bool,
     /// `up`, or why not.
     pub state: String,
     /// The time there and back [ms]; 0 before it was measured.

@@ -173,6 +173,57 @@ fn figures_are_told_on_a_loopback_address() {
 }
 
 #[test]
+fn a_certificate_is_made_for_its_owner_only_never_over_another_and_shown() {
+    let folder = Folder::new("certificate");
+    let file = folder.0.join("alpha.pem");
+    let made = mto().arg("certificate").arg(&file).output().unwrap();
+    assert!(made.status.success(), "{}", said(&made));
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let again = mto().arg("certificate").arg(&file).output().unwrap();
+    assert_eq!(again.status.code(), Some(5), "{}", said(&again));
+    let relay = Held::start(mto().args(["--site", &unique("shown"), "--stdin", "--certificate"]).arg(&file));
+    assert_eq!(relay.started["certificate"].as_str().unwrap(), String::from_utf8_lossy(&made.stdout).trim());
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let refused = mto().args(["--site", &unique("open"), "--stdin", "--certificate"]).arg(&file).output().unwrap();
+    assert!(said(&refused).contains("others can read this key (mode 644)"), "{}", said(&refused));
+}
+
+#[test]
+fn how_links_are_protected_changes_while_a_relay_is_at_work() {
+    let folder = Folder::new("protected");
+    let secret = folder.write("canal.secret", "00ff");
+    let (one, two) = (unique("one"), unique("two"));
+    let run = "[[run]]\nname = \"canal\"\nsecret_file = \"canal.secret\"\n";
+    let mut listening = Held::start(
+        mto()
+            .args(["--site", &one, "--listen", "127.0.0.1:0", "--no-encryption", "--stdin", "--run"])
+            .arg(format!("canal={}", secret.display())),
+    );
+    let to = listening.started["listen"][0].as_str().unwrap().to_owned();
+    let text =
+        |encrypt: bool| format!("site = \"{two}\"\nencrypt = {encrypt}\n{run}[[link]]\nto = \"{to}\"\nstreams = 1\n");
+    let config = folder.write("relay.toml", &text(false));
+    let mut dialling = Held::start(mto().arg("--config").arg(&config).arg("--stdin"));
+    for encrypt in [false, true, false] {
+        folder.write("relay.toml", &text(encrypt));
+        assert_eq!(dialling.ask(&json!({"command": "reload"}))["ok"], json!(true));
+        for relay in [&mut dialling, &mut listening] {
+            let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+            loop {
+                let status = relay.ask(&json!({"command": "status"}))["status"].clone();
+                let links = status["links"].as_array().unwrap();
+                if links.len() == 1 && links[0]["state"] == "up" && links[0]["encrypted"] == json!(encrypt) {
+                    break;
+                }
+                assert!(std::time::Instant::now() < until, "encrypt = {encrypt}: {status}");
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        }
+    }
+}
+
+#[test]
 fn the_secret_stands_in_no_list_of_processes() {
     let folder = Folder::new("listed");
     let secret = folder.write("secret", "0123456789abcdef");

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
+use xmml_core::methods::Stream;
 use xmml_core::wakeup::Interest;
 
 use super::{Connection, Relay};
@@ -94,10 +95,10 @@ impl Relay {
 
     fn greet(&mut self, wire: Wire) {
         let token = self.token();
-        let arrival = Box::new(Arrival::new(wire, Instant::now()));
-        if self.epoll.add(xmml_core::methods::Stream::fd(&arrival.wire), token, Interest::READ).is_err() {
+        if self.epoll.add(wire.fd(), token, Interest::READ).is_err() {
             return;
         }
+        let arrival = Box::new(Arrival::new(wire, self.encryption.clone(), Instant::now()));
         self.set_deadline(token, Some(arrival.deadline));
         self.arrivals.insert(token);
         self.connections.insert(token, Connection::Arrival(arrival));
@@ -109,16 +110,20 @@ impl Relay {
         let runs = &self.runs;
         match arrival.advance(|run| runs.get(run).map(|run| run.key.clone())) {
             Progress::Wait(interest) => {
-                let _ = self.epoll.change(xmml_core::methods::Stream::fd(&arrival.wire), token, interest);
+                if let Some(stream) = arrival.stream() {
+                    let _ = self.epoll.change(stream.fd(), token, interest);
+                }
             }
             Progress::Asked { run, name, request } => {
-                if let Some(Connection::Arrival(arrival)) = self.remove(token) {
-                    self.asked(token, arrival.wire, run, name, request);
+                let Some(Connection::Arrival(arrival)) = self.remove(token) else { return };
+                if let Some(wire) = arrival.into_wire() {
+                    self.asked(token, wire, run, name, request);
                 }
             }
             Progress::Path { run, site } => {
-                if let Some(Connection::Arrival(arrival)) = self.remove(token) {
-                    self.path_stream(arrival.wire, &run, &site);
+                let Some(Connection::Arrival(arrival)) = self.remove(token) else { return };
+                if let Some(stream) = arrival.into_stream() {
+                    self.path_stream(stream, &run, &site);
                 }
             }
             Progress::Refused(reason) => self.turn_away(token, &reason),
@@ -128,7 +133,7 @@ impl Relay {
     pub(super) fn turn_away(&mut self, token: Token, reason: &str) {
         let Some(Connection::Arrival(arrival)) = self.remove(token) else { return };
         self.refused += 1;
-        let source = arrival.wire.source();
+        let source = arrival.source();
         self.log.once(source, Level::Warning, "turned away", &[("source", source), ("reason", reason)]);
     }
 }

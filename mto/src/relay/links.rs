@@ -13,10 +13,10 @@ use xmml_core::path::{Identity, Lane, Listener, Path, Settings, State, Streams};
 use xmml_core::wakeup::Interest;
 
 use super::{Flow, Relay};
+use crate::encryption::Encryption;
 use crate::link_frame::{StreamId, Told, LONGEST};
 use crate::log::Level;
 use crate::registry::Token;
-use crate::wire::Wire;
 
 /// How often links are measured and dials looked at.
 const TICK: Duration = Duration::from_secs(1);
@@ -37,6 +37,8 @@ pub struct LinkTarget {
     pub to: String,
     /// TCP streams of the link; `None`: as many as pay.
     pub streams: Option<u32>,
+    /// Whether it is encrypted; `None`: as this relay does it with all.
+    pub encrypt: Option<bool>,
 }
 
 /// A relay that is dialled for a run.
@@ -128,10 +130,10 @@ impl Relay {
     }
 
     /// A relay has proved that it knows a run, and brings a stream of a path.
-    pub(super) fn path_stream(&mut self, wire: Wire, run: &str, site: &str) {
-        self.epoll.remove(wire.fd());
+    pub(super) fn path_stream(&mut self, stream: Box<dyn Stream>, run: &str, site: &str) {
+        self.epoll.remove(stream.fd());
         let Some(known) = self.runs.get(run) else { return };
-        if let Err(error) = known.listener.admit(Box::new(wire), site, &[]) {
+        if let Err(error) = known.listener.admit(stream, site, &[]) {
             let facts = [("run", run), ("site", site), ("reason", &error.to_string())];
             self.log.once(site, Level::Warning, "a stream of a link was not taken", &facts);
         }
@@ -207,7 +209,10 @@ impl Relay {
         let Dial { run, target, .. } = &self.dials[at];
         let (run, target) = (run.clone(), target.clone());
         let Some(known) = self.runs.get(&run) else { return };
-        let me = Identity::new(&known.key, &run, &self.site);
+        let mut me = Identity::new(&known.key, &run, &self.site);
+        if target.encrypt.unwrap_or(self.encryption.is_default) {
+            me = me.encrypted(self.encryption.tls.clone());
+        }
         let dialled = Path::dial(&target.to, &me, RELAY, settings(target.streams)).map_err(io::Error::other);
         // Before the link is driven, which may find it lost already.
         self.dials[at].again_at = now + self.dials[at].pause;
@@ -376,6 +381,16 @@ impl Relay {
         let run = link.run.clone();
         drop(link);
         self.review_neighbours(&run);
+    }
+
+    /// Has links be protected like this from now on. Those that stand are made anew; what they carry is carried again.
+    pub fn encrypt(&mut self, encryption: Encryption) {
+        if encryption == self.encryption {
+            return;
+        }
+        self.encryption = encryption;
+        let links: Vec<Token> = self.links.keys().copied().collect();
+        links.into_iter().for_each(|link| self.lose_link(link, "links are protected in another way now"));
     }
 
     /// The run is over here.

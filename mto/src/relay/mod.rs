@@ -27,6 +27,7 @@ use xmml_core::wakeup::{Epoll, EventFd, Interest, Ready};
 
 use crate::arrival::Arrival;
 use crate::config::Ends;
+use crate::encryption::Encryption;
 use crate::link_frame::StreamId;
 use crate::log::{Level, Log};
 use crate::registry::{Registry, Token};
@@ -161,6 +162,8 @@ pub struct Relay {
     flows: HashMap<(Token, StreamId), Flow>,
     /// Relays that are to be dialled for every run.
     targets: Vec<LinkTarget>,
+    /// How links are protected.
+    encryption: Encryption,
     dials: Vec<Dial>,
     next_tick: Option<Instant>,
     /// Tells this process from the one that was the relay of the site before.
@@ -209,6 +212,7 @@ impl Relay {
             links: HashMap::new(),
             flows: HashMap::new(),
             targets: Vec::new(),
+            encryption: Encryption::self_made(site).map_err(io::Error::other)?,
             dials: Vec::new(),
             next_tick: None,
             last_stream: links::random_number()?,

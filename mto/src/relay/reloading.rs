@@ -32,12 +32,14 @@ impl Relay {
             }
             _ => format!("cannot listen on {control}: {error}"),
         })?;
+        self.encrypt(config.encryption(None).map_err(|problem| problem.to_string())?);
         self.take_over_links(config);
         self.take_over_runs(config)
     }
 
     fn take_over_links(&mut self, config: &Config) {
-        let target = |link: &LinkConfig| LinkTarget { to: link.to.clone(), streams: link.streams };
+        let target =
+            |link: &LinkConfig| LinkTarget { to: link.to.clone(), streams: link.streams, encrypt: link.encrypt };
         self.link_to_all(config.links.iter().map(target).collect());
     }
 
@@ -48,9 +50,11 @@ impl Relay {
         if config.site != self.site {
             return Err(format!("it is the relay of {}, and cannot become that of {}", self.site, config.site));
         }
+        let encryption = config.encryption(Some(&self.encryption)).map_err(|problem| problem.to_string())?;
         self.ends = config.ends;
         self.log.set(config.log.format, config.log.level);
         self.take_over_runs(&config)?;
+        self.encrypt(encryption);
         self.take_over_links(&config);
         self.log.event(Level::Info, "configuration taken over", &[]);
         Ok(())

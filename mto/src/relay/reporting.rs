@@ -34,6 +34,7 @@ impl Relay {
             uptime_s: self.began.elapsed().as_secs_f64(),
             listen: self.listen_at.clone(),
             control: self.control.clone(),
+            certificate: self.encryption.tls.fingerprint().to_string(),
             metrics: figures.unwrap_or_default(),
             runs,
             links: self.links.values().map(link_status).collect(),
@@ -50,6 +51,7 @@ fn link_status(link: &Link) -> LinkStatus {
         run: link.run.clone(),
         site: link.site.clone().unwrap_or_default(),
         dialled: link.dialled.clone().unwrap_or_default(),
+        encrypted: link.path.is_encrypted(),
         state: match link.path.state() {
             State::Open => "up".to_owned(),
             State::Opening => "not open yet".to_owned(),

@@ -43,13 +43,27 @@ impl Site {
 
     /// The same at a place, with these runs.
     pub fn start_at(name: &str, listen: &str, links: &[String], runs: &[(&str, &[u8])]) -> Site {
+        Site::start_with(name, listen, links, runs, |_| {})
+    }
+
+    /// The same after something was done to the relay before it links itself to others.
+    pub fn start_with(
+        name: &str,
+        listen: &str,
+        links: &[String],
+        runs: &[(&str, &[u8])],
+        prepare: impl FnOnce(&mut Relay),
+    ) -> Site {
         let unique = format!("{}-{:016x}", std::process::id(), random());
         let log = std::env::temp_dir().join(format!("mto-test-{unique}.log"));
         let mut relay = Relay::new(name, Log::to_file(&log, Format::Text, Level::Debug).unwrap()).unwrap();
         let address = relay.listen(listen).unwrap().to_string();
         let control = format!("@mto-test-{unique}");
         relay.listen_for_owner(&control).unwrap();
-        relay.link_to_all(links.iter().map(|to| LinkTarget { to: to.clone(), streams: Some(2) }).collect());
+        prepare(&mut relay);
+        relay.link_to_all(
+            links.iter().map(|to| LinkTarget { to: to.clone(), streams: Some(2), encrypt: None }).collect(),
+        );
         for (run, secret) in runs {
             relay.add_run(run, secret, None).unwrap();
         }

@@ -10,7 +10,8 @@
 //!
 //! or, instead of the challenge or after the proof, `Refused` from the listener. A proof is HMAC-SHA256, keyed by the secret, over
 //! the side's label, the whole hello frame, and the challenge frame up to its proof: it binds both nonces, both ranges of versions,
-//! the role, the run and the names, and cannot be reflected.
+//! the role, the run and the names, and cannot be reflected. On an encrypted stream it covers the channel as well (32 bytes that only the two
+//! ends of this one stream know, and that both their certificates went into): nobody in the middle can pass proofs on.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -42,6 +43,9 @@ const MAX_REASON: usize = 400;
 const LISTENER: &[u8] = b"xmml handshake: listener\0";
 const DIALLER: &[u8] = b"xmml handshake: dialler\0";
 const RELAYS: &[u8] = b"xmml key of relays\0";
+
+/// What only the two ends of an encrypted stream know of it ([`crate::methods::Stream::channel`]).
+pub type Channel = [u8; 32];
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -216,11 +220,12 @@ fn keyed(secret: &[u8]) -> Hmac<Sha256> {
 }
 
 /// The proof of one side over what both have said.
-fn mac(secret: &[u8], label: &[u8], hello: &[u8], challenge: &[u8]) -> Hmac<Sha256> {
+fn mac(secret: &[u8], label: &[u8], hello: &[u8], challenge: &[u8], channel: Option<Channel>) -> Hmac<Sha256> {
     let mut mac = keyed(secret);
     mac.update(label);
     mac.update(hello);
     mac.update(challenge);
+    mac.update(channel.as_ref().map_or(&[], |channel| &channel[..]));
     mac
 }
 
@@ -363,12 +368,24 @@ impl Hello {
     }
 }
 
-/// The run that the first bytes of a dialler name, for a listener that serves several; `None`: its hello is not complete.
-pub fn run_of_hello(bytes: &[u8]) -> std::result::Result<Option<String>, Refusal> {
+/// What a dialler says that it wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// The run.
+    pub run: String,
+    /// What the connection is to be for.
+    pub role: Role,
+}
+
+/// What the first bytes of a dialler ask for, for a listener that serves several runs; `None`: its hello is not complete.
+pub fn wish_of_hello(bytes: &[u8]) -> std::result::Result<Option<Wish>, Refusal> {
     let mut inbox = Inbox { bytes: bytes.to_vec(), seen: 0 };
     let Some((head, frame)) = inbox.frame()? else { return Ok(None) };
     match head.kind {
-        Kind::Hello => Hello::decode(&frame[HEAD..]).map(|hello| Some(hello.run)).map_err(malformed),
+        Kind::Hello => {
+            let hello = Hello::decode(&frame[HEAD..]).map_err(malformed)?;
+            Ok(Some(Wish { run: hello.run, role: hello.role }))
+        }
         kind => Err(malformed(FrameError::Unexpected { kind })),
     }
 }
@@ -403,6 +420,7 @@ pub struct Dialler {
     peer: String,
     hello: Vec<u8>,
     inbox: Inbox,
+    channel: Option<Channel>,
 }
 
 impl Dialler {
@@ -419,7 +437,12 @@ impl Dialler {
         }
         .encode();
         let send = hello.clone();
-        Ok((Dialler { me, role, peer: peer.into(), hello, inbox: Inbox::default() }, send))
+        Ok((Dialler { me, role, peer: peer.into(), hello, inbox: Inbox::default(), channel: None }, send))
+    }
+
+    /// From now on proofs cover this; to be said before the listener is heard.
+    pub fn bind(&mut self, channel: Option<Channel>) {
+        self.channel = channel;
     }
 
     /// Takes bytes from the listener.
@@ -448,7 +471,8 @@ impl Dialler {
         }
         let (said, proof) = frame.split_at(frame.len().saturating_sub(PROOF).max(HEAD));
         let challenge = Challenge::decode(&said[HEAD..]).map_err(malformed)?;
-        mac(&self.me.secret, LISTENER, &self.hello, said).verify_slice(proof).map_err(|_| Refusal::Proof)?;
+        let of = |label| mac(&self.me.secret, label, &self.hello, said, self.channel);
+        of(LISTENER).verify_slice(proof).map_err(|_| Refusal::Proof)?;
         if challenge.name != self.peer {
             let problem = format!("it is {}, not {}", challenge.name, self.peer);
             return Err(Refusal::Role { problem });
@@ -456,7 +480,7 @@ impl Dialler {
         let version = common_version(self.me.versions, challenge.versions)
             .filter(|&version| version == challenge.version)
             .ok_or(Refusal::Version { mine: self.me.versions, theirs: challenge.versions })?;
-        let proof = mac(&self.me.secret, DIALLER, &self.hello, said).finalize().into_bytes();
+        let proof = of(DIALLER).finalize().into_bytes();
         Ok((framed(Kind::Proof, 0, 0, 0, &proof), version))
     }
 }
@@ -491,13 +515,19 @@ pub struct Listener {
     inbox: Inbox,
     /// Hello frame, challenge frame up to its proof, and the outcome if the dialler's proof is right.
     challenged: Option<(Vec<u8>, Vec<u8>, Established)>,
+    channel: Option<Channel>,
 }
 
 impl Listener {
     /// Waits for a dialler that asks for one of `roles`.
     pub fn new(me: Party, roles: &[Role]) -> Result<Listener> {
         check_names(&[&me.run, &me.name])?;
-        Ok(Listener { me, roles: roles.to_vec(), inbox: Inbox::default(), challenged: None })
+        Ok(Listener { me, roles: roles.to_vec(), inbox: Inbox::default(), challenged: None, channel: None })
+    }
+
+    /// From now on proofs cover this; to be said before the dialler is heard.
+    pub fn bind(&mut self, channel: Option<Channel>) {
+        self.channel = channel;
     }
 
     /// Takes bytes from the dialler.
@@ -552,7 +582,7 @@ impl Listener {
         body.extend_from_slice(&[0; PROOF]);
         let mut frame = framed(Kind::Challenge, 0, 0, 0, &body);
         frame.truncate(frame.len() - PROOF);
-        let proof = mac(&self.me.secret, LISTENER, &hello, &frame).finalize().into_bytes();
+        let proof = mac(&self.me.secret, LISTENER, &hello, &frame, self.channel).finalize().into_bytes();
         let established = Established { version, role: said.role, peer: said.from };
         self.challenged = Some((hello, frame.clone(), established));
         frame.extend_from_slice(&proof);
@@ -568,7 +598,8 @@ impl Listener {
         if head.kind != Kind::Proof {
             return Err(malformed(FrameError::Unexpected { kind: head.kind }));
         }
-        mac(&self.me.secret, DIALLER, &hello, &challenge).verify_slice(&frame[HEAD..]).map_err(|_| Refusal::Proof)?;
+        let expected = mac(&self.me.secret, DIALLER, &hello, &challenge, self.channel);
+        expected.verify_slice(&frame[HEAD..]).map_err(|_| Refusal::Proof)?;
         let rest = std::mem::take(&mut self.inbox.bytes);
         Ok(Step::Done { send: Vec::new(), established, rest })
     }

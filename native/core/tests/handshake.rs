@@ -133,6 +133,29 @@ fn a_listener_notices_a_dialler_without_the_secret() {
 }
 
 #[test]
+fn proofs_hold_on_one_channel_only() {
+    let meet = |near: Option<Channel>, far: Option<Channel>| {
+        let (mut dialler, hello, mut listener) = pair(party("a", 1), party("b", 2));
+        dialler.bind(near);
+        listener.bind(far);
+        conclude(dialler, &hello, listener)
+    };
+    assert!(matches!(meet(Some([1; 32]), Some([1; 32])), (Some(Step::Done { .. }), Step::Done { .. })));
+    for (near, far) in [(Some([1; 32]), Some([2; 32])), (Some([1; 32]), None), (None, Some([1; 32]))] {
+        let (noticed, _) = meet(near, far);
+        assert_eq!(reason(noticed.unwrap()), Refusal::Proof.to_string());
+        // And the other way about: a dialler that believes a proof on another channel is not believed itself.
+        let (mut dialler, hello, mut listener) = pair(party("a", 1), party("b", 2));
+        dialler.bind(near);
+        listener.bind(near);
+        let challenge = sent(listener.feed(&hello));
+        let Step::Done { send: proof, .. } = dialler.feed(&challenge) else { panic!("the channel is the same") };
+        listener.bind(far);
+        assert_eq!(reason(listener.feed(&proof)), Refusal::Proof.to_string());
+    }
+}
+
+#[test]
 fn a_dialler_of_another_run_learns_nothing_about_this_one() {
     let mut stranger = party("a", 1);
     stranger.run = "other".into();

@@ -93,13 +93,13 @@ fn a_certificate_of_another_run_is_refused_whichever_end_has_it() {
     let here = identity("here").encrypted(tls(&mine, &[theirs.fingerprint()]));
     let there = identity("there").encrypted(tls(&foreign, &[mine.fingerprint()]));
     let (told, _) = meet(here.clone(), there, 2).unwrap_err();
-    assert!(told.contains("its certificate is not one of those that were made for this run"), "{told}");
+    assert!(told.contains("its certificate is not one of those that are trusted"), "{told}");
 
     let stranger = identity("here").encrypted(tls(&foreign, &[theirs.fingerprint()]));
     let there = identity("there").encrypted(tls(&theirs, &[mine.fingerprint()]));
     let (told, noted) = meet(stranger, there, 2).unwrap_err();
     assert!(told.contains("refuses the certificate of this end"), "{told}");
-    assert!(noted.contains("not one of those that were made for this run"), "{noted}");
+    assert!(noted.contains("not one of those that are trusted"), "{noted}");
 }
 
 #[test]

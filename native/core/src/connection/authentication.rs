@@ -123,9 +123,16 @@ impl Authentication {
                 Err(error) => return Err(End::broken(&error)),
             };
             self.seen += count;
+            let channel = self.stream.channel().map_err(|error| End::broken(&error))?;
             let step = match &mut self.side {
-                Side::Dialler(dialler) => dialler.feed(&bytes[..count]),
-                Side::Listener(listener) => listener.feed(&bytes[..count]),
+                Side::Dialler(dialler) => {
+                    dialler.bind(channel);
+                    dialler.feed(&bytes[..count])
+                }
+                Side::Listener(listener) => {
+                    listener.bind(channel);
+                    listener.feed(&bytes[..count])
+                }
             };
             match step {
                 Step::More => {}

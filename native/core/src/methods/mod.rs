@@ -154,6 +154,15 @@ pub trait Stream: Send + Sync {
         Ok(())
     }
 
+    /// What the two ends of an encrypted stream, and nobody else, can know of it: it covers both certificates. Proofs that are given on
+    /// the stream cover it, so that nobody in the middle can pass them on. `None`: the stream is not encrypted.
+    ///
+    /// # Errors
+    /// It is encrypted, but its ends have not come to terms yet.
+    fn channel(&self) -> io::Result<Option<[u8; 32]>> {
+        Ok(None)
+    }
+
     /// Whether the peer can be gone without anybody here being told: then heartbeats find out ([`crate::connection::pulse`]).
     fn can_fall_silent(&self) -> bool {
         false

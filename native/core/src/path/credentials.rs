@@ -27,8 +27,12 @@ pub(super) const SERVER: &str = "xmml.invalid";
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    fn of(certificate: &[u8]) -> Fingerprint {
+    pub(super) fn of(certificate: &[u8]) -> Fingerprint {
         Fingerprint(Sha256::digest(certificate).into())
+    }
+
+    pub(super) fn bytes(&self) -> [u8; 32] {
+        self.0
     }
 }
 
@@ -159,10 +163,10 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// Takes certificates that are pinned and in their time.
+/// Takes certificates that are pinned (or, if none are, any) and in their time.
 #[derive(Debug)]
 struct Pinned {
-    trusted: Vec<Fingerprint>,
+    trusted: Option<Vec<Fingerprint>>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -173,7 +177,7 @@ impl Pinned {
         now: UnixTime,
         usage: KeyUsage,
     ) -> std::result::Result<(), rustls::Error> {
-        if !self.trusted.contains(&Fingerprint::of(certificate)) {
+        if self.trusted.as_ref().is_some_and(|trusted| !trusted.contains(&Fingerprint::of(certificate))) {
             return Err(CertificateError::ApplicationVerificationFailure.into());
         }
         // It is its own authority; what remains to be checked are its times and its signature.
@@ -288,10 +292,28 @@ impl Tls {
     /// # Errors
     /// [`Error::Usage`] for credentials that cannot be used.
     pub fn new(mine: &Credentials, trusted: &[Fingerprint]) -> Result<Tls> {
+        Tls::over(mine, Some(trusted.to_vec()))
+    }
+
+    /// The other end may show any certificate that is in its time: who it is, the handshake inside proves, and its proofs hold on this
+    /// one channel only ([`crate::handshake`]). For ends that have a secret in common and no way to tell each other certificates before.
+    ///
+    /// # Errors
+    /// As of [`Tls::new`].
+    pub fn proven_inside(mine: &Credentials) -> Result<Tls> {
+        Tls::over(mine, None)
+    }
+
+    /// Names the certificate of this end.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    fn over(mine: &Credentials, trusted: Option<Vec<Fingerprint>>) -> Result<Tls> {
         let problem =
             |error: rustls::Error| Error::Usage { problem: format!("these credentials cannot be used: {error}") };
         let provider = Arc::new(ring::default_provider());
-        let pinned = Arc::new(Pinned { trusted: trusted.to_vec(), provider: provider.clone() });
+        let pinned = Arc::new(Pinned { trusted, provider: provider.clone() });
         let versions = [&rustls::version::TLS13];
         let chain = vec![mine.certificate.clone()];
         let mut client = rustls::ClientConfig::builder_with_provider(provider.clone())

@@ -84,11 +84,6 @@ impl Dialling {
         }
     }
 
-    /// Whether the streams are encrypted.
-    pub fn is_encrypted(&self) -> bool {
-        self.identity.tls.is_some()
-    }
-
     /// So many streams from now on.
     pub fn want(&mut self, count: u32) {
         self.wanted = count;

@@ -123,7 +123,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub fn new(id: PathId, peer: String, end: End, settings: Settings) -> Result<Arc<Shared>> {
+    pub fn new(id: PathId, peer: String, end: End, is_encrypted: bool, settings: Settings) -> Result<Arc<Shared>> {
         let io = |error: std::io::Error| Error::io("open a path", &error);
         let bounds =
             Bounds { control_window: CONTROL_WINDOW, bulk_window: settings.window, max_message: settings.max_message };
@@ -137,10 +137,6 @@ impl Shared {
         let now = Instant::now();
         timer.set(Some(now));
         let tuner = Tuner::new(tuning::first_streams(&settings));
-        let is_encrypted = match &end {
-            End::Dialling(dialling) => dialling.is_encrypted(),
-            End::Listening(door) => door.is_encrypted(),
-        };
         Ok(Arc::new_cyclic(|this| Shared {
             this: this.clone(),
             is_encrypted,

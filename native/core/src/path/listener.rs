@@ -119,11 +119,6 @@ impl Door {
         self.epoll.as_raw_fd()
     }
 
-    /// Whether the streams are encrypted.
-    pub fn is_encrypted(&self) -> bool {
-        self.identity.tls.is_some()
-    }
-
     /// Where it listens.
     pub fn address(&self) -> Option<SocketAddr> {
         self.socket.as_ref()?.local_addr().ok()?.as_socket()
@@ -194,7 +189,7 @@ impl Door {
             let Ok(wire) = TcpWire::accepted(socket, &from, &self.settings) else { continue };
             let mut wire: Box<dyn Wire> = Box::new(wire);
             if let Some(tls) = &self.identity.tls {
-                let Ok(encrypted) = TlsWire::server(wire, tls) else { continue };
+                let Ok(encrypted) = TlsWire::server(wire, tls, &[]) else { continue };
                 wire = Box::new(encrypted);
             }
             let Ok(party) = self.identity.party() else { continue };
@@ -313,7 +308,10 @@ impl Door {
                         drop(rooms);
                         return turn_away(&*wire, STREAM, "there are too many paths");
                     }
-                    let Ok(path) = Shared::new(id, peer, End::Listening(self.clone()), self.settings.clone()) else {
+                    // As its first stream is; who has a door of its own may bring both kinds.
+                    let is_encrypted = wire.channel().is_ok_and(|channel| channel.is_some());
+                    let end = End::Listening(self.clone());
+                    let Ok(path) = Shared::new(id, peer, end, is_encrypted, self.settings.clone()) else {
                         return; // no descriptor left: who dials tries again
                     };
                     rooms.paths.insert(id, Arc::downgrade(&path));

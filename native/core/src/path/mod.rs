@@ -72,6 +72,7 @@ pub use frame::Lane;
 use listener::{Door, Porter};
 pub use settings::{available_congestion_controls, LinkFigures, Settings, Streams, LEAST_WINDOW, MAX_STREAMS};
 use tcp_info::TcpInfo;
+pub use tls::TlsWire;
 use waiting::Attendant;
 
 /// Who an end of a path is, and what it proves that with.
@@ -104,7 +105,8 @@ impl Identity {
         Ok(Identity::new(&crate::instance::read_secret(file)?, run, name))
     }
 
-    /// Every stream is encrypted: TLS 1.3, in which both ends show a certificate that the other knows. Both ends must want it.
+    /// Every stream is encrypted: TLS 1.3, in which both ends show a certificate, and believe that of the other as their [`Tls`] says.
+    /// Both ends must want it.
     pub fn encrypted(mut self, tls: Tls) -> Identity {
         self.tls = Some(tls);
         self
@@ -215,13 +217,18 @@ impl Path {
         let mut id = [0; 16];
         id.copy_from_slice(&handshake::fresh_nonce()?[..16]);
         let dialling = Dialling::new(me.clone(), peer.to_owned(), addresses, tuning::first_streams(&settings));
-        let shared = Shared::new(id, peer.to_owned(), End::Dialling(Box::new(dialling)), settings)?;
+        let shared = Shared::new(id, peer.to_owned(), End::Dialling(Box::new(dialling)), me.tls.is_some(), settings)?;
         shared.drive()?;
         Ok(Path::over(shared))
     }
 
     fn over(shared: Arc<Shared>) -> Path {
         Path { shared, attendant: Mutex::default() }
+    }
+
+    /// Whether its streams are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.shared.is_encrypted
     }
 
     /// Who is at the other end.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, Connection};
 
-use super::credentials::{Tls, SERVER};
+use super::credentials::{Fingerprint, Tls, SERVER};
 use crate::methods::Stream as Wire;
 
 /// Bytes that are read from the socket at once.
@@ -16,9 +16,18 @@ const READ: usize = 128 * 1024;
 /// Bytes that are encrypted ahead of what the socket takes.
 const AHEAD: usize = 256 * 1024;
 
+/// The same while the two ends have not come to terms: a stranger costs no more memory than this.
+const READ_OF_STRANGERS: usize = 4 * 1024;
+
+/// The label under which the channel is taken out of TLS (RFC 5705).
+const CHANNEL: &[u8] = b"EXPORTER-xmml-channel";
+
 /// A stream of bytes inside TLS.
 pub struct TlsWire {
     socket: Box<dyn Wire>,
+    /// Of the certificate of this end, and whether this is the end that dialled.
+    mine: Fingerprint,
+    dialled: bool,
     state: Mutex<TlsState>,
 }
 
@@ -30,6 +39,8 @@ struct TlsState {
     to: usize,
     /// The other end has closed its direction.
     is_at_end: bool,
+    /// Bytes that came by the socket.
+    received: u64,
 }
 
 impl TlsWire {
@@ -40,23 +51,37 @@ impl TlsWire {
     pub fn client(socket: Box<dyn Wire>, tls: &Tls) -> io::Result<TlsWire> {
         let name = ServerName::try_from(SERVER).map_err(io::Error::other)?;
         let connection = rustls::ClientConnection::new(tls.client.clone(), name).map_err(io::Error::other)?;
-        Ok(TlsWire::over(socket, connection.into()))
+        Ok(TlsWire::over(socket, connection.into(), tls.fingerprint(), true))
     }
 
-    /// The side that was dialled.
+    /// The side that was dialled; `first` is what has been read from the socket already, to see that it is TLS.
     ///
     /// # Errors
     /// If TLS cannot begin; no bytes have passed then.
-    pub fn server(socket: Box<dyn Wire>, tls: &Tls) -> io::Result<TlsWire> {
+    pub fn server(socket: Box<dyn Wire>, tls: &Tls, first: &[u8]) -> io::Result<TlsWire> {
         let connection = rustls::ServerConnection::new(tls.server.clone()).map_err(io::Error::other)?;
-        Ok(TlsWire::over(socket, connection.into()))
+        let wire = TlsWire::over(socket, connection.into(), tls.fingerprint(), false);
+        let mut state = wire.state();
+        let Some(staged) = state.staging.get_mut(..first.len()) else {
+            return Err(io::Error::other("more was read than belongs before TLS"));
+        };
+        staged.copy_from_slice(first);
+        state.to = first.len();
+        state.received = first.len() as u64;
+        drop(state);
+        Ok(wire)
     }
 
-    fn over(socket: Box<dyn Wire>, mut connection: Connection) -> TlsWire {
+    fn over(socket: Box<dyn Wire>, mut connection: Connection, mine: Fingerprint, dialled: bool) -> TlsWire {
         connection.set_buffer_limit(Some(AHEAD));
-        let state =
-            TlsState { connection, staging: vec![0; READ].into_boxed_slice(), from: 0, to: 0, is_at_end: false };
-        TlsWire { socket, state: Mutex::new(state) }
+        let staging = vec![0; READ].into_boxed_slice();
+        let state = TlsState { connection, staging, from: 0, to: 0, is_at_end: false, received: 0 };
+        TlsWire { socket, mine, dialled, state: Mutex::new(state) }
+    }
+
+    /// Bytes that came by the socket, so that whoever takes strangers in can bound them.
+    pub fn received(&self) -> u64 {
+        self.state().received
     }
 
     fn state(&self) -> MutexGuard<'_, TlsState> {
@@ -142,9 +167,11 @@ impl Wire for TlsWire {
             if state.is_at_end {
                 return Ok(0);
             }
+            let most = if state.connection.is_handshaking() { READ_OF_STRANGERS } else { READ };
             let TlsState { staging, .. } = &mut *state;
-            let count = self.socket.read(staging)?;
+            let count = self.socket.read(&mut staging[..most])?;
             (state.from, state.to) = (0, count);
+            state.received += count as u64;
             if count == 0 {
                 state.is_at_end = true;
                 let mut nothing: &[u8] = &[];
@@ -177,6 +204,17 @@ impl Wire for TlsWire {
         self.state().flush(&*self.socket)
     }
 
+    fn channel(&self) -> io::Result<Option<[u8; 32]>> {
+        let state = self.state();
+        let certificates = state.connection.peer_certificates().unwrap_or_default();
+        let Some(theirs) = certificates.first().map(|certificate| Fingerprint::of(certificate)) else {
+            return Err(io::Error::other("the other end has shown no certificate yet"));
+        };
+        let (dialler, listener) = if self.dialled { (self.mine, theirs) } else { (theirs, self.mine) };
+        let both = [dialler.bytes(), listener.bytes()].concat();
+        state.connection.export_keying_material([0; 32], CHANNEL, Some(&both)).map(Some).map_err(io::Error::other)
+    }
+
     fn can_fall_silent(&self) -> bool {
         self.socket.can_fall_silent()
     }
@@ -198,7 +236,7 @@ fn would_block_is_fine(status: io::Result<()>) -> io::Result<()> {
 fn explained(error: &rustls::Error) -> String {
     let theirs = |what: &str| format!("its certificate {what}");
     let mine = |what: &str| format!("it refuses the certificate of this end, which {what} there");
-    const UNKNOWN: &str = "is not one of those that were made for this run";
+    const UNKNOWN: &str = "is not one of those that are trusted";
     match error {
         rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => theirs(UNKNOWN),
         rustls::Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {

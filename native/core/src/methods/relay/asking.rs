@@ -106,6 +106,11 @@ pub struct Inbox {
 }
 
 impl Inbox {
+    /// One that begins with bytes that have been read already: less than a head.
+    pub fn beginning_with(bytes: Vec<u8>) -> Inbox {
+        Inbox { bytes }
+    }
+
     /// The next whole frame, head included, and its kind; `None`: it has not come yet.
     pub fn next(&mut self, stream: &dyn Stream) -> io::Result<Option<(Kind, Vec<u8>)>> {
         loop {

@@ -1,0 +1,70 @@
+//! How links to other relays are protected: TLS 1.3 around them, with certificates that are made at the start or kept in a file.
+//!
+//! A relay need not know the certificates of others: the handshake inside TLS proves that both ends know the run, and its proofs cover
+//! the channel and both certificates, so that they are worth nothing to anybody in the middle. Who wants more names those that are trusted.
+
+use std::time::{Duration, SystemTime};
+
+use xmml_core::error::Result;
+use xmml_core::path::{Credentials, Fingerprint, Tls};
+
+/// A certificate that is made at the start is good for so long before and after: it dies with its relay, and clocks of sites differ.
+const LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Encryption {
+    /// What this relay speaks TLS with.
+    pub tls: Tls,
+    /// Whether links are encrypted where nothing else is said; if not, links in clear are taken too.
+    pub is_default: bool,
+    mine: Credentials,
+    is_self_made: bool,
+    trusted: Vec<Fingerprint>,
+}
+
+impl Encryption {
+    /// With a certificate of its own, made now; every relay that knows the run is believed.
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    pub fn self_made(site: &str) -> Result<Encryption> {
+        let now = SystemTime::now();
+        let from = now.checked_sub(LIFE).unwrap_or(SystemTime::UNIX_EPOCH);
+        let mine = Credentials::make_valid(site, from, now + LIFE)?;
+        Ok(Encryption { is_self_made: true, ..Encryption::with(&mine, &[], true)? })
+    }
+
+    /// With these credentials; `trusted` are the certificates of the relays that are believed, if they know the run (none: of any).
+    ///
+    /// # Errors
+    /// The credentials cannot be used.
+    pub fn with(mine: &Credentials, trusted: &[Fingerprint], is_default: bool) -> Result<Encryption> {
+        let tls = match trusted {
+            [] => Tls::proven_inside(mine)?,
+            trusted => Tls::new(mine, trusted)?,
+        };
+        Ok(Encryption { tls, is_default, mine: mine.clone(), is_self_made: false, trusted: trusted.to_vec() })
+    }
+
+    /// The same credentials with other wishes.
+    ///
+    /// # Errors
+    /// As of [`Encryption::with`].
+    pub fn but(&self, trusted: &[Fingerprint], is_default: bool) -> Result<Encryption> {
+        Ok(Encryption { is_self_made: self.is_self_made, ..Encryption::with(&self.mine, trusted, is_default)? })
+    }
+
+    /// Its certificate was made at the start.
+    pub fn is_self_made(&self) -> bool {
+        self.is_self_made
+    }
+}
+
+impl PartialEq for Encryption {
+    fn eq(&self, other: &Encryption) -> bool {
+        self.tls.fingerprint() == other.tls.fingerprint()
+            && self.is_default == other.is_default
+            && self.trusted == other.trusted
+    }
+}

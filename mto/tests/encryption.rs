@@ -1,0 +1,246 @@
+//! What passes between relays is encrypted, and nobody in the middle, with another certificate or with an old one gets between them.
+
+mod support;
+
+use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use mto::encryption::Encryption;
+use support::{await_that, Site, RUN, SECRET, SOON};
+use xmml_core::methods::Stream;
+use xmml_core::path::{Credentials, Fingerprint, Tls, TlsWire};
+use xmml_core::wakeup::poll_readable;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A relay that protects links like this.
+fn site(name: &str, links: &[String], encryption: Encryption) -> Site {
+    Site::start_with(name, "127.0.0.1:0", links, &[(RUN, SECRET)], |relay| relay.encrypt(encryption))
+}
+
+fn default_of(name: &str, is_default: bool) -> Encryption {
+    Encryption::self_made(name).unwrap().but(&[], is_default).unwrap()
+}
+
+fn made() -> Credentials {
+    Credentials::make("relay", DAY).unwrap()
+}
+
+/// Whether a link stands at a site, and whether it is encrypted.
+fn linked(site: &Site) -> Option<bool> {
+    site.status().links.iter().find(|link| link.state == "up" && !link.site.is_empty()).map(|link| link.encrypted)
+}
+
+/// How often a relay wrote something.
+fn lines(site: &Site, what: &str) -> usize {
+    site.logged().lines().filter(|line| line.contains(what)).count()
+}
+
+/// Passes connections on to an address, each by a thread; ends with its process.
+fn in_the_middle(to: &str, pass: impl Fn(TcpStream, TcpStream) + Send + Sync + 'static) -> String {
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = door.local_addr().unwrap().to_string();
+    let (to, pass) = (to.to_owned(), Arc::new(pass));
+    std::thread::spawn(move || {
+        for near in door.incoming().flatten() {
+            // The relay behind may be gone already when the test ends.
+            let Ok(far) = TcpStream::connect(&to) else { continue };
+            let pass = pass.clone();
+            std::thread::spawn(move || pass(near, far));
+        }
+    });
+    address
+}
+
+/// Passes bytes on unchanged, and keeps them.
+fn listen_in(to: &str) -> (String, Arc<Mutex<Vec<u8>>>) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let kept = heard.clone();
+    let address = in_the_middle(to, move |near, far| {
+        let one_way = |mut from: TcpStream, mut to: TcpStream| {
+            let mut piece = [0; 65536];
+            while let Ok(count @ 1..) = from.read(&mut piece) {
+                kept.lock().unwrap().extend_from_slice(&piece[..count]);
+                if to.write_all(&piece[..count]).is_err() {
+                    break;
+                }
+            }
+            let _ = to.shutdown(std::net::Shutdown::Write);
+        };
+        std::thread::scope(|scope| {
+            let (back_from, back_to) = (far.try_clone().unwrap(), near.try_clone().unwrap());
+            scope.spawn(|| one_way(back_from, back_to));
+            one_way(near, far);
+        });
+    });
+    (address, heard)
+}
+
+fn holds(heard: &Mutex<Vec<u8>>, needle: &[u8]) -> bool {
+    heard.lock().unwrap().windows(needle.len()).any(|window| window == needle)
+}
+
+#[test]
+fn whoever_listens_in_between_two_relays_learns_nothing_unless_they_do_not_encrypt() {
+    let needle = b"what the canal says to the river";
+    for encrypted in [true, false] {
+        let b = site("b", &[], default_of("b", encrypted));
+        let (between, heard) = listen_in(&b.address);
+        let a = site("a", &[between], default_of("a", encrypted));
+        a.await_way_to("b");
+        b.await_way_to("a");
+        let listener = b.listener("river");
+        let (x, y) = a.pipe_to("b", "river", &*listener);
+        x.send(needle);
+        assert_eq!(y.receive(needle.len()), needle);
+        y.send(needle);
+        assert_eq!(x.receive(needle.len()), needle);
+        assert_eq!((linked(&a), linked(&b)), (Some(encrypted), Some(encrypted)));
+        for secret in [&needle[..], RUN.as_bytes(), b"river"] {
+            assert_eq!(holds(&heard, secret), !encrypted, "{}", String::from_utf8_lossy(secret));
+        }
+    }
+}
+
+/// A connection of whoever stands in the middle.
+struct Tapped(TcpStream);
+
+impl Stream for Tapped {
+    fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    fn peer(&self) -> &str {
+        "a relay"
+    }
+
+    fn read(&self, into: &mut [u8]) -> std::io::Result<usize> {
+        (&self.0).read(into)
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>]) -> std::io::Result<usize> {
+        (&self.0).write_vectored(parts)
+    }
+
+    fn shut(&self) {
+        let _ = self.0.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+/// Passes what comes in one TLS on in another, until one of them ends.
+fn open_and_seal(near: TcpStream, far: TcpStream, tls: &Tls, heard: &Mutex<Vec<u8>>) {
+    near.set_nonblocking(true).unwrap();
+    far.set_nonblocking(true).unwrap();
+    let near = TlsWire::server(Box::new(Tapped(near)), tls, &[]).unwrap();
+    let far = TlsWire::client(Box::new(Tapped(far)), tls).unwrap();
+    let until = Instant::now() + SOON;
+    let _ = far.write(&[]);
+    while Instant::now() < until {
+        let mut piece = [0; 4096];
+        for (from, to) in [(&near, &far), (&far, &near)] {
+            match from.read(&mut piece) {
+                Ok(0) => return,
+                Ok(count) => {
+                    heard.lock().unwrap().extend_from_slice(&piece[..count]);
+                    if to.write(&[IoSlice::new(&piece[..count])]).is_err() {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => return,
+            }
+            let _ = to.flush();
+        }
+        poll_readable(&[near.fd(), far.fd()], Some(Instant::now() + Duration::from_millis(50))).unwrap();
+    }
+}
+
+#[test]
+fn whoever_stands_in_the_middle_with_certificates_of_his_own_does_not_pass() {
+    let b = site("b", &[], default_of("b", true));
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (tls, kept) = (Tls::proven_inside(&made()).unwrap(), heard.clone());
+    let between = in_the_middle(&b.address, move |near, far| open_and_seal(near, far, &tls, &kept));
+    let a = site("a", &[between], default_of("a", true));
+    // He sees the handshake: what protects is that the proofs in it hold on another channel only.
+    await_that("the handshake passes him", || holds(&heard, RUN.as_bytes()));
+    await_that("it is told", || lines(&a, "its proof is wrong") > 0);
+    assert_eq!((linked(&a), linked(&b)), (None, None));
+    assert_eq!(a.status().runs[RUN].sites, ["a"]);
+}
+
+#[test]
+fn a_certificate_that_is_not_trusted_is_refused_and_mentioned_once() {
+    let (mine, theirs, foreign) = (made(), made(), made());
+    let trusting = |mine: &Credentials, trusted: Fingerprint| Encryption::with(mine, &[trusted], true).unwrap();
+    let b = site("b", &[], trusting(&theirs, mine.fingerprint()));
+    let to_b = std::slice::from_ref(&b.address);
+    let stranger = site("stranger", to_b, trusting(&foreign, theirs.fingerprint()));
+    await_that("it came several times", || b.status().refused > 2);
+    assert_eq!(lines(&b, "its certificate is not one of those that are trusted"), 1, "{}", b.logged());
+    assert_eq!(linked(&b), None);
+    drop(stranger);
+    let suspicious = site("suspicious", to_b, trusting(&mine, foreign.fingerprint()));
+    await_that("it is told", || lines(&suspicious, "its certificate is not one of those that are trusted") > 0);
+    assert_eq!(linked(&suspicious), None);
+    let a = site("a", to_b, trusting(&mine, theirs.fingerprint()));
+    a.await_way_to("b");
+    assert_eq!((linked(&a), linked(&b)), (Some(true), Some(true)));
+}
+
+#[test]
+fn a_certificate_that_has_expired_is_refused_whichever_relay_has_it() {
+    let now = SystemTime::now();
+    let old = Credentials::make_valid("old", now - 2 * DAY, now - DAY).unwrap();
+    let expired = || Encryption::with(&old, &[], true).unwrap();
+    let b = site("b", &[], default_of("b", true));
+    let a = site("a", std::slice::from_ref(&b.address), expired());
+    await_that("it came several times", || b.status().refused > 2);
+    assert_eq!(lines(&b, "its certificate has expired"), 1, "{}", b.logged());
+    await_that("it knows why", || lines(&a, "which has expired there") > 0);
+    assert_eq!((linked(&a), linked(&b)), (None, None));
+    let d = site("d", &[], expired());
+    let c = site("c", std::slice::from_ref(&d.address), default_of("c", true));
+    await_that("it is told", || lines(&c, "its certificate has expired") > 0);
+    assert_eq!((linked(&c), linked(&d)), (None, None));
+}
+
+#[test]
+fn a_link_in_clear_is_refused_where_they_are_encrypted_and_the_other_way_about_is_fine() {
+    let b = site("b", &[], default_of("b", true));
+    let clear = site("clear", std::slice::from_ref(&b.address), default_of("clear", false));
+    await_that("it is told", || lines(&clear, "links to this relay are encrypted") > 0);
+    assert_eq!((linked(&clear), linked(&b)), (None, None));
+    let safe = site("safe", std::slice::from_ref(&clear.address), default_of("safe", true));
+    safe.await_way_to("clear");
+    assert_eq!(linked(&safe), Some(true));
+}
+
+#[test]
+fn a_stranger_who_speaks_tls_has_no_more_room_and_time_than_others() {
+    let b = site("b", &[], default_of("b", true));
+    // A record that never ends, of a handshake that never ends.
+    let mut endless = TcpStream::connect(&b.address).unwrap();
+    endless.set_read_timeout(Some(SOON)).unwrap();
+    let mut record = vec![0x16, 3, 1, 0x40, 0, 1, 0, 0xff, 0xff];
+    record.resize(5 + 0x4000, 0);
+    for _ in 0..8 {
+        let _ = endless.write_all(&record); // it may have been thrown out already
+    }
+    assert!(!matches!(endless.read(&mut [0; 64]), Err(error) if error.kind() == ErrorKind::WouldBlock));
+    // One who comes to terms and says nothing more.
+    let quiet = TcpStream::connect(&b.address).unwrap();
+    quiet.set_nonblocking(true).unwrap();
+    let quiet = TlsWire::client(Box::new(Tapped(quiet)), &Tls::proven_inside(&made()).unwrap()).unwrap();
+    let _ = quiet.write(&[]);
+    let until = Instant::now() + SOON;
+    while quiet.channel().is_err() {
+        assert!(Instant::now() < until, "no TLS");
+        let _ = quiet.read(&mut [0; 16]);
+    }
+    assert_eq!(b.status().arrivals, 1);
+    await_that("both were turned away", || b.status().refused == 2 && b.status().arrivals == 0);
+}
