@@ -82,6 +82,13 @@ def test_a_missing_module_ends_the_run_and_is_named(open_bed, pair):
     assert "nothing" in last_words(run)
 
 
+def test_a_python_without_xmml_ends_the_run_before_a_job_waits_in_the_queue(open_bed, pair):
+    run = pair().run(sites(open_bed, alpha='python = "python3"'), CLUSTERS)
+    assert run.process.returncode == 5, run.output
+    assert "python3 at alpha has no xMML: install it there" in last_words(run)
+    assert "alpha: submitted" not in run.output
+
+
 def test_a_rejected_job_ends_the_run_in_the_queues_own_words(open_bed, pair):
     run = pair().run(sites(open_bed, alpha='partition = "nosuch"'), CLUSTERS)
     assert run.process.returncode == 5, run.output

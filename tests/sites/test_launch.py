@@ -115,6 +115,21 @@ def test_the_canal_over_two_clusters_and_the_laptop_equals_the_local_run_to_the_
     assert joined == places
 
 
+def test_a_python_below_the_home_directory_of_a_site_runs_the_instances(bed: Bed, tmp_path: Path) -> None:
+    alpha = bed.site("alpha")
+    alpha.run("ln -s /opt/xmml env")
+    try:
+        model = write_pair(tmp_path / "pair")
+        sites = tmp_path / "sites.toml"
+        sites.write_text(bed.sites_toml("alpha").replace("/opt/xmml/bin/python", "~/env/bin/python"))
+        command = [XMML_RUN, model, "--sites", sites, "-o", tmp_path / "run"]
+        command += ["--place", "asks=alpha", "--place", "answers=alpha"]
+        bed.laptop.run(command, cwd=model.parent, timeout_s=LIMIT_S)
+        assert (tmp_path / "run/instances/asks/stdout").read_text().endswith("answer 361.0\n")
+    finally:
+        alpha.run("rm env")
+
+
 PARTS = """[site.cluster]
 work = "/home/alice/here/work"
 scheduler = "slurm"

@@ -23,6 +23,8 @@ class SitePaths:
         python: the interpreter at the site.
         path: the search path of programs at the site.
         mpi: how MPI programs are started there, `{ranks}` stands for their number.
+        planned_python: the interpreter as the plan's commands name it: maybe below `~`, which no shell reads there.
+        home: the home directory at the site.
     """
 
     model_folder: str
@@ -31,6 +33,8 @@ class SitePaths:
     python: str
     path: str
     mpi: str = MPI_LAUNCHER
+    planned_python: str = ""
+    home: str = ""
 
     @property
     def model_there(self) -> str:
@@ -49,15 +53,27 @@ class SitePaths:
 
     def command(self, command: Sequence[str]) -> list[str]:
         """Return a command of the plan as it is given at the site."""
-        words = [self.python if word == sys.executable else self.text(word) for word in command]
+        words = [self._word(word) for word in command]
         if os.path.basename(words[0]) == MPI_LAUNCHER and len(words) > 2 and words[1] in ("-n", "-np"):
             return [*mpi_command(self.mpi, words[2]), *words[3:]]
         return words
+
+    def _word(self, word: str) -> str:
+        if word == sys.executable:
+            return self.python
+        if word == self.planned_python:
+            return below_home(word, self.home)
+        return self.text(word)
 
     def env(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return variables as they are set at the site. The search path is the site's own, our Python's tools first."""
         translated = {name: self.text(value) for name, value in env.items() if name != "PATH"}
         return {**translated, "PATH": f"{os.path.dirname(self.python)}:{self.path}"}
+
+
+def below_home(path: str, home: str) -> str:
+    """Return a path at a site with the home directory written out."""
+    return home + path[1:] if path == "~" or path.startswith("~/") else path
 
 
 def mpi_command(how: str, ranks: str) -> list[str]:

@@ -26,10 +26,11 @@ from xmml_executors.launch.bringing_back import bring_back
 from xmml_executors.launch.channel import SiteSilent
 from xmml_executors.launch.coordinator_address import addresses_at
 from xmml_executors.launch.journal import Journal, Past
+from xmml_executors.launch.python_there import check_python
 from xmml_executors.launch.relay_here import RelayHere
 from xmml_executors.launch.remote_builds import build_at
 from xmml_executors.launch.run_site import POLL_FIRST_S, POLL_LONGEST_S, QUEUE_SILENT_S, JobAtSite, RunSite
-from xmml_executors.launch.staging import describe, needed
+from xmml_executors.launch.staging import FileToStage, describe, needed
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.schedulers import SchedulerUnavailable
@@ -280,6 +281,8 @@ class Launcher:
                     job.about["python"],
                     job.about["path"],
                     job.part.mpi,
+                    job.part.python,
+                    site.home,
                 )
             self.is_acquired = True
             self._report(_is="acquired", name="")
@@ -288,6 +291,13 @@ class Launcher:
         except Exception as error:  # a mistake of ours must not leave the run waiting
             self._failed(SiteError(f"the launch failed: {type(error).__name__}: {error}"))
             raise
+
+    async def _stage(self, site: RunSite, files: Sequence[FileToStage]) -> None:
+        staged = await site.stage(files)
+        self._notice(
+            f"{site.name}: {staged['files']} files staged, {staged['sent_files']} of them sent "
+            f"({staged['sent_bytes']:,} bytes)"
+        )
 
     async def _prepare(self, site: RunSite, coordinator: Sequence[str]) -> None:
         """Everything that a site needs before its job is submitted."""
@@ -300,11 +310,7 @@ class Launcher:
             await site.clean([id for id in left.jobs.values() if id], list(left.reservations))
             left.jobs.clear()
         await site.prepare(self.folder.secret.hex())
-        staged = await site.stage(files)
-        self._notice(
-            f"{site.name}: {staged['files']} files staged, {staged['sent_files']} of them sent "
-            f"({staged['sent_bytes']:,} bytes)"
-        )
+        await together([self._stage(site, files), check_python(site, parts, self.plan)])
         await build_at(site, parts, self.plan, self.folder, self._notice)
         self._addresses[site.name] = await addresses_at(
             site, coordinator, self.relay, links_of(self.plan, site.name), is_direct=self.is_direct

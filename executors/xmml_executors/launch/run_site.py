@@ -17,6 +17,7 @@ from xmml_planner.sites import Site
 from xmml.late_dataclass import dataclass
 from xmml_executors import supervisor
 from xmml_executors.launch import agent
+from xmml_executors.launch.at_site import below_home
 from xmml_executors.launch.channel import Channel, OnReport
 from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.staging import FileToStage, stage
@@ -82,6 +83,7 @@ class RunSite:
         self.scheduler = by_name(site.scheduler, site.dialect or "openpbs")
         self.transport = transport or open_transport(site)
         self.journal = journal
+        self.home = ""
         self.work = ""
         self.folder = ""
         self.python = site.python
@@ -102,9 +104,9 @@ class RunSite:
             TransportError: the site cannot be reached.
         """
         await self.transport.connect()
-        home = await self.transport.home()
-        self.work = absolute(self.site.work, home)
-        self.python = absolute(self.site.python, home)
+        self.home = home = await self.transport.home()
+        self.work = below_home(self.site.work, home)
+        self.python = below_home(self.site.python, home)
         self.folder = f"{self.work}/runs/{self.run_id}"
 
     async def prepare(self, secret: str) -> None:
@@ -392,8 +394,3 @@ def placeholder(
         setup=site.setup,
         env=dict(site.env),
     )
-
-
-def absolute(path: str, home: str) -> str:
-    """Return a path at a site with the home directory written out."""
-    return home + path[1:] if path == "~" or path.startswith("~/") else path

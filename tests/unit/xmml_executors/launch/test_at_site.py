@@ -33,6 +33,16 @@ def test_our_interpreter_becomes_that_of_the_site() -> None:
     assert PATHS.command(command) == ["/opt/py/bin/python3", "/scratch/xmml/runs/r1-ab/model/macro.py", "--quiet"]
 
 
+def test_an_interpreter_below_the_home_directory_is_named_in_full() -> None:
+    paths = SitePaths("/m", "/r", "/there", "/home/a/env/bin/python", "/bin", "srun", "~/env/bin/python", "/home/a")
+    assert paths.command(["~/env/bin/python", "-c", "pass"]) == ["/home/a/env/bin/python", "-c", "pass"]
+    assert paths.command(["mpirun", "-n", "2", "~/env/bin/python", "/m/x.py"]) == [
+        "srun", "-n", "2", "/home/a/env/bin/python", "/there/model/x.py",
+    ]  # fmt: skip
+    gpus = SitePaths("/m", "/r", "/there", "/home/a/env/bin/python", "/bin", "srun", "/opt/gpu/bin/python", "/home/a")
+    assert gpus.command(["/opt/gpu/bin/python", "x.py"])[0] == "/opt/gpu/bin/python"
+
+
 def test_mpi_programs_are_started_as_the_site_does_it() -> None:
     srun = SitePaths("/m", "/r", "/there", "/py", "/bin", mpi="srun")
     assert srun.command(["/usr/bin/mpirun", "-n", "4", "/m/solver", "-v"]) == [

@@ -1,0 +1,56 @@
+"""Whether the Python of a site has xMML: told before a job waits in a queue for nothing."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Collection
+
+from xmml_planner import Plan
+
+from xmml_executors.launch.run_site import RunSite
+from xmml_executors.outcome import SiteError
+from xmml_executors.transports.remote_shell import path_word
+
+#: Modules and lines of the setup may take their time.
+ANSWERS_WITHIN_S = 120.0
+_LACKS, _HAS = "python-without-xmml", "python-with-xmml"
+_LOOK = f"import importlib.util; print({_HAS!r} if importlib.util.find_spec('xmml_native') else {_LACKS!r})"
+
+
+def needs_python(plan: Plan, parts: Collection[str]) -> list[str]:
+    """Return those of the parts of a site at which an instance runs in the site's Python."""
+    python = {site.name: site.python for site in plan.sites}
+    found = {
+        instance.site
+        for instance in plan.instances
+        if instance.site in parts
+        and (
+            instance.process is not None
+            or sys.executable in instance.command
+            or python[instance.site] in instance.command
+        )
+    }
+    return sorted(found)
+
+
+async def check_python(site: RunSite, parts: Collection[str], plan: Plan) -> None:
+    """Look, in the environment that programs have there, whether the site's Python has xMML. What else is wrong with
+    that environment, the job tells.
+
+    Raises:
+        SiteError: it has not.
+        TransportError: the site cannot be reached.
+    """
+    for name in needs_python(plan, parts):
+        part = next(each for each in plan.sites if each.name == name)
+        lines = [*(f"module load {shlex.quote(module)}" for module in part.modules), *part.setup]
+        lines += [f"export {variable}={shlex.quote(value)}" for variable, value in part.env.items()]
+        look = f"{path_word(part.python)} -c {shlex.quote(_LOOK)}"
+        text = f"bash -lc {shlex.quote(' && '.join([*lines, look]))}" if lines else look
+        answer = await site.transport.run(text, timeout_s=ANSWERS_WITHIN_S)
+        if _LACKS in answer.stdout:
+            raise SiteError(
+                f"{part.python} at {name} has no xMML: install it there, or set python = to the Python that has it; "
+                f"xmml sites check {name} looks again"
+            )
