@@ -10,7 +10,7 @@ died. Stopping tells everyone through the coordinator first, then by SIGTERM, th
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -18,13 +18,17 @@ from xmml_planner import Plan
 
 from xmml.late_dataclass import dataclass
 from xmml_executors import deadlock
-from xmml_executors.failure import Failure, Sign, cause_of, describe, one_line
+from xmml_executors.failure import SIMULTANEOUS_S, Failure, Sign, cause_of, concerns, describe, one_line
 from xmml_executors.instance_record import Awaited, InstanceRecord, State
 from xmml_executors.outcome import ExitStatus, Outcome
 from xmml_executors.ranks import Ranks
 
 #: How long signs of failure are collected before one is named the cause.
 SETTLE_S = 0.1
+#: The same where an instance at another site is gone without a word of its own: its job may be at an end, or its node,
+#: and what tells of that comes over another connection. In doubt the site is asked.
+SETTLE_ELSEWHERE_S = 1.5
+ASKED_WITHIN_S = 6.0
 #: From the abort to SIGTERM, from SIGTERM to SIGKILL, from SIGKILL to giving up on a process.
 TERMINATE_AFTER_S = 0.3
 KILL_AFTER_S = 0.4
@@ -93,16 +97,19 @@ class Coordination:
     called. When `phase` is `ENDED`, `outcome` says how.
     """
 
-    def __init__(self, plan: Plan, *, limits: bool = True) -> None:
-        """`limits=False` is for someone at a debugger: a deadlock is told, but does not end the run."""
+    def __init__(self, plan: Plan, *, limits: bool = True, elsewhere: Collection[str] = ()) -> None:
+        """`limits=False` is for someone at a debugger: a deadlock is told, but does not end the run. `elsewhere` are
+        the instances that run in jobs at other sites."""
         self.plan = plan
         self.records = {instance.name: InstanceRecord(instance.name) for instance in plan.instances}
         self.phase = Phase.RUNNING
         self.outcome: Outcome | None = None
         self._limits = limits
+        self._elsewhere = frozenset(elsewhere)
         self._failures: dict[str, Failure] = {}
         self._pending: dict[str, float] = {}
         self._settled_at = 0.0
+        self._is_in_doubt = False
         self._stop_steps: list[tuple[float, int | None]] = []
         self._waiting: dict[str, deadlock.Waiting] = {}
         self._suspected: tuple[deadlock.Link, ...] = ()
@@ -184,9 +191,20 @@ class Coordination:
         orders = [] if stopped else self._fail(name, Sign.ENDED, "", now)
         return [*orders, *self._look_whether_all_ended(now)]
 
-    def on_site_failure(self, reason: str, now: float) -> list[Order]:
-        """Something on the machine keeps the run from going on."""
-        return self._stop(Outcome(ExitStatus.SITE_FAILED, one_line(reason)), now)
+    def on_site_failure(self, reason: str, now: float, gone: Collection[str] = ()) -> list[Order]:
+        """Something on a machine keeps the run from going on, of whose instances `gone` nothing more will be heard."""
+        orders = self._stop(Outcome(ExitStatus.SITE_FAILED, one_line(reason)), now)
+        for record in self._alive():
+            if record.name in gone:
+                record.become(State.STOPPED)
+        return [*orders, *self._look_whether_all_ended(now)]
+
+    def on_site_doubt(self, now: float) -> list[Order]:
+        """Something is wrong with a site. What it is, or that it is nothing, will be known soon; until then no instance
+        is blamed."""
+        self._settled_at = max(self._settled_at, now + ASKED_WITHIN_S)
+        self._is_in_doubt = True
+        return []
 
     def on_supervisor_gone(self, now: float) -> list[Order]:
         """The supervisor of the machine was killed, and with it the instances."""
@@ -304,14 +322,25 @@ class Coordination:
     # --- failing and stopping ---------------------------------------------------------------------------------------
 
     def _fail(self, name: str, sign: Sign, text: str, now: float) -> list[Order]:
-        self._failures.setdefault(name, Failure(name, sign, text, now))
+        failure = self._failures.setdefault(name, Failure(name, sign, text, now))
+        settled_at = now + self._settling_s(failure)
         if self.phase is Phase.RUNNING:
             self.phase = Phase.SETTLING
-            self._settled_at = now + SETTLE_S
+            self._settled_at = max(self._settled_at, settled_at)
+        elif self.phase is Phase.SETTLING and not self._is_in_doubt:
+            self._settled_at = min(self._settled_at, settled_at)
         return self._look_whether_all_ended(now)
 
+    def _settling_s(self, failure: Failure) -> float:
+        """How long after a sign of failure its cause may become known."""
+        record = self.records[failure.instance]
+        if failure.instance in self._elsewhere and failure.sign.is_silent:
+            is_explained = record.exit_status is not None or record.signal not in (None, signal.SIGTERM, signal.SIGKILL)
+            return SETTLE_S if is_explained else SETTLE_ELSEWHERE_S
+        return SETTLE_ELSEWHERE_S if self._elsewhere and concerns(failure, self._elsewhere) else SETTLE_S
+
     def _settle(self, now: float) -> list[Order]:
-        cause = cause_of(list(self._failures.values()))
+        cause = cause_of(list(self._failures.values()), SETTLE_ELSEWHERE_S if self._elsewhere else SIMULTANEOUS_S)
         record = self.records[cause.instance]
         reason = describe(cause, record, own_files=(self.plan.model_folder,))
         log = None if cause.sign is Sign.REFUSED else f"{own_log(record)}/stderr"
@@ -350,7 +379,7 @@ class Coordination:
         if self._unended or self.phase is Phase.ENDED:
             return []
         if self.phase is Phase.SETTLING:
-            return self._settle(now)
+            return [] if self._elsewhere and now < self._settled_at else self._settle(now)
         self.outcome = self.outcome or Outcome(ExitStatus.DONE)
         self.phase = Phase.ENDED
         return []

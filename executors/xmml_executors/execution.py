@@ -113,7 +113,9 @@ class _Execution:
         self.folder = folder
         self.watcher = watcher
         self.options = options
-        self.coordination = Coordination(plan, limits=not options.debug)
+        ours = {instance.name for instance in here(plan).instances}
+        elsewhere = [instance.name for instance in plan.instances if instance.name not in ours]
+        self.coordination = Coordination(plan, limits=not options.debug, elsewhere=elsewhere)
         self.make_executor = make_executor
         self.builds = Builds(here(plan))
         self.early: Outcome | None = None
@@ -355,7 +357,7 @@ class _Execution:
 
     def on_report(self, report: Mapping[str, Any], now: float) -> None:
         name, what = report["name"], report["is"]
-        if what in ("notice", "acquired", "site failed"):
+        if what in ("notice", "acquired", "site in doubt", "site failed"):
             self.on_site_report(report, now)
             return
         if name in self.processes:
@@ -384,7 +386,9 @@ class _Execution:
             self.watcher.notice(report["text"], None)
         elif report["is"] == "site failed":
             self.note("site failed", reason=report["reason"], failed_site=report["site"])
-            self.carry_out(self.coordination.on_site_failure(report["reason"], now))
+            self.carry_out(self.coordination.on_site_failure(report["reason"], now, report.get("gone", ())))
+        elif report["is"] == "site in doubt":
+            self.carry_out(self.coordination.on_site_doubt(now))
         else:
             self.note("acquired")
 

@@ -46,8 +46,9 @@ class Failure:
     at: float
 
 
-def cause_of(failures: Sequence[Failure]) -> Failure:
-    """Return the failure that the others followed from: the first, or a silent one at the same moment that it names.
+def cause_of(failures: Sequence[Failure], within_s: float = SIMULTANEOUS_S) -> Failure:
+    """Return the failure that the others followed from: the first, or a silent one at the same moment (`within_s`) that
+    it names.
 
     The other ranks of a program that fails end with it, and so are no cause.
     """
@@ -56,9 +57,14 @@ def cause_of(failures: Sequence[Failure]) -> Failure:
         for other in failures:
             if _program(other) == _program(first):
                 continue
-            if other.sign.is_silent and other.at - first.at <= SIMULTANEOUS_S and _names(first.text, other.instance):
+            if other.sign.is_silent and other.at - first.at <= within_s and _names(first.text, other.instance):
                 return other
     return first
+
+
+def concerns(failure: Failure, instances: Collection[str]) -> bool:
+    """Whether what a failed instance says names another one, of these, whose own failure may be the cause."""
+    return any(_names(failure.text, name) for name in instances if name != failure.instance)
 
 
 def _program(failure: Failure) -> str:

@@ -26,6 +26,15 @@ def bed(standing_bed):
 
 
 @pytest.fixture
+def firewalled(standing_bed):
+    """The test bed for runs, with its firewalls; what a run leaves there, but for staged files, is an error."""
+    yield standing_bed
+    left = left_after_a_run(standing_bed, RELEASED_WITHIN_S)
+    standing_bed.clean()
+    assert left == [], "left at the sites"
+
+
+@pytest.fixture
 def own_bed():
     """A test bed that the test may break."""
     reason = why_not()

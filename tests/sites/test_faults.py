@@ -7,7 +7,7 @@ import re
 import time
 
 import pytest
-from testbed.pair import Pair, full_folder
+from testbed.pair import Pair, full_folder, sites
 from xmml_executors.schedulers import JobState
 
 CLUSTERS = {"left": "alpha", "right": "beta"}
@@ -18,21 +18,6 @@ MIXED = {"left": "alpha", "right": "gamma"}
 def pair(open_bed, tmp_path):
     """Makes the model."""
     return lambda name="pair", **options: Pair(open_bed, tmp_path / name, **options)
-
-
-def sites(bed, **changes):
-    """The sites; a change is a line of a site's table. No relay is needed: nothing here comes to the first message."""
-    text = bed.sites_toml("alpha", "beta", "gamma")
-    for pair in (("alpha", "beta"), ("alpha", "gamma"), ("beta", "gamma")):
-        text += '[[link]]\nbetween = ["{}", "{}"]\nmethods = ["tcp"]\n'.format(*pair)
-    for name, line in changes.items():
-        table = f"[site.{name}]\n"
-        key = line.partition(" ")[0]
-        start = text.index(table) + len(table)
-        end = text.find("\n[", start)
-        rows = [row for row in text[start : end if end > 0 else None].splitlines() if row.partition(" ")[0] != key]
-        text = text[:start] + "\n".join([*rows, line, ""]) + (text[end:] if end > 0 else "")
-    return text
 
 
 def last_words(run):

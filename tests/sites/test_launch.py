@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from testbed.pair import RELEASED_WITHIN_S, left_after_a_run
 
 if TYPE_CHECKING:
     from testbed import Bed
@@ -29,12 +28,9 @@ pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture
-def bed(standing_bed: Bed) -> Iterator[Bed]:
+def bed(firewalled: Bed) -> Bed:
     """The test bed with its firewalls; what a run leaves there, but for staged files, is an error."""
-    yield standing_bed
-    left = left_after_a_run(standing_bed, RELEASED_WITHIN_S)
-    standing_bed.clean()
-    assert left == [], "left at the sites"
+    return firewalled
 
 
 PAIR = """<model id="pair" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">
@@ -113,6 +109,22 @@ def test_the_canal_over_two_clusters_and_the_laptop_equals_the_local_run_to_the_
         each["instance"]: each["site"] for each in lines_of(tmp_path / "run/events.jsonl") if each["what"] == "joined"
     }
     assert joined == places
+    methods = methods_used(bed, tmp_path / "run", places)
+    assert methods["alpha", "beta"] == methods["beta", "alpha"] == {"relay"}
+    assert methods["alpha", "laptop"] == methods["laptop", "alpha"] == {"relay"}
+    assert "relay" not in methods["alpha", "alpha"] | methods["beta", "beta"] | methods["laptop", "laptop"]
+
+
+def methods_used(bed: Bed, run: Path, places: dict[str, str]) -> dict[tuple[str, str], set[str]]:
+    """Return by which methods messages went from each site to each other one, as `xmml status` tells."""
+    told = json.loads(bed.laptop.run([XMML, "status", "--json", run]).stdout)
+    plan = json.loads((run / "plan.json").read_text())
+    ends = {each["id"]: (places[each["sender"]], places[each["receiver"]]) for each in plan["conduits"]}
+    used: dict[tuple[str, str], set[str]] = {}
+    for conduit in told["conduits"]:
+        assert conduit["method"], conduit
+        used.setdefault(ends[conduit["id"]], set()).add(conduit["method"])
+    return used
 
 
 def test_a_python_below_the_home_directory_of_a_site_runs_the_instances(bed: Bed, tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ was not read is still there. A talker carries the lines to and from the launcher
 `n` counts the orders of a job from 1; one that comes a second time (after a connection broke) is not obeyed again.
 Reports are those of the supervisor, and
 
-    {"is": "ready", "host", "pid", "job", "python", "path", "nodes"}
+    {"is": "ready", "host", "port", "pid", "job", "python", "path", "nodes"}
+    {"is": "killed"}            the batch system, or somebody, ends the job
     {"is": "given up"}          nobody said anything until its patience was over
     {"is": "lease over"}        the launcher has not been heard of for too long
     {"is": "over"}              everything has ended
@@ -33,13 +34,16 @@ To the talker:
     {"listen": {JOB: OFFSET}}   from now on tell what is in its reports from there on
     {"to": JOB, "order": {}}    answered by {"taken": N, "by": JOB} when it is in the file
     {"lease": NUMBER, "s"}      the launcher lives; silence for so many seconds ends what runs; answered by {"alive"}
+    {"watch": {JOB: [HOST, PORT]}}  from now on tell when the agent of a job, or its node, is gone
 
-From the talker: `{"from": JOB, "next": OFFSET, "report": {}}`. It ends when its standard input does.
+From the talker: `{"from": JOB, "next": OFFSET, "report": {}}` and `{"gone": JOB, "why"}`. It ends when its standard
+input does.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import hashlib
 import json
@@ -71,6 +75,13 @@ READ_BYTES = 256 * 1024
 MOST_REPORTED_BYTES = 512 * 1024 * 1024
 #: How long everything may take to end when it is told to.
 ENDS_WITHIN_S = 6.0
+
+#: A node whose kernel has not answered for so long is taken for dead: idle time until the first question, pause between
+#: questions, and how many there are; then how long a last attempt to connect may take.
+NODE_IDLE_S, NODE_ASK_EVERY_S, NODE_QUESTIONS = 1, 1, 4
+NODE_LAST_ATTEMPT_S = 1.5
+#: Those who have connected to an agent are not more; there is one talker, and who comes instead of it is let go.
+MOST_WATCHERS = 8
 
 #: How long a staged file is kept that no run wants.
 KEPT_S = 14 * 86400.0
@@ -164,6 +175,11 @@ class Agent:
         self.pending: list[dict[str, Any]] = []
         self.told_bytes = 0
         self.killed = False
+        # Nothing is ever said over these connections. That they stand says that the node does, because its kernel
+        # answers; that they end, that we did.
+        self.door = socket.create_server(("", 0), backlog=MOST_WATCHERS)
+        self.door.setblocking(False)
+        self.watchers: list[socket.socket] = []
 
     def run(self) -> int:
         """Return the exit status of the job."""
@@ -176,6 +192,7 @@ class Agent:
             {
                 "is": "ready",
                 "host": socket.gethostname(),
+                "port": self.door.getsockname()[1],
                 "pid": os.getpid(),
                 "job": os.environ.get("SLURM_JOB_ID") or os.environ.get("PBS_JOBID") or "",
                 "python": sys.executable,
@@ -224,8 +241,16 @@ class Agent:
                 self.tell({"is": "given up"})
                 return GAVE_UP
             time.sleep(LOOK_EVERY_S if now - began < 600 else LOOK_EVERY_S * 3)
-        self.tell({"is": "over"})
+        self.tell({"is": "killed"})
         return KILLED
+
+    def let_in(self) -> None:
+        """Let somebody watch that we live."""
+        with contextlib.suppress(OSError):
+            self.watchers.append(self.door.accept()[0])
+        for former in self.watchers[:-MOST_WATCHERS]:
+            former.close()
+        del self.watchers[:-MOST_WATCHERS]
 
     def carry_out(self) -> int:
         """Start the supervisor and pass on what it is told and tells, until it has ended."""
@@ -238,8 +263,12 @@ class Agent:
         theirs.close()
         status, rest, quitting = 0, b"", False
         while True:
-            readable, _, _ = select.select([ours], [], [], LOOK_EVERY_S)
-            if readable:
+            readable, _, _ = select.select([ours, self.door], [], [], LOOK_EVERY_S)
+            if self.killed and not quitting:
+                self.tell({"is": "killed"})  # before the news of those who were killed with us
+            if self.door in readable:
+                self.let_in()
+            if ours in readable:
                 chunk = ours.recv(READ_BYTES)
                 if not chunk:
                     break
@@ -307,12 +336,77 @@ class Agent:
         return rest
 
 
+class Watch:
+    """Sees from the login node whether the agent of a job lives, and its node: by a connection over which nothing is
+    said.
+
+    Files cannot tell that. One that does not change may lie on a file system that is slow at the moment; who does not
+    answer is gone.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.address = (host, port)
+        self.has_stood = False
+        self.connecting: socket.socket | None = None
+        self.standing: socket.socket | None = None
+        self.connect()
+
+    def connect(self) -> None:
+        """Begin to connect."""
+        self.until = time.monotonic() + NODE_LAST_ATTEMPT_S
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(*self.address, type=socket.SOCK_STREAM)[0]
+            attempt = socket.socket(family, kind, protocol)
+        except OSError:
+            return
+        attempt.setblocking(False)
+        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        attempt.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, NODE_IDLE_S)
+        attempt.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, NODE_ASK_EVERY_S)
+        attempt.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, NODE_QUESTIONS)
+        attempt.connect_ex(address)
+        self.connecting = attempt
+
+    def look(self) -> str | None:
+        """Return why the agent is gone, empty while it is not; `None` if it cannot be watched."""
+        if self.standing is not None and _is_readable(self.standing):
+            try:
+                ended = not self.standing.recv(1)
+            except OSError:
+                ended = True
+            if ended:
+                self.standing.close()
+                self.standing = None
+                self.connect()
+        if self.standing is not None:
+            return ""
+        why = "its node does not answer"
+        if self.connecting is not None:
+            _, writable, _ = select.select([], [self.connecting], [], 0)
+            if not writable and time.monotonic() < self.until:
+                return ""
+            number = self.connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) if writable else errno.ETIMEDOUT
+            if number == 0:
+                self.standing, self.connecting, self.has_stood = self.connecting, None, True
+                return ""
+            self.connecting.close()
+            self.connecting = None
+            if number == errno.ECONNREFUSED:
+                why = "its agent has ended without a word"
+        return why if self.has_stood else None
+
+
+def _is_readable(connection: socket.socket) -> bool:
+    return bool(select.select([connection], [], [], 0)[0])
+
+
 class Talker:
     """On the login node: between the launcher's connection and the files of the jobs."""
 
     def __init__(self, run: str) -> None:
         self.run_folder = run
         self.tails: dict[str, Tail] = {}
+        self.watches: dict[str, Watch] = {}
         self.incoming = b""
         self.out = sys.stdout.buffer
 
@@ -336,6 +430,7 @@ class Talker:
                         self.obey(json.loads(line))
                 if self.pass_on():
                     busy_at = now
+                self.watch()
         except BrokenPipeError:
             return 0
 
@@ -358,6 +453,18 @@ class Talker:
                 file.write(f"{what['lease']} {what['s']}\n")
             os.replace(path + ".new", path)
             self.say({"alive": what["lease"]})
+        for job, (host, port) in what.get("watch", {}).items():
+            self.watches[job] = Watch(host, port)
+
+    def watch(self) -> None:
+        """Tell which agents are gone."""
+        for job, watch in list(self.watches.items()):
+            why = watch.look()
+            if why:
+                self.pass_on()  # what it has said before
+                self.say({"gone": job, "why": why})
+            if why or why is None:
+                del self.watches[job]
 
     def pass_on(self) -> bool:
         """Tell what the jobs have reported; return whether they have."""
@@ -377,6 +484,10 @@ def stage(run: str) -> int:
     order = json.load(sys.stdin)
     store, model = order["store"], os.path.join(run, "model")
     os.makedirs(store, mode=0o700, exist_ok=True)
+    incoming = os.path.join(run, "incoming")
+    # Only whole files get a name in the store: another run may be looking at it, or bring the same file.
+    for sha in os.listdir(incoming) if os.path.isdir(incoming) else ():
+        os.replace(os.path.join(incoming, sha), os.path.join(store, sha))
     missing = sorted({sha for _, sha, _ in order["files"] if not is_whole(os.path.join(store, sha), sha)})
     if not missing:
         for path, sha, mode in order["files"]:

@@ -58,6 +58,7 @@ class Channel:
         self._offsets: dict[str, int] = {}
         self._orders: dict[str, dict[int, Mapping[str, Any]]] = {}
         self._numbers: dict[str, int] = {}
+        self._watched: dict[str, list[str | int]] = {}
         self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
         self._process: RemoteProcess | None = None
         self.heard_at = time.monotonic()
@@ -75,6 +76,14 @@ class Channel:
         numbered = {"n": number, **order}
         self._orders.setdefault(job, {})[number] = numbered
         self._send({"to": job, "order": numbered})
+
+    def watch(self, job: str, host: str, port: int) -> None:
+        """From now on tell, as the report `gone`, when the agent of a job is not there any more, or its node.
+
+        Nothing is told if the agent cannot be reached from the login node at all.
+        """
+        self._watched[job] = [host, port]
+        self._send({"watch": {job: [host, port]}})
 
     def has_orders(self) -> bool:
         """Whether the site has not taken every order yet."""
@@ -111,6 +120,7 @@ class Channel:
         self._outgoing = asyncio.Queue()
         self._process = process
         self._send({"listen": self._offsets})
+        self._send({"watch": self._watched})
         for job, orders in self._orders.items():
             for number in sorted(orders):
                 self._send({"to": job, "order": orders[number]})
@@ -145,6 +155,9 @@ class Channel:
         elif "from" in what and what["next"] > self._offsets.get(what["from"], 0):
             self._offsets[what["from"]] = what["next"]
             self._on_report(what["from"], what["report"])
+        elif "gone" in what:
+            self._watched.pop(what["gone"], None)
+            self._on_report(what["gone"], {"is": "gone", "why": what["why"]})
 
     async def _say(self, process: RemoteProcess) -> None:
         while True:

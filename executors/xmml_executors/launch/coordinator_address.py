@@ -10,7 +10,7 @@ from pathlib import Path
 
 from xmml_executors.launch import door
 from xmml_executors.launch.relay_here import RelayHere
-from xmml_executors.launch.relay_there import start_relay
+from xmml_executors.launch.relay_there import RelayThere
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.outcome import SiteError
 from xmml_executors.transports import TransportError
@@ -21,8 +21,9 @@ DOOR_LEASE_S = 60.0
 
 async def addresses_at(
     site: RunSite, addresses: Sequence[str], relay: RelayHere | None, links: Sequence[str] = (), *, is_direct: bool
-) -> dict[str, str]:
-    """Return the variables that tell the processes of a site where the coordinator and their relay are.
+) -> tuple[dict[str, str], RelayThere | None]:
+    """Return the variables that tell the processes of a site where the coordinator and their relay are, and that relay
+    if it was started at the site.
 
     A port of the login node's loopback device leads back to us through the ssh connection that we have anyway. A site
     without a queue runs our programs there; a cluster has a relay of its own on its login node, which is linked to ours
@@ -41,20 +42,23 @@ async def addresses_at(
     over_tcp = [each for each in addresses if each.startswith("tcp:")]
     if relay is None:
         if site.site.is_here:
-            return {"XMML_COORDINATOR": ",".join(addresses)}
+            return {"XMML_COORDINATOR": ",".join(addresses)}, None
         if is_direct or not over_tcp:
-            return {"XMML_COORDINATOR": ",".join(over_tcp)}
+            return {"XMML_COORDINATOR": ",".join(over_tcp)}, None
         place, _, run = over_tcp[0].partition("?")
         host, _, port = place.removeprefix("tcp:").rpartition(":")
-        return {"XMML_COORDINATOR": f"tcp:127.0.0.1:{await port_back(site, host.strip('[]'), int(port))}?{run}"}
-    over_relay = ",".join(each for each in addresses if each.startswith("relay:"))
+        return {"XMML_COORDINATOR": f"tcp:127.0.0.1:{await port_back(site, host.strip('[]'), int(port))}?{run}"}, None
+    # Who can come directly needs no relay for that: conduits survive the end of a relay, a registration does not.
+    coming = over_tcp if is_direct and over_tcp else [each for each in addresses if each.startswith("relay:")]
+    coordinator = {"XMML_COORDINATOR": ",".join(coming)}
     if site.site.is_here:
-        return {"XMML_COORDINATOR": over_relay, "XMML_RELAY": relay.at(relay.host, relay.port)}
+        return {**coordinator, "XMML_RELAY": relay.at(relay.host, relay.port)}, None
     port_there = await port_back(site, "127.0.0.1", relay.port)
     own = relay.at("127.0.0.1", port_there)
+    started = None
     if site.site.has_queue:
-        own = await relay_or_door(site, relay, [f"127.0.0.1:{port_there}", *links])
-    return {"XMML_COORDINATOR": over_relay, "XMML_RELAY": own}
+        own, started = await relay_or_door(site, relay, [f"127.0.0.1:{port_there}", *links])
+    return {**coordinator, "XMML_RELAY": own}, started
 
 
 async def port_back(site: RunSite, host: str, port: int) -> int:
@@ -68,16 +72,17 @@ async def port_back(site: RunSite, host: str, port: int) -> int:
     return (await site.transport.forward_remote(host, port)).port
 
 
-async def relay_or_door(site: RunSite, relay: RelayHere, links: Sequence[str]) -> str:
-    """Return where the compute nodes of a cluster find a relay: one on their login node, else ours through a door."""
-    name = f"{site.name}-{relay.run[-8:]}"
-    started = await start_relay(site, name, links, relay.run, relay.secret)
+async def relay_or_door(site: RunSite, relay: RelayHere, links: Sequence[str]) -> tuple[str, RelayThere | None]:
+    """Return where the compute nodes of a cluster find a relay: one on their login node, which is returned too, else
+    ours through a door."""
+    there = RelayThere(site, f"{site.name}-{relay.run[-8:]}", links, relay.run, relay.secret)
+    has_one = await there.start()
     host = site.site.relay.host if site.site.relay is not None else None
     if host is None:
         host = (await site.transport.run("hostname")).stdout.strip()
-    if started is not None:
-        return f"{host}:{started[1]}/{name}"
-    return relay.at(host, await open_door(site, int(links[0].rpartition(":")[2])))
+    if has_one:
+        return f"{host}:{there.port}/{there.name}", there
+    return relay.at(host, await open_door(site, int(links[0].rpartition(":")[2]))), None
 
 
 async def open_door(site: RunSite, port: int) -> int:

@@ -29,7 +29,14 @@ from xmml_executors.launch.journal import Journal, Past
 from xmml_executors.launch.python_there import check_python
 from xmml_executors.launch.relay_here import RelayHere
 from xmml_executors.launch.remote_builds import build_at
-from xmml_executors.launch.run_site import POLL_FIRST_S, POLL_LONGEST_S, QUEUE_SILENT_S, JobAtSite, RunSite
+from xmml_executors.launch.run_site import (
+    POLL_FIRST_S,
+    POLL_LONGEST_S,
+    POLL_RUNNING_S,
+    QUEUE_SILENT_S,
+    JobAtSite,
+    RunSite,
+)
 from xmml_executors.launch.staging import FileToStage, describe, needed
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
@@ -45,6 +52,14 @@ CLEAN_WITHIN_S = 30.0
 #: How long the supervisors at the sites may take to end everything.
 ENDS_WITHIN_S = 8.0
 
+
+#: How long a queue may take to know that a job ends, and why, after the job itself has noticed.
+KNOWN_WITHIN_S = 3.0
+#: Pauses between the questions.
+ASK_AGAIN_S = 0.3
+
+#: How often it is looked whether the relay of this machine lives.
+RELAY_LOOK_S = 0.2
 
 #: What can go wrong at sites and is told in its own words.
 EXPECTED = (AllocationFailed, TransportError, SiteError, SiteSilent, SchedulerUnavailable)
@@ -120,6 +135,9 @@ class Launcher:
         self._allocation: Allocation | None = None
         self._by_folder: dict[tuple[str, str], tuple[JobAtSite, int]] = {}
         self._over: set[str] = set()
+        self._lost_jobs: set[str] = set()
+        self._silent_jobs: set[str] = set()
+        self._is_closing = False
         self._ended = asyncio.Event()
         self._reports: deque[Report] = deque()
         self._ring = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -250,14 +268,18 @@ class Launcher:
     def _notice(self, text: str) -> None:
         self._report(_is="notice", name="", text=text)
 
-    def _failed(self, error: BaseException) -> None:
+    def _failed(self, error: BaseException, gone: Sequence[str] = ()) -> None:
+        """Something keeps the run from going on. Of the instances `gone` nothing more will be heard."""
         site = getattr(error, "site", None)
-        self._report(_is="site failed", name="", reason=str(error) or type(error).__name__, site=site)
+        reason = str(error) or type(error).__name__
+        self._report(_is="site failed", name="", reason=reason, site=site, gone=list(gone))
 
     def _begin(self, coordinator: Sequence[str]) -> None:
         self._acquiring = self._loop.create_task(self._acquire(coordinator))
 
     async def _acquire(self, coordinator: Sequence[str]) -> None:
+        if self.relay is not None:
+            self._tasks.append(self._loop.create_task(self._keep(self._keep_relay(self.relay))))
         try:
             await together(self._prepare(site, coordinator) for site in self.sites.values())
             if not self.jobs:
@@ -312,9 +334,12 @@ class Launcher:
         await site.prepare(self.folder.secret.hex())
         await together([self._stage(site, files), check_python(site, parts, self.plan)])
         await build_at(site, parts, self.plan, self.folder, self._notice)
-        self._addresses[site.name] = await addresses_at(
+        self._addresses[site.name], relay = await addresses_at(
             site, coordinator, self.relay, links_of(self.plan, site.name), is_direct=self.is_direct
         )
+        if relay is not None:
+            kept = relay.keep(self._notice, may_end=self.is_direct)
+            self._tasks.append(self._loop.create_task(self._keep(kept)))
         channel = site.listen(lambda job, report: self._on_report(site, job, report))
         self._tasks.append(self._loop.create_task(self._keep(channel.keep())))
 
@@ -332,8 +357,23 @@ class Launcher:
     async def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
-        except (SiteSilent, TransportError) as error:
-            self._failed(error)
+        except (SiteSilent, SiteError, TransportError) as error:
+            if not self._is_closing:
+                self._failed(error)
+
+    async def _keep_relay(self, relay: RelayHere) -> None:
+        """Start the relay of this machine again when it ends; without it sites do not reach the coordinator.
+
+        Raises:
+            SiteError: it cannot be started again, or that would not help.
+        """
+        while True:
+            await asyncio.sleep(RELAY_LOOK_S)
+            if relay.has_ended and not self._is_closing:
+                if not self.is_direct:
+                    raise SiteError("the relay of this machine has ended, through which sites reach the coordinator")
+                self._notice("the relay of this machine has ended and is started again")
+                await asyncio.to_thread(relay.start)
 
     def _on_report(self, site: RunSite, folder: str, report: Mapping[str, Any]) -> None:
         member, _, attempt = folder.rpartition(".")
@@ -343,13 +383,45 @@ class Launcher:
         if report["is"] == "over":
             self._over.add(folder)
             self._ended.set()
-        if report["is"] in ("ready", "given up", "lease over"):
+        if report["is"] in ("killed", "gone") or (report["is"] == "over" and self.is_acquired):
+            self._doubt(site, job, folder, report)
+        elif report["is"] in ("ready", "given up", "lease over"):
             self._allocation.on_report(job, int(attempt), report)
             if report["is"] == "lease over" and self.is_acquired:
                 self._failed(SiteError(f"{site.name} has not heard of us for too long and has ended its part"))
-        elif report["is"] != "over" and folder == job.folder:
+        elif report["is"] != "over" and folder == job.folder and folder not in self._silent_jobs:
             self._reports.append(dict(report))
             os.eventfd_write(self._ring, 1)
+
+    def _doubt(self, site: RunSite, job: JobAtSite, folder: str, report: Mapping[str, Any]) -> None:
+        """A job ends, or seems to, that nobody told to."""
+        if self._is_closing or folder != job.folder or folder in self._lost_jobs:
+            return
+        if report["is"] == "gone" and folder in self._over:
+            return
+        self._lost_jobs.add(folder)
+        if self.is_acquired:
+            self._report(_is="site in doubt", name="")
+        why = report.get("why", "it was ended from outside")
+        within_s = KNOWN_WITHIN_S
+        if report["is"] == "gone":
+            within_s = 0.0  # a queue may believe in a dead node for minutes
+            self._silent_jobs.add(folder)
+        self._tasks.append(self._loop.create_task(self._find_out(site, job, why, within_s)))
+
+    async def _find_out(self, site: RunSite, job: JobAtSite, why: str, within_s: float) -> None:
+        """Ask its queue why a job ends, until that knows."""
+        attempt, until = job.attempt, self._loop.time() + within_s
+        while True:
+            with contextlib.suppress(SchedulerUnavailable, TransportError):
+                status = (await site.status([job])).get(job.id)
+                if status is not None and (status.state.is_over or status.ends_as is not None):
+                    why = await site.why_ended(job, status)
+                    break
+            if self._loop.time() > until:
+                break
+            await asyncio.sleep(ASK_AGAIN_S)
+        self._lost(site, job, attempt, why)
 
     # --- watching the queues ----------------------------------------------------------------------------------------
 
@@ -361,7 +433,7 @@ class Launcher:
         pause, silent_since = POLL_FIRST_S, None
         while True:
             await asyncio.sleep(pause)
-            pause = min(1.3 * pause, POLL_LONGEST_S)
+            pause = min(1.3 * pause, POLL_RUNNING_S if self.is_acquired else POLL_LONGEST_S)
             jobs = [job for job in self.jobs.values() if job.site == site.name and job.id]
             attempts = {job.id: job.attempt for job in jobs}
             try:
@@ -380,24 +452,31 @@ class Launcher:
                 if status.can_never_run:
                     with contextlib.suppress(TransportError):  # it stays in the queue for ever unless it is taken out
                         await site.cancel(job, job.attempt)
-                    await self._lost(site, job, f"it will never start: {status.reason}")
-                elif status.state.is_over:
-                    await self._lost(site, job, await site.why_ended(job, status))
+                    self._lost(site, job, job.attempt, f"it will never start: {status.reason}")
+                elif status.state.is_over and job.folder not in self._lost_jobs:
+                    attempt = job.attempt
+                    why = await site.why_ended(job, status)
+                    await asyncio.sleep(0.3)  # what its agent said last may still be on its way
+                    if job.folder not in self._over | self._lost_jobs:
+                        self._lost(site, job, attempt, why)
 
-    async def _lost(self, site: RunSite, job: JobAtSite, why: str) -> None:
+    def _lost(self, site: RunSite, job: JobAtSite, attempt: int, why: str) -> None:
         """A job is over that should not be."""
-        attempt = job.attempt
-        await asyncio.sleep(0.3)  # what its agent said last may still be on its way
-        if job.folder in self._over or attempt != job.attempt or self._allocation is None:
+        if self._is_closing or attempt != job.attempt or self._allocation is None:
             return
+        self._lost_jobs.add(job.folder)
+        self._over.add(job.folder)
         self.journal.write("over", site=site.name, job=job.folder)
         self._allocation.on_gone(job, attempt, why)
         if self.is_acquired:
-            self._failed(SiteError(f"the job of {site.name} is over: {why}"))
+            is_silent = job.folder in self._silent_jobs
+            gone = [name for name, member in self.job_of.items() if member == job.member] if is_silent else []
+            self._failed(SiteError(f"the job of {site.name} is over: {why}"), gone)
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
     async def _close(self) -> None:
+        self._is_closing = True
         if self._acquiring is not None and not self._acquiring.done():
             self._acquiring.cancel()
             await asyncio.gather(self._acquiring, return_exceptions=True)

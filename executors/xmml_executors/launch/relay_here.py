@@ -31,11 +31,21 @@ class RelayHere:
             SiteError: it cannot be started, or does not answer.
         """
         self.site, self.run, self.secret = site, run, secret
+        self._device = "0.0.0.0" if is_open else "127.0.0.1"
+        self.host = socket.gethostname() if is_open else "127.0.0.1"
+        self.port = 0
+        self.start()
+
+    def start(self) -> None:
+        """Start it, on the port that it had if it has ended.
+
+        Raises:
+            SiteError: it cannot be started, or does not answer.
+        """
         found = program()
         if found is None:
             raise SiteError("the relay mto is not installed beside xmml-run; install xMML again")
-        listen = "0.0.0.0:0" if is_open else "127.0.0.1:0"
-        command = [found, "--site", site, "--listen", listen, "--stdin"]
+        command = [found, "--site", self.site, "--listen", f"{self._device}:{self.port}", "--stdin"]
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, process_group=0
@@ -44,12 +54,16 @@ class RelayHere:
             raise SiteError(f"the relay cannot be started: {found}: {error.strerror}") from None
         status = self._answer()
         self.port = port_of(status)
-        self.host = socket.gethostname() if is_open else "127.0.0.1"
-        self._tell({"command": "add-run", "run": run, "secret": secret.hex()})
+        self._tell({"command": "add-run", "run": self.run, "secret": self.secret.hex()})
         answer = self._answer()
         if not answer.get("ok"):
             self.close()
             raise SiteError(f"the relay does not serve the run: {answer.get('problem')}")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it must be started again."""
+        return self._process.poll() is not None
 
     @property
     def address(self) -> str:

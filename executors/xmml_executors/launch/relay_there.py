@@ -2,55 +2,117 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xmml_executors.launch.run_site import RunSite
-from xmml_executors.transports import RemoteProcess
+from xmml_executors.outcome import SiteError
+from xmml_executors.transports import RemoteProcess, TransportError
 
 #: The relay of a site ends when nobody has renewed its lease for so long [s].
 RELAY_LEASE_S = 60.0
+#: How long it may take until a relay that has ended serves again: those who use it try for half a minute.
+AGAIN_WITHIN_S = 25.0
+AGAIN_PAUSE_S = 0.3
 
 
-async def start_relay(
-    site: RunSite, name: str, links: Sequence[str], run: str, secret: bytes
-) -> tuple[RemoteProcess, int] | None:
-    """Start `mto` beside the Python of a site; return it and the port that compute nodes dial, `None` if there is none.
+class RelayThere:
+    """`mto` beside the Python of a site, for one run."""
 
-    The run's secret goes to it over its standard input. It listens on the port that the site's description names, so
-    that relays of other sites come in there; if that port is taken, on any.
+    def __init__(self, site: RunSite, name: str, links: Sequence[str], run: str, secret: bytes) -> None:
+        """
+        Args:
+            name: of the relay, as streams are addressed to it.
+            links: the relays that it dials, `HOST:PORT` as the login node sees them.
+        """
+        self.site, self.name, self.links, self.run, self.secret = site, name, links, run, secret
+        self.port = 0
+        self._process: RemoteProcess | None = None
 
-    Args:
-        name: of the relay, as streams are addressed to it.
-        links: the relays that it dials, `HOST:PORT` as the login node sees them.
+    async def start(self) -> bool:
+        """Start it; return whether the site has one that answers.
 
-    Raises:
-        TransportError: the site cannot be reached.
-    """
-    described = site.site.relay
-    named = 0
-    if described is not None:
-        named = described.port or (int(described.listen.rpartition(":")[2]) if described.listen else 0)
-    for port in dict.fromkeys((named, 0)):
-        words = ["--site", name, "--listen", f"0.0.0.0:{port}", "--stdin"]
-        words += [word for link in links for word in ("--link", link)]
+        It listens on the port that the site's description names, so that relays of other sites come in there; if that
+        port is taken, on any.
+
+        Raises:
+            TransportError: the site cannot be reached.
+        """
+        described = self.site.site.relay
+        named = 0
+        if described is not None:
+            named = described.port or (int(described.listen.rpartition(":")[2]) if described.listen else 0)
+        for port in dict.fromkeys((named, 0)):
+            if await self._start(port):
+                return True
+        return False
+
+    async def _start(self, port: int) -> bool:
+        """Start it on a port. The run's secret goes to it over its standard input. One that was started earlier and
+        holds the port, because its connection broke and it has not noticed, makes room."""
+        words = ["--site", self.name, "--listen", f"0.0.0.0:{port}", "--stdin"]
+        words += [word for link in self.links for word in ("--link", link)]
         command = (
-            f'mto="$(dirname "$(command -v {shlex.quote(site.python)})")/mto"; [ -x "$mto" ] || exit 69; '
-            f'exec "$mto" {shlex.join(words)}'
+            f'mto="$(dirname "$(command -v {shlex.quote(self.site.python)})")/mto"; [ -x "$mto" ] || exit 69; '
+            f'own={shlex.quote(self.site.folder + "/relay")}; former=$(cat "$own" 2>/dev/null); '
+            '[ "$(cat "/proc/$former/comm" 2>/dev/null)" = mto ] && kill -KILL "$former"; '
+            f'echo $$ > "$own"; exec "$mto" {shlex.join(words)}'
         )
-        process = await site.transport.start(command, lease_s=RELAY_LEASE_S)
+        process = await self.site.transport.start(command, lease_s=RELAY_LEASE_S)
         answers = process.lines()
         status = await _answer(answers)
         if status is None:
-            continue
-        await process.write(json.dumps({"command": "add-run", "run": run, "secret": secret.hex()}).encode() + b"\n")
+            return False
+        order = {"command": "add-run", "run": self.run, "secret": self.secret.hex()}
+        await process.write(json.dumps(order).encode() + b"\n")
         answer = await _answer(answers)
-        if answer is not None and answer.get("ok"):
-            return process, int(str(status["listen"][0]).rpartition(":")[2])
-        await process.kill()
-    return None
+        if answer is None or not answer.get("ok"):
+            await process.kill()
+            return False
+        self._process, self.port = process, int(str(status["listen"][0]).rpartition(":")[2])
+        return True
+
+    async def keep(self, tell: Callable[[str], None], *, may_end: bool) -> None:
+        """Start it again, on its port, whenever it ends; return never.
+
+        Args:
+            tell: says to people what happens.
+            may_end: everybody who uses it comes back to it; else its end is that of the run.
+
+        Raises:
+            SiteError: it has ended for good.
+        """
+        while True:
+            assert self._process is not None
+            try:
+                how = f"exit status {await self._process.wait()}"
+            except TransportError:
+                how = "its connection to us was lost"
+            if not may_end:
+                raise SiteError(
+                    f"the relay of {self.site.name} has ended ({how}), through which its instances reach the "
+                    f"coordinator; with --listen HOST:PORT, where {self.site.name} can dial this machine, they do not "
+                    "need it for that"
+                )
+            tell(f"{self.site.name}: its relay has ended ({how}) and is started again")
+            await self._again(how)
+
+    async def _again(self, how: str) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + AGAIN_WITHIN_S
+        why = how
+        while loop.time() < until:
+            try:
+                if await self._start(self.port):
+                    return
+                why = f"port {self.port} is taken, or mto does not begin"
+            except (TransportError, OSError) as error:
+                why = str(error)
+            await asyncio.sleep(AGAIN_PAUSE_S)
+        raise SiteError(f"the relay of {self.site.name} has ended ({how}) and cannot be started again: {why}")
 
 
 async def _answer(lines: Any) -> dict[str, Any] | None:

@@ -33,12 +33,15 @@ from xmml_executors.schedulers import (
     by_name,
     read_result,
 )
-from xmml_executors.transports import Transport, TransportError, open_transport
+from xmml_executors.transports import RemoteFileError, Transport, TransportError, open_transport
 
 #: Signs for the time in which the supervisor of a job may end everything before the batch system is asked to.
 ENDS_WITHIN_S = 8.0
-#: How often a queue is asked about our jobs: at first, and at most, growing with the time since somebody cared.
-POLL_FIRST_S, POLL_LONGEST_S = 1.0, 30.0
+#: How often a queue is asked about our jobs: at first, and at most, growing with the time since somebody cared. While
+#: the run goes on, the queue may be the only one who knows that a job is over, and the others are to be released soon.
+POLL_FIRST_S, POLL_LONGEST_S, POLL_RUNNING_S = 1.0, 30.0, 6.0
+#: A site's folder of runs goes with the last run in it, maybe just when we make ours.
+MAKING_ATTEMPTS = 5
 #: How long a queue may give no answer before we believe that it is gone.
 QUEUE_SILENT_S = 600.0
 #: From the request of a reservation until it must be confirmed.
@@ -118,7 +121,13 @@ class RunSite:
         """
         await self.locate()
         self.journal.write("prepare", site=self.name, folder=self.folder)
-        await self.transport.mkdir(f"{self.folder}/jobs", f"{self.folder}/instances", f"{self.folder}/model")
+        for attempt in range(MAKING_ATTEMPTS):
+            try:
+                await self.transport.mkdir(f"{self.folder}/jobs", f"{self.folder}/instances", f"{self.folder}/model")
+                break
+            except RemoteFileError:
+                if attempt == MAKING_ATTEMPTS - 1:
+                    raise
         await self.transport.put_text(f"{self.folder}/.secret", secret)
         await self.transport.put_text(f"{self.folder}/agent.py", Path(agent.__file__).read_text(encoding="utf-8"))
         await self.transport.put_text(
@@ -192,6 +201,8 @@ class RunSite:
         assert self.channel is not None
         self.journal.write("go", site=self.name, job=job.folder, id=job.id, host=job.about["host"])
         self.channel.tell(job.folder, {"do": "go"})
+        if "port" in job.about:
+            self.channel.watch(job.folder, job.about["host"], job.about["port"])
 
     async def cancel(self, job: JobAtSite, attempt: int) -> None:
         """Take a job out of its queue, or end it."""
@@ -234,7 +245,10 @@ class RunSite:
             result = read_result(text) if text is not None else None
         except (TransportError, ValueError):
             result = None
-        if result is not None:
+        # A job that was told to end does not know why; its queue does.
+        state = status.ends_as or status.state
+        queue_knows = state in (JobState.OUT_OF_TIME, JobState.NODE_FAILED, JobState.CANCELLED)
+        if result is not None and not (result.phase == "stopped" and queue_knows):
             if result.phase in ("module", "setup"):
                 what = "module" if result.phase == "module" else "line of its setup"
                 return f"the {what} {result.detail!r} failed on {result.host} with exit status {result.status}"
@@ -249,7 +263,7 @@ class RunSite:
             JobState.CANCELLED: "somebody has cancelled it",
             JobState.GONE: "the queue does not know it any more",
         }
-        said = words.get(status.state, f"the queue calls it {status.state.value}")
+        said = words.get(state, f"the queue calls it {state.value}")
         return f"{said} ({status.reason})" if status.reason else said
 
     # --- reservations -----------------------------------------------------------------------------------------------

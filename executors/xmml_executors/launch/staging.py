@@ -121,7 +121,7 @@ async def stage(transport: Any, work: str, run: str, agent: str, files: Iterable
     missing = set(answer["missing"])
     to_send = {each.sha256: each for each in wanted if each.sha256 in missing}
     if to_send:
-        await transport.put_many([(each.local, f"{store}/{each.sha256}") for each in to_send.values()])
+        await transport.put_many([(each.local, f"{run}/incoming/{each.sha256}") for each in to_send.values()])
         again = await lay_out(transport, agent, order)
         if again["missing"]:
             raise SiteError(f"site {transport.site}: {len(again['missing'])} staged files did not arrive whole")

@@ -49,6 +49,7 @@ class JobStatus:
             the site's clock nor its time zone matters.
         nodes: where it runs, as the queue writes it.
         exit_status: of the script, where the queue knows it.
+        ends_as: of a job that is ending, how it will be called when it is over, where the queue knows it.
     """
 
     state: JobState
@@ -57,6 +58,7 @@ class JobStatus:
     starts_in_s: float | None = None
     nodes: str = ""
     exit_status: int | None = None
+    ends_as: JobState | None = None
 
 
 @dataclass(frozen=True)

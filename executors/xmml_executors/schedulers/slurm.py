@@ -76,6 +76,9 @@ NEVER_REASONS = {
     "ReservationDeleted",
 }
 
+#: What the reason says of a job that is completing.
+ENDING_REASONS = {"TimeLimit": JobState.OUT_OF_TIME, "NodeDown": JobState.NODE_FAILED}
+
 #: The daemon could not be asked: nothing is known about jobs.
 _UNAVAILABLE = re.compile(
     r"unable to contact|connection refused|timed out|connect failure|communication|controller.*(down|standby)|"
@@ -300,6 +303,7 @@ def _status(state: str, reason: str, start: str, nodes: str, *, now: tuple[int, 
         can_never_run=waits and reason in NEVER_REASONS,
         starts_in_s=_in_seconds(start, now) if waits else None,
         nodes=nodes,
+        ends_as=ENDING_REASONS.get(reason) if known is JobState.ENDING else None,
     )
 
 

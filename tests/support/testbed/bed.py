@@ -43,6 +43,7 @@ UseDNS no
 PrintMotd no
 MaxStartups 50:30:200
 MaxSessions 10
+LogLevel VERBOSE
 Subsystem sftp internal-sftp
 """
 

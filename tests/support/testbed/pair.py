@@ -63,17 +63,31 @@ class Pair:
     def __init__(self, bed: Bed, folder: Path, *, steps: int = 5, pause: float = 0.0) -> None:
         self.bed = bed
         self.folder = folder
+        self.runs: list[Run] = []
         folder.mkdir(parents=True)
         (folder / "model.xml").write_text(_MODEL.format(steps=steps, pause=pause))
         (folder / "talker.py").write_text(_TALKER)
 
-    def start(self, sites: str, places: dict[str, str], *words: str) -> Run:
-        """Start `xmml-run` on the laptop."""
+    def start(
+        self, sites: str, places: dict[str, str], *words: str, output: str = "run", is_direct: bool = True
+    ) -> Run:
+        """Start `xmml-run` on the laptop; the run's folder is `output`, beside the model.
+
+        With `is_direct`, everybody can dial the laptop.
+        """
         (self.folder / "sites.toml").write_text(sites)
         command: list[str | Path] = [Path(sys.executable).with_name("xmml-run"), "model.xml", "--sites", "sites.toml"]
         command += [word for name, site in places.items() for word in ("--place", f"{name}={site}")]
-        command += ["-o", "run", "--listen", "laptop:0", "-v", *words]
-        return Run(self, self.bed.laptop.start(command, cwd=self.folder, **_PIPES), time.monotonic())
+        command += ["-o", output, "-v", *(["--listen", "laptop:0"] if is_direct else []), *words]
+        self.runs.append(Run(self, self.bed.laptop.start(command, cwd=self.folder, **_PIPES), time.monotonic()))
+        return self.runs[-1]
+
+    def end(self) -> None:
+        """End the runs that a test has left, because it failed."""
+        for run in self.runs:
+            if run.process.poll() is None:
+                run.process.kill()
+            run.process.wait()
 
     def run(self, sites: str, places: dict[str, str], *words: str, limit_s: float = 100) -> Run:
         """Run it to its end."""
@@ -131,6 +145,27 @@ class Run:
             raise AssertionError(f"it does not end:\n{self.output}") from None
         self._reading.join(10)
         return int(status)
+
+
+def sites(bed: Bed, **changes: str) -> str:
+    """The sites; a change is a line of a site's table. No relay is needed: nothing here comes to the first message, or
+    compute nodes may dial the laptop."""
+    text = bed.sites_toml("alpha", "beta", "gamma")
+    for pair in (("alpha", "beta"), ("alpha", "gamma"), ("beta", "gamma")):
+        text += '[[link]]\nbetween = ["{}", "{}"]\nmethods = ["tcp"]\n'.format(*pair)
+    for name, line in changes.items():
+        table = f"[site.{name}]\n"
+        key = line.partition(" ")[0]
+        start = text.index(table) + len(table)
+        end = text.find("\n[", start)
+        rows = [row for row in text[start : end if end > 0 else None].splitlines() if row.partition(" ")[0] != key]
+        text = text[:start] + "\n".join([*rows, line, ""]) + (text[end:] if end > 0 else "")
+    return text
+
+
+def jobs_of(bed: Bed, site: str) -> list[str]:
+    """The jobs that hold cores of a cluster: each with its state and the node."""
+    return bed.cluster(site).slurm.root("squeue -h -t running,suspended,configuring -o '%i %T %N'").splitlines()
 
 
 def left_after_a_run(bed: Bed, limit_s: float) -> Sequence[str]:

@@ -11,6 +11,7 @@ from xmml_executors.coordination import (
     GROWN_S,
     KILL_AFTER_S,
     LEAVING_NEWS_S,
+    SETTLE_ELSEWHERE_S,
     SETTLE_S,
     TERMINATE_AFTER_S,
     Abort,
@@ -29,9 +30,9 @@ from xmml_planner import Plan
 MakePlan = Callable[..., Plan]
 
 
-def started(plan: Plan, *, joined: bool = True, limits: bool = True) -> Coordination:
+def started(plan: Plan, *, joined: bool = True, limits: bool = True, elsewhere: Sequence[str] = ()) -> Coordination:
     """Return a run whose instances have all started, and joined."""
-    run = Coordination(plan, limits=limits)
+    run = Coordination(plan, limits=limits, elsewhere=elsewhere)
     for number, name in enumerate(run.records):
         run.on_started(name, 100 + number, 0.0)
         if joined:
@@ -123,6 +124,52 @@ def test_when_one_fails_the_others_are_told_then_terminated_then_killed(make_pla
 
 def test_everyone_is_killed_within_two_seconds_of_the_fault() -> None:
     assert SETTLE_S + TERMINATE_AFTER_S + KILL_AFTER_S < 1.0
+
+
+def test_who_is_gone_at_another_site_without_a_word_is_not_blamed_if_its_job_is_over(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"), elsewhere=["a"])
+    run.on_native({"event": "lost", "instance": "a"}, 1.0)
+    assert run.on_time(1.0 + SETTLE_S) == []
+    run.on_ended("a", None, signal.SIGTERM, 1.2)
+    run.on_site_doubt(1.3)
+    assert run.on_time(1.0 + 2 * SETTLE_ELSEWHERE_S) == []
+    run.on_site_failure("the job of alpha is over: its time was over", 5.0)
+    assert outcome(run) == (ExitStatus.SITE_FAILED, "the job of alpha is over: its time was over")
+
+
+def test_nobody_waits_for_the_instances_of_a_node_that_is_dead(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"), elsewhere=["a", "b"])
+    run.on_site_failure("its node does not answer", 1.0, ["a", "process/1"])
+    assert run.records["a"].state is State.STOPPED
+    run.on_ended("b", None, signal.SIGTERM, 1.4)
+    assert run.phase is Phase.ENDED
+    assert outcome(run) == (ExitStatus.SITE_FAILED, "its node does not answer")
+
+
+def test_who_is_gone_at_another_site_is_blamed_if_nothing_else_is_heard(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"), elsewhere=["a"])
+    run.on_native({"event": "lost", "instance": "a"}, 1.0)
+    assert run.deadline == 1.0 + SETTLE_ELSEWHERE_S
+    run.on_time(1.0 + SETTLE_ELSEWHERE_S)
+    assert outcome(run)[1] == "a failed: it lost its connection to the run"
+
+
+def test_who_ends_at_another_site_with_an_exit_status_is_blamed_at_once(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"), elsewhere=["a"])
+    run.on_native({"event": "lost", "instance": "a"}, 1.0)
+    run.on_ended("a", 3, None, 1.1)
+    assert run.deadline == 1.1 + SETTLE_S
+    run.on_time(1.1 + SETTLE_S)
+    assert "exit status 3" in outcome(run)[1]
+
+
+def test_a_partner_elsewhere_that_is_named_may_still_turn_out_to_be_the_cause(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"), elsewhere=["a"])
+    run.on_native({"event": "failed", "instance": "b", "text": "a cannot be reached"}, 1.0)
+    assert run.on_time(1.0 + SETTLE_S) == []
+    run.on_ended("a", 3, None, 1.9)
+    run.on_time(1.9 + SETTLE_S)
+    assert "a failed: it ended with exit status 3" in outcome(run)[1]
 
 
 def test_errors_that_follow_from_the_abort_do_not_become_the_cause(make_plan: MakePlan) -> None:

@@ -166,6 +166,42 @@ def test_a_batch_system_that_ends_the_job_ends_everything_in_it(site: Site) -> N
     placeholder.terminate()
     assert placeholder.wait(LIMIT_S) == agent.KILLED
     assert not Path(f"/proc/{pid}").exists()
+    told = [each["is"] for each in site.reports("m.1")]
+    assert told.index("killed") < told.index("ended")
+
+
+def test_a_batch_system_that_ends_a_waiting_placeholder_is_told_apart_from_us(site: Site) -> None:
+    placeholder = site.job("m.1")
+    site.await_report("m.1", "ready")
+    placeholder.terminate()
+    assert placeholder.wait(LIMIT_S) == agent.KILLED
+    assert [each["is"] for each in site.reports("m.1")] == ["ready", "killed"]
+
+
+def test_a_talker_tells_at_once_when_an_agent_is_gone_without_a_word(site: Site) -> None:
+    placeholder = site.job("m.1")
+    ready = site.await_report("m.1", "ready")
+    site.tell("m.1", 1, do="go")
+    talker = site.run("talk", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert talker.stdin is not None
+    assert talker.stdout is not None
+    nobody = ["127.0.0.1", 1]  # who was never reached is not missed
+    watch = {"watch": {"m.1": ["127.0.0.1", ready["port"]], "m.2": nobody}}
+    talker.stdin.write(json.dumps(watch).encode() + b"\n")
+    talker.stdin.flush()
+    assert json.loads(talker.stdout.readline())["is"] == "talking"
+    wait_for(lambda: connections_to(ready["port"]))
+    placeholder.kill()
+    told = json.loads(talker.stdout.readline())
+    assert told == {"gone": "m.1", "why": "its agent has ended without a word"}
+    talker.stdin.close()
+    assert talker.wait(LIMIT_S) == 0
+
+
+def connections_to(port: int) -> int:
+    """How many connections to a port of this machine stand."""
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[2].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
 
 
 def test_a_folder_that_cannot_be_written_is_reported(site: Site) -> None:
@@ -231,6 +267,18 @@ def test_only_files_that_are_missing_or_damaged_are_asked_for(site: Site) -> Non
     assert staged(site, wanted) == {"missing": []}
     assert (site.folder / "model/bin/tool").read_bytes() == b"good"
     assert (site.folder / "model/bin/tool").stat().st_mode & 0o777 == 0o755
+
+
+def test_files_that_have_come_get_into_the_store_whole(site: Site) -> None:
+    import hashlib
+
+    sha = hashlib.sha256(b"good").hexdigest()
+    assert staged(site, [["data.txt", sha, 0o644]]) == {"missing": [sha]}
+    (site.folder / "incoming").mkdir()
+    (site.folder / "incoming" / sha).write_bytes(b"good")
+    assert staged(site, [["data.txt", sha, 0o644]]) == {"missing": []}
+    assert (site.folder.parent / "staged" / sha).read_bytes() == b"good"
+    assert list((site.folder / "incoming").iterdir()) == []
 
 
 def test_results_are_what_the_patterns_name_else_all_that_is_left(site: Site) -> None:

@@ -1,0 +1,255 @@
+"""Whatever goes wrong at one site while a run goes on: the others are released, one message says what and where,
+nothing is left.
+
+How long the release takes is measured from the fault and printed (`pytest -s`). That nothing is left (jobs, processes,
+files, ports) is checked after every test.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from testbed.pair import RELEASED_WITHIN_S, Pair, Run, jobs_of
+
+if TYPE_CHECKING:
+    from testbed import Bed
+    from wan import Machine
+
+    MakePair = Callable[..., Pair]
+
+CLUSTERS = {"left": "alpha", "right": "beta"}
+#: Runs go on until somebody ends them.
+ENDLESS = {"steps": 10_000, "pause": 0.05}
+#: Nothing that is waited for takes longer, however busy the machine is.
+WAIT_S = 90.0
+#: Rules with which nothing comes out of a machine any more, and nothing in.
+SILENT = """table inet silent {
+    chain in { type filter hook input priority -10; policy drop; }
+    chain out { type filter hook output priority -10; policy drop; }
+}
+"""
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def pair(firewalled: Bed, tmp_path: Path) -> Iterator[MakePair]:
+    """Makes the model, which talks until it is ended."""
+    made: list[Pair] = []
+
+    def make(name: str = "pair", **options: float) -> Pair:
+        made.append(Pair(firewalled, tmp_path / name, **{**ENDLESS, **options}))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.end()
+
+
+def heard(run: Run) -> dict[str, int]:
+    """How often each instance has heard the other."""
+    return {name: sum(f"{name:<5} | heard" in line for line in run.lines) for name in CLUSTERS}
+
+
+def start(pair: Pair, *, second_user: bool = False, output: str = "run") -> Run:
+    """Start the model over both clusters, which reach each other and us through relays only."""
+    sites = pair.bed.sites_toml("alpha", "beta", second_user=second_user)
+    return pair.start(sites, CLUSTERS, output=output, is_direct=False)
+
+
+def running(pair: Pair) -> Run:
+    """Start the model over both clusters, and wait until its instances talk."""
+    run = start(pair)
+    run.until("left  | heard", WAIT_S)
+    run.until("right | heard", WAIT_S)
+    return run
+
+
+@contextmanager
+def released(run: Run, *names: str, within_s: float = RELEASED_WITHIN_S) -> Iterator[None]:
+    """What happens in the block is the fault; from its end on, the sites must be free of running jobs in time."""
+    yield
+    began = time.monotonic()
+    while left := [f"{name}: {job}" for name in names for job in jobs_of(run.pair.bed, name)]:
+        assert time.monotonic() - began < within_s, f"not released: {left}\n{run.output}"
+        time.sleep(0.05)
+    released_s = time.monotonic() - began
+    run.wait(WAIT_S)
+    print(f"released after {released_s:.1f} s, over after {time.monotonic() - began:.1f} s: {run.lines[-1]}")
+
+
+def check(run: Run, status: int, *words: str) -> None:
+    """The last line, and no other, says what went wrong and where."""
+    assert run.process.returncode == status, run.output
+    for word in words:
+        assert word in run.lines[-1], run.output
+    reason = run.lines[-1].removeprefix("xmml-run: ").rpartition("; see ")[0]
+    assert sum(reason in line for line in run.lines) == 1, run.output
+
+
+def wait_until(what: Callable[[], object], why: Callable[[], str]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not what():
+        assert time.monotonic() < end, why()
+        time.sleep(0.05)
+
+
+def node_of(bed: Bed, site: str) -> Machine:
+    """The node on which the job of a run is."""
+    (job,) = jobs_of(bed, site)
+    return bed.machines[job.split()[2]]
+
+
+def number_of(bed: Bed, site: str) -> str:
+    """The job of a run in its queue."""
+    (job,) = jobs_of(bed, site)
+    return job.split()[0]
+
+
+# --- one part fails -------------------------------------------------------------------------------------------------
+
+
+def test_an_instance_that_crashes_ends_the_run(firewalled: Bed, pair: MakePair) -> None:
+    run = running(pair())
+    crash = firewalled.site("alpha").home() / "crash"
+    with released(run, "alpha", "beta"):
+        crash.touch()
+    crash.unlink()
+    check(run, 4, "left failed", "told to crash")
+
+
+def test_a_job_that_the_operator_cancels_ends_the_run_and_no_instance_is_blamed(
+    firewalled: Bed, pair: MakePair
+) -> None:
+    run = running(pair())
+    with released(run, "alpha", "beta"):
+        firewalled.cluster("alpha").slurm.root(f"scancel {number_of(firewalled, 'alpha')}")
+    check(run, 5, "the job of alpha is over", "somebody has cancelled it")
+
+
+def test_a_job_whose_time_is_over_ends_the_run_and_no_instance_is_blamed(firewalled: Bed, pair: MakePair) -> None:
+    run = running(pair())
+    slurm = firewalled.cluster("beta").slurm
+    assert "error" not in slurm.root(f"scontrol update JobId={number_of(firewalled, 'beta')} EndTime=now")
+    # Slurm looks at time limits every half minute. The fault is when it ends the job.
+    wait_until(lambda: not jobs_of(firewalled, "beta"), lambda: slurm.root("squeue -o '%i %T %r %e'"))
+    with released(run, "alpha", "beta"):
+        pass
+    check(run, 5, "the job of beta is over", "its time was over")
+
+
+def test_a_node_that_the_operator_takes_down_ends_the_run(firewalled: Bed, pair: MakePair) -> None:
+    run = running(pair())
+    cluster, node = firewalled.cluster("alpha"), node_of(firewalled, "alpha")
+    try:
+        with released(run, "alpha", "beta"):
+            cluster.slurm.root(f"scontrol update NodeName={node.name} State=down Reason=test")
+        check(run, 5, "the job of alpha is over", "its node failed")
+    finally:
+        cluster.slurm.root(f"scontrol update NodeName={node.name} State=resume")
+        cluster.slurm.settle(WAIT_S)
+
+
+@pytest.mark.skipif("XMML_SOAK" not in os.environ, reason="forty seconds, most of them Slurm's: part of make soak")
+def test_a_node_whose_daemon_dies_ends_the_run_when_its_queue_knows(firewalled: Bed, pair: MakePair) -> None:
+    run = running(pair())
+    cluster, node = firewalled.cluster("alpha"), node_of(firewalled, "alpha")
+    node.run(["sh", "-c", "kill -9 $(cat /run/slurmd.pid)"], cwd="/")
+    try:
+        # What runs there goes on; Slurm gives the node up after 15 s.
+        wait_until(lambda: not jobs_of(firewalled, "alpha"), lambda: cluster.slurm.root("squeue; sinfo -R"))
+        with released(run, "beta"):
+            pass
+        check(run, 5, "the job of alpha is over", "its node failed")
+    finally:
+        cluster.slurm.start_node(node)
+        cluster.slurm.settle(WAIT_S)
+
+
+def test_a_node_without_power_ends_the_run_long_before_its_queue_knows(own_bed: Bed, tmp_path: Path) -> None:
+    run = running(Pair(own_bed, tmp_path / "pair", **ENDLESS))
+    node = node_of(own_bed, "alpha")
+    with released(run, "beta"):
+        node.configure_firewall(SILENT)  # first, so that its kernel does not say goodbye for the programs
+        node.crash()
+    check(run, 5, "the job of alpha is over", "its node does not answer")
+    assert not [path for name in ("alpha", "beta") for path in (own_bed.site(name).home() / "xmml").glob("runs/*")]
+
+
+# --- Ctrl-C ---------------------------------------------------------------------------------------------------------
+
+
+def interrupt(run: Run) -> None:
+    with released(run, "alpha", "beta"):
+        run.interrupt()
+    check(run, 130, "the run was interrupted")
+
+
+def test_ctrl_c_while_it_connects(firewalled: Bed, pair: MakePair) -> None:
+    run = start(pair())
+    run.until("alpha: connecting", WAIT_S)
+    interrupt(run)
+
+
+def test_ctrl_c_while_files_are_on_their_way(firewalled: Bed, pair: MakePair) -> None:
+    made = pair()
+    (made.folder / "large").write_bytes(os.urandom(12_000_000))
+    link = firewalled.wan.link("laptop", "alpha")
+    link.set(rate_bit_s=8e6)  # twelve seconds for the file
+    try:
+        run = start(made)
+        runs = firewalled.site("alpha").home() / "xmml" / "runs"
+        wait_until(lambda: list(runs.glob("*/incoming/*")), lambda: run.output)
+        interrupt(run)
+    finally:
+        link.set(rate_bit_s=1e9)
+
+
+def test_ctrl_c_while_a_job_waits_for_the_other(firewalled: Bed, pair: MakePair) -> None:
+    beta = firewalled.cluster("beta")
+    words = "sbatch --parsable -N2 --exclusive -t 10 -o /dev/null --wrap 'sleep 1000'"
+    blocker = beta.run(words, beta.users[1]).stdout.strip()
+    try:
+        run = start(pair())
+        run.until("alpha: ready", WAIT_S)
+        with released(run, "alpha"):
+            run.interrupt()
+        check(run, 130, "the run was interrupted")
+    finally:
+        beta.run(f"scancel -Q {blocker}", beta.users[1])
+
+
+def test_ctrl_c_while_it_runs(pair: MakePair) -> None:
+    interrupt(running(pair()))
+
+
+# --- at the same time -----------------------------------------------------------------------------------------------
+
+
+def test_two_people_run_at_the_same_time_over_the_same_clusters(firewalled: Bed, pair: MakePair) -> None:
+    runs = [
+        start(pair(name, steps=20, pause=0.2), second_user=second) for name, second in (("one", False), ("other", True))
+    ]
+    for run in runs:
+        run.until("left  | heard 1.0", WAIT_S)
+    assert {len(jobs_of(firewalled, name)) for name in CLUSTERS.values()} == {2}
+    for run in runs:
+        assert run.wait(WAIT_S) == 0, run.output
+        assert heard(run) == {"left": 20, "right": 20}, run.output
+
+
+def test_the_same_model_runs_twice_at_the_same_time(firewalled: Bed, pair: MakePair) -> None:
+    made = pair(steps=20, pause=0.2)
+    (made.folder / "large").write_bytes(os.urandom(12_000_000))  # on its way for both at the same time
+    runs = [start(made, output=name) for name in ("one", "other")]
+    for run in runs:
+        run.until("left  | heard 1.0", WAIT_S)
+    for run in runs:
+        assert run.wait(WAIT_S) == 0, run.output
+        assert heard(run) == {"left": 20, "right": 20}, run.output
+    assert (made.folder / "one" / "instances" / "left" / "stdout").read_text().startswith("heard 0.0 on alpha")
