@@ -97,15 +97,24 @@ class Coordination:
     called. When `phase` is `ENDED`, `outcome` says how.
     """
 
-    def __init__(self, plan: Plan, *, limits: bool = True, elsewhere: Collection[str] = ()) -> None:
-        """`limits=False` is for someone at a debugger: a deadlock is told, but does not end the run. `elsewhere` are
-        the instances that run in jobs at other sites."""
+    def __init__(
+        self, plan: Plan, *, limits: bool = True, elsewhere: Collection[str] = (), by_hand: Collection[str] = ()
+    ) -> None:
+        """Begin a run of which nothing has started.
+
+        Args:
+            plan: what is to run.
+            limits: `False` is for someone at a debugger: a deadlock is told, but does not end the run.
+            elsewhere: the instances that run in jobs at other sites.
+            by_hand: instances that somebody else starts: they are gone when their connection is.
+        """
         self.plan = plan
         self.records = {instance.name: InstanceRecord(instance.name) for instance in plan.instances}
         self.phase = Phase.RUNNING
         self.outcome: Outcome | None = None
         self._limits = limits
         self._elsewhere = frozenset(elsewhere)
+        self._by_hand = by_hand
         self._failures: dict[str, Failure] = {}
         self._pending: dict[str, float] = {}
         self._settled_at = 0.0
@@ -285,7 +294,7 @@ class Coordination:
         if record.state is not State.RUNNING:
             return orders
         record.become(State.LEFT)
-        if self._pending.pop(record.name, None) is not None:
+        if self._pending.pop(record.name, None) is not None or record.name in self._by_hand:
             record.become(State.DONE)
             return [*orders, *self._look_whether_all_ended(now)]
         return orders
@@ -313,11 +322,20 @@ class Coordination:
 
     def _on_lost(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
         self._no_longer_waiting(record.name)
+        if record.name in self._by_hand and not record.state.is_final:
+            return self._lose_by_hand(record, now)
         if record.left_at is not None or self.phase is Phase.STOPPING:
             return []
         if record.name in self._pending:
             return self._end_badly(record.name, now)
         return self._fail(record.name, Sign.LOST, "", now)
+
+    def _lose_by_hand(self, record: InstanceRecord, now: float) -> list[Order]:
+        record.ended_at = now
+        stopped = self.phase is Phase.STOPPING and record.name not in self._failures
+        record.become(State.STOPPED if stopped else State.FAILED)
+        orders = [] if stopped else self._fail(record.name, Sign.LOST, "", now)
+        return [*orders, *self._look_whether_all_ended(now)]
 
     # --- failing and stopping ---------------------------------------------------------------------------------------
 

@@ -68,11 +68,13 @@ class Options:
         listen: also reach the coordinator over TCP at this `host:port`.
         debug: instances that start under a tool, with the tool and its arguments.
         terminal: the device that a debugged instance gets; `None`: its streams are captured as usual.
+        by_hand: instances that somebody else starts.
     """
 
     listen: str | None = None
     debug: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     terminal: str | None = None
+    by_hand: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class _Execution:
         self.options = options
         ours = {instance.name for instance in here(plan).instances}
         elsewhere = [instance.name for instance in plan.instances if instance.name not in ours]
-        self.coordination = Coordination(plan, limits=not options.debug, elsewhere=elsewhere)
+        self.coordination = Coordination(plan, limits=not options.debug, elsewhere=elsewhere, by_hand=options.by_hand)
         self.make_executor = make_executor
         self.builds = Builds(here(plan))
         self.early: Outcome | None = None

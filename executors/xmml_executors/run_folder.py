@@ -38,11 +38,14 @@ class RunFolder:
         run_id: names the run among all runs: the folder's name and a random part.
     """
 
-    def __init__(self, path: Path, plan: Plan, resumed: str | None = None) -> None:
+    def __init__(
+        self, path: Path, plan: Plan, resumed: str | None = None, known_as: tuple[str, bytes] | None = None
+    ) -> None:
         """Make the folder and those of the instances.
 
         Args:
             resumed: the name of the run if it is one that was interrupted and now goes on in its folder.
+            known_as: the name and the secret of the run, if others know them already.
 
         Raises:
             FolderTaken: there is something in it.
@@ -51,6 +54,8 @@ class RunFolder:
         self.path = path.absolute()
         self.run_id = resumed or f"{self.path.name}-{os.urandom(4).hex()}"
         self.secret = os.urandom(SECRET_BYTES)
+        if known_as is not None:
+            self.run_id, self.secret = known_as
         self.secret_file = self.path / ".secret"
         self._events: TextIO | None = None
         if resumed is None and self.path.is_dir() and any(self.path.iterdir()):

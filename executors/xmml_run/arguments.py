@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -112,6 +113,22 @@ def place(text: str) -> tuple[str, str]:
     return instance.strip(), site.strip()
 
 
+def relay_address(text: str) -> str:
+    """Read `HOST:PORT/SITE`."""
+    at, _, site = text.partition("/")
+    if not re.fullmatch(r"[^/]+:[0-9]{1,5}", at) or not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", site):
+        raise argparse.ArgumentTypeError(f'"{text}" is not HOST:PORT/SITE, for example localhost:40001/alpha')
+    return text
+
+
+def run_and_secret(text: str) -> tuple[str, Path]:
+    """Read `RUN=FILE`."""
+    run, equals, file = text.partition("=")
+    if not equals or not run or not file:
+        raise argparse.ArgumentTypeError(f'"{text}" is not RUN=FILE, for example canal=canal.secret')
+    return run, Path(file)
+
+
 def amount(text: str) -> float:
     """Read what a run may cost."""
     try:
@@ -204,6 +221,16 @@ def run_parser() -> argparse.ArgumentParser:
         metavar="HOST:PORT",
         type=address,
         help="also reach the coordinator over TCP: a name of this machine that all sites can dial",
+    )
+    by_hand = parser.add_argument_group("instances that you start yourself, on other hosts (docs/relay.md)")
+    by_hand.add_argument(
+        "--by-hand", metavar="INST", action="append", default=[], help="wait for this instance (all its copies, or one)"
+    )
+    by_hand.add_argument(
+        "--relay", metavar="HOST:PORT/SITE", type=relay_address, help="the relay through which they reach this run"
+    )
+    by_hand.add_argument(
+        "--run", metavar="RUN=FILE", type=run_and_secret, help="the name of the run and the file with its secret"
     )
     parser.add_argument("--no-progress", action="store_true", help="plain lines also on a terminal")
     parser.add_argument("--version", action="version", version=f"xmml {xmml.__version__}")

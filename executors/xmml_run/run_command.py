@@ -11,6 +11,7 @@ import time
 from argparse import Namespace
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ from xmml_run.reading import Planned, read_and_plan, refusal, show_problems, sit
 if TYPE_CHECKING:
     from xmml_executors.execution import RunResult
     from xmml_executors.launch.journal import Past
+
+    from xmml_run.by_hand import ByHand
 
 #: Files that the models call results and that are listed at the end.
 MOST_RESULTS = 10
@@ -60,13 +63,26 @@ def run_model(arguments: Sequence[str]) -> int:
     try:
         deliveries = _deliveries(options, planned.plan)
         debug, terminal = _debugging(options, planned.plan)
-        planned = replace(planned, plan=_hosted(planned.plan, options, debug))
-        folder = RunFolder(options.folder or new_folder(Path("runs"), planned.plan.model), planned.plan)
+        by_hand = _by_hand(options, planned.plan)
+        apart = [*debug, *(by_hand.instances if by_hand else ())]
+        planned = replace(planned, plan=_hosted(planned.plan, options, apart))
+        known_as = (by_hand.run, by_hand.secret) if by_hand else None
+        folder = RunFolder(
+            options.folder or new_folder(Path("runs"), planned.plan.model), planned.plan, known_as=known_as
+        )
     except (UsageError, FolderTaken) as error:
         return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {error}"))
     except SiteError as error:
         return _end(options, Outcome(ExitStatus.SITE_FAILED, f"xmml-run: {error}"))
-    return _begin(options, planned, folder, debug, terminal, deliveries)
+    return _begin(options, planned, folder, debug, terminal, deliveries, by_hand=by_hand)
+
+
+def _by_hand(options: Namespace, plan: Plan) -> ByHand | None:
+    if not (options.by_hand or options.relay or options.run):
+        return None
+    from xmml_run.by_hand import by_hand_of
+
+    return by_hand_of(options, plan)
 
 
 def _resume(options: Namespace) -> int:
@@ -91,6 +107,7 @@ def _begin(
     terminal: str | None,
     deliveries: Sequence[Delivery],
     past: Past | None = None,
+    by_hand: ByHand | None = None,
 ) -> int:
     """Run here, or go on in the background."""
     if options.detach:
@@ -105,7 +122,7 @@ def _begin(
             else:
                 print(f"{where} runs in the background: xmml status {where}, xmml attach {where}, xmml cancel {where}")
             return 0
-    return _run(options, planned, folder, debug, terminal, deliveries, past)
+    return _run(options, planned, folder, debug, terminal, deliveries, past, by_hand)
 
 
 def _deliveries(options: Namespace, plan: Plan) -> list[Delivery]:
@@ -160,8 +177,8 @@ def _debugging(options: Namespace, plan: Plan) -> tuple[dict[str, tuple[str, ...
     return debug, os.ttyname(sys.stdin.fileno())
 
 
-def _hosted(plan: Plan, options: Namespace, debug: Collection[str]) -> Plan:
-    """Return the plan as it can be carried out here: who is debugged has its own process, and so has everybody where
+def _hosted(plan: Plan, options: Namespace, apart: Collection[str]) -> Plan:
+    """Return the plan as it can be carried out here: who is `apart` has its own process, and so has everybody where
     threads cannot have working folders of their own."""
     if any(instance.process for instance in plan.instances):
         from xmml_native import threads_can_have_folders
@@ -170,8 +187,8 @@ def _hosted(plan: Plan, options: Namespace, debug: Collection[str]) -> Plan:
             if options.hosts:
                 print("xmml-run: this system lets no instances share a process; each has its own", file=sys.stderr)
             return share_processes(plan, 0)
-        if any(plan.by_name[name].process for name in debug):
-            return share_processes(plan, options.hosts, apart=debug)
+        if any(plan.by_name[name].process for name in apart):
+            return share_processes(plan, options.hosts, apart=apart)
     return plan
 
 
@@ -183,6 +200,7 @@ def _run(
     terminal: str | None,
     deliveries: Sequence[Delivery],
     past: Past | None = None,
+    by_hand: ByHand | None = None,
 ) -> int:
     from xmml_executors.collecting import collect
     from xmml_executors.execution import Options, RunResult, execute
@@ -199,9 +217,15 @@ def _run(
     try:
         if planned.model is not None:
             folder.write("model.xmml", _resolved(planned))
-        how = Options(listen_at(plan, options.listen), debug, terminal)
+        how = Options(listen_at(plan, options.listen), debug, terminal, by_hand.instances if by_hand else frozenset())
         is_direct = options.listen is not None
         executor = executor_for(plan, folder, past, is_direct=is_direct, strategy=options.strategy)
+        if by_hand is not None:
+            from xmml_executors.by_hand import ByHandExecutor
+
+            executor = partial(ByHandExecutor, by_hand.relay, by_hand.instances)
+            if not options.quiet:
+                print("\n".join(f"xmml-run: {line}" for line in by_hand.what_to_type(plan)), file=sys.stderr)
         result = execute(plan, folder, display, how, executor)
     except SiteError as error:
         result = RunResult(Outcome(ExitStatus.SITE_FAILED, str(error)), time.time() - started, {})

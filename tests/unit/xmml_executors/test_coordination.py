@@ -353,3 +353,42 @@ def test_people_are_told_of_messages_that_nobody_received(make_plan: MakePlan) -
     assert isinstance(notice, Notice)
     assert notice.instance == "a"
     assert notice.text.startswith("1,995 of its messages on a.")
+
+
+def by_hand(plan: Plan) -> Coordination:
+    """Return a run of a, which is started here, and b, which has joined by hand."""
+    run = Coordination(plan, by_hand={"b"})
+    run.on_started("a", 100, 0.0)
+    for name in ("a", "b"):
+        run.on_native({"event": "joined", "instance": name, "language": "python"}, 0.0)
+    return run
+
+
+def test_an_instance_that_was_started_by_hand_is_done_when_it_has_left(make_plan: MakePlan) -> None:
+    run = by_hand(make_plan("a", "b"))
+    run.on_native(left("b"), 1.0)
+    run.on_native({"event": "lost", "instance": "b"}, 1.1)
+    run.on_native(left("a"), 1.2)
+    run.on_ended("a", 0, None, 1.3)
+    assert run.phase is Phase.ENDED
+    assert outcome(run) == (ExitStatus.DONE, "")
+
+
+def test_an_instance_that_was_started_by_hand_and_is_lost_ends_the_run(make_plan: MakePlan) -> None:
+    run = by_hand(make_plan("a", "b"))
+    run.on_native({"event": "lost", "instance": "b"}, 1.0)
+    assert of_kind(run.on_time(1.0 + SETTLE_S), Abort)
+    run.on_ended("a", 1, None, 1.2)
+    assert run.phase is Phase.ENDED
+    assert outcome(run)[0] is ExitStatus.INSTANCE_FAILED
+    assert run.records["b"].state is State.FAILED
+
+
+def test_a_run_that_is_stopped_ends_when_those_who_were_started_by_hand_have_gone(make_plan: MakePlan) -> None:
+    run = by_hand(make_plan("a", "b"))
+    run.on_interrupt(1.0)
+    run.on_ended("a", None, signal.SIGTERM, 1.1)
+    assert run.phase is Phase.STOPPING
+    run.on_native({"event": "lost", "instance": "b"}, 1.2)
+    assert run.phase is Phase.ENDED
+    assert run.records["b"].state is State.STOPPED

@@ -1,0 +1,145 @@
+"""Two programs at two hosts with firewalls, coupled by hand: docs/relay.md as printed, in two terminals."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import printed
+import pytest
+from relayed import LIMIT_S, mto, wait_until
+from wan import Machine, MachineProcess, Site, Wan, why_not
+
+pytestmark = [
+    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
+    pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed: apt-get install openssl"),
+]
+
+PAGE = "relay.md"
+ALPHA = Site("login.alpha.org", open_ports=(40001,))
+BETA = Site("beta")
+
+
+def terminals() -> list[list[str]]:
+    """What the page says to type: the lines of its blocks of shell, by terminal."""
+    return [block.splitlines() for block in printed.blocks(PAGE, "sh")]
+
+
+class Terminal:
+    """A shell on a machine; `shown` is what has been printed there."""
+
+    def __init__(self, machine: Machine, folder: Path) -> None:
+        self._screen = folder / "screen"
+        tools = f"{Path(sys.executable).parent}{os.pathsep}{Path(mto()).parent}"
+        environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+        with self._screen.open("w") as screen:
+            self.shell: MachineProcess = machine.start(
+                ["bash"], stdin=subprocess.PIPE, stdout=screen, stderr=screen, text=True, cwd=folder, env=environment
+            )
+        self._lines = 0
+
+    def type(self, line: str) -> None:
+        assert self.shell.stdin is not None
+        self._lines += 1
+        self.shell.stdin.write(f"{line}\n")
+        self.shell.stdin.flush()
+
+    def do(self, line: str) -> None:
+        """Type a line and wait for the prompt."""
+        self.type(line)
+        self.type(f'echo "status $? of line {self._lines}"')
+        mark = f" of line {self._lines - 1}"
+        wait_until(lambda: mark in self.shown, f"{line}: {self.shown}")
+        status = next(each for each in self.shown.splitlines() if each.endswith(mark))
+        assert status.startswith("status 0 "), f"{line}: {self.shown}"
+
+    @property
+    def shown(self) -> str:
+        return self._screen.read_text()
+
+    def close(self) -> None:
+        self.shell.kill()
+        self.shell.communicate()
+
+
+@contextmanager
+def terminal(machine: Machine, folder: Path) -> Iterator[Terminal]:
+    folder.mkdir()
+    made = Terminal(machine, folder)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_two_terminals_and_the_page_suffice(tmp_path: Path) -> None:
+    first, second = terminals()
+    with (
+        Wan([ALPHA, BETA], rtt_s=0.02, rate_bit_s=1e9) as wan,
+        terminal(wan["login.alpha.org"].login, tmp_path / "alpha") as alpha,
+        terminal(wan["beta"].login, tmp_path / "beta") as beta,
+    ):
+        printed.write(PAGE, tmp_path / "alpha")
+        for line in first[:-1]:
+            alpha.do(line)
+        alpha.type(first[-1])
+        wait_until(lambda: "start by hand" in alpha.shown, alpha.shown)
+        for name in ("polar.secret", "ice.py"):
+            shutil.copy2(tmp_path / "alpha" / name, tmp_path / "beta" / name)
+        for line in second:
+            if line.startswith("mto status"):
+                # Whoever sits there looks again until it is so.
+                end = time.monotonic() + LIMIT_S
+                beta.do(line)
+                while "sites in reach: alpha beta" not in beta.shown:
+                    assert time.monotonic() < end, beta.shown + alpha.shown
+                    beta.do(line)
+            else:
+                beta.do(line)
+        wait_until(lambda: "results: " in alpha.shown, alpha.shown)
+        alpha.do("mto stop --site alpha")
+        assert [line for line in beta.shown.splitlines() if "ice covers" in line] == [
+            "ice covers 10%",
+            "ice covers 4%",
+            "ice covers 2%",
+            "ice covers 6%",
+            "ice covers 14%",
+        ]
+        assert alpha.shown.count("the ocean has") == 5
+        # What is printed for other hosts is what the page says, apart from folders.
+        assert "XMML_COORDINATOR='relay:/alpha/coordinator?run=polar'" in alpha.shown
+
+
+def test_an_instance_by_hand_that_fails_ends_the_run_with_its_words(tmp_path: Path) -> None:
+    first, second = terminals()
+    with (
+        Wan([ALPHA, BETA], rtt_s=0.02, rate_bit_s=1e9) as wan,
+        terminal(wan["login.alpha.org"].login, tmp_path / "alpha") as alpha,
+        terminal(wan["beta"].login, tmp_path / "beta") as beta,
+    ):
+        printed.write(PAGE, tmp_path / "alpha")
+        for line in first[:-1]:
+            alpha.do(line)
+        alpha.type(first[-1])
+        wait_until(lambda: "start by hand" in alpha.shown, alpha.shown)
+        shutil.copy2(tmp_path / "alpha" / "polar.secret", tmp_path / "beta" / "polar.secret")
+        broken = (tmp_path / "alpha" / "ice.py").read_text().replace("cover = min", 'raise ValueError("it melts")  #')
+        (tmp_path / "beta" / "ice.py").write_text(broken)
+        beta.do(second[0])
+        wait_until(lambda: "alpha" in reach(wan["beta"].login), "the relays are linked")
+        beta.do(second[2])
+        beta.type(second[3])
+        wait_until(lambda: "ice failed" in alpha.shown, alpha.shown)
+        assert "it melts" in alpha.shown
+        wait_until(lambda: "it melts" in beta.shown, beta.shown)
+        alpha.do("true")
+
+
+def reach(machine: Machine) -> str:
+    return machine.run([mto(), "status", "--site", "beta"]).stdout.partition("sites in reach:")[2].partition("\n")[0]
