@@ -121,6 +121,7 @@ class Coordination:
         self._is_in_doubt = False
         self._stop_steps: list[tuple[float, int | None]] = []
         self._waiting: dict[str, deadlock.Waiting] = {}
+        self._is_to_look = False
         self._suspected: tuple[deadlock.Link, ...] = ()
         self._concerned: frozenset[str] = frozenset()
         self._unconfirmed: set[tuple[str, int]] = set()
@@ -234,7 +235,10 @@ class Coordination:
     # --- the coordinator's events -----------------------------------------------------------------------------------
 
     def on_native(self, event: Mapping[str, Any], now: float) -> list[Order]:
-        """An event of the native coordinator, as the dictionary it gives."""
+        """An event of the native coordinator, as the dictionary it gives, after which others may follow at once.
+
+        Whoever calls it must call `look_for_deadlock` after the last of them.
+        """
         name = event.get("instance")
         if event["event"] == "refused":
             return [Notice(f"a stranger was turned away: {event['peer']}: {event['reason']}")]
@@ -448,7 +452,8 @@ class Coordination:
         self._waiting[record.name] = deadlock.Waiting(
             record.name, event["epoch"], waits, dict(event["sent"]), dict(event["received"]), event.get("is_any", False)
         )
-        return self._suspect(now)
+        self._is_to_look = True
+        return []
 
     def _awaited(self, name: str, number: int, kind: str) -> Awaited:
         if kind == "holders":
@@ -458,6 +463,15 @@ class Coordination:
 
     def _on_resumed(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
         self._no_longer_waiting(record.name)
+        self._is_to_look = True
+        return []
+
+    def look_for_deadlock(self, now: float) -> list[Order]:
+        """Look whether those who have said that they wait, or no longer, wait for each other. A look goes through all
+        who wait, so one is taken after all events that have come together."""
+        if not self._is_to_look:
+            return []
+        self._is_to_look = False
         return self._suspect(now)
 
     def _no_longer_waiting(self, name: str) -> None:
@@ -474,7 +488,9 @@ class Coordination:
             self._grown = None
         if self._suspected or self._grown or self.phase is not Phase.RUNNING:
             return []
-        staying = frozenset(name for name, record in self.records.items() if record.may_still_act)
+        staying: frozenset[str] = frozenset()
+        if any(deadlock.is_for_holders(report) for report in self._waiting.values()):
+            staying = frozenset(name for name, record in self.records.items() if record.may_still_act)
         cycle = deadlock.find_cycle(self._waiting, self.plan.by_conduit, self._mappers, staying)
         if cycle is None:
             return []
@@ -489,7 +505,8 @@ class Coordination:
             return []
         if not event["still"]:
             self._no_longer_waiting(record.name)
-            return self._suspect(now)
+            self._is_to_look = True
+            return []
         self._unconfirmed.discard(asked)
         return [] if self._unconfirmed else self._judge(now)
 

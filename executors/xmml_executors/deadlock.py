@@ -155,16 +155,17 @@ def _senders(report: Waiting, conduits: Mapping[int, ConduitSpec]) -> set[str]:
 
 
 def _goes_on_with_any(report: Waiting) -> bool:
-    return report.is_any or _is_for_holders(report)
+    return report.is_any or is_for_holders(report)
 
 
-def _is_for_holders(report: Waiting) -> bool:
+def is_for_holders(report: Waiting) -> bool:
+    """Whether it waits at an open port: then everybody who has not left counts."""
     return any(kind == "holders" for _, kind in report.waits)
 
 
 def _awaited(report: Waiting, conduits: Mapping[int, ConduitSpec], staying: Collection[str]) -> set[str]:
     """Return who can let go on one that goes on with any of what it waits for."""
-    holders = _holders(report.instance, conduits, staying) if _is_for_holders(report) else set()
+    holders = _holders(report.instance, conduits, staying) if is_for_holders(report) else set()
     receivers = {conduits[number].receiver for number, kind in report.waits if kind == "send"}
     return holders | receivers | _senders(report, conduits)
 
@@ -189,7 +190,7 @@ def _links(
     report: Waiting, waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec], staying: Collection[str]
 ) -> list[Link]:
     links = []
-    if _is_for_holders(report):
+    if is_for_holders(report):
         partners = sorted(_holders(report.instance, conduits, staying) & waiting.keys())
         silent = [name for name in partners if _is_silent(report, waiting[name], conduits)]
         links += [Link(report.instance, name, 0, "holders") for name in silent]

@@ -438,6 +438,7 @@ class _Execution:
             if self.questions is not None:
                 self.questions.on_native(event)
             self.carry_out(self.coordination.on_native(event, now))
+        self.carry_out(self.coordination.look_for_deadlock(now))
 
     def carry_out(self, orders: Sequence[policy.Order]) -> None:
         for order in orders:

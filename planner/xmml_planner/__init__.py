@@ -14,11 +14,11 @@ from xmml_planner.execution_plan import (
     FilterSpec,
     Job,
     Plan,
-    PlanFormatError,
     PlannedInstance,
     PortSpec,
     plan_from_text,
 )
+from xmml_planner.plain_values import PlanFormatError
 from xmml_planner.planning import missing_programs, plan
 from xmml_planner.problems import NoPlan, WishError
 from xmml_planner.summary import summary

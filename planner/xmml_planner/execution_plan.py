@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import types
-import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from functools import cache, cached_property
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any
 
 from xmml.late_dataclass import dataclass
+from xmml_planner.plain_values import PlanFormatError, plain_value, read
 from xmml_planner.sites.catalogue import Link, Site
 
 #: The version of the JSON form; a reader refuses others.
@@ -369,14 +368,14 @@ class Plan:
 
     @cached_property
     def _plain_conduits(self) -> Mapping[int, Any]:
-        return {conduit.id: _plain(conduit) for conduit in self.conduits}
+        return {conduit.id: plain_value(conduit) for conduit in self.conduits}
 
     def with_opened(self, conduits: Iterable[Mapping[str, Any]]) -> Plan:
         """Return the plan with the conduits that handles have made while the model ran, as the coordinator tells
         them."""
         # What has its default is left out where the coordinator tells of it.
         copies = {"sender_copy": None, "receiver_copy": None}
-        opened = tuple(_build(ConduitSpec, {**copies, **conduit}, "conduit") for conduit in conduits)
+        opened = tuple(read(ConduitSpec, {**copies, **conduit}, "conduit") for conduit in conduits)
         return dataclasses.replace(self, conduits=self.conduits + opened) if opened else self
 
     def spec(self, name: str) -> dict[str, Any]:
@@ -384,14 +383,14 @@ class Plan:
         instance = self.by_name[name]
         spec = {key: getattr(instance, key) for key in _SPEC_FIELDS}
         spec["params"] = dict(instance.params)
-        spec["scales"] = [_plain(scale) for scale in instance.scales]
-        spec["ports"] = [_plain(port) for port in instance.ports]
+        spec["scales"] = [plain_value(scale) for scale in instance.scales]
+        spec["ports"] = [plain_value(port) for port in instance.ports]
         spec["conduits"] = [self._plain_conduits[conduit.id] for conduit in self._conduits_of[name]]
         return spec
 
     def as_json(self) -> dict[str, Any]:
         """Return the plan as plain values."""
-        plain: dict[str, Any] = _plain(self)
+        plain: dict[str, Any] = plain_value(self)
         return plain
 
     def to_text(self) -> str:
@@ -410,10 +409,6 @@ class Plan:
 _SPEC_FIELDS = ("name", "kind", "index", "count", "check_order", "steps", "until", "delta_s", "total_s")
 
 
-class PlanFormatError(ValueError):
-    """A `plan.json` that is none; the text says where and why."""
-
-
 def plan_from_text(text: str) -> Plan:
     """Return the plan that a `plan.json` holds.
 
@@ -429,87 +424,4 @@ def plan_from_text(text: str) -> Plan:
         raise PlanFormatError(
             f"the plan has version {found}; this program reads version {PLAN_VERSION}: make it again with xmml plan"
         )
-    return _build(Plan, plain, "plan")
-
-
-_SCALARS = frozenset({str, int, float, bool, type(None)})
-
-
-def _plain(value: Any) -> Any:
-    """Return dataclasses as dictionaries and tuples as lists; a plan may hold a hundred thousand of them."""
-    if type(value) in _SCALARS:
-        return value
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    if dataclasses.is_dataclass(value):
-        values = {
-            field.name: getattr(value, field.name)
-            for field, left_out in _fields_written(typing.cast(Any, type(value)))
-            if not left_out or getattr(value, field.name) != field.default
-        }
-        return {name: each if type(each) in _SCALARS else _plain(each) for name, each in values.items()}
-    return {key: _plain(each) for key, each in value.items()}
-
-
-_Made = TypeVar("_Made")
-
-
-@cache
-def _field_types(kind: Any) -> Mapping[str, Any]:
-    return typing.get_type_hints(kind)
-
-
-def _build(kind: type[_Made], plain: Any, where: str) -> _Made:
-    """Return a dataclass from plain values, checking every field's type."""
-    if not isinstance(plain, dict):
-        raise PlanFormatError(f"{where}: expected an object, found {type(plain).__name__}")
-    hints = _field_types(typing.cast(Any, kind))
-    values = {}
-    for each in _fields(typing.cast(Any, kind)):
-        if each.name in plain:
-            values[each.name] = _value(hints[each.name], plain[each.name], f"{where}.{each.name}")
-        elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
-            raise PlanFormatError(f'{where}: the field "{each.name}" is missing')
-    unknown = plain.keys() - hints.keys()
-    if unknown:
-        raise PlanFormatError(f"{where}: unknown field(s) {', '.join(sorted(unknown))}")
-    return kind(**values)
-
-
-@cache
-def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    return typing.get_origin(hint), typing.get_args(hint)
-
-
-@cache
-def _fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(kind)
-
-
-@cache
-def _fields_written(kind: Any) -> tuple[tuple[dataclasses.Field[Any], bool], ...]:
-    """Return the fields, each with whether it is left out where it has its default."""
-    return tuple((each, bool(each.metadata.get("left_out"))) for each in dataclasses.fields(kind))
-
-
-def _value(hint: Any, plain: Any, where: str) -> Any:
-    if type(plain) is hint:
-        return plain
-    origin, arguments = _parts(hint)
-    if origin is tuple:
-        if not isinstance(plain, list):
-            raise PlanFormatError(f"{where}: expected a list, found {type(plain).__name__}")
-        return tuple(_value(arguments[0], each, f"{where}[{index}]") for index, each in enumerate(plain))
-    if origin is types.UnionType:
-        return None if plain is None else _value(arguments[0], plain, where)
-    if origin is not None and issubclass(origin, Mapping):
-        if not isinstance(plain, dict):
-            raise PlanFormatError(f"{where}: expected an object, found {type(plain).__name__}")
-        return {key: _value(arguments[1], each, f"{where}.{key}") for key, each in plain.items()}
-    if dataclasses.is_dataclass(hint):
-        return _build(typing.cast(type, hint), plain, where)
-    if hint is float and type(plain) is int:
-        return float(plain)
-    if type(plain) is not hint:
-        raise PlanFormatError(f"{where}: expected {hint.__name__}, found {plain!r}")
-    return plain
+    return read(Plan, plain, "plan")

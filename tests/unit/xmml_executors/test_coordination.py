@@ -36,8 +36,13 @@ def started(plan: Plan, *, joined: bool = True, limits: bool = True, elsewhere: 
     for number, name in enumerate(run.records):
         run.on_started(name, 100 + number, 0.0)
         if joined:
-            run.on_native({"event": "joined", "instance": name, "language": "python"}, 0.0)
+            hear(run, {"event": "joined", "instance": name, "language": "python"}, 0.0)
     return run
+
+
+def hear(run: Coordination, event: dict[str, Any], now: float) -> list[Order]:
+    """An event that comes by itself."""
+    return [*run.on_native(event, now), *run.look_for_deadlock(now)]
 
 
 def left(name: str, runs: int = 1, conduits: Sequence[dict[str, int]] = ()) -> dict[str, Any]:
@@ -66,7 +71,7 @@ def outcome(run: Coordination) -> tuple[ExitStatus, str]:
 def test_a_run_is_done_when_every_instance_has_left_and_ended(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"))
     for name in ("a", "b"):
-        run.on_native(left(name), 1.0)
+        hear(run, left(name), 1.0)
         run.on_ended(name, 0, None, 1.1)
     assert run.phase is Phase.ENDED
     assert outcome(run) == (ExitStatus.DONE, "")
@@ -74,9 +79,9 @@ def test_a_run_is_done_when_every_instance_has_left_and_ended(make_plan: MakePla
 
 def test_an_instance_may_join_before_the_news_that_its_process_has_started(make_plan: MakePlan) -> None:
     run = Coordination(make_plan("a"))
-    run.on_native({"event": "joined", "instance": "a", "language": "c++"}, 0.0)
+    hear(run, {"event": "joined", "instance": "a", "language": "c++"}, 0.0)
     run.on_started("a", 100, 0.0)
-    run.on_native(left("a"), 1.0)
+    hear(run, left("a"), 1.0)
     run.on_ended("a", 0, None, 1.1)
     assert outcome(run) == (ExitStatus.DONE, "")
 
@@ -85,7 +90,7 @@ def test_a_process_may_end_before_the_news_that_it_left(make_plan: MakePlan) -> 
     run = started(make_plan("a"))
     run.on_ended("a", 0, None, 1.0)
     assert run.deadline == 1.0 + LEAVING_NEWS_S
-    run.on_native(left("a"), 1.01)
+    hear(run, left("a"), 1.01)
     assert run.phase is Phase.ENDED
     assert run.records["a"].state is State.DONE
 
@@ -101,14 +106,14 @@ def test_a_program_that_never_joins_fails(make_plan: MakePlan) -> None:
 
 def test_a_nonzero_status_fails_also_after_leaving(make_plan: MakePlan) -> None:
     run = started(make_plan("a"))
-    run.on_native(left("a"), 1.0)
+    hear(run, left("a"), 1.0)
     run.on_ended("a", 9, None, 1.1)
     assert "exit status 9 after it left" in outcome(run)[1]
 
 
 def test_when_one_fails_the_others_are_told_then_terminated_then_killed(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"))
-    run.on_native({"event": "failed", "instance": "a", "text": "bad input"}, 1.0)
+    hear(run, {"event": "failed", "instance": "a", "text": "bad input"}, 1.0)
     (abort,) = of_kind(run.on_time(1.0 + SETTLE_S), Abort)
     assert "a failed: bad input" in abort.reason  # type: ignore[union-attr]
     run.on_ended("a", 1, None, 1.2)
@@ -174,9 +179,9 @@ def test_a_partner_elsewhere_that_is_named_may_still_turn_out_to_be_the_cause(ma
 
 def test_errors_that_follow_from_the_abort_do_not_become_the_cause(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"))
-    run.on_native({"event": "failed", "instance": "a", "text": "bad input"}, 1.0)
+    hear(run, {"event": "failed", "instance": "a", "text": "bad input"}, 1.0)
     run.on_time(1.2)
-    run.on_native({"event": "failed", "instance": "b", "text": "the run was stopped"}, 1.3)
+    hear(run, {"event": "failed", "instance": "b", "text": "the run was stopped"}, 1.3)
     run.on_ended("b", 1, None, 1.4)
     run.on_ended("a", 1, None, 1.4)
     assert run.outcome is not None
@@ -223,7 +228,7 @@ def test_a_full_disk_is_a_failure_of_the_site(make_plan: MakePlan) -> None:
 
 def test_a_killed_supervisor_ends_the_run(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"))
-    run.on_native({"event": "lost", "instance": "a"}, 1.0)
+    hear(run, {"event": "lost", "instance": "a"}, 1.0)
     run.on_supervisor_gone(1.01)
     assert run.phase is Phase.ENDED
     assert outcome(run)[0] is ExitStatus.SITE_FAILED
@@ -231,11 +236,11 @@ def test_a_killed_supervisor_ends_the_run(make_plan: MakePlan) -> None:
 
 def test_a_cycle_is_a_deadlock_only_after_each_member_has_confirmed(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b", couplings=[("a", "b"), ("b", "a")]))
-    run.on_native(waits("a", (1, "receive")), 1.0)
-    assert run.on_native(waits("b", (0, "receive")), 1.0) == [Confirm("a", 1), Confirm("b", 1)]
-    run.on_native(confirmed("a"), 1.1)
+    hear(run, waits("a", (1, "receive")), 1.0)
+    assert hear(run, waits("b", (0, "receive")), 1.0) == [Confirm("a", 1), Confirm("b", 1)]
+    hear(run, confirmed("a"), 1.1)
     assert run.phase is Phase.RUNNING
-    run.on_native(confirmed("b"), 1.1)
+    hear(run, confirmed("b"), 1.1)
     status, reason = outcome(run)
     assert status is ExitStatus.DEADLOCK
     assert "a waits at i for the first message of b.o; b waits at i for the first message of a.o" in reason
@@ -243,33 +248,45 @@ def test_a_cycle_is_a_deadlock_only_after_each_member_has_confirmed(make_plan: M
 
 def test_under_a_debugger_a_deadlock_is_told_but_does_not_end_the_run(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b", couplings=[("a", "b"), ("b", "a")]), limits=False)
-    run.on_native(waits("a", (1, "receive")), 1.0)
-    run.on_native(waits("b", (0, "receive")), 1.0)
-    run.on_native(confirmed("a"), 1.1)
-    assert of_kind(run.on_native(confirmed("b"), 1.1), Notice)
+    hear(run, waits("a", (1, "receive")), 1.0)
+    hear(run, waits("b", (0, "receive")), 1.0)
+    hear(run, confirmed("a"), 1.1)
+    assert of_kind(hear(run, confirmed("b"), 1.1), Notice)
     assert run.phase is Phase.RUNNING
 
 
 @pytest.mark.parametrize("news", ["resumed", "denied"])
 def test_a_member_that_goes_on_ends_the_suspicion(make_plan: MakePlan, news: str) -> None:
     run = started(make_plan("a", "b", couplings=[("a", "b"), ("b", "a")]))
-    run.on_native(waits("a", (1, "receive")), 1.0)
-    run.on_native(waits("b", (0, "receive")), 1.0)
-    run.on_native(confirmed("a"), 1.1)
+    hear(run, waits("a", (1, "receive")), 1.0)
+    hear(run, waits("b", (0, "receive")), 1.0)
+    hear(run, confirmed("a"), 1.1)
     if news == "resumed":
-        run.on_native({"event": "resumed", "instance": "b", "epoch": 1}, 1.1)
-        run.on_native(confirmed("b", still=True), 1.1)
+        hear(run, {"event": "resumed", "instance": "b", "epoch": 1}, 1.1)
+        hear(run, confirmed("b", still=True), 1.1)
     else:
-        run.on_native(confirmed("b", still=False), 1.1)
+        hear(run, confirmed("b", still=False), 1.1)
     assert run.phase is Phase.RUNNING
+
+
+def test_events_that_come_together_are_looked_at_together(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b", couplings=[("a", "b"), ("b", "a")]))
+    for event in (waits("a", (1, "receive")), waits("b", (0, "receive"))):
+        assert run.on_native(event, 1.0) == []
+    run.on_native({"event": "resumed", "instance": "b", "epoch": 1}, 1.0)
+    assert run.look_for_deadlock(1.0) == []
+    for event in (waits("b", (0, "receive"), epoch=2), confirmed("a")):
+        assert run.on_native(event, 1.1) == []
+    assert run.look_for_deadlock(1.1) == [Confirm("a", 1), Confirm("b", 2)]
+    assert run.look_for_deadlock(1.1) == []
 
 
 def test_a_full_conduit_in_a_cycle_grows(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b", couplings=[("a", "b"), ("a", "b")]))
-    run.on_native(waits("a", (0, "send"), sent={0: 4}), 1.0)
-    run.on_native(waits("b", (1, "receive")), 1.0)
-    run.on_native(confirmed("a"), 1.1)
-    orders = run.on_native(confirmed("b"), 1.1)
+    hear(run, waits("a", (0, "send"), sent={0: 4}), 1.0)
+    hear(run, waits("b", (1, "receive")), 1.0)
+    hear(run, confirmed("a"), 1.1)
+    orders = hear(run, confirmed("b"), 1.1)
     assert of_kind(orders, Grow) == [Grow(0, 8)]
     assert of_kind(orders, Notice)
     assert run.phase is Phase.RUNNING
@@ -277,24 +294,24 @@ def test_a_full_conduit_in_a_cycle_grows(make_plan: MakePlan) -> None:
 
 def test_a_conduit_that_is_full_again_grows_again(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b", couplings=[("a", "b"), ("a", "b")]))
-    run.on_native(waits("b", (1, "receive")), 1.0)
+    hear(run, waits("b", (1, "receive")), 1.0)
     for epoch, capacity in ((1, 8), (2, 16)):
-        run.on_native(waits("a", (0, "send"), epoch=epoch, sent={0: 4}), 1.0)
-        run.on_native(confirmed("a", epoch), 1.1)
-        assert of_kind(run.on_native(confirmed("b"), 1.1), Grow) == [Grow(0, capacity)]
-        run.on_native({"event": "resumed", "instance": "a", "epoch": epoch}, 1.2)
+        hear(run, waits("a", (0, "send"), epoch=epoch, sent={0: 4}), 1.0)
+        hear(run, confirmed("a", epoch), 1.1)
+        assert of_kind(hear(run, confirmed("b"), 1.1), Grow) == [Grow(0, capacity)]
+        hear(run, {"event": "resumed", "instance": "a", "epoch": epoch}, 1.2)
 
 
 def test_a_conduit_whose_growth_was_not_enough_grows_again(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b", couplings=[("a", "b"), ("a", "b")]))
-    run.on_native(waits("a", (0, "send"), sent={0: 4}), 1.0)
-    run.on_native(waits("b", (1, "receive")), 1.0)
-    run.on_native(confirmed("a"), 1.1)
-    run.on_native(confirmed("b"), 1.1)
+    hear(run, waits("a", (0, "send"), sent={0: 4}), 1.0)
+    hear(run, waits("b", (1, "receive")), 1.0)
+    hear(run, confirmed("a"), 1.1)
+    hear(run, confirmed("b"), 1.1)
     assert run.deadline == 1.1 + GROWN_S
     assert run.on_time(1.1 + GROWN_S) == [Confirm("a", 1), Confirm("b", 1)]
-    run.on_native(confirmed("a"), 2.0)
-    assert of_kind(run.on_native(confirmed("b"), 2.0), Grow) == [Grow(0, 16)]
+    hear(run, confirmed("a"), 2.0)
+    assert of_kind(hear(run, confirmed("b"), 2.0), Grow) == [Grow(0, 16)]
 
 
 def test_the_final_counts_come_from_the_conduits(make_plan: MakePlan) -> None:
@@ -303,7 +320,7 @@ def test_the_final_counts_come_from_the_conduits(make_plan: MakePlan) -> None:
         {"conduit": 0, "sent": 3, "received": 0, "bytes": 30, "dropped": 0},
         {"conduit": 1, "sent": 0, "received": 2, "bytes": 16, "dropped": 0},
     ]
-    run.on_native(left("a", 2, totals), 1.0)
+    hear(run, left("a", 2, totals), 1.0)
     assert run.records["a"].as_json() == {
         "state": "left",
         "process": None,
@@ -317,12 +334,12 @@ def test_the_final_counts_come_from_the_conduits(make_plan: MakePlan) -> None:
 
 def test_a_warning_reaches_people(make_plan: MakePlan) -> None:
     run = started(make_plan("a"))
-    assert run.on_native({"event": "warning", "instance": "a", "text": "drift"}, 1.0) == [Notice("drift", "a")]
+    assert hear(run, {"event": "warning", "instance": "a", "text": "drift"}, 1.0) == [Notice("drift", "a")]
 
 
 def test_a_stranger_is_reported_and_does_no_harm(make_plan: MakePlan) -> None:
     run = started(make_plan("a"))
-    (notice,) = run.on_native({"event": "refused", "peer": "10.0.0.9", "reason": "wrong secret"}, 1.0)
+    (notice,) = hear(run, {"event": "refused", "peer": "10.0.0.9", "reason": "wrong secret"}, 1.0)
     assert "wrong secret" in notice.text  # type: ignore[union-attr]
     assert run.phase is Phase.RUNNING
 
@@ -338,7 +355,7 @@ def test_only_bystanders_that_repeat_why_the_run_stops_are_not_shown(make_plan: 
     first, second = list(run.records)[:2]
     line = f"{second}: the run was stopped: {first} failed: no water"
     assert not run.repeats_reason(second, line)
-    run.on_native({"event": "failed", "instance": first, "text": "no water"}, 1.0)
+    hear(run, {"event": "failed", "instance": first, "text": "no water"}, 1.0)
     run.on_time(1.0 + SETTLE_S)
     assert run.repeats_reason(second, line)
     assert run.repeats_reason(second, f"{line} (called at micro.c:21)")
@@ -349,7 +366,7 @@ def test_only_bystanders_that_repeat_why_the_run_stops_are_not_shown(make_plan: 
 def test_people_are_told_of_messages_that_nobody_received(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b", couplings=[("a", "b")]))
     totals = [{"conduit": 0, "sent": 16, "received": 0, "bytes": 160, "dropped": 1995}]
-    (notice,) = run.on_native(left("a", 1, totals), 1.0)
+    (notice,) = hear(run, left("a", 1, totals), 1.0)
     assert isinstance(notice, Notice)
     assert notice.instance == "a"
     assert notice.text.startswith("1,995 of its messages on a.")
