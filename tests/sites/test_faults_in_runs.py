@@ -8,6 +8,7 @@ files, ports) is checked after every test.
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from testbed.pair import RELEASED_WITHIN_S, Pair, Run, jobs_of
+from testbed.bed import as_user
+from testbed.pair import RELEASED_WITHIN_S, Pair, Run, jobs_of, sites
 
 if TYPE_CHECKING:
     from testbed import Bed
@@ -243,6 +245,22 @@ def test_two_people_run_at_the_same_time_over_the_same_clusters(firewalled: Bed,
         assert heard(run) == {"left": 20, "right": 20}, run.output
 
 
+def test_who_finds_the_port_of_a_relay_taken_goes_another_way(firewalled: Bed, pair: MakePair) -> None:
+    beta = firewalled.site("beta")
+    words = "import socket; s = socket.create_server(('', 40001)); print('taken', flush=True); input()"
+    stranger = beta.login.start(
+        as_user(beta.users[1], f'exec python3 -c "{words}"'), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/"
+    )
+    try:
+        assert stranger.stdout.readline() == b"taken\n"
+        run = start(pair(steps=5, pause=0.0))
+        assert run.wait(WAIT_S) == 0, run.output
+        assert heard(run) == {"left": 5, "right": 5}, run.output
+    finally:
+        stranger.kill()
+        stranger.communicate()
+
+
 def test_the_same_model_runs_twice_at_the_same_time(firewalled: Bed, pair: MakePair) -> None:
     made = pair(steps=20, pause=0.2)
     (made.folder / "large").write_bytes(os.urandom(12_000_000))  # on its way for both at the same time
@@ -253,3 +271,39 @@ def test_the_same_model_runs_twice_at_the_same_time(firewalled: Bed, pair: MakeP
         assert run.wait(WAIT_S) == 0, run.output
         assert heard(run) == {"left": 20, "right": 20}, run.output
     assert (made.folder / "one" / "instances" / "left" / "stdout").read_text().startswith("heard 0.0 on alpha")
+
+
+# --- relays ---------------------------------------------------------------------------------------------------------
+
+
+def kill_relay(bed: Bed, site: str) -> None:
+    """As by an operator who sees a strange program on a login node."""
+    login = bed.site(site)
+    login.run("kill -KILL $(cat ~/xmml/runs/*/relay)")
+
+
+def test_relays_that_die_are_started_again_and_the_run_goes_on(open_bed: Bed, tmp_path: Path) -> None:
+    run_s = {"steps": 60, "pause": 0.1}
+    pair = Pair(open_bed, tmp_path / "pair", **run_s)
+    try:
+        over_relays = sites(open_bed).replace('methods = ["tcp"]', 'methods = ["relay"]')
+        run = pair.start(over_relays, CLUSTERS)  # the coordinator is reached without relays
+        run.until("left  | heard 3.0", WAIT_S)
+        kill_relay(open_bed, "alpha")
+        run.until("alpha: its relay has ended", WAIT_S)
+        run.until("left  | heard 20.0", WAIT_S)
+        kill_relay(open_bed, "beta")
+        run.until("beta: its relay has ended", WAIT_S)
+        assert run.wait(WAIT_S) == 0, run.output
+    finally:
+        pair.end()
+    for name in CLUSTERS:
+        told = (pair.folder / "run" / "instances" / name / "stdout").read_text().split("\n")[:-1]
+        assert [line.split()[1] for line in told] == [f"{step}.0" for step in range(60)], run.output
+
+
+def test_the_end_of_a_relay_on_the_way_to_the_coordinator_is_that_of_the_run(firewalled: Bed, pair: MakePair) -> None:
+    run = running(pair())
+    with released(run, "alpha", "beta"):
+        kill_relay(firewalled, "alpha")
+    check(run, 5, "the relay of alpha has ended")
