@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from testbed import why_not as why_not_sites
 from wan import why_not
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
@@ -171,3 +172,21 @@ def test_relays_between_sites_are_measured_against_a_ping(tmp_path: Path) -> Non
     (rate,) = (float(row["value"]) for row in rows if (row["experiment"], row["figure"]) == ("near link", "rate"))
     assert 0 < rate < 125e6, "no more than the link carries"
     assert "of what TCP can carry" in text
+
+
+@pytest.mark.skipif(why_not_sites() is not None, reason="needs two clusters")
+@pytest.mark.timeout(300)
+def test_a_run_over_two_clusters_is_measured(tmp_path: Path) -> None:
+    command = [sys.executable, BENCHMARKS / "sites" / "run.py", "--quick", "--seconds", "2", "--output", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (table,) = tmp_path.glob("*.csv")
+    with table.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["sent"] for row in rows] == ["True", "False"]
+    for row in rows:
+        assert 0 <= float(row["skew_s"]) < float(row["begin_s"])
+        assert float(row["seconds"]) > 1
+        assert int(row["commands"]) >= 0
+        assert float(row["cpu_s"]) > 0
+    assert "commands per site" in done.stdout

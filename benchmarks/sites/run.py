@@ -1,0 +1,196 @@
+"""How soon a run over two clusters begins, and what it costs sites and the launching machine while it goes on.
+
+python benchmarks/sites/run.py [--quick] [--rounds N] [--seconds S] [--rtt MS]
+
+Two Slurm clusters, emulated on this machine with sshd, firewalls and links of 1 Gbit/s (tests/sites/README.md); it
+needs root, and the packages that .ci/install-test-packages names. The clusters are idle. A model of two instances, one
+at each cluster, and ten small files is run by one command:
+
+* *begin*: from `xmml-run` to the moment when the last instance has joined the run; the first run of a round must send
+  the files, the second finds them at the sites. *Skew* is the time between the joining of the first and of the last.
+* *meanwhile*: while the instances talk for some seconds, commands that each site was given over ssh, and processor time
+  of `xmml-run`, its threads included.
+
+Results: a table and a CSV file with every figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
+
+from harness import figures, places
+from harness.figures import Spread
+from testbed import Bed, why_not
+from testbed.pair import Pair
+
+SITES = ("alpha", "beta")
+FILES = 10
+FILE_B = 10_000
+#: Between two words of an instance.
+PAUSE_S = 0.1
+LIMIT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run.
+
+    Attributes:
+        sent: whether the files had to be sent.
+        begin_s: from the command to the last instance that joined.
+        skew_s: from the first to the last.
+        seconds: how long it was looked at after that.
+        commands: that the busiest site was given in these seconds.
+        cpu_s: of `xmml-run` in these seconds.
+        end_s: from the end of the instances to the end of the command.
+    """
+
+    round: int
+    sent: bool
+    begin_s: float
+    skew_s: float
+    seconds: float
+    commands: int
+    cpu_s: float
+    end_s: float
+
+
+def main() -> int:
+    arguments = parse()
+    reason = why_not()
+    if reason:
+        print(f"no clusters can be made here: {reason}")
+        return 0
+    rounds = arguments.rounds or (1 if arguments.quick else 5)
+    seconds = arguments.seconds or (5.0 if arguments.quick else 20.0)
+    samples: list[Sample] = []
+    with Bed(rtt_s=arguments.rtt / 1000) as bed, tempfile.TemporaryDirectory(prefix="xmml-sites-") as folder:
+        for number in range(rounds):
+            for sent in (True, False):
+                if sent:
+                    forget(bed)
+                samples.append(measure(bed, Path(folder) / f"{number}-{sent:d}", number, sent, seconds))
+                print(f"  {samples[-1]}", flush=True)
+    stem = arguments.output / f"sites-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    figures.write_csv(stem.with_suffix(".csv"), [asdict(sample) for sample in samples])
+    text = report(samples, arguments.rtt)
+    stem.with_suffix(".md").write_text(text)
+    print(f"\n{text}\n{stem}.csv, .md")
+    return 0
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one round, a few seconds each")
+    parser.add_argument("--rounds", type=int, help="default: 5, with --quick 1")
+    parser.add_argument("--seconds", type=float, help="how long a run is looked at; default: 20, with --quick 5")
+    parser.add_argument("--rtt", type=float, default=10.0, help="round-trip time between sites [ms] (%(default)s)")
+    parser.add_argument("--output", type=Path, default=places.RESULTS, help="folder for the results (%(default)s)")
+    return parser.parse_args()
+
+
+def forget(bed: Bed) -> None:
+    """Let no site have any file of an earlier run."""
+    for name in SITES:
+        shutil.rmtree(bed.site(name).home() / "xmml", ignore_errors=True)
+
+
+def measure(bed: Bed, folder: Path, number: int, sent: bool, seconds: float) -> Sample:
+    """Run the model once."""
+    pair = Pair(bed, folder, steps=round(seconds / PAUSE_S), pause=PAUSE_S)
+    for index in range(FILES):
+        (folder / f"file{index}").write_bytes(bytes([index]) * FILE_B)
+    began = time.time()
+    run = pair.start(bed.sites_toml(*SITES), dict(zip(("left", "right"), SITES, strict=True)), is_direct=False)
+    try:
+        joined = await_events(folder / "run", "joined", 2, run)
+        commands = [commands_at(bed, name) for name in SITES]
+        cpu_s, looked_from = cpu_of(run.process.program), time.time()
+        left = await_events(folder / "run", "left", 2, run)
+        spent_s, looked_s = cpu_of(run.process.program) - cpu_s, time.time() - looked_from
+        given = max(commands_at(bed, name) - before for name, before in zip(SITES, commands, strict=True))
+        if run.wait(LIMIT_S) != 0:
+            raise SystemExit(f"the run failed:\n{run.output}")
+    finally:
+        pair.end()
+    is_sent = any("files staged, 0 of them sent" not in line for line in run.lines if "files staged" in line)
+    if is_sent != sent:
+        raise SystemExit(f"the files were {'sent' if is_sent else 'not sent'}:\n{run.output}")
+    return Sample(
+        number, sent, joined[-1] - began, joined[-1] - joined[0], looked_s, given, spent_s, time.time() - left[-1]
+    )
+
+
+def await_events(folder: Path, what: str, count: int, run: Any) -> list[float]:
+    """Wait until a run has noted so many events of a kind; return their times, by the clock."""
+    until = time.monotonic() + LIMIT_S
+    while time.monotonic() < until and run.process.poll() is None:
+        times = times_of(folder / "events.jsonl", what)
+        if len(times) >= count:
+            return times
+        time.sleep(0.05)
+    times = times_of(folder / "events.jsonl", what)
+    if len(times) >= count:
+        return times
+    raise SystemExit(f"not {count} instances have {what}:\n{run.output}")
+
+
+def times_of(events: Path, what: str) -> list[float]:
+    """The times of events of a kind, in their order."""
+    if not events.exists():
+        return []
+    lines = [json.loads(line) for line in events.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return sorted(line["time"] for line in lines if line["what"] == what)
+
+
+def commands_at(bed: Bed, site: str) -> int:
+    """How many commands the sshd of a site has started so far."""
+    return (bed.site(site).shared / "log" / "sshd.log").read_text().count("Starting session: command")
+
+
+def cpu_of(pid: int) -> float:
+    """Processor time of a process and its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def report(samples: Sequence[Sample], rtt_ms: float) -> str:
+    """The table."""
+    rounds = 1 + max(sample.round for sample in samples)
+    rows = []
+    for label, sent in ((f"{FILES} files of {FILE_B // 1000} kB sent", True), ("files already there", False)):
+        mine = [sample for sample in samples if sample.sent is sent]
+        rows.append(
+            [
+                label,
+                str(Spread.of(sample.begin_s for sample in mine)),
+                str(Spread.of(sample.skew_s for sample in mine)),
+                str(Spread.of(sample.commands / sample.seconds for sample in mine)),
+                str(Spread.of(100 * sample.cpu_s / sample.seconds for sample in mine)),
+                str(Spread.of(sample.end_s for sample in mine)),
+            ]
+        )
+    head = ["", "begin [s]", "skew [s]", "commands per site [1/s]", "launcher [% of a core]", "end [s]"]
+    return (
+        f"{figures.machine()}. Median of {rounds} rounds, with the least and the most in brackets. Two idle Slurm "
+        f"clusters and the launching machine, emulated on the same machine, {rtt_ms:g} ms there and back.\n\n"
+        f"### Runs over two clusters\n\n{figures.table(head, rows)}\n"
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
