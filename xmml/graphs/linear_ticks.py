@@ -28,7 +28,8 @@ def linear_ticks(begin_ns: int, end_ns: int, most: int, plain: bool = False) -> 
     places = list(range(first, end_ns + 1, step)) or [begin_ns]
     if plain:
         return [(place, f"{place:,}") for place in places]
-    texts = [_time_text(place, step) for place in places]
+    as_clock = any(_is_odd_part_of_hours(place) for place in places)
+    texts = [_time_text(place, step, as_clock) for place in places]
     return [
         (place, _without_day(text, before)) for place, text, before in zip(places, texts, ["", *texts], strict=False)
     ]
@@ -54,11 +55,16 @@ def _human_step(least_s: float) -> int:
     return _plain_step(least_s / _DAY) * _DAY
 
 
-def _time_text(time_ns: int, step_ns: int) -> str:
+def _is_odd_part_of_hours(time_ns: int) -> bool:
+    """Whether 03:10 is easier to read than 3.167 hr."""
+    return time_ns >= _HR * _NS and bool(time_ns * 100 % (_HR * _NS))
+
+
+def _time_text(time_ns: int, step_ns: int, as_clock: bool) -> str:
     """Return a time exactly enough to tell it from the next tick: `208 day 04:30` where that takes many digits."""
     if time_ns == 0:
         return "0"
-    if time_ns < _NS or step_ns * 500 > time_ns:
+    if time_ns < _NS or (step_ns * 500 > time_ns and not (as_clock and time_ns >= _HR * _NS)):
         return value_text(time_ns / _NS, Dimension.TIME)
     days, rest = divmod(time_ns, _DAY * _NS)
     hours, rest = divmod(rest, _HR * _NS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from xmml.graphs.linear_ticks import linear_ticks
@@ -27,6 +28,8 @@ _HALF_BAR = 0.3
 #: A character of the labels, and of small text [in].
 _CHARACTER_IN = 0.075
 _SMALL_CHARACTER_IN = 0.068
+#: A character of what stands at the ticks [in].
+_TICK_CHARACTER_IN = 0.085
 _LONGEST_TEXT = 64
 
 
@@ -69,6 +72,7 @@ class _Places:
 
     def __init__(self, line: TimeLine, width_in: float) -> None:
         self.line = line
+        self.width_in = width_in
         lengths = [max(stretch.end - stretch.begin, 1) for stretch in line.stretches]
         self.drawn = float(sum(lengths))
         self.band = _BAND * self.drawn if any(line.left_out) else 0.0
@@ -101,6 +105,17 @@ class _Places:
         bounds = self.line.stretches[stretch]
         return self.offsets[stretch] + min(max(time, bounds.begin), bounds.end) - bounds.begin
 
+    def ticks(self, number: int, most: int) -> list[tuple[float, str]]:
+        """The ticks of a stretch, at most about so many, and as many as there is room for what is written there."""
+        stretch = self.line.stretches[number]
+        in_per_ns = self.width_in / (self.total + self.room_at_end)
+        while True:
+            found = linear_ticks(stretch.begin, stretch.end, most, self.line.is_depth)
+            wide_in = _TICK_CHARACTER_IN * (1 + max(len(row) for _, text in found for row in text.split("\n")))
+            if most == 1 or all((after - before) * in_per_ns >= wide_in for (before, _), (after, _) in pairwise(found)):
+                return [(self.at(time, number), text) for time, text in found]
+            most -= 1
+
     def bands(self) -> list[tuple[float, float]]:
         """Where the bands are."""
         if self.has_band_at_end:
@@ -118,9 +133,8 @@ def _frame(axes: Axes, line: TimeLine, place: _Places) -> None:
     axes.tick_params(axis="x", colors=QUIET_INK, labelsize=9, length=3)
     marks: list[tuple[float, str]] = []
     most = 8 if len(line.stretches) == 1 else 4
-    for number, stretch in enumerate(line.stretches):
-        found = linear_ticks(stretch.begin, stretch.end, most, line.is_depth)
-        marks += [(place.at(time, number), text) for time, text in found]
+    for number in range(len(line.stretches)):
+        marks += place.ticks(number, most)
     axes.set_xticks([mark for mark, _ in marks], [text for _, text in marks])
     axes.grid(axis="x", color=FAINT_INK, alpha=0.22, linewidth=0.7)
     axes.set_axisbelow(True)
