@@ -65,7 +65,7 @@ impl Topology {
                 .any(|(site, now)| own.neighbours.get(site).is_none_or(|before| differs(*before, *now)));
         if is_news {
             own.neighbours = neighbours;
-            own.number += 1;
+            own.number = own.number.saturating_add(1);
         }
         is_news
     }
@@ -202,6 +202,14 @@ mod tests {
         assert!(topology.set_neighbours(BTreeMap::from([("b".to_owned(), 10)])));
         topology.hear(announcement("b", 3, &[("a", 10), ("c", 10)])).unwrap();
         assert_eq!(topology.route("a").unwrap(), ["b", "a"]);
+    }
+
+    #[test]
+    fn who_claims_that_a_relay_has_used_up_its_numbers_does_not_end_it() {
+        let mut topology = Topology::new("a");
+        assert_eq!(topology.hear(announcement("a", u64::MAX, &[])), Ok(Heard::Outdated));
+        assert!(topology.set_neighbours(BTreeMap::from([("b".to_owned(), 10)])));
+        assert_eq!(topology.own().number, u64::MAX);
     }
 
     #[test]

@@ -1,9 +1,15 @@
 //! What is fed with arbitrary bytes: everything that reads what another process wrote. A target must neither panic nor loop nor take
 //! memory that the bytes do not pay for; what it reads well it must write back as it was.
 //!
-//! `tests/fuzz.rs` drives these functions by mutations of the golden vectors, on a stable compiler. They take nothing but bytes, so that
-//! cargo-fuzz or any other driver can call them just as well.
+//! `tests/fuzz.rs` drives these functions by mutations of the seeds, on a stable compiler; cargo-fuzz drives each by a program of its own
+//! in `fuzz_targets/`, and learns from the branches that an input takes.
 
+use std::collections::BTreeMap;
+
+use mto::link_frame::{self, LinkFrame, Told};
+use mto::routes::Topology;
+use serde::de::DeserializeOwned;
+use serde::Serialize;
 use xmml_core::buffer::{Buffer, BufferPool};
 use xmml_core::control::{self, ToCoordinator, ToInstance};
 use xmml_core::coordinator::CoordinatorAddress;
@@ -13,9 +19,10 @@ use xmml_core::filters::precision::Restore;
 use xmml_core::filters::Chain;
 use xmml_core::frame::descriptor::{from_bytes, to_bytes};
 use xmml_core::frame::{Decoder, Frame, Limits};
-use xmml_core::handshake::{Dialler, Listener, Party, Role, NONCE, VERSIONS};
+use xmml_core::handshake::{wish_of_hello, Dialler, Listener, Party, Role, NONCE, VERSIONS};
 use xmml_core::message::Message;
 use xmml_core::methods::relay::address::NameAddress;
+use xmml_core::methods::relay::protocol::{FromRelay, ToRelay};
 use xmml_core::path::frame::{Lane, PathFrame};
 use xmml_core::path::inbox::Place;
 use xmml_core::path::session::{Bounds, Session};
@@ -28,7 +35,8 @@ pub type Target = (&'static str, fn(&[u8]));
 pub const TARGETS: &[Target] = &[
     ("frames", frames),
     ("serialised", serialised),
-    ("control", control_messages),
+    ("control", control),
+    ("link_frames", link_frames),
     ("path_frames", path_frames),
     ("path_end", path_end),
     ("listener", listener),
@@ -41,7 +49,7 @@ pub const TARGETS: &[Target] = &[
 ];
 
 /// Frames in two pieces: the first byte says where they are cut. What they are does not depend on that.
-fn frames(bytes: &[u8]) {
+pub fn frames(bytes: &[u8]) {
     let Some((cut, bytes)) = bytes.split_first() else { return };
     let cut = usize::from(*cut) * bytes.len() / 256;
     let mut whole = Decoder::new(BufferPool::new(), Limits::default());
@@ -63,7 +71,8 @@ fn frames(bytes: &[u8]) {
     }
 }
 
-fn serialised(bytes: &[u8]) {
+/// A value as it lies in a message.
+pub fn serialised(bytes: &[u8]) {
     if let Ok(data) = from_bytes(&Buffer::copy_of(bytes)) {
         let again = to_bytes(&data, &BufferPool::new()).expect("what was read can be written");
         let read = from_bytes(&again).expect("what was written can be read");
@@ -71,12 +80,17 @@ fn serialised(bytes: &[u8]) {
     }
 }
 
-fn control_messages(bytes: &[u8]) {
-    if let Ok(message) = control::decode::<ToCoordinator>(bytes, "fuzz") {
-        control::decode::<ToCoordinator>(&control::encode(&message), "fuzz").expect("what was written can be read");
-    }
-    if let Ok(message) = control::decode::<ToInstance>(bytes, "fuzz") {
-        control::decode::<ToInstance>(&control::encode(&message), "fuzz").expect("what was written can be read");
+/// What is said to and by the coordinator and the relay.
+pub fn control(bytes: &[u8]) {
+    read_again::<ToCoordinator>(bytes);
+    read_again::<ToInstance>(bytes);
+    read_again::<ToRelay>(bytes);
+    read_again::<FromRelay>(bytes);
+}
+
+fn read_again<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
+    if let Ok(message) = control::decode::<T>(bytes, "fuzz") {
+        control::decode::<T>(&control::encode(&message), "fuzz").expect("what was written can be read");
     }
 }
 
@@ -84,21 +98,25 @@ fn party(name: &str) -> Party {
     Party { secret: vec![0x5e; 32], run: "canal-1".into(), name: name.into(), versions: VERSIONS, nonce: [0x11; NONCE] }
 }
 
-fn listener(bytes: &[u8]) {
+/// The side of the handshake that is called, and how a relay finds out for which run.
+pub fn listener(bytes: &[u8]) {
+    let _ = wish_of_hello(bytes);
     let mut side = Listener::new(party("c[3]"), &[Role::Data]).expect("a party that is well formed");
     for piece in bytes.chunks(1 + bytes.len() / 3) {
         let _ = side.feed(piece);
     }
 }
 
-fn dialler(bytes: &[u8]) {
+/// The side of the handshake that calls.
+pub fn dialler(bytes: &[u8]) {
     let (mut side, _) = Dialler::new(party("b"), Role::Data, "c[3]").expect("a party that is well formed");
     for piece in bytes.chunks(1 + bytes.len() / 3) {
         let _ = side.feed(piece);
     }
 }
 
-fn addresses(bytes: &[u8]) {
+/// Addresses of instances and of the coordinator.
+pub fn addresses(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(address) = NameAddress::parse(&text) {
         assert_eq!(NameAddress::parse(&address.to_string()).expect("it was one"), address);
@@ -108,27 +126,59 @@ fn addresses(bytes: &[u8]) {
     }
 }
 
-fn zstd(bytes: &[u8]) {
+/// What is called zstd.
+pub fn zstd(bytes: &[u8]) {
     let _ = Unpack::zstd().expect("zstd is there").unpack(bytes);
 }
 
-fn lz4(bytes: &[u8]) {
+/// What is called lz4.
+pub fn lz4(bytes: &[u8]) {
     let _ = Unpack::lz4().unpack(bytes);
 }
 
-fn zlib(bytes: &[u8]) {
+/// What is called zlib, as the chain of filters undoes it.
+pub fn zlib(bytes: &[u8]) {
     let spec = FilterSpec { name: "decompress".into(), factor: None, params: Default::default() };
     let mut chain = Chain::build(&[spec], "fuzz").expect("it is built in");
     let _ = chain.apply(Message { data: Data::Bytes(Buffer::copy_of(bytes)), ..Message::default() });
 }
 
-fn precision(bytes: &[u8]) {
+/// Numbers of reduced precision.
+pub fn precision(bytes: &[u8]) {
     if let Ok(data) = from_bytes(&Buffer::copy_of(bytes)) {
         let _ = Restore::default().restore(data);
     }
 }
 
-fn path_frames(bytes: &[u8]) {
+/// Frames between relays, each behind two bytes that say how long it is; a relay works out its ways after each announcement.
+pub fn link_frames(bytes: &[u8]) {
+    let mut topology = Topology::new("here");
+    let mut rest = bytes;
+    while let Some((length, behind)) = rest.split_first_chunk() {
+        let (frame, behind) = behind.split_at(behind.len().min(u16::from_le_bytes(*length).into()));
+        rest = behind;
+        match link_frame::read(Buffer::copy_of(frame)) {
+            Ok(LinkFrame::Told(told)) => {
+                let again = link_frame::read(link_frame::told(&told).into()).expect("what was written can be read");
+                assert_eq!(again, LinkFrame::Told(told.clone()));
+                let Told::Neighbours(announcement) = told else { continue };
+                let site = announcement.site.clone();
+                if topology.hear(announcement).is_ok() {
+                    let _ = topology.route(&site);
+                    let _ = topology.set_neighbours(BTreeMap::from([(site, frame.len() as u32 * 1000)]));
+                }
+            }
+            Ok(LinkFrame::Data(stream, bytes)) => {
+                assert_eq!(link_frame::data(stream, &bytes[link_frame::DATA_HEAD..])[..], bytes[..]);
+            }
+            Ok(LinkFrame::Finish(stream)) => assert_eq!(link_frame::finish(stream)[..], frame[..]),
+            Err(_) => {}
+        }
+    }
+}
+
+/// The first frame of a path.
+pub fn path_frames(bytes: &[u8]) {
     if let Ok(Some((frame, length))) = PathFrame::decode(bytes) {
         let again = frame.encode();
         // A reason is made fit for a log.
@@ -140,7 +190,7 @@ fn path_frames(bytes: &[u8]) {
 }
 
 /// One end of a path that is sent frames, and takes and sends messages meanwhile.
-fn path_end(bytes: &[u8]) {
+pub fn path_end(bytes: &[u8]) {
     let bounds = Bounds { control_window: 1 << 16, bulk_window: 1 << 16, max_message: 1 << 20 };
     let mut end = Session::new(bounds, &BufferPool::new());
     let have = end.have();

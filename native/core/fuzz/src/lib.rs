@@ -1,0 +1,4 @@
+//! Everything that reads what another process wrote, fed with arbitrary bytes.
+
+pub mod seeds;
+pub mod targets;
