@@ -20,7 +20,7 @@ from testbed.bed import as_user
 from testbed.pair import RELEASED_WITHIN_S, Pair, Run, jobs_of, sites
 
 if TYPE_CHECKING:
-    from testbed import Bed
+    from testbed import Bed, LoginSite
     from wan import Machine
 
     MakePair = Callable[..., Pair]
@@ -233,13 +233,28 @@ def test_ctrl_c_while_it_runs(pair: MakePair) -> None:
 # --- at the same time -----------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def held(site: LoginSite) -> Iterator[None]:
+    """Within the block instances at a site do not go on after their first message."""
+    files = [site.home(user) / "hold" for user in site.users]
+    for file in files:
+        file.touch()
+    try:
+        yield
+    finally:
+        for file in files:
+            file.unlink()
+
+
 def test_two_people_run_at_the_same_time_over_the_same_clusters(firewalled: Bed, pair: MakePair) -> None:
-    runs = [
-        start(pair(name, steps=20, pause=0.2), second_user=second) for name, second in (("one", False), ("other", True))
-    ]
-    for run in runs:
-        run.until("left  | heard 1.0", WAIT_S)
-    assert {len(jobs_of(firewalled, name)) for name in CLUSTERS.values()} == {2}
+    with held(firewalled.site("alpha")):
+        runs = [
+            start(pair(name, steps=20, pause=0.0), second_user=second)
+            for name, second in (("one", False), ("other", True))
+        ]
+        for run in runs:
+            run.until("left  | heard 0.0", WAIT_S)
+        assert {len(jobs_of(firewalled, name)) for name in CLUSTERS.values()} == {2}
     for run in runs:
         assert run.wait(WAIT_S) == 0, run.output
         assert heard(run) == {"left": 20, "right": 20}, run.output
@@ -262,11 +277,13 @@ def test_who_finds_the_port_of_a_relay_taken_goes_another_way(firewalled: Bed, p
 
 
 def test_the_same_model_runs_twice_at_the_same_time(firewalled: Bed, pair: MakePair) -> None:
-    made = pair(steps=20, pause=0.2)
+    made = pair(steps=20, pause=0.0)
     (made.folder / "large").write_bytes(os.urandom(12_000_000))  # on its way for both at the same time
-    runs = [start(made, output=name) for name in ("one", "other")]
-    for run in runs:
-        run.until("left  | heard 1.0", WAIT_S)
+    with held(firewalled.site("alpha")):
+        runs = [start(made, output=name) for name in ("one", "other")]
+        for run in runs:
+            run.until("left  | heard 0.0", WAIT_S)
+        assert {len(jobs_of(firewalled, name)) for name in CLUSTERS.values()} == {2}
     for run in runs:
         assert run.wait(WAIT_S) == 0, run.output
         assert heard(run) == {"left": 20, "right": 20}, run.output
@@ -283,8 +300,8 @@ def kill_relay(bed: Bed, site: str) -> None:
 
 
 def test_relays_that_die_are_started_again_and_the_run_goes_on(open_bed: Bed, tmp_path: Path) -> None:
-    run_s = {"steps": 60, "pause": 0.1}
-    pair = Pair(open_bed, tmp_path / "pair", **run_s)
+    steps = 120  # twelve seconds at least: both relays die long before the end
+    pair = Pair(open_bed, tmp_path / "pair", steps=steps, pause=0.1)
     try:
         over_relays = sites(open_bed).replace('methods = ["tcp"]', 'methods = ["relay"]')
         run = pair.start(over_relays, CLUSTERS)  # the coordinator is reached without relays
@@ -299,7 +316,7 @@ def test_relays_that_die_are_started_again_and_the_run_goes_on(open_bed: Bed, tm
         pair.end()
     for name in CLUSTERS:
         told = (pair.folder / "run" / "instances" / name / "stdout").read_text().split("\n")[:-1]
-        assert [line.split()[1] for line in told] == [f"{step}.0" for step in range(60)], run.output
+        assert [line.split()[1] for line in told] == [f"{step}.0" for step in range(steps)], run.output
 
 
 def test_the_end_of_a_relay_on_the_way_to_the_coordinator_is_that_of_the_run(firewalled: Bed, pair: MakePair) -> None:

@@ -31,7 +31,7 @@ _MODEL = """\
 </model>
 """
 
-#: Says what it hears; ends badly where a file `crash` lies in its home directory.
+#: Says what it hears; ends badly where a file `crash` lies in its home directory, and waits while there is one `hold`.
 _TALKER = """\
 import os, sys, time
 from pathlib import Path
@@ -43,6 +43,8 @@ with xmml.Instance() as me:
             me.send("say", t)
             print("heard", me.receive("hear").data, "on", os.uname().nodename, flush=True)
             time.sleep(float(sys.argv[1]))
+            while (Path.home() / "hold").exists():
+                time.sleep(0.05)
             if (Path.home() / "crash").exists():
                 sys.exit("told to crash")
 """
