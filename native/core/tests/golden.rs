@@ -13,6 +13,7 @@ use xmml_core::frame::descriptor::{from_bytes, to_bytes};
 use xmml_core::frame::*;
 use xmml_core::handshake::{Dialler, Listener, Party, Role, Step, NONCE};
 use xmml_core::message::Message;
+use xmml_core::path::frame::{ChunkHead, Lane, PathFrame, Purpose, Receipt, STREAM};
 
 /// One vector: its name, the bytes, and what they mean.
 struct Vector {
@@ -311,8 +312,89 @@ fn invalid() -> Vec<Vector> {
     ]
 }
 
-fn all() -> [(&'static str, Vec<Vector>); 4] {
-    [("frames", frames()), ("pieces", pieces()), ("handshake", handshake()), ("invalid", invalid())]
+/// What the two ends of a path say on a stream.
+fn path_frames() -> Vec<(&'static str, PathFrame, Value)> {
+    let have = || {
+        let control = Receipt { lane: Lane::Control, all_before: 72, credit: 8_388_680, besides: vec![] };
+        let bulk = Receipt {
+            lane: Lane::Bulk,
+            all_before: 4160,
+            credit: 1_052_736,
+            besides: vec![8256..12_352, 16_448..20_000],
+        };
+        [control, bulk]
+    };
+    let receipt = |receipt: &Receipt| {
+        let besides: Vec<[u64; 2]> = receipt.besides.iter().map(|range| [range.start, range.end]).collect();
+        json!({"all_before": receipt.all_before, "credit": receipt.credit, "besides": besides})
+    };
+    let both = json!({"control": receipt(&have()[0]), "bulk": receipt(&have()[1])});
+    let chunk = |purpose, length, total, offset| {
+        PathFrame::Chunk(ChunkHead { lane: Lane::Bulk, purpose, length, start: 4160, total, offset })
+    };
+    let means = |purpose: &str, length: u32, total: u64, offset: u64| json!({"frame": "chunk", "lane": "bulk", "purpose": purpose, "length": length, "start": 4160, "total": total, "offset": offset});
+    let attach = |resumes| PathFrame::Attach { id: *b"sixteen bytes id", stream: 3, resumes, have: have() };
+    let attaches = |resumes: bool| json!({"frame": "attach", "id": hex(b"sixteen bytes id"), "stream": 3, "resumes": resumes, "have": both});
+    let refused = PathFrame::Refused { code: STREAM, reason: "there are too many paths".to_owned() };
+    vec![
+        ("path-attach", attach(false), attaches(false)),
+        ("path-attach-again", attach(true), attaches(true)),
+        ("path-attached", PathFrame::Attached { have: have() }, json!({"frame": "attached", "have": both})),
+        ("path-chunk", chunk(Purpose::Data, 4096, 10_000, 4096), means("data", 4096, 10_000, 4096)),
+        ("path-chunk-last", chunk(Purpose::Data, 1808, 10_000, 8192), means("data", 1808, 10_000, 8192)),
+        ("path-chunk-empty", chunk(Purpose::Data, 0, 0, 0), means("data", 0, 0, 0)),
+        ("path-barrier", chunk(Purpose::Barrier, 0, 0, 0), means("barrier", 0, 0, 0)),
+        ("path-end", chunk(Purpose::End, 0, 0, 0), means("end", 0, 0, 0)),
+        (
+            "path-receipt",
+            PathFrame::Receipt(have()[1].clone()),
+            json!({"frame": "receipt", "lane": "bulk", "have": receipt(&have()[1])}),
+        ),
+        ("path-alive", PathFrame::Alive, json!({"frame": "alive"})),
+        ("path-retire", PathFrame::Retire, json!({"frame": "retire"})),
+        ("path-streams", PathFrame::Streams(8), json!({"frame": "streams", "count": 8})),
+        ("path-bye", PathFrame::Bye, json!({"frame": "bye"})),
+        ("path-refused", refused, json!({"frame": "refused", "code": 3, "reason": "there are too many paths"})),
+    ]
+}
+
+fn path() -> Vec<Vector> {
+    path_frames().into_iter().map(|(name, frame, meaning)| vector(name, frame.encode(), meaning)).collect()
+}
+
+/// Frames of a path that must be refused, with the reason that this crate gives.
+fn invalid_path() -> Vec<Vector> {
+    let sound = path();
+    let changed = |name, from: &str, at: usize, bytes: &[u8]| {
+        let mut frame = sound.iter().find(|vector| vector.name == from).unwrap().bytes.clone();
+        frame[at..at + bytes.len()].copy_from_slice(bytes);
+        let reason = PathFrame::decode(&frame).unwrap_err().to_string();
+        vector(name, frame, json!({"refused": reason}))
+    };
+    vec![
+        changed("path-unknown-kind", "path-alive", 0, &[99]),
+        changed("path-unknown-lane", "path-chunk", 1, &[2]),
+        changed("path-unknown-purpose", "path-chunk", 2, &[3]),
+        changed("path-flags-where-none-belong", "path-alive", 2, &[1]),
+        changed("path-attach-neither-first-nor-again", "path-attach", 28, &[2]),
+        changed("path-chunk-beyond-its-message", "path-chunk", 16, &10u64.to_le_bytes()),
+        changed("path-chunk-cut-elsewhere", "path-chunk", 24, &4095u64.to_le_bytes()),
+        changed("path-chunk-too-long", "path-chunk", 4, &u32::MAX.to_le_bytes()),
+        changed("path-barrier-with-data", "path-barrier", 16, &[1]),
+        changed("path-ranges-out-of-order", "path-receipt", 32, &20_000u64.to_le_bytes()),
+        changed("path-more-ranges-than-can-stand", "path-receipt", 24, &513u32.to_le_bytes()),
+    ]
+}
+
+fn all() -> [(&'static str, Vec<Vector>); 6] {
+    [
+        ("path", path()),
+        ("path-invalid", invalid_path()),
+        ("frames", frames()),
+        ("pieces", pieces()),
+        ("handshake", handshake()),
+        ("invalid", invalid()),
+    ]
 }
 
 fn root() -> PathBuf {
@@ -378,6 +460,18 @@ fn the_golden_messages_are_read_as_what_they_mean() {
 }
 
 #[test]
+fn the_golden_frames_of_paths_are_read_as_what_they_mean() {
+    for (name, frame, _) in path_frames() {
+        let bytes = frame.encode();
+        let length = bytes.len();
+        assert_eq!(PathFrame::decode(&bytes).unwrap(), Some((frame, length)), "{name}");
+        for short in 0..length {
+            assert_eq!(PathFrame::decode(&bytes[..short]).unwrap(), None, "{short} bytes of {name}");
+        }
+    }
+}
+
+#[test]
 fn the_golden_pieces_are_read_as_what_they_mean() {
     let pieces = pieces();
     assert_eq!(from_bytes(&Buffer::copy_of(&pieces[0].bytes)).unwrap(), nested());
@@ -435,6 +529,9 @@ fn the_protocol_page_shows_the_golden_vectors() {
         "block",
         "lent",
         "returned",
+        "path-attach",
+        "path-chunk",
+        "path-receipt",
     ] {
         assert!(shown.contains_key(name), "docs/protocol.md does not show {name}");
     }
