@@ -55,7 +55,7 @@ impl Backoff {
 }
 
 /// A random number from 0 to 1.
-fn random_part() -> f64 {
+pub(super) fn random_part() -> f64 {
     let mut bytes = [0; 4];
     // Without random numbers the pauses are longer, no more.
     let _ = getrandom::fill(&mut bytes);

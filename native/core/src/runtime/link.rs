@@ -8,7 +8,7 @@ use crate::connection::Connection;
 use crate::methods::{self, name_of, tcp, Choice, Place, Refusal, Table};
 use crate::spec::TrafficClass;
 
-use super::backoff::Backoff;
+use super::backoff::{random_part, Backoff};
 
 /// How long attempts to connect go on before the receiver counts as unreachable.
 pub const CONNECT_LIMIT: Duration = Duration::from_secs(30);
@@ -18,6 +18,9 @@ pub const PATIENCE: Duration = Duration::from_millis(750);
 
 /// How long after a connection broke that cannot break by itself (so the peer has ended) the coordinator may take to say why.
 pub const VERDICT_LIMIT: Duration = Duration::from_secs(10);
+
+/// First and longest pause before a link that has gone over to a slower method tries whether the faster one leads there again.
+const RETURNS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// Where a link stands.
 #[derive(Clone, Debug)]
@@ -80,6 +83,13 @@ pub struct Link {
     /// The receiver has answered on this connection: it has accepted the sender's proof.
     admitted: bool,
     attempts: Backoff,
+    /// Methods by which the receiver has answered so far.
+    answered: Vec<&'static str>,
+    /// Only these are tried: conduits would go over to it from a slower one.
+    trial: Option<Vec<&'static str>>,
+    /// The pause before the next attempt to go back, and since when a faster method has been in use again.
+    pause: Duration,
+    back_since: Option<Instant>,
 }
 
 impl Link {
@@ -98,6 +108,47 @@ impl Link {
             candidates: VecDeque::new(),
             admitted: false,
             attempts: Backoff::new(CONNECT_LIMIT),
+            answered: Vec::new(),
+            trial: None,
+            pause: RETURNS.0,
+            back_since: None,
+        }
+    }
+
+    /// Faster methods than the one in use by which the receiver has answered before: the link has gone over from them.
+    pub fn lost_methods(&self, here: &Place) -> Vec<&'static str> {
+        let (Some(table), Some(chosen)) = (&self.table, self.chosen) else { return Vec::new() };
+        let (found, _) = candidates(table, here, &self.allowed);
+        let faster = found.iter().map(|candidate| candidate.method).take_while(|method| *method != chosen);
+        faster.filter(|method| self.answered.contains(method)).collect()
+    }
+
+    /// When to try to go back; the pauses grow, also where going back does not last.
+    pub fn next_return(&mut self, now: Instant) -> Instant {
+        if self.back_since.take().is_some_and(|since| now.duration_since(since) >= RETURNS.1) {
+            self.pause = RETURNS.0;
+        }
+        let pause = self.pause.mul_f64(1.0 - 0.5 * random_part());
+        self.pause = (self.pause * 2).min(RETURNS.1);
+        now + pause
+    }
+
+    /// It is to try these methods only, on behalf of the conduits of another link to the same receiver.
+    pub fn try_for(&mut self, other: &Link, methods: Vec<&'static str>) {
+        self.answered.clone_from(&other.answered);
+        self.pause = other.pause;
+        self.trial = Some(methods);
+    }
+
+    /// Whether it only finds out if a faster method works again: no conduit uses it yet.
+    pub fn is_trial(&self) -> bool {
+        self.trial.is_some()
+    }
+
+    /// Conduits use it: from now on it may take any method again.
+    pub fn taken_up(&mut self) {
+        if self.trial.take().is_some() {
+            self.back_since = Some(Instant::now());
         }
     }
 
@@ -156,6 +207,9 @@ impl Link {
         self.status = Status::Connecting;
         if let Some(table) = &self.table {
             (self.candidates, self.refused) = candidates(table, here, &self.allowed);
+            if let Some(only) = &self.trial {
+                self.candidates.retain(|candidate| only.contains(&candidate.method));
+            }
         }
         self.attempts.begin(Instant::now());
     }
@@ -215,6 +269,9 @@ impl Link {
     /// The receiver has answered.
     pub fn admitted(&mut self) {
         self.admitted = true;
+        if let Some(method) = self.chosen.filter(|method| !self.answered.contains(method)) {
+            self.answered.push(method);
+        }
         self.attempts.succeeded();
     }
 
@@ -295,6 +352,28 @@ fn candidates(table: &Table, here: &Place, allowed: &[String]) -> (VecDeque<Cand
 mod tests {
     use super::*;
     use crate::methods::Descriptor;
+
+    #[test]
+    fn the_pauses_before_going_back_grow_to_a_minute_and_begin_anew_once_it_has_lasted() {
+        let mut link = Link::new("far".into(), vec![], None);
+        let now = Instant::now();
+        for planned in [1, 2, 4, 8, 16, 32, 60, 60] {
+            let pause = link.next_return(now) - now;
+            assert!(
+                pause <= Duration::from_secs(planned) && pause.as_secs_f64() >= 0.499 * planned as f64,
+                "{pause:?}"
+            );
+        }
+        let mut again = Link::new("far".into(), vec![], None);
+        again.try_for(&link, vec!["tcp"]);
+        again.taken_up();
+        let soon = Instant::now();
+        assert!(again.next_return(soon) - soon >= Duration::from_secs(29), "it did not last");
+        again.try_for(&link, vec!["tcp"]);
+        again.taken_up();
+        let later = Instant::now() + 2 * RETURNS.1;
+        assert!(again.next_return(later) - later <= RETURNS.0);
+    }
 
     fn table(place: &Place) -> Table {
         let entry = |method: &str, address: &str| Descriptor { method: method.into(), addresses: vec![address.into()] };

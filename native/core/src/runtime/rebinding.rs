@@ -18,7 +18,7 @@ use crate::control::ToCoordinator;
 use crate::frame;
 use crate::methods::Place;
 
-use super::link::Status;
+use super::link::{Link, Status};
 use super::state::State;
 
 /// What became of a change of methods.
@@ -88,6 +88,52 @@ impl State {
         dial.then_some(next)
     }
 
+    /// Has the conduits of a link that has gone over to a slower method find out whether a faster one leads to the receiver again; they
+    /// go on as they do until it has answered. Returns the link to be dialled; `None`: there is nothing to find out now.
+    pub fn try_to_return(&mut self, link: usize, here: &Place) -> Option<usize> {
+        let methods = self.links[link].lost_methods(here);
+        let rests = |end: &usize| self.sending[*end].next_link.is_none() && self.sending[*end].change.is_none();
+        let ends: Vec<usize> = self.links[link].conduits.iter().copied().filter(rests).collect();
+        if methods.is_empty() || ends.is_empty() || !self.links[link].is_admitted() {
+            return None;
+        }
+        let table = self.links[link].table().cloned();
+        let trial = self.spare_link(link);
+        let (other, own) = match link < trial {
+            true => {
+                let (before, behind) = self.links.split_at_mut(trial);
+                (&before[link], &mut behind[0])
+            }
+            false => {
+                let (before, behind) = self.links.split_at_mut(link);
+                (&behind[0], &mut before[trial])
+            }
+        };
+        own.try_for(other, methods);
+        if !own.wake(table.as_ref(), here) {
+            return None;
+        }
+        ends.into_iter().for_each(|end| self.sending[end].next_link = Some(trial));
+        Some(trial)
+    }
+
+    /// A link to the same receiver that nobody uses.
+    fn spare_link(&mut self, link: usize) -> usize {
+        let like = &self.links[link];
+        let is_spare = |other: usize| {
+            let own = &self.links[other];
+            let is_alike = own.peer == like.peer && own.allowed == like.allowed && own.class == like.class;
+            is_alike && own.conduits.is_empty() && !self.is_wanted(other) && matches!(own.status, Status::Resting)
+        };
+        if let Some(found) = (0..self.links.len()).find(|other| *other != link && is_spare(*other)) {
+            return found;
+        }
+        let mut fresh = Link::new(like.peer.clone(), like.allowed.clone(), like.class);
+        fresh.status = Status::Resting;
+        self.links.push(fresh);
+        self.links.len() - 1
+    }
+
     /// Whether a conduit waits to use this link.
     pub fn is_wanted(&self, link: usize) -> bool {
         self.sending.iter().any(|end| end.next_link == Some(link))
@@ -140,6 +186,7 @@ impl State {
         self.sending[end].next_link = None;
         self.links[before].conduits.retain(|other| *other != end);
         self.links[next].conduits.push(end);
+        self.links[next].taken_up();
         self.rest_if_unused(before);
     }
 

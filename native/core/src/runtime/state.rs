@@ -163,9 +163,11 @@ impl State {
 
     /// The link that conduits to `peer` share if they allow the same methods and are for the same.
     pub(super) fn link_to(&mut self, peer: &str, allowed: &[String], class: Option<TrafficClass>) -> usize {
-        let found =
-            self.links.iter().position(|link| link.peer == peer && link.allowed == allowed && link.class == class);
-        found.unwrap_or_else(|| {
+        let fits =
+            |link: &Link| link.peer == peer && link.allowed == allowed && link.class == class && !link.is_trial();
+        // Of two, one rests since its conduits went over to the other.
+        let found = self.links.iter().position(|link| fits(link) && !link.conduits.is_empty());
+        found.or_else(|| self.links.iter().position(fits)).unwrap_or_else(|| {
             self.links.push(Link::new(peer.to_owned(), allowed.to_vec(), class));
             self.links.len() - 1
         })

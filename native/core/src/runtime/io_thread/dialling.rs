@@ -54,6 +54,28 @@ impl IoThread {
         }
     }
 
+    /// A link may have gone over to a slower method: has it look later whether it can go back.
+    fn consider_return(&mut self, link: usize) {
+        let timer = Timer::Return(link);
+        let mut state = self.runtime.state();
+        let is_over = state.links[link].conduits.is_empty() || !matches!(state.links[link].status, Status::Up);
+        if is_over || state.links[link].lost_methods(&self.runtime.here).is_empty() {
+            return; // when it is up again, it is considered again
+        }
+        let when = state.links[link].next_return(Instant::now());
+        drop(state);
+        self.timers.retain(|(_, other)| *other != timer);
+        self.timers.push((when, timer));
+    }
+
+    pub(super) fn try_to_return(&mut self, link: usize) {
+        let trial = self.runtime.state().try_to_return(link, &self.runtime.here);
+        self.consider_return(link);
+        if let Some(trial) = trial {
+            self.dial(trial);
+        }
+    }
+
     /// Whether an address of a link has been dialled and has not answered yet.
     fn is_dialling(&self, link: usize) -> bool {
         self.handshakes
@@ -107,6 +129,7 @@ impl IoThread {
         let state = self.runtime.state();
         self.runtime.attract_attention(&state);
         drop(state);
+        self.consider_return(link);
         let known = self.watched.get(&token).map_or(Interest::NONE, |(_, interest)| *interest);
         let interest = Interest { read: self.reads_for_link(&connection), close: breaks, ..known };
         if interest != Interest::NONE {

@@ -104,6 +104,8 @@ pub struct IoThread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
     Dial(usize),
+    /// A link that has gone over to a slower method tries to go back.
+    Return(usize),
     Listen(u64),
     Progress,
     Beat,
@@ -194,6 +196,7 @@ impl IoThread {
         for (_, timer) in due {
             match timer {
                 Timer::Dial(link) => self.dial(link),
+                Timer::Return(link) => self.try_to_return(link),
                 Timer::Listen(token) => self.listen(token),
                 Timer::Progress => self.report_progress(now),
                 Timer::Beat => self.beat(now),
