@@ -35,6 +35,8 @@ KILL_AFTER_S = 0.4
 GIVE_UP_AFTER_S = 2.0
 #: How long a conduit that grew may take to let its sender go on, before it grows again.
 GROWN_S = 0.5
+#: Who the coordinator names where the system, and no stranger, keeps its door shut.
+THE_SYSTEM = "the system"
 #: How long the news that an ended process had left normally may take.
 LEAVING_NEWS_S = 0.25
 
@@ -130,6 +132,7 @@ class Coordination:
         self._mappers = frozenset(instance.name for instance in plan.instances if instance.kind == "mapper")
         self._capacities = {conduit.id: conduit.capacity for conduit in plan.conduits}
         self._ranks = Ranks(plan, self.records)
+        self._door_problem = ""
 
     # --- processes --------------------------------------------------------------------------------------------------
 
@@ -216,11 +219,10 @@ class Coordination:
         self._is_in_doubt = True
         return []
 
-    def on_supervisor_gone(self, now: float) -> list[Order]:
-        """The supervisor of the machine was killed, and with it the instances."""
-        orders = self._stop(
-            Outcome(ExitStatus.SITE_FAILED, "the supervisor of this machine was killed, and the instances with it"), now
-        )
+    def on_supervisor_gone(self, now: float, why: str = "") -> list[Order]:
+        """The supervisor of the machine was killed, and with it the instances; `why`, if that is known."""
+        reason = "the supervisor of this machine was killed, and the instances with it" + (f": {why}" if why else "")
+        orders = self._stop(Outcome(ExitStatus.SITE_FAILED, reason), now)
         for record in self._alive():
             record.become(State.STOPPED)
         return [*orders, *self._look_whether_all_ended(now)]
@@ -240,6 +242,9 @@ class Coordination:
         Whoever calls it must call `look_for_deadlock` after the last of them.
         """
         name = event.get("instance")
+        if event["event"] == "refused" and event["peer"] == THE_SYSTEM:
+            self._door_problem = f"the coordinator {event['reason']}"
+            return [Notice(self._door_problem)]
         if event["event"] == "refused":
             return [Notice(f"a stranger was turned away: {event['peer']}: {event['reason']}")]
         if name not in self.records:
@@ -365,6 +370,8 @@ class Coordination:
         cause = cause_of(list(self._failures.values()), SETTLE_ELSEWHERE_S if self._elsewhere else SIMULTANEOUS_S)
         record = self.records[cause.instance]
         reason = describe(cause, record, own_files=(self.plan.model_folder,))
+        if self._door_problem and record.joined_at is None:
+            reason = f"{reason}; {self._door_problem}"
         log = None if cause.sign is Sign.REFUSED else f"{own_log(record)}/stderr"
         return self._stop(Outcome(ExitStatus.INSTANCE_FAILED, reason, cause.instance, log), now)
 

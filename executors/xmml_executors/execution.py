@@ -28,6 +28,7 @@ from xmml_executors.executor import Executor
 from xmml_executors.instance_record import InstanceRecord
 from xmml_executors.limits import explained
 from xmml_executors.local import LocalExecutor
+from xmml_executors.memory_group import MemoryGroup
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError
 from xmml_executors.questions import Questions
 from xmml_executors.run_folder import RunFolder
@@ -119,6 +120,7 @@ class _Execution:
         elsewhere = [instance.name for instance in plan.instances if instance.name not in ours]
         self.coordination = Coordination(plan, limits=not options.debug, elsewhere=elsewhere, by_hand=options.by_hand)
         self.make_executor = make_executor
+        self.memory = MemoryGroup()
         self.builds = Builds(here(plan))
         self.early: Outcome | None = None
         self.selector = selectors.DefaultSelector()
@@ -351,8 +353,10 @@ class _Execution:
         now = time.monotonic()
         if reports is None:
             self.selector.unregister(self.executor)
-            self.early = Outcome(ExitStatus.SITE_FAILED, "the supervisor of this machine was killed")
-            self.carry_out(self.coordination.on_supervisor_gone(now))
+            why = self.memory.ran_out()
+            reason = "the supervisor of this machine was killed" + (f": {why}" if why else "")
+            self.early = Outcome(ExitStatus.SITE_FAILED, reason)
+            self.carry_out(self.coordination.on_supervisor_gone(now, why))
             return
         for report in reports:
             self.on_report(report, now)
@@ -411,6 +415,7 @@ class _Execution:
             return self.coordination.on_refused(name, refusal(self.plan.by_name[name], report), now)
         record = self.coordination.records[name]
         record.cpu_s, record.memory_bytes = report["cpu_s"], report["memory_bytes"]
+        record.no_memory = report.get("no_memory", "")
         if name in self.options.debug and self.options.terminal:
             take_terminal_back(self.options.terminal)
         ended = self.coordination.on_ended

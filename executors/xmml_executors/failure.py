@@ -99,12 +99,13 @@ def _what(failure: Failure, record: InstanceRecord) -> str:
     if record.died_with:
         return f"{_end_of_process(record)}; with it ended {_listed(record.died_with)}"
     if record.signal is not None:
-        return f"it was killed by {signal_name(record.signal)}{when}"
+        return f"it was killed by {signal_name(record.signal)}{when}{_for_want_of_memory(record)}"
     if record.exit_status:
         if record.left_at is not None:
             when = " after it left the run"
         said = _last_words(record.last_words)
-        return f"it ended with exit status {record.exit_status}{when}" + (f": {said}" if said else "")
+        said = f": {said}" if said else ""
+        return f"it ended with exit status {record.exit_status}{when}{said}{_for_want_of_memory(record)}"
     if record.exit_status == 0 and record.joined_at is None:
         return "it ended without joining the run: the program must make an xmml.Instance (C: call xmml_join)"
     if record.exit_status == 0:
@@ -115,9 +116,14 @@ def _what(failure: Failure, record: InstanceRecord) -> str:
 def _end_of_process(record: InstanceRecord) -> str:
     process = f"its process, {record.process},"
     if record.signal is not None:
-        return f"{process} was killed by {signal_name(record.signal)}"
+        return f"{process} was killed by {signal_name(record.signal)}{_for_want_of_memory(record)}"
     said = _last_words(record.last_words)
-    return f"{process} ended with exit status {record.exit_status}" + (f": {said}" if said else "")
+    said = f": {said}" if said else ""
+    return f"{process} ended with exit status {record.exit_status}{said}{_for_want_of_memory(record)}"
+
+
+def _for_want_of_memory(record: InstanceRecord) -> str:
+    return f": {record.no_memory}" if record.no_memory else ""
 
 
 def _listed(names: Sequence[str]) -> str:

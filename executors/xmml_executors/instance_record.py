@@ -63,6 +63,7 @@ class InstanceRecord:
         runs: completed passes, known when it has left.
         waits_for: what it waits for now.
         failure: what it reported as the reason of its failure.
+        no_memory: if a process of it was killed for want of memory, of which.
     """
 
     name: str
@@ -86,6 +87,7 @@ class InstanceRecord:
     failure: str = ""
     exit_status: int | None = None
     signal: int | None = None
+    no_memory: str = ""
     started_at: float | None = None
     joined_at: float | None = None
     left_at: float | None = None

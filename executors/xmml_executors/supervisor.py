@@ -24,12 +24,12 @@ From the supervisor:
     {"is": "refused", "name", "error", "errno"}    it was started, but its program could not be executed
     {"is": "output", "name", "stream", "text"}
     {"is": "unwritable", "name", "file", "error", "number"}
-    {"is": "ended", "name", "status", "signal", "cpu_s", "memory_bytes", "process", "with_process"}
+    {"is": "ended", "name", "status", "signal", "cpu_s", "memory_bytes", "process", "with_process", "no_memory"}
 
 A process may host instances, whose names are in `hosted`: it tells by a pipe (XMML_REPORTS in its environment) what
 they write and how they end, as lines of JSON that are passed on. When it ends, so have those that it said nothing
 about. `process` is the name of the process that an instance shares, null for one that has its own; `with_process` says
-that it ended because its process did.
+that it ended because its process did. `no_memory`, if it is there, says for want of which memory a process was killed.
 """
 
 from __future__ import annotations
@@ -44,12 +44,15 @@ import select
 import selectors
 import signal
 import socket
+import sys
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
+
+    from xmml_executors.memory_group import MemoryGroup
 
 #: How long instances have to end by themselves after the run has gone.
 STOP_GRACE_S = 1.0
@@ -159,8 +162,9 @@ class ForkServer:
 class Supervisor:
     """Starts, captures, signals, reaps."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, memory: MemoryGroup) -> None:
         self.control = control
+        self.memory = memory
         self.control.setblocking(False)
         self.selector = selectors.DefaultSelector()
         self.incoming = b""
@@ -221,6 +225,8 @@ class Supervisor:
         except OSError:
             chunk = b""
         if not chunk:
+            if why := self.memory.ran_out():
+                os.write(2, f"xmml-run was killed: {why}\n".encode())
             self.quitting = True
             return
         *lines, self.incoming = (self.incoming + chunk).split(b"\n")
@@ -500,11 +506,13 @@ class Supervisor:
         failure = int(os.read(instance.exec_error, 16) or b"0")
         os.close(instance.exec_error)
         text, code = os.strerror(failure), errno.errorcode.get(failure, "")
-        ended = {
+        ended: dict[str, Any] = {
             "is": "ended",
             "status": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
             "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
         }
+        if status != 0 and (no_memory := self.memory.ran_out()):
+            ended["no_memory"] = no_memory
         used = {"cpu_s": round(usage.ru_utime + usage.ru_stime, 6), "memory_bytes": usage.ru_maxrss * 1024}
         for name in (*instance.hosted, instance.name):
             del self.by_name[name]
@@ -631,9 +639,13 @@ def descendants(root: int) -> list[int]:
 
 def main() -> None:
     """Supervise for the process at the other end of standard input."""
+    # An isolated interpreter does not look for modules where the program lies.
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from memory_group import MemoryGroup  # type: ignore[import-not-found]
+
     control = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    Supervisor(control).run()
+    Supervisor(control, MemoryGroup()).run()
 
 
 if __name__ == "__main__":

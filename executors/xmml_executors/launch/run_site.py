@@ -15,7 +15,7 @@ from xmml_planner import Job
 from xmml_planner.sites import Site
 
 from xmml.late_dataclass import dataclass
-from xmml_executors import supervisor
+from xmml_executors import memory_group, supervisor
 from xmml_executors.launch import agent
 from xmml_executors.launch.at_site import below_home
 from xmml_executors.launch.channel import Channel, OnReport
@@ -130,9 +130,9 @@ class RunSite:
                     raise
         await self.transport.put_text(f"{self.folder}/.secret", secret)
         await self.transport.put_text(f"{self.folder}/agent.py", Path(agent.__file__).read_text(encoding="utf-8"))
-        await self.transport.put_text(
-            f"{self.folder}/supervisor.py", Path(supervisor.__file__).read_text(encoding="utf-8")
-        )
+        for module in (memory_group, supervisor):
+            file = Path(str(module.__file__))
+            await self.transport.put_text(f"{self.folder}/{file.name}", file.read_text(encoding="utf-8"))
 
     async def stage(self, files: Sequence[FileToStage]) -> Mapping[str, int]:
         """Bring the model's files there.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from xmml_executors import supervisor
+from xmml_executors import memory_group, supervisor
 from xmml_executors.launch import agent
 
 LIMIT_S = 20.0
@@ -39,6 +39,7 @@ class Site:
             (folder / name).mkdir(parents=True)
         shutil.copy(agent.__file__, folder)
         shutil.copy(supervisor.__file__, folder)
+        shutil.copy(memory_group.__file__, folder)
 
     def run(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-I", "-S", str(self.folder / "agent.py"), *words]

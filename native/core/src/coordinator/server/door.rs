@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::{Server, ACCEPT_PAUSE, PENDING_MAX, REFUSED_SOURCES_MAX};
 use crate::connection::authentication::{Authentication, Progress};
 use crate::coordinator::Event;
+use crate::error::explained;
 use crate::handshake::{fresh_nonce, Party, Role, VERSIONS};
 use crate::methods::Stream;
 use crate::wakeup::Interest;
@@ -18,7 +19,7 @@ impl Server {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    let text = format!("cannot accept connections for a moment: {error}");
+                    let text = format!("cannot accept connections for a moment: {}", explained(&error));
                     self.refuse("the system".to_owned(), text);
                     for listener in self.listeners.values() {
                         self.epoll.remove(listener.fd());
