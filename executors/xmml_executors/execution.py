@@ -225,13 +225,18 @@ class _Execution:
         self.selector.register(self.coordinator, selectors.EVENT_READ, self.on_native)
         if self.questions is not None:
             self.questions.open(self.coordinator)
+        self.executor.acquire(self.coordinator.addresses)
+        # Programs that can be started now are: they begin while the coordinator is told of them, which keeps who joins
+        # before that waiting.
+        can_start = self.executor.is_acquired
+        if can_start:
+            self.start_all()
         for instance in self.plan.instances:
             self.coordinator.define(self.plan.spec(instance.name))
-        self.executor.acquire(self.coordinator.addresses)
         while not self.executor.is_acquired and self.coordination.phase is not Phase.ENDED:
             self.wait(self.coordination.deadline)
             self.carry_out(self.coordination.on_time(time.monotonic()))
-        if self.coordination.phase is Phase.RUNNING:
+        if self.coordination.phase is Phase.RUNNING and not can_start:
             self.start_all()
         while self.coordination.phase is not Phase.ENDED:
             self.wait(self.coordination.deadline)

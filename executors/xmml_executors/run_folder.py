@@ -61,7 +61,7 @@ class RunFolder:
         if resumed is None and self.path.is_dir() and any(self.path.iterdir()):
             raise FolderTaken(f"the folder {self.path} is not empty; name another with -o, or remove it")
         try:
-            text = plan.to_text().encode()
+            text = plan.text.encode()
         except UnicodeEncodeError:
             raise SiteError(
                 f"the folder {plan.model_folder!a} has a name that is not text in this locale; "

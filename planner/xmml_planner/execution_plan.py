@@ -393,6 +393,11 @@ class Plan:
         plain: dict[str, Any] = plain_value(self)
         return plain
 
+    @cached_property
+    def text(self) -> str:
+        """What `plan.json` holds of it in the folder of a run: the text that it was read from, or `to_text`."""
+        return self.to_text()
+
     def to_text(self) -> str:
         """Return the plan as the text of `plan.json`, with a line for each instance and each conduit; the same plan
         always gives the same text."""
@@ -424,4 +429,6 @@ def plan_from_text(text: str) -> Plan:
         raise PlanFormatError(
             f"the plan has version {found}; this program reads version {PLAN_VERSION}: make it again with xmml plan"
         )
-    return read(Plan, plain, "plan")
+    made = read(Plan, plain, "plan")
+    vars(made)["text"] = text
+    return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -110,6 +111,14 @@ def test_a_spoilt_plan_is_refused_with_the_place(
     spoil(plain)
     with pytest.raises(PlanFormatError, match=complaint):
         plan_from_text(json.dumps(plain))
+
+
+def test_a_plan_that_was_read_keeps_its_text_until_it_is_changed(model: MakeModel) -> None:
+    made = plan(model(AB))
+    text = json.dumps(made.as_json(), indent=3)
+    read = plan_from_text(text)
+    assert (read.text, read.to_text(), read) == (text, made.text, made)
+    assert dataclasses.replace(read, model="other").text == dataclasses.replace(made, model="other").to_text()
 
 
 @pytest.mark.parametrize("text", ["<model/>", "[" * 100_000])
