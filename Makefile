@@ -29,7 +29,7 @@ export PYO3_PYTHON := $(BIN)/python
 export PYO3_BUILD_EXTENSION_MODULE := 1
 export PATH := $(BIN):$(PATH)
 
-.PHONY: help run test test-rust test-python lint format soak fuzz fuzz-native bench pictures build tools clean
+.PHONY: help run test test-rust test-python lint format soak fuzz fuzz-native thread-sanitizer bench pictures build tools clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -72,6 +72,9 @@ fuzz: build $(VENV)/.test ## a million random inputs: make fuzz ARGS="--seed 2" 
 # The name is bash's own, so that it is passed on only if it was given to make.
 fuzz-native: ## cargo-fuzz drives every reader of foreign bytes: make fuzz-native SECONDS=600 ARGS="frames listener"
 	native/core/fuzz/campaign $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60) $(ARGS)
+
+thread-sanitizer: ## tests of the core under the thread sanitizer (needs a nightly compiler with its source)
+	native/core/thread-sanitizer $(ARGS)
 
 bench: build $(VENV)/.test ## the benchmarks, as tables and plots
 	@python benchmarks/prepare.py
