@@ -25,8 +25,8 @@ fn lane_of(class: Option<TrafficClass>) -> Lane {
 impl Relay {
     /// Tells a relay something. If it fails, so does the link, which is found out when it is driven.
     pub(super) fn tell(&mut self, link: Token, told: &Told) {
-        if let Some(link) = self.links.get(&link) {
-            let _ = link.path.post(Lane::Control, link_frame::told(told));
+        if let Some(link) = self.links.get_mut(&link) {
+            let _ = link.put(Lane::Control, link_frame::told(told));
         }
     }
 

@@ -146,13 +146,13 @@ impl Relay {
         match &mut pipe.ends[side] {
             End::Wire { wire, .. } => count = direction.drain(|parts| wire.write(parts))?,
             End::Far { link, lane, credit, .. } => {
-                let Some(link) = self.links.get(link) else { return Err(io::ErrorKind::NotConnected.into()) };
+                let Some(link) = self.links.get_mut(link) else { return Err(io::ErrorKind::NotConnected.into()) };
                 while *credit > 0 && link.path.has_room(*lane) {
                     let Some(message) = direction.take_whole() else { break };
                     let bytes = message.len() - DATA_HEAD;
                     *credit -= bytes as i64;
                     count += bytes;
-                    link.path.post(*lane, message).map_err(io::Error::other)?;
+                    link.put(*lane, message)?;
                 }
             }
         }
@@ -204,10 +204,10 @@ impl Relay {
             match &mut pipe.ends[1 - side] {
                 End::Wire { wire, .. } => direction.pass(bytes, |parts| wire.write(parts))?,
                 End::Far { link, stream, lane, credit, .. } => {
-                    let Some(link) = self.links.get(link) else { return Err(io::ErrorKind::NotConnected.into()) };
+                    let Some(link) = self.links.get_mut(link) else { return Err(io::ErrorKind::NotConnected.into()) };
                     *credit -= count as i64;
                     direction.pass_whole(Buffer::empty(), count, false);
-                    link.path.post(*lane, link_frame::data(*stream, bytes)).map_err(io::Error::other)?;
+                    link.put(*lane, link_frame::data(*stream, bytes))?;
                 }
             }
             if count < READ {
@@ -239,10 +239,10 @@ impl Relay {
                 direction.pass_buffer(message.slice(DATA_HEAD..message.len()), |parts| wire.write(parts))?
             }
             End::Far { link, lane, credit, .. } if goes_on => {
-                let Some(link) = self.links.get(link) else { return Err(io::ErrorKind::NotConnected.into()) };
+                let Some(link) = self.links.get_mut(link) else { return Err(io::ErrorKind::NotConnected.into()) };
                 *credit -= bytes as i64;
                 direction.pass_whole(Buffer::empty(), bytes, false);
-                link.path.post(*lane, message).map_err(io::Error::other)?;
+                link.put(*lane, message)?;
                 bytes
             }
             End::Far { .. } => {
@@ -289,9 +289,9 @@ impl Relay {
                 match &pipe.ends[1 - side] {
                     End::Wire { wire, .. } => wire.finish(),
                     End::Far { link, stream, lane, .. } => {
-                        if let Some(link) = self.links.get(link) {
+                        if let Some(link) = self.links.get_mut(link) {
                             // If it fails, so does the link, which breaks all of its streams.
-                            let _ = link.path.post(*lane, link_frame::finish(*stream));
+                            let _ = link.put(*lane, link_frame::finish(*stream));
                         }
                     }
                 }

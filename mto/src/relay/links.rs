@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
+use xmml_core::buffer::Buffer;
 use xmml_core::handshake;
 use xmml_core::methods::relay::address::site_problem;
 use xmml_core::methods::relay::protocol::RELAY;
@@ -29,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Bulk frames that are taken in a row before control is looked at again.
 const BULK_IN_A_ROW: usize = 8;
+
+/// Frames below so many bytes wait for the end of the turn of the loop that put them on a link.
+const SMALL: usize = 16 << 10;
 
 /// A relay that is to be dialled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,9 +71,32 @@ pub(super) struct Link {
     /// What was asked last, and when.
     ping: (u64, Instant),
     open: bool,
+    /// Something was put on it that waits for the end of the turn.
+    is_loaded: bool,
 }
 
 impl Link {
+    /// Puts a frame on the link. Small ones leave together at the end of the turn: each write wakes the other relay.
+    ///
+    /// # Errors
+    /// The link has failed.
+    pub(super) fn put(&mut self, lane: Lane, frame: impl Into<Buffer>) -> io::Result<()> {
+        let frame = frame.into();
+        if frame.len() < SMALL {
+            self.is_loaded = true;
+            return self.path.queue(lane, frame).map(drop).map_err(io::Error::other);
+        }
+        self.is_loaded = false;
+        self.path.post(lane, frame).map(drop).map_err(io::Error::other)
+    }
+
+    /// Has leave what was put on it.
+    fn flush(&mut self) {
+        if std::mem::take(&mut self.is_loaded) {
+            self.path.send_queued();
+        }
+    }
+
     /// The time there and back; a guess before it was measured.
     pub(super) fn round_trip(&self) -> Duration {
         self.measured.unwrap_or(Duration::from_millis(50))
@@ -168,6 +195,7 @@ impl Relay {
             measured: None,
             ping: (0, Instant::now()),
             open: false,
+            is_loaded: false,
         };
         self.links.insert(token, link);
         self.tell(token, &Told::Hello { site: self.site.clone(), life: self.life });
@@ -360,7 +388,8 @@ impl Relay {
 
     /// A link is gone, and with it the streams that it carried.
     fn lose_link(&mut self, token: Token, reason: &str) {
-        let Some(link) = self.links.remove(&token) else { return };
+        let Some(mut link) = self.links.remove(&token) else { return };
+        link.flush();
         self.epoll.remove(link.path.fd());
         let streams: Vec<StreamId> =
             self.flows.keys().filter(|(other, _)| *other == token).map(|(_, stream)| *stream).collect();
@@ -391,6 +420,11 @@ impl Relay {
         self.encryption = encryption;
         let links: Vec<Token> = self.links.keys().copied().collect();
         links.into_iter().for_each(|link| self.lose_link(link, "links are protected in another way now"));
+    }
+
+    /// The turn is over: what was put on links leaves.
+    pub(super) fn flush_links(&mut self) {
+        self.links.values_mut().for_each(Link::flush);
     }
 
     /// The run is over here.

@@ -306,6 +306,7 @@ impl Relay {
     /// Descriptors cannot be watched any more.
     pub fn serve(&mut self) -> io::Result<()> {
         let mut ready = Vec::new();
+        self.flush_links();
         loop {
             let until = self.deadlines.first().map(|(when, _)| *when);
             self.epoll.wait(
@@ -323,6 +324,7 @@ impl Relay {
                 }
             }
             self.expire(Instant::now());
+            self.flush_links();
             if self.is_at_its_end() {
                 return Ok(());
             }

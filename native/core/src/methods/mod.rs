@@ -139,6 +139,11 @@ pub trait Stream: Send + Sync {
     fn flush(&self) -> io::Result<()> {
         Ok(())
     }
+    /// Whether there may be more to read after a read that got less than it asked for, without the descriptor saying so.
+    fn reads_ahead(&self) -> bool {
+        false
+    }
+
     /// Ends both directions; readers at both ends see the end of the stream after the bytes already under way.
     fn shut(&self);
 

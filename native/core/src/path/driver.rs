@@ -90,6 +90,8 @@ pub(super) struct Driver {
     since: Instant,
     next_token: u64,
     receipt_at: Option<Instant>,
+    /// When the timer goes off, as far as this end has set it.
+    timer_at: Option<Instant>,
     /// Streams that have more to read than a turn allows; their sockets need not be readable, for TLS reads ahead.
     unread: Vec<u64>,
     tick_at: Instant,
@@ -155,6 +157,7 @@ impl Shared {
                 since: now,
                 next_token: STREAMS,
                 receipt_at: None,
+                timer_at: None,
                 unread: Vec::new(),
                 tick_at: now,
                 closing_until: None,
@@ -198,14 +201,17 @@ impl Shared {
         }
         for ready in &ready {
             match ready.token {
-                TIMER => self.timer.lower(),
+                TIMER => {
+                    self.timer.lower();
+                    driver.timer_at = None;
+                }
                 DOOR => knocks = driver.door(),
                 BELL => self.open_mail(&mut driver),
                 _ => self.serve(&mut driver, ready),
             }
         }
         self.pass_time(&mut driver);
-        self.set_timer(&driver);
+        self.set_timer(&mut driver);
         let failed = match &driver.state {
             State::Failed(error) => Err(error.clone()),
             _ => Ok(()),
@@ -431,7 +437,7 @@ impl Shared {
         }
         let stream = Arc::new(Stream::new(id, token, wire, self.epoll.clone(), rest));
         self.attach(&mut driver, stream, have, true);
-        self.set_timer(&driver);
+        self.set_timer(&mut driver);
         drop(driver);
         self.turns.tell();
     }
@@ -673,20 +679,27 @@ impl Shared {
         self.timer.set(Some(Instant::now()));
     }
 
-    fn set_timer(&self, driver: &Driver) {
-        if !driver.unread.is_empty() {
-            return self.timer.set(Some(Instant::now()));
-        }
+    /// Sets the timer if it would go off too late. One that goes off too early costs a look, which is cheaper than to set it anew
+    /// whenever something comes.
+    fn set_timer(&self, driver: &mut Driver) {
         let dial_at = match &driver.end {
             End::Dialling(dialling) => dialling.next_time(),
             End::Listening(_) => None,
         };
         let times = [Some(driver.tick_at), Some(driver.tuning.at), driver.receipt_at, driver.closing_until, dial_at];
         let next = match driver.state {
+            _ if !driver.unread.is_empty() => Some(Instant::now()),
             State::Closed | State::Failed(_) => None,
             _ => times.into_iter().flatten().min(),
         };
-        self.timer.set(next);
+        let is_in_time = match (driver.timer_at, next) {
+            (Some(at), Some(next)) => at <= next,
+            (at, next) => at == next,
+        };
+        if !is_in_time {
+            self.timer.set(next);
+            driver.timer_at = next;
+        }
     }
 }
 

@@ -284,12 +284,26 @@ impl Path {
     /// # Errors
     /// Why the path has failed; [`Error::Usage`] after [`Path::finish`].
     pub fn post(&self, lane: Lane, message: impl Into<Buffer>) -> Result<Ticket> {
+        let ticket = self.queue(lane, message)?;
+        self.shared.pump();
+        Ok(ticket)
+    }
+
+    /// As [`Path::post`], but what is queued may wait until [`Path::send_queued`]: several small messages then leave by one write.
+    ///
+    /// # Errors
+    /// As of [`Path::post`].
+    pub fn queue(&self, lane: Lane, message: impl Into<Buffer>) -> Result<Ticket> {
         if let State::Failed(error) = self.state() {
             return Err(error);
         }
         let end = self.shared.session().send(lane, message.into()).ok_or_else(finished)?;
-        self.shared.pump();
         Ok(Ticket { lane, end })
+    }
+
+    /// Sends what was queued, as far as the streams take it; the rest follows when they do.
+    pub fn send_queued(&self) {
+        self.shared.pump();
     }
 
     /// Whether the other end is known to have a message.

@@ -125,19 +125,24 @@ impl Stream {
     pub fn read(&self, session: Option<&Mutex<Session>>) -> Result<Heard, String> {
         let mut io = self.io();
         let mut turn = 0;
+        let mut is_drained = false;
         loop {
             if let Some(frame) = io.parse(session)? {
                 return Ok(Heard::Frame(frame));
+            }
+            if is_drained {
+                return Ok(Heard::Nothing); // what has come since is told by the descriptor
             }
             if turn >= TURN {
                 return Ok(Heard::More);
             }
             match io.fill(&*self.wire, session) {
-                Ok(0) => return Err("the other end has closed the connection".to_owned()),
-                Ok(count) => {
+                Ok((0, _)) => return Err("the other end has closed the connection".to_owned()),
+                Ok((count, asked)) => {
                     turn += count;
                     io.bytes_in += count as u64;
                     io.heard = Instant::now();
+                    is_drained = count < asked && !self.wire.reads_ahead();
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Heard::Nothing),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -272,8 +277,8 @@ impl StreamIo {
         self.chunk = Some((*chunk, at + count as u64));
     }
 
-    /// Reads once.
-    fn fill(&mut self, wire: &dyn Wire, session: Option<&Mutex<Session>>) -> io::Result<usize> {
+    /// Reads once; how much came, and how much could have.
+    fn fill(&mut self, wire: &dyn Wire, session: Option<&Mutex<Session>>) -> io::Result<(usize, usize)> {
         let mut limit = STAGING;
         if let (Some((chunk, at)), Some(session)) = (self.chunk, session) {
             // Nothing is staged while a chunk is under way, else it would have been taken.
@@ -286,11 +291,12 @@ impl StreamIo {
                         return Err(io::ErrorKind::Interrupted.into());
                     }
                     Place::Into(mut part) => {
+                        let asked = part.bytes().len();
                         let read = wire.read(part.bytes());
                         let count = *read.as_ref().unwrap_or(&0);
                         locked(session).filled(chunk.lane, part, count);
                         self.chunk = Some((chunk, at + count as u64));
-                        return read;
+                        return read.map(|count| (count, asked));
                     }
                     Place::Known(len) => limit = limit.min(len as usize),
                 }
@@ -306,8 +312,9 @@ impl StreamIo {
         }
         let end = self.staging.len().min(self.to + limit.max(CHUNK_HEAD));
         let count = wire.read(&mut self.staging[self.to..end])?;
+        let asked = end - self.to;
         self.to += count;
-        Ok(count)
+        Ok((count, asked))
     }
 
     fn write(&mut self, stream: &Stream, session: Option<&Mutex<Session>>, chunk: u64) -> Result<(), String> {

@@ -148,6 +148,10 @@ impl Wire for TlsWire {
         self.socket.peer()
     }
 
+    fn reads_ahead(&self) -> bool {
+        true
+    }
+
     fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         let mut state = self.state();
         loop {
