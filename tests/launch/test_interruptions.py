@@ -12,6 +12,8 @@ from several_sites import Sites, wait_until
 #: Every site is free again so soon.
 RELEASED_S = 10.0
 WAIT = "import time; time.sleep(600)"
+#: Jobs of a site wait in their setup until the file is there; who looks at the environment outside of a job does not.
+HELD = """setup = ['while [ -n "${xmml_phase:-}" ] && [ ! -e ~/open ]; do sleep 0.05; done']\n"""
 
 
 @pytest.mark.parametrize("moment", ["connecting", "staged", "ready", "running"])
@@ -46,7 +48,7 @@ def test_cancel_removes_every_trace_after_the_launcher_was_killed(sites: Sites) 
 
 
 def test_a_run_that_was_interrupted_before_it_began_keeps_its_place(sites: Sites) -> None:
-    sites.more["beta"] = 'setup = ["while [ ! -e ~/open ]; do sleep 0.05; done"]\n'
+    sites.more["beta"] = HELD
     going = sites.launch(sites.write_model())
     sites.await_words("alpha: ready")
     wait_until(lambda: len(sites.journal("submitted")) == 2, "nobody noted that both jobs are submitted")
@@ -96,7 +98,7 @@ def test_a_lost_connection_is_made_again_and_nothing_of_the_run_is_lost(sites: S
 
 
 def test_a_connection_that_is_lost_while_jobs_wait_for_each_other_does_no_harm(sites: Sites) -> None:
-    sites.more["beta"] = 'setup = ["while [ ! -e ~/open ]; do sleep 0.05; done"]\n'
+    sites.more["beta"] = HELD
     going = sites.launch(sites.write_model())
     sites.await_words("alpha: ready")
     for server in sites.servers.values():
