@@ -134,16 +134,22 @@ class ForkServer:
         self.waiting: list[Forking] = []
         self.is_gone = False
 
-    def ask(self) -> None:
-        """Ask for what waits, as far as the server keeps up: it must never wait for us while we wait for it."""
+    def ask(self) -> list[Forking]:
+        """Ask for what waits, as far as the server keeps up: it must never wait for us while we wait for it.
+        Return what it cannot be asked for."""
+        refused: list[Forking] = []
         while self.waiting and len(self.asked) < FORKS_AT_ONCE:
             first = self.waiting[0]
             ends = [first.pipes[kind][1] for kind in ("stdout", "stderr", "error", "reports") if kind in first.pipes]
             try:
                 socket.send_fds(self.socket, [first.packet], ends)
-            except OSError:
-                return  # it is busy, and answers; or it is gone, and that shows when we read
-            self.asked[first.order["name"]] = self.waiting.pop(0)
+            except OSError as error:
+                if self.asked or error.errno == errno.EAGAIN:
+                    break  # it is busy, and answers; or it is gone, and that shows when we read
+                refused.append(self.waiting.pop(0))  # no answer would have us ask again
+            else:
+                self.asked[first.order["name"]] = self.waiting.pop(0)
+        return refused
 
     def answer(self) -> dict[str, Any] | None:
         """Return its answer to one request; `None` if it is gone."""
@@ -264,16 +270,20 @@ class Supervisor:
             self.tell({"is": "unwritable", "name": name, "file": file, "error": error.strerror, "number": error.errno})
             return
         if not order["fork"] or not self.have_forked(order, pipes, logs):
-            try:
-                pid, exec_error = self.fork(order, pipes)
-            except OSError as error:
-                # No descriptor or no process is left: the run hears of it, and ends.
-                let_go(pipes, logs)
-                code = errno.errorcode.get(error.errno or 0, "")
-                for each in (*hosted, name):
-                    self.tell({"is": "refused", "name": each, "error": error.strerror, "errno": code})
-                return
-            self.take_up(order, pid, exec_error, pipes, logs)
+            self.start_directly(order, pipes, logs)
+
+    def start_directly(self, order: dict[str, Any], pipes: dict[str, tuple[int, int]], logs: dict[str, int]) -> None:
+        """Start a process without the fork server."""
+        try:
+            pid, exec_error = self.fork(order, pipes)
+        except OSError as error:
+            # No descriptor or no process is left: the run hears of it, and ends.
+            let_go(pipes, logs)
+            code = errno.errorcode.get(error.errno or 0, "")
+            for each in (*order["hosted"], order["name"]):
+                self.tell({"is": "refused", "name": each, "error": error.strerror, "errno": code})
+            return
+        self.take_up(order, pid, exec_error, pipes, logs)
 
     def have_forked(self, order: dict[str, Any], pipes: dict[str, tuple[int, int]], logs: dict[str, int]) -> bool:
         """Have the fork server start a process; return False if it cannot."""
@@ -286,10 +296,25 @@ class Supervisor:
         packet = json.dumps({**order, "environ": {**os.environ, **order["env"]}, "parent": os.getpid()}).encode()
         if self.fork_server.is_gone or len(packet) > LONGEST_PACKET_BYTES:
             return False
-        pipes["error"] = os.pipe2(os.O_CLOEXEC)
+        try:
+            pipes["error"] = os.pipe2(os.O_CLOEXEC)
+        except OSError:
+            return False
         self.fork_server.waiting.append(Forking(order, pipes, logs, packet))
-        self.fork_server.ask()
+        self.ask_fork_server()
         return True
+
+    def ask_fork_server(self) -> None:
+        """Ask the fork server for what waits, and start otherwise what it cannot be asked for."""
+        assert self.fork_server is not None
+        for left in self.fork_server.ask():
+            self.start_instead(left)
+
+    def start_instead(self, left: Forking) -> None:
+        """Start without the fork server what it was to start."""
+        for end in left.pipes.pop("error"):
+            os.close(end)
+        self.start_directly(left.order, left.pipes, left.logs)
 
     def start_fork_server(self, order: dict[str, Any]) -> ForkServer:
         """Start the fork server as the process of `order` would be started, less what belongs to its instance."""
@@ -299,9 +324,11 @@ class Supervisor:
         command = [order["command"][0], "-c", FORK_SERVER.format(theirs.fileno())]
         own = {"command": command, "env": env, "folder": ".", "terminal": None}
         nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        _, exec_error = self.fork(own, {"stdout": (nowhere, nowhere), "stderr": (2, 2)})
+        try:
+            _, exec_error = self.fork(own, {"stdout": (nowhere, nowhere), "stderr": (2, 2)})
+        finally:
+            os.close(nowhere)
         os.close(exec_error)  # that it did not start shows when its end of the socket closes
-        os.close(nowhere)
         theirs.close()
         return ForkServer(ours)
 
@@ -312,7 +339,7 @@ class Supervisor:
         answer = server.answer()
         if answer is not None:
             forked = server.asked.pop(answer["name"])
-            server.ask()
+            self.ask_fork_server()
             exec_error, write_end = forked.pipes.pop("error")
             os.close(write_end)
             self.take_up(forked.order, answer["pid"], exec_error, forked.pipes, forked.logs)
@@ -323,9 +350,7 @@ class Supervisor:
             self.selector.unregister(server.socket)
             server.close()
             for left in (*server.asked.values(), *server.waiting):
-                for end in left.pipes.pop("error"):
-                    os.close(end)
-                self.take_up(left.order, *self.fork(left.order, left.pipes), left.pipes, left.logs)
+                self.start_instead(left)
             server.asked.clear()
             server.waiting.clear()
         if not server.asked:

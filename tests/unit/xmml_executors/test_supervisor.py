@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
+import selectors
 import signal
+import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +17,8 @@ from typing import Any
 
 import pytest
 from xmml_executors.local import LocalExecutor
+from xmml_executors.memory_group import MemoryGroup
+from xmml_executors.supervisor import ForkServer, Supervisor
 
 #: Generous: the machine of the tests may be busy.
 PATIENCE_S = 15.0
@@ -29,9 +35,16 @@ class Harness:
 
     def start(self, name: str, script: str) -> None:
         """Start a shell script."""
-        self.executor.start(
-            name, ["/bin/sh", "-c", script], {}, self.folder, self.folder / f"{name}.out", self.folder / f"{name}.err"
-        )
+        self.executor.start(name, ["/bin/sh", "-c", script], {}, self.folder, *self.logs(name))
+
+    def start_forked(self, name: str, text: str) -> None:
+        """Start a Python program by the fork server."""
+        env = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        self.executor.start(name, [sys.executable, "-c", text], env, self.folder, *self.logs(name), fork=True)
+
+    def logs(self, name: str) -> tuple[Path, Path]:
+        """Return where the output of an instance goes."""
+        return self.folder / f"{name}.out", self.folder / f"{name}.err"
 
     def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Return the first report, old or new, that is wanted."""
@@ -92,6 +105,11 @@ def wait_until_gone(pid: int) -> None:
         time.sleep(0.02)
 
 
+def children(pid: int) -> list[int]:
+    """Return the children of a process."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def pid_in(file: Path) -> int:
     deadline = time.monotonic() + PATIENCE_S
     while not (file.exists() and file.read_text().strip()):
@@ -137,16 +155,19 @@ def test_a_log_that_cannot_be_written_is_reported(harness: Harness) -> None:
     assert (report["file"], report["error"]) == ("/dev/full", "No space left on device")
 
 
-def test_a_supervisor_without_descriptors_says_so_of_each_program_and_goes_on(harness: Harness) -> None:
-    harness.start("first", "echo ready")
+@pytest.mark.parametrize("fork", [False, True], ids=["started", "forked"])
+def test_a_supervisor_without_descriptors_says_so_of_each_program_and_goes_on(harness: Harness, fork: bool) -> None:
+    start, nothing = (harness.start_forked, "pass") if fork else (harness.start, "true")
+    start("first", nothing)
     harness.ended("first")
     supervisor = harness.executor._process.pid
     before = resource.prlimit(supervisor, resource.RLIMIT_NOFILE)
-    highest = max(int(name) for name in os.listdir(f"/proc/{supervisor}/fd"))
+    open_ones = {int(name) for name in os.listdir(f"/proc/{supervisor}/fd")}
+    free_ones = [number for number in range(len(open_ones) + 12) if number not in open_ones]
     outcomes = set()
     for free in range(12):
-        resource.prlimit(supervisor, resource.RLIMIT_NOFILE, (highest + 1 + free, before[1]))
-        harness.start(f"a{free}", "true")
+        resource.prlimit(supervisor, resource.RLIMIT_NOFILE, (free_ones[free], before[1]))
+        start(f"a{free}", nothing)
         report = harness.answer(f"a{free}")
         outcomes.add(report["is"])
         if report["is"] == "unwritable":
@@ -155,8 +176,58 @@ def test_a_supervisor_without_descriptors_says_so_of_each_program_and_goes_on(ha
             assert report["errno"] == "EMFILE"
     assert outcomes == {"unwritable", "refused", "ended"}
     resource.prlimit(supervisor, resource.RLIMIT_NOFILE, before)
-    harness.start("last", "true")
+    start("last", nothing)
     assert harness.ended("last")["status"] == 0
+
+
+def test_a_fork_server_that_goes_while_no_descriptor_is_free_costs_only_what_it_was_asked_for(harness: Harness) -> None:
+    harness.start_forked("first", "pass")
+    harness.ended("first")
+    (fork_server,) = children(harness.executor.supervisor_pid)
+    os.kill(fork_server, signal.SIGSTOP)
+    asked = [f"a{number}" for number in range(12)]  # more than it is asked for at once
+    for name in asked:
+        harness.start_forked(name, "pass")
+    harness.start("runs", "sleep 600")
+    harness.until(lambda report: report["name"] == "runs")
+    supervisor = harness.executor.supervisor_pid
+    before = resource.prlimit(supervisor, resource.RLIMIT_NOFILE)
+    resource.prlimit(supervisor, resource.RLIMIT_NOFILE, (3, before[1]))
+    os.kill(fork_server, signal.SIGKILL)
+    for name in asked:
+        report = harness.answer(name)
+        assert (report["is"], report["errno"]) == ("refused", "EMFILE")
+    resource.prlimit(supervisor, resource.RLIMIT_NOFILE, before)
+    harness.start_forked("last", "pass")
+    assert harness.ended("last")["status"] == 0
+    harness.executor.signal("runs", signal.SIGTERM)
+    assert harness.ended("runs")["signal"] == signal.SIGTERM
+
+
+def test_what_the_fork_server_cannot_be_asked_for_is_started_without_it(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # less than the order has
+    run, control = socket.socketpair()
+    with run, control, ours, theirs:
+        supervisor = Supervisor(control, MemoryGroup())
+        supervisor.selector.register(control, selectors.EVENT_READ, supervisor.on_control)
+        supervisor.fork_server = ForkServer(ours)
+        for name in ("a", "b"):
+            paths = {stream: str(tmp_path / f"{name}.{stream}") for stream in ("stdout", "stderr")}
+            env = {"FILL": "x" * 60_000}
+            order = {"name": name, "command": ["/bin/sh", "-c", "exit 7"], "env": env, "folder": str(tmp_path)}
+            supervisor.start({**order, **paths, "terminal": None, "hosted": [], "fork": True})
+            assert name in supervisor.by_name, "it waits for good"
+            instance = supervisor.by_name[name]
+            supervisor.account(instance, *os.wait4(instance.pid, 0)[1:])
+        reports = [json.loads(line) for line in run.recv(64 * 1024).splitlines()]
+        assert [(report["name"], report.get("status")) for report in reports] == [
+            ("a", None),
+            ("a", 7),
+            ("b", None),
+            ("b", 7),
+        ]
+        supervisor.selector.close()
 
 
 def test_a_signal_reaches_the_whole_process_group(harness: Harness) -> None:
