@@ -25,13 +25,26 @@ class MemoryGroup:
 
     def __init__(self, mounted: str = "/sys/fs/cgroup", listed: str = "/proc/self/cgroup") -> None:
         self.name, self.folders, self.is_version_2 = _find(mounted, listed)
-        self._seen = self._kills()
+        self._seen = self._hinted = self._kills()
 
     def ran_out(self) -> str:
-        """Return why a process of the group was killed, once for each that was; empty if none was since."""
+        """Return why a process of the group was killed, once for each that was; empty if none was since. Ask for one
+        that was killed: the group knows how many were, not which."""
         if self._kills() <= self._seen:
             return ""
         self._seen += 1
+        return self._why()
+
+    def ran_out_beside(self) -> str:
+        """Return the same for a process that failed otherwise, once; a child of it may have been killed, or something
+        else. It remains to be told of the one that was."""
+        kills = self._kills()
+        if kills <= max(self._seen, self._hinted):
+            return ""
+        self._hinted = kills
+        return f"another process, perhaps a child of it, was killed meanwhile: {self._why()}"
+
+    def _why(self) -> str:
         limit = self.limit()
         if limit is None:
             return "this machine had no memory left"

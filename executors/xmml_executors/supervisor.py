@@ -29,7 +29,8 @@ From the supervisor:
 A process may host instances, whose names are in `hosted`: it tells by a pipe (XMML_REPORTS in its environment) what
 they write and how they end, as lines of JSON that are passed on. When it ends, so have those that it said nothing
 about. `process` is the name of the process that an instance shares, null for one that has its own; `with_process` says
-that it ended because its process did. `no_memory`, if it is there, says for want of which memory a process was killed.
+that it ended because its process did. `no_memory`, if it is there, says for want of which memory it was killed, or
+another process meanwhile.
 """
 
 from __future__ import annotations
@@ -536,7 +537,10 @@ class Supervisor:
             "status": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
             "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
         }
-        if status != 0 and (no_memory := self.memory.ran_out()):
+        # A shell whose program was killed ends with 128 and the number of the signal.
+        was_killed = signal.SIGKILL in (ended["signal"], (ended["status"] or 0) - 128)
+        no_memory = self.memory.ran_out() if was_killed else self.memory.ran_out_beside() if status != 0 else ""
+        if no_memory:
             ended["no_memory"] = no_memory
         used = {"cpu_s": round(usage.ru_utime + usage.ru_stime, 6), "memory_bytes": usage.ru_maxrss * 1024}
         for name in (*instance.hosted, instance.name):

@@ -51,6 +51,21 @@ def test_each_process_that_was_killed_is_told_once(group: Group) -> None:
     assert not memory.ran_out()
 
 
+def test_what_failed_otherwise_takes_the_reason_from_none_that_was_killed(group: Group) -> None:
+    group.limit(group.own, 300 << 20)
+    memory = group.read()
+    assert not memory.ran_out_beside()
+    group.kills(group.own, 4)
+    beside = memory.ran_out_beside()
+    assert beside.startswith("another process, perhaps a child of it, was killed meanwhile: ")
+    assert beside.endswith(memory.ran_out())
+    assert not memory.ran_out_beside()
+    assert not memory.ran_out()
+    group.kills(group.own, 5)
+    assert memory.ran_out()
+    assert not memory.ran_out_beside(), "who was killed is known"
+
+
 def test_without_a_limit_it_is_the_machine_that_has_no_memory(group: Group) -> None:
     memory = group.read()
     group.kills(group.own, 4)

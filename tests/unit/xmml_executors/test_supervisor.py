@@ -21,7 +21,7 @@ from xmml_executors.memory_group import MemoryGroup
 from xmml_executors.supervisor import ForkServer, Supervisor
 
 #: Generous: the machine of the tests may be busy.
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 
 
 class Harness:
@@ -204,30 +204,71 @@ def test_a_fork_server_that_goes_while_no_descriptor_is_free_costs_only_what_it_
     assert harness.ended("runs")["signal"] == signal.SIGTERM
 
 
-def test_what_the_fork_server_cannot_be_asked_for_is_started_without_it(tmp_path: Path) -> None:
+class Within:
+    """A supervisor in this process: what it has cannot be changed from outside."""
+
+    def __init__(self, folder: Path, memory: MemoryGroup) -> None:
+        self.folder = folder
+        self.run, self.control = socket.socketpair()
+        self.supervisor = Supervisor(self.control, memory)
+        self.supervisor.selector.register(self.control, selectors.EVENT_READ, self.supervisor.on_control)
+
+    def start(self, name: str, script: str, **more: Any) -> None:
+        """Start a shell script."""
+        order = {"name": name, "command": ["/bin/sh", "-c", script], "env": {}, "folder": str(self.folder)}
+        logs = {stream: str(self.folder / f"{name}.{stream}") for stream in ("stdout", "stderr")}
+        self.supervisor.start({**order, **logs, "terminal": None, "hosted": [], "fork": False, **more})
+
+    def ended(self, name: str) -> dict[str, Any]:
+        """Return the report that an instance has ended."""
+        instance = self.supervisor.by_name[name]
+        self.supervisor.account(instance, *os.wait4(instance.pid, 0)[1:])
+        return json.loads(self.run.recv(64 * 1024).splitlines()[-1])
+
+    def close(self) -> None:
+        """Close everything."""
+        self.supervisor.selector.close()
+        self.run.close()
+        self.control.close()
+
+
+@pytest.fixture
+def within(tmp_path: Path) -> Iterator[Within]:
+    """A supervisor in this process, in a control group of which `events` says who was killed."""
+    group = tmp_path / "group"
+    group.mkdir()
+    (group / "memory.events").write_text("oom_kill 0\n")
+    (tmp_path / "listed").write_text("0::/\n")
+    made = Within(tmp_path, MemoryGroup(str(group), str(tmp_path / "listed")))
+    yield made
+    made.close()
+
+
+def test_what_the_fork_server_cannot_be_asked_for_is_started_without_it(within: Within) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # less than the order has
-    run, control = socket.socketpair()
-    with run, control, ours, theirs:
-        supervisor = Supervisor(control, MemoryGroup())
-        supervisor.selector.register(control, selectors.EVENT_READ, supervisor.on_control)
-        supervisor.fork_server = ForkServer(ours)
+    with ours, theirs:
+        within.supervisor.fork_server = ForkServer(ours)
         for name in ("a", "b"):
-            paths = {stream: str(tmp_path / f"{name}.{stream}") for stream in ("stdout", "stderr")}
-            env = {"FILL": "x" * 60_000}
-            order = {"name": name, "command": ["/bin/sh", "-c", "exit 7"], "env": env, "folder": str(tmp_path)}
-            supervisor.start({**order, **paths, "terminal": None, "hosted": [], "fork": True})
-            assert name in supervisor.by_name, "it waits for good"
-            instance = supervisor.by_name[name]
-            supervisor.account(instance, *os.wait4(instance.pid, 0)[1:])
-        reports = [json.loads(line) for line in run.recv(64 * 1024).splitlines()]
-        assert [(report["name"], report.get("status")) for report in reports] == [
-            ("a", None),
-            ("a", 7),
-            ("b", None),
-            ("b", 7),
-        ]
-        supervisor.selector.close()
+            within.start(name, "exit 7", env={"FILL": "x" * 60_000}, fork=True)
+            assert name in within.supervisor.by_name, "it waits for good"
+            assert within.ended(name)["status"] == 7
+
+
+@pytest.mark.parametrize(
+    ("script", "is_certain"), [("kill -KILL $$", True), ("sh -c 'kill -KILL $$'; exit $?", True), ("exit 3", False)]
+)
+def test_only_what_was_killed_is_said_to_lack_memory(within: Within, script: str, is_certain: bool) -> None:
+    (within.folder / "group/memory.events").write_text("oom_kill 1\n")
+    for name, its in (("fails", "exit 3"), ("a", script), ("b", "exit 3"), ("c", "kill -KILL $$")):
+        within.start(name, its)
+    why = [within.ended(name).get("no_memory", "") for name in ("fails", "a", "b", "c")]
+    assert why[0].startswith("another process, perhaps a child of it, was killed meanwhile: ")
+    assert why[1:] == [
+        "this machine had no memory left" * is_certain,
+        "",
+        "this machine had no memory left" * (not is_certain),
+    ]
 
 
 def test_a_signal_reaches_the_whole_process_group(harness: Harness) -> None:
