@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use mto::config::{default_control, Config, Ends, LinkConfig, RunConfig};
 use mto::log::{Format, Log};
 use mto::owner::{ask, Answer, Request};
-use mto::relay::Relay;
+use mto::relay::{ReadAgain, Relay};
 use mto::signals::Signals;
 use xmml_core::path::Credentials;
 
@@ -30,7 +30,7 @@ struct Cli {
     serve: Serve,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 struct Serve {
     /// The configuration (TOML)
     #[arg(long, value_name = "FILE")]
@@ -217,7 +217,9 @@ fn serve(options: &Serve) -> Result<(), Failure> {
     };
     raise_limit_of_descriptors();
     let mut relay = Relay::new(&config.site, log).map_err(|error| failed("cannot begin", error))?;
-    relay.set_up(&config, options.config.as_deref()).map_err(|problem| (FAILED, problem))?;
+    let again = options.clone();
+    let read_again: ReadAgain = Box::new(move || configured(&again).map_err(|(_, problem)| problem));
+    relay.set_up(&config, options.config.is_some().then_some(read_again)).map_err(|problem| (FAILED, problem))?;
     relay.obey_signals(signals).map_err(|error| failed("cannot watch signals", error))?;
     if options.stdin {
         relay.obey_standard_input(true).map_err(|error| failed("cannot watch the standard input", error))?;

@@ -146,6 +146,59 @@ fn a_configuration_is_checked_and_taken_over_again_on_request() {
 }
 
 #[test]
+fn what_the_command_line_says_holds_after_a_reload_too() {
+    let folder = Folder::new("options");
+    let secret = folder.write("one.secret", "00ff");
+    let log = folder.0.join("relay.log");
+    let certificate = folder.0.join("relay.pem");
+    assert!(mto().arg("certificate").arg(&certificate).output().unwrap().status.success());
+    // Nobody listens there: what counts is that it is dialled, for every run.
+    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let site = unique("options");
+    let config = folder.write("relay.toml", "site = \"from-the-file\"\n");
+    let mut relay = Held::start(
+        mto()
+            .args(["--stdin", "--no-encryption", "--log-json", "--site", &site, "--link", &nowhere, "--config"])
+            .arg(&config)
+            .arg("--certificate")
+            .arg(&certificate)
+            .arg("--log")
+            .arg(&log)
+            .arg("--run")
+            .arg(format!("given={}", secret.display())),
+    );
+    let lines = || -> Vec<Value> {
+        let text = std::fs::read_to_string(&log).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"))).collect()
+    };
+    let count = |event: &str| lines().iter().filter(|line| line["event"] == event).count();
+    folder.write("relay.toml", "site = \"from-the-file\"\n[[run]]\nname = \"added\"\nsecret_file = \"one.secret\"\n");
+    // SAFETY: kill takes no pointers; the process is a child that was not waited for.
+    assert_eq!(unsafe { libc::kill(i32::try_from(relay.child.id()).unwrap(), libc::SIGHUP) }, 0);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let status = loop {
+        let status = relay.ask(&json!({"command": "status"}))["status"].clone();
+        if status["runs"]["added"].is_object() {
+            break status;
+        }
+        assert!(std::time::Instant::now() < until, "{status} {:?}", lines());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    assert!(status["runs"]["given"].is_object(), "{status}");
+    assert_eq!((&status["site"], &status["certificate"]), (&json!(site), &relay.started["certificate"]));
+    assert_eq!((count("run removed"), count("configuration taken over")), (0, 1));
+    // Between two attempts there is no link for a moment.
+    let is_dialled = |status: &Value| {
+        let links = status["links"].as_array().unwrap();
+        links.iter().any(|link| (&link["run"], &link["dialled"]) == (&json!("added"), &json!(nowhere)))
+    };
+    while !is_dialled(&relay.ask(&json!({"command": "status"}))["status"]) {
+        assert!(std::time::Instant::now() < until, "it is not dialled: {:?}", lines());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn a_relay_that_is_there_for_runs_ends_when_the_lease_of_the_last_is_over() {
     let mut relay = Held::start(mto().args(["--site", &unique("leased"), "--stdin", "--ends-with-last-run"]));
     relay.ask(&json!({"command": "add-run", "run": "canal", "secret": "00ff", "lease_s": 0.05}));

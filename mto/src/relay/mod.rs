@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -40,6 +39,7 @@ use links::{Dial, Link};
 
 pub use links::LinkTarget;
 use owner::Owner;
+pub use reloading::ReadAgain;
 use scrapes::Scrape;
 
 /// Token of the flag that ends the relay.
@@ -137,8 +137,8 @@ pub struct Relay {
     epoll: Epoll,
     stop: Arc<EventFd>,
     signals: Option<Signals>,
-    /// The file of its configuration, if there is one.
-    config: Option<PathBuf>,
+    /// Reads its configuration again, if it has one.
+    read_again: Option<ReadAgain>,
     ends: Ends,
     has_had_runs: bool,
     began: Instant,
@@ -193,7 +193,7 @@ impl Relay {
             epoll,
             stop,
             signals: None,
-            config: None,
+            read_again: None,
             ends: Ends::Never,
             has_had_runs: false,
             began: Instant::now(),

@@ -1,20 +1,22 @@
 //! Taking over a configuration: at the beginning, and again while the relay is at work.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use super::links::LinkTarget;
 use super::Relay;
 use crate::config::{Config, LinkConfig};
 use crate::log::Level;
 
+/// Reads a configuration again, with all that was said on top of its file; what is wrong with it, else.
+pub type ReadAgain = Box<dyn Fn() -> Result<Config, String> + Send>;
+
 impl Relay {
-    /// Does what a configuration says; `file` is where it came from, to be read again later.
+    /// Does what a configuration says; `again` reads it again later, from wherever it came.
     ///
     /// # Errors
     /// What cannot be done, and why.
-    pub fn set_up(&mut self, config: &Config, file: Option<&Path>) -> Result<(), String> {
-        self.config = file.map(Path::to_owned);
+    pub fn set_up(&mut self, config: &Config, again: Option<ReadAgain>) -> Result<(), String> {
+        self.read_again = again;
         self.ends = config.ends;
         for address in &config.listen {
             self.listen(address).map_err(|error| format!("cannot listen at {address}: {error}"))?;
@@ -45,8 +47,8 @@ impl Relay {
 
     /// Reads the configuration again. Runs and links come and go, and the log changes; for the rest the relay must be started again.
     pub(super) fn reload(&mut self) -> Result<(), String> {
-        let file = self.config.clone().ok_or("it was started without a configuration")?;
-        let config = Config::read(&file).map_err(|problem| problem.to_string())?;
+        let again = self.read_again.as_ref().ok_or("it was started without a configuration")?;
+        let config = again()?;
         if config.site != self.site {
             return Err(format!("it is the relay of {}, and cannot become that of {}", self.site, config.site));
         }
