@@ -52,14 +52,20 @@ class RelayThere:
 
     async def _start(self, port: int) -> bool:
         """Start it on a port. The run's secret goes to it over its standard input. One that was started earlier and
-        holds the port, because its connection broke and it has not noticed, makes room."""
+        holds the port, because its connection broke and it has not noticed, makes room: it is known by its host and
+        the time at which it began, for its number may be another's by now, and another login node may see the file."""
         words = ["--site", self.name, "--listen", f"0.0.0.0:{port}", "--stdin"]
         words += [word for link in self.links for word in ("--link", link)]
         command = (
             f'mto="$(dirname "$(command -v {shlex.quote(self.site.python)})")/mto"; [ -x "$mto" ] || exit 69; '
-            f'own={shlex.quote(self.site.folder + "/relay")}; former=$(cat "$own" 2>/dev/null); '
-            '[ "$(cat "/proc/$former/comm" 2>/dev/null)" = mto ] && kill -KILL "$former"; '
-            f'echo $$ > "$own"; exec "$mto" {shlex.join(words)}'
+            f"own={shlex.quote(self.site.folder + '/relay')}; host=$(uname -n); "
+            'began() { cut -d " " -f 22 "/proc/$1/stat" 2>/dev/null; }; '
+            '{ read -r where former since < "$own"; } 2>/dev/null; '
+            '[ "$where" = "$host" ] && [ "$(cat "/proc/$former/comm" 2>/dev/null)" = mto ] && '
+            '[ "$(began "$former")" = "$since" ] && kill -KILL "$former" && i=0 && '
+            # What it holds is free a moment later.
+            'while kill -s 0 "$former" 2>/dev/null && [ $i -lt 60 ]; do sleep 0.05; i=$((i + 1)); done; '
+            f'echo "$host $$ $(began $$)" > "$own"; exec "$mto" {shlex.join(words)}'
         )
         process = await self.site.transport.start(command, lease_s=RELAY_LEASE_S)
         answers = process.lines()
