@@ -146,6 +146,36 @@ fn a_configuration_is_checked_and_taken_over_again_on_request() {
 }
 
 #[test]
+fn a_configuration_that_changes_the_secret_of_a_run_changes_nothing() {
+    let folder = Folder::new("changed");
+    folder.write("one.secret", "00ff");
+    folder.write("two.secret", "ff00");
+    let site = unique("changed");
+    let run = |name: &str, secret: &str| format!("[[run]]\nname = \"{name}\"\nsecret_file = \"{secret}.secret\"\n");
+    let text = format!("site = \"{site}\"\n{}{}", run("kept", "one"), run("leaving", "one"));
+    let config = folder.write("relay.toml", &text);
+    let log = folder.0.join("relay.log");
+    let mut relay = Held::start(mto().arg("--config").arg(&config).arg("--stdin").arg("--log").arg(&log));
+    let text = format!(
+        "site = \"{site}\"\n{}{}[log]\nformat = \"json\"\n",
+        run("coming", "one"),
+        run("kept", "two") // the name stands, the secret does not
+    );
+    folder.write("relay.toml", &text);
+    let answer = relay.ask(&json!({"command": "reload"}));
+    assert!(answer["problem"].as_str().unwrap().contains("\"kept\" is known here with another secret"), "{answer}");
+    let status = relay.ask(&json!({"command": "status"}))["status"].clone();
+    let runs: Vec<&String> = status["runs"].as_object().unwrap().keys().collect();
+    assert_eq!(runs, ["kept", "leaving"]);
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert!(logged.lines().all(|line| !line.starts_with('{')), "{logged}");
+    folder.write("relay.toml", &text.replace("two.secret", "one.secret"));
+    assert_eq!(relay.ask(&json!({"command": "reload"}))["ok"], json!(true));
+    let status = relay.ask(&json!({"command": "status"}))["status"].clone();
+    assert!(status["runs"]["coming"].is_object() && status["runs"]["leaving"].is_null(), "{status}");
+}
+
+#[test]
 fn what_the_command_line_says_holds_after_a_reload_too() {
     let folder = Folder::new("options");
     let secret = folder.write("one.secret", "00ff");

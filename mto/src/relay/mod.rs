@@ -247,14 +247,9 @@ impl Relay {
     /// # Errors
     /// It does with another secret.
     pub fn add_run(&mut self, run: &str, secret: &[u8], lease: Option<Duration>) -> Result<bool, String> {
-        if run.is_empty() || run.len() > MAX_NAME {
-            return Err(format!("the name of a run has 1 to {MAX_NAME} bytes"));
-        }
         let key = relay_key(secret);
+        self.check_run(run, &key)?;
         if let Some(known) = self.runs.get_mut(run) {
-            if known.key != key {
-                return Err(format!("the run \"{run}\" is known here with another secret"));
-            }
             known.lease = lease;
             self.begin_lease(lease);
             return Ok(false);
@@ -279,6 +274,19 @@ impl Relay {
         self.dial_for(run);
         self.log.event(Level::Info, "run added", &[("run", run)]);
         Ok(true)
+    }
+
+    /// Whether a run can be added, as far as can be said beforehand.
+    fn check_run(&self, run: &str, key: &[u8]) -> Result<(), String> {
+        if run.is_empty() || run.len() > MAX_NAME {
+            return Err(format!("the name of a run has 1 to {MAX_NAME} bytes"));
+        }
+        match self.runs.get(run) {
+            Some(known) if known.key != key => {
+                Err(format!("the run \"{run}\" is known here with another secret; remove it first"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Ends everything of a run. False: there is none.

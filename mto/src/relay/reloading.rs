@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use xmml_core::handshake::relay_key;
+
 use super::links::LinkTarget;
 use super::Relay;
 use crate::config::{Config, LinkConfig};
@@ -53,9 +55,9 @@ impl Relay {
             return Err(format!("it is the relay of {}, and cannot become that of {}", self.site, config.site));
         }
         let encryption = config.encryption(Some(&self.encryption)).map_err(|problem| problem.to_string())?;
+        self.take_over_runs(&config)?;
         self.ends = config.ends;
         self.log.set(config.log.format, config.log.level);
-        self.take_over_runs(&config)?;
         self.encrypt(encryption);
         self.take_over_links(&config);
         self.log.event(Level::Info, "configuration taken over", &[]);
@@ -63,10 +65,12 @@ impl Relay {
     }
 
     fn take_over_runs(&mut self, config: &Config) -> Result<(), String> {
-        // All secrets before the first change: a configuration is taken over as a whole, or not at all.
+        // All is checked before the first change: a configuration is taken over as a whole, or not at all.
         let mut secrets = Vec::new();
         for run in &config.runs {
-            secrets.push((run, run.secret().map_err(|problem| problem.to_string())?));
+            let secret = run.secret().map_err(|problem| problem.to_string())?;
+            self.check_run(&run.name, &relay_key(&secret))?;
+            secrets.push((run, secret));
         }
         let wanted: BTreeSet<&str> = config.runs.iter().map(|run| run.name.as_str()).collect();
         let is_gone = |name: &str, is_configured: bool| is_configured && !wanted.contains(name);
