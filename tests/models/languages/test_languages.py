@@ -21,9 +21,22 @@ from tests.models.conftest import logs, xmml_run
 
 HERE = Path(__file__).parent
 SUPPORT = Path(compiled.__file__).parent
-LANGUAGES = ["c", "cpp", "python"]
-LANGUAGES += [] if fortran.compiler_is_missing() else ["fortran"]
-LANGUAGES += ["java"] if shutil.which("javac") and (config.SDK / "java/xmml.jar").exists() else []
+#: Every language, and why it cannot take part here.
+MISSING = {
+    "c": "",
+    "cpp": "",
+    "python": "",
+    "fortran": "gfortran is not installed" if fortran.compiler_is_missing() else "",
+    "java": ""
+    if shutil.which("javac") and (config.SDK / "java/xmml.jar").exists()
+    else "no Java development kit, or xMML was built without one",
+}
+LANGUAGES = [language for language, missing in MISSING.items() if not missing]
+#: All of them as parameters: those that cannot take part show as skipped.
+EACH_LANGUAGE = [
+    pytest.param(language, marks=[pytest.mark.skip(reason=missing)] if missing else [])
+    for language, missing in MISSING.items()
+]
 METHODS = ["shm", "unix", "tcp"]
 #: Each language writes once and reads once.
 RING = list(zip(LANGUAGES, LANGUAGES[1:] + LANGUAGES[:1], strict=True))
@@ -138,8 +151,8 @@ def run_of_all(
     return carried_out(folder, environment, pairs, language_cases.lines(), request.param)
 
 
-@pytest.mark.parametrize("reader", LANGUAGES)
-@pytest.mark.parametrize("writer", LANGUAGES)
+@pytest.mark.parametrize("reader", EACH_LANGUAGE)
+@pytest.mark.parametrize("writer", EACH_LANGUAGE)
 def test_what_one_language_writes_another_reads(run_of_all: Path, writer: str, reader: str) -> None:
     check(run_of_all, language_cases.lines(), writer, reader)
 
