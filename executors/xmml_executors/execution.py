@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -123,6 +123,7 @@ class _Execution:
         self.memory = MemoryGroup()
         self.builds = Builds(here(plan))
         self.early: Outcome | None = None
+        self.left: list[str] = []
         self.selector = selectors.DefaultSelector()
         self.executor: Executor
         self.coordinator: Coordinator | None = None
@@ -162,7 +163,7 @@ class _Execution:
                     self.questions = self.hear_questions()
                     outcome = self.build() or self.couple()
                 finally:
-                    self.executor.close(self.folder.path)
+                    self.on_last_reports(self.executor.close(self.folder.path))
                     if self.questions is not None:
                         self.questions.close()
                     if self.coordinator is not None:
@@ -171,6 +172,8 @@ class _Execution:
             outcome = Outcome(ExitStatus.SITE_FAILED, str(error))
         finally:
             self.selector.close()
+        if self.left and outcome.is_done:
+            outcome = Outcome(ExitStatus.SITE_FAILED, "; ".join(self.left))
         self.watcher.refresh(self.coordination.records)
         return RunResult(outcome, time.monotonic() - self.started, self.coordination.records)
 
@@ -402,6 +405,15 @@ class _Execution:
             self.carry_out(self.coordination.on_site_doubt(now))
         else:
             self.note("acquired")
+
+    def on_last_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        """What was reported while the run was closed: nothing of it changes what has become of the instances."""
+        for report in reports:
+            with suppress(SiteError):  # a full disk is told by whoever collects
+                self.folder.event("site", site=self.plan.jobs[0].site, instance=None, text=report["text"])
+            if report["is"] == "left":
+                self.left.append(report["text"])
+            self.watcher.notice(report["text"], None)
 
     def on_process_report(self, report: Mapping[str, Any]) -> None:
         """Something about a process that instances share; what it means for them is reported for each."""

@@ -57,5 +57,6 @@ class Executor(Protocol):
     def take_reports(self) -> list[dict[str, Any]] | None:
         """Return what has been reported, without waiting; `None` if the supervisor of this machine is gone."""
 
-    def close(self, run_folder: Path) -> None:
-        """End what is left of the run, everywhere."""
+    def close(self, run_folder: Path) -> list[dict[str, Any]]:
+        """End what is left of the run, everywhere; return what was reported meanwhile that people must know: notices,
+        and as `left` what could not be brought here."""

@@ -125,7 +125,7 @@ class LocalExecutor:
         *lines, self._incoming = (self._incoming + chunk).split(b"\n")
         return [json.loads(line) for line in lines]
 
-    def close(self, run_folder: Path) -> None:
+    def close(self, run_folder: Path) -> list[dict[str, Any]]:
         """End what is left of the run on this machine, and the supervisor."""
         self._tell({"do": "quit"})
         with contextlib.suppress(OSError):
@@ -138,6 +138,7 @@ class LocalExecutor:
         self._socket.close()
         if self._process.returncode != 0:
             kill_remainder(run_folder)
+        return []
 
     def _tell(self, order: Mapping[str, Any]) -> None:
         """Send an order; that the supervisor is gone shows when its reports end."""

@@ -94,3 +94,34 @@ def test_lines_of_instances_at_sites_can_be_followed_while_they_run(sites: Sites
     going.terminate()
     sites.end(going).check(130)
     assert sites.end(follower).status == 0
+
+
+def test_results_that_do_not_come_back_stay_at_their_site_and_end_the_run_with_its_own_status(sites: Sites) -> None:
+    """Something stands here in the way of a result."""
+    there = sites.run_folder / "instances/asks/work/result.txt"
+    sites.end(sites.launch(sites.write_model(asks=f"import os; os.makedirs({str(there)!r}, exist_ok=True)"))).check(
+        5, "what the run has made at alpha has not all come back", "it still lies at alpha in"
+    )
+    (kept,) = (sites.servers["alpha"].home / "xmml/runs").glob("*/instances/asks/work/result.txt")
+    assert kept.read_text() == "16.1"
+    assert not (sites.servers["beta"].home / "xmml/runs").exists()
+    sites.do("xmml", "cancel", str(sites.run_folder)).check(0, "alpha: nothing is left")
+
+
+def test_a_run_that_failed_says_also_what_did_not_come_back(sites: Sites) -> None:
+    there = sites.run_folder / "instances/answers/work/level.txt"
+    answers = f'import os; os.makedirs({str(there)!r}); open("level.txt", "w"); raise ValueError("the river is dry")'
+    ended = sites.end(sites.launch(sites.write_model(answers=answers)))
+    ended.check(4, "what the run has made at beta has not all come back")
+    assert "the river is dry" in ended.err.splitlines()[-1]
+    sites.do("xmml", "cancel", str(sites.run_folder)).check(0, "beta: nothing is left")
+
+
+def test_a_working_folder_that_is_too_large_stays_at_its_site_and_is_told(sites: Sites) -> None:
+    sites.end(sites.launch(sites.write_model(answers='open("mesh.bin", "wb").truncate(257 * 2**20)'))).check(
+        5, "instances/answers/work has more than 256 MiB", "no run:stage-out", "it still lies at beta in"
+    )
+    assert (sites.run_folder / "instances/asks/work/result.txt").read_text() == "16.1"
+    (kept,) = (sites.servers["beta"].home / "xmml/runs").glob("*/instances/answers/work/mesh.bin")
+    assert kept.stat().st_size == 257 * 2**20
+    sites.do("xmml", "cancel", str(sites.run_folder)).check(0, "beta: nothing is left")

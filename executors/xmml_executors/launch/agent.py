@@ -9,6 +9,7 @@ was not read is still there. A talker carries the lines to and from the launcher
     agent.py stage                  lays out the files that standard input names; says which of them are missing
     agent.py list                   says which logs and results are in the folders that standard input names
     agent.py talk                   on the login node: standard input to `orders`, `reports` to standard output
+    agent.py end                    ends what still runs on this host; results stay where they are
     agent.py clean                  ends what still runs on this host and removes the folder of the run
 
 `JOB` is a folder below `jobs/`. In it each line of `orders` and `reports` is one JSON object. Orders to the agent:
@@ -526,9 +527,9 @@ def forget_old(store: str) -> None:
 
 def list_results(run: str) -> int:
     """Print the paths, relative to the run's folder, of logs and results: what the patterns name, else all that was
-    left in a working folder, if that is not too much."""
+    left in a working folder, if that is not too much; and the working folders of which it is."""
     order = json.load(sys.stdin)
-    found = []
+    found, too_large = [], []
     for folder, patterns in order["folders"].items():
         top = os.path.join(run, folder)
         found += [os.path.join(top, name) for name in ("stdout", "stderr") if os.path.isfile(os.path.join(top, name))]
@@ -540,7 +541,9 @@ def list_results(run: str) -> int:
             files = list(files_below(work))
             if sum(os.path.getsize(file) for file in files) <= order["most_bytes"]:
                 found += files
-    print(json.dumps(sorted({os.path.relpath(path, run) for path in found})))
+            else:
+                too_large.append(os.path.relpath(work, run))
+    print(json.dumps({"found": sorted({os.path.relpath(path, run) for path in found}), "too_large": too_large}))
     return 0
 
 
@@ -555,8 +558,8 @@ def files_below(path: str) -> Iterator[str]:
                 yield file
 
 
-def clean(run: str) -> int:
-    """End the agents that still run on this host, and remove the folder of the run."""
+def end(run: str) -> int:
+    """End the agents that still run on this host; of the run's folder only the secret goes."""
     alive = []
     jobs = os.path.join(run, "jobs")
     for job in os.listdir(jobs) if os.path.isdir(jobs) else ():
@@ -575,6 +578,14 @@ def clean(run: str) -> int:
     for left, _ in alive:
         with contextlib.suppress(ProcessLookupError):
             os.kill(left, signal.SIGKILL)  # its supervisor sees that it is gone, and ends everything
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(run, ".secret"))
+    return 0
+
+
+def clean(run: str) -> int:
+    """End the agents that still run on this host, and remove the folder of the run."""
+    end(run)
     # A process that is just ending may still write: its last file comes between listing and removing.
     for _ in range(20):
         shutil.rmtree(run, ignore_errors=True)
@@ -606,6 +617,8 @@ def main(arguments: list[str]) -> int:
         return list_results(run)
     if arguments[0] == "talk":
         return Talker(run).run()
+    if arguments[0] == "end":
+        return end(run)
     return clean(run)
 
 

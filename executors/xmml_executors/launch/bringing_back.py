@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xmml_planner import Plan
@@ -12,18 +13,64 @@ from xmml_planner.hosting import members
 from xmml_executors.launch.run_site import JobAtSite, RunSite
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
+from xmml_executors.transports import ConnectionLost
 
 #: Working folders without declared results come back whole, unless they are larger.
 MOST_BYTES = 256 * 1024 * 1024
 
 
-async def bring_back(site: RunSite, plan: Plan, folder: RunFolder, jobs: Mapping[str, JobAtSite]) -> None:
+#: Bringing back may take as long as it takes; it ends when nothing has come for so long.
+SILENT_S = 60.0
+#: How often it is begun again after the connection was lost, if something had come over it.
+ATTEMPTS = 5
+
+
+async def bring_back(site: RunSite, plan: Plan, folder: RunFolder, jobs: Mapping[str, JobAtSite]) -> list[str]:
     """Copy the logs of a site's instances, and their results, into the folder of the run.
+
+    Returns:
+        The working folders that are too large to come without being asked for, relative to the run's folder.
 
     Raises:
         TransportError: the site cannot be reached.
         SiteError: it does not answer sensibly.
+        TimeoutError: nothing has come for `SILENT_S`.
+        OSError: something cannot be written here.
     """
+    loop = asyncio.get_running_loop()
+    has_come = False
+    async with asyncio.timeout(SILENT_S) as limit:
+
+        def on_piece() -> None:
+            nonlocal has_come
+            has_come = True
+            if not limit.expired():
+                limit.reschedule(loop.time() + SILENT_S)
+
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return await _bring_back(site, plan, folder, jobs, on_piece)
+            except ConnectionLost:
+                if not has_come:
+                    raise
+                has_come = False
+        return await _bring_back(site, plan, folder, jobs, on_piece)
+
+
+def too_large(folders: Sequence[str]) -> str:
+    """Return why working folders were left at their site; empty if there are none."""
+    if not folders:
+        return ""
+    has = "has" if len(folders) == 1 else "have"
+    return (
+        f"{', '.join(folders)} {has} more than {MOST_BYTES >> 20} MiB, and no run:stage-out in the model says which of "
+        "the files are results"
+    )
+
+
+async def _bring_back(
+    site: RunSite, plan: Plan, folder: RunFolder, jobs: Mapping[str, JobAtSite], on_piece: Callable[[], None]
+) -> list[str]:
     names = [name for job in jobs.values() if job.site == site.name for name in job.planned.instances]
     wanted: dict[str, Any] = {
         plan.by_name[name].folder: list(plan.by_name[name].stage_out) for name in names if name in plan.by_name
@@ -32,15 +79,17 @@ async def bring_back(site: RunSite, plan: Plan, folder: RunFolder, jobs: Mapping
         if any(instance.name in names for instance in instances):
             wanted[process] = []
     order = {"folders": wanted, "most_bytes": MOST_BYTES}
-    done = await site.transport.run(f"{site.agent} list", stdin=json.dumps(order), timeout_s=60.0)
+    done = await site.transport.run(f"{site.agent} list", stdin=json.dumps(order), timeout_s=SILENT_S)
     if done.status != 0:
         raise SiteError(f"site {site.name}: what the run has made cannot be listed: {done.said}")
     pairs = []
-    for path in json.loads(done.stdout):
+    listed = json.loads(done.stdout)
+    for path in listed["found"]:
         local = (folder.path / path).resolve()
         if not local.is_relative_to(folder.path.resolve()):
             raise SiteError(f"site {site.name} names a file outside of the run's folder: {path}")
         local.parent.mkdir(parents=True, exist_ok=True)
         pairs.append((f"{site.folder}/{path}", local))
     if pairs:
-        await site.transport.get_many(pairs)
+        await site.transport.get_many(pairs, on_piece=on_piece)
+    return list(listed["too_large"])

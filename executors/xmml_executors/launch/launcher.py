@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from xmml_executors.coallocation import Member
 from xmml_executors.coallocation.actions import Unreserve
 from xmml_executors.launch.allocation import Allocation, AllocationFailed, choose_strategy
 from xmml_executors.launch.at_site import SitePaths
-from xmml_executors.launch.bringing_back import bring_back
+from xmml_executors.launch.bringing_back import SILENT_S, bring_back, too_large
 from xmml_executors.launch.channel import SiteSilent
 from xmml_executors.launch.coordinator_address import addresses_at
 from xmml_executors.launch.journal import Journal, Past
@@ -41,13 +42,13 @@ from xmml_executors.launch.staging import FileToStage, describe, needed
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.schedulers import SchedulerUnavailable
-from xmml_executors.transports import TransportError
+from xmml_executors.transports import ConnectionLost, NoAnswer, SiteUnreachable, TransportError
 
 Report = dict[str, Any]
 
 #: How long a job without a time limit of its own is asked for.
 USUAL_WALLTIME_S = 3600.0
-#: How long a site may take to be cleaned when the run is over.
+#: How long a site may take to be cleaned when the run is over and its results are here.
 CLEAN_WITHIN_S = 30.0
 #: How long the supervisors at the sites may take to end everything.
 ENDS_WITHIN_S = 8.0
@@ -144,6 +145,7 @@ class Launcher:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="xmml sites", daemon=True)
         self._tasks: list[asyncio.Task[None]] = []
+        self._bringing_back: list[asyncio.Task[list[str]]] = []
         self._acquiring: asyncio.Task[None] | None = None
         for name, (job, site) in remote_jobs(plan).items():
             cluster = cluster_of(plan, site)
@@ -234,11 +236,19 @@ class Launcher:
         """Send a signal to the process group of an instance."""
         self._tell(self.jobs[self.job_of[name]], {"do": "signal", "name": name, "signal": int(number)})
 
-    def close(self) -> None:
-        """End everything at the sites, bring back what the run has made, clean up, and end the thread."""
+    def close(self) -> list[Report]:
+        """End everything at the sites, bring back what the run has made, clean up, and end the thread.
+
+        A signal ends the bringing back. What has not come stays at its site.
+
+        Returns:
+            What was reported meanwhile: notices, and as `left` what still lies at a site.
+        """
         future = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
         try:
-            future.result()
+            with _on_signals(lambda: self._soon(self._stop_bringing_back)):
+                future.result()
+            return [report for report in self._reports if report["is"] in ("notice", "left")]
         finally:
             if self.relay is not None:
                 self.relay.close()
@@ -515,14 +525,54 @@ class Launcher:
             except TimeoutError:
                 break
 
+    def _stop_bringing_back(self) -> None:
+        for task in self._bringing_back:
+            task.cancel()
+
     async def _leave(self, site: RunSite, reservations: Sequence[tuple[str, str]]) -> None:
+        """Bring back what was made at a site, and clean it. What has not come back is not removed there."""
         if not site.folder:
             return
+        why, answers = "", True
+        if self.is_acquired:
+            task = self._loop.create_task(bring_back(site, self.plan, self.folder, self.jobs))
+            self._bringing_back.append(task)
+            try:
+                why = too_large(await task)
+            except asyncio.CancelledError:
+                if not task.cancelled():
+                    raise
+                why = "that was interrupted"
+            except Exception as error:
+                why = str(error) or f"nothing has come for {SILENT_S:g} s"
+                answers = not isinstance(error, (SiteUnreachable, ConnectionLost, NoAnswer, TimeoutError))
+        if why:
+            self._report(
+                _is="left",
+                name="",
+                text=f"what the run has made at {site.name} has not all come back: {why}; it still lies at {site.name} "
+                f"in {site.folder}: copy it from there, then remove it with: xmml cancel {self.folder.path}",
+            )
+        if not answers:
+            return
         async with asyncio.timeout(CLEAN_WITHIN_S):
-            if self.is_acquired:
-                await bring_back(site, self.plan, self.folder, self.jobs)
             ids = [job.id for job in self.jobs.values() if job.site == site.name and job.id]
-            await site.clean(ids, [name for at, name in reservations if at == site.name])
+            await site.clean(ids, [name for at, name in reservations if at == site.name], keeps_folder=bool(why))
+
+
+@contextlib.contextmanager
+def _on_signals(call: Callable[[], object]) -> Iterator[None]:
+    """Call something for each signal that stops a run, as long as the block lasts; signals come to the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda *_: call()) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 async def together(work: Any) -> None:

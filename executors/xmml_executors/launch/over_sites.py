@@ -140,13 +140,13 @@ class OverSites:
         with contextlib.suppress(OSError):  # a full disk is told by whoever writes the events
             log.write(report["text"] + "\n")
 
-    def close(self, run_folder: Path) -> None:
-        """End everything everywhere, bring back what was made, leave nothing."""
+    def close(self, run_folder: Path) -> list[dict[str, Any]]:
+        """End everything everywhere, bring back what was made, leave nothing; return what was reported meanwhile."""
         for log in self._logs.values():
             with contextlib.suppress(OSError):
                 log.close()
         try:
-            self._launcher.close()
+            return self._launcher.close()
         finally:
             self._journal.close()
             self._poll.close()

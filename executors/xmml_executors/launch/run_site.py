@@ -327,12 +327,15 @@ class RunSite:
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
-    async def clean(self, jobs: Sequence[str] = (), reservations: Sequence[str] = ()) -> None:
+    async def clean(
+        self, jobs: Sequence[str] = (), reservations: Sequence[str] = (), *, keeps_folder: bool = False
+    ) -> None:
         """End what is left there and remove the run's folder.
 
         Args:
             jobs: ids of jobs that may still be in the queue.
             reservations: ids.
+            keeps_folder: results are in the run's folder that are nowhere else: it stays.
 
         Raises:
             TransportError: the site cannot be reached.
@@ -342,13 +345,15 @@ class RunSite:
             await self.transport.run(self.scheduler.cancel_command(jobs))
         if self.folder and await self.transport.exists(f"{self.folder}/agent.py"):
             await self._wait_until_gone(jobs)
-            done = await self.transport.run(f"{self.agent} clean", timeout_s=60.0)
+            done = await self.transport.run(f"{self.agent} {'end' if keeps_folder else 'clean'}", timeout_s=60.0)
             if done.status != 0:
                 raise SiteError(f"site {self.name}: {done.said}")
-        elif self.folder:
+        elif self.folder and not keeps_folder:
             await self.transport.remove(self.folder)
         for id in reservations:  # not before their jobs are gone
             await self.unreserve(id)
+        if keeps_folder:
+            return  # for the journal the site is not clean: `xmml cancel` removes the folder
         await self.transport.run(f"rmdir {shlex.quote(self.work + '/runs')} 2>/dev/null; true")
         self.journal.write("clean", site=self.name)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -100,10 +100,17 @@ class ChannelTransport(abc.ABC):
             self._home = (await self.checked('printf %s "$HOME"', "asking for the home directory")).strip()
         return self._home
 
-    async def run(self, command: str, stdin: bytes | str | None = None, *, timeout_s: float = 60.0) -> Completed:
+    async def run(
+        self,
+        command: str,
+        stdin: bytes | str | None = None,
+        *,
+        timeout_s: float = 60.0,
+        on_piece: Callable[[], None] | None = None,
+    ) -> Completed:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         async with self._channels:
-            status, out, err = await self.talk(command, data, timeout_s=timeout_s)
+            status, out, err = await self.talk(command, data, timeout_s=timeout_s, on_piece=on_piece)
         return Completed(status, out.decode(errors="replace"), err.decode(errors="replace"))
 
     async def talk(
@@ -114,15 +121,17 @@ class ChannelTransport(abc.ABC):
         timeout_s: float,
         most: int = MOST_OUTPUT,
         for_bulk: bool = False,
+        on_piece: Callable[[], None] | None = None,
     ) -> tuple[int, bytes, bytes]:
-        """Run a command in one channel; whoever calls this has a place among the channels."""
+        """Run a command in one channel; whoever calls this has a place among the channels. `on_piece` is called for
+        each piece of its output."""
         await self.connect()
         try:
             async with asyncio.timeout(timeout_s):
                 channel = await self.open_channel(bounded(command, timeout_s), for_bulk=for_bulk)
                 try:
                     out, err, _ = await _all(
-                        _collect(self.site, channel.stdout, most),
+                        _collect(self.site, channel.stdout, most, on_piece),
                         _collect(self.site, channel.stderr, most),
                         _feed(channel, stdin),
                     )
@@ -152,8 +161,8 @@ class ChannelTransport(abc.ABC):
     async def get(self, remote: str, local: Path) -> None:
         await self.get_many([(remote, local)])
 
-    async def get_many(self, files: Iterable[tuple[str, Path]]) -> None:
-        await bulk.get(self, list(files))
+    async def get_many(self, files: Iterable[tuple[str, Path]], *, on_piece: Callable[[], None] | None = None) -> None:
+        await bulk.get(self, list(files), on_piece)
 
     async def put_text(self, remote: str, text: str, *, mode: int = 0o600) -> None:
         path = path_word(remote)
@@ -351,12 +360,14 @@ async def _feed(channel: Channel, data: bytes | AsyncIterator[bytes] | None) -> 
     return b""
 
 
-async def _collect(site: str, reader: Reader, most: int) -> bytes:
+async def _collect(site: str, reader: Reader, most: int, on_piece: Callable[[], None] | None = None) -> bytes:
     """All of an output, without what login scripts have printed before."""
     pieces: list[bytes] = []
     size = 0
     begun = False
     while piece := await reader.read(READ):
+        if on_piece is not None:
+            on_piece()
         if not begun:
             piece = b"".join([*pieces, piece])
             head, mark, rest = piece.partition(BEGIN)

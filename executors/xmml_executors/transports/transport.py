@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -105,8 +105,8 @@ class Transport(Protocol):
     async def get(self, remote: str, local: Path) -> None:
         """Copy a file here."""
 
-    async def get_many(self, files: Iterable[tuple[str, Path]]) -> None:
-        """Copy files here."""
+    async def get_many(self, files: Iterable[tuple[str, Path]], *, on_piece: Callable[[], None] | None = None) -> None:
+        """Copy files here; `on_piece` is called whenever something of them comes."""
 
     async def put_text(self, remote: str, text: str, *, mode: int = 0o600) -> None:
         """Write a small file there, at once or not at all."""

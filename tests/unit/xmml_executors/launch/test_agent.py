@@ -291,14 +291,41 @@ def test_results_are_what_the_patterns_name_else_all_that_is_left(site: Site) ->
         (site.folder / "instances" / instance / "stdout").write_text("said")
     order = {"folders": {"instances/a": ["*.csv"], "instances/b": []}, "most_bytes": 100}
     process = site.run("list", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    found = json.loads(process.communicate(json.dumps(order).encode(), LIMIT_S)[0])
-    assert found == [
-        "instances/a/stdout",
-        "instances/a/work/x.csv",
-        "instances/b/stdout",
-        "instances/b/work/x.csv",
-        "instances/b/work/y.tmp",
-    ]
+    listed = json.loads(process.communicate(json.dumps(order).encode(), LIMIT_S)[0])
+    assert listed == {
+        "found": [
+            "instances/a/stdout",
+            "instances/a/work/x.csv",
+            "instances/b/stdout",
+            "instances/b/work/x.csv",
+            "instances/b/work/y.tmp",
+        ],
+        "too_large": [],
+    }
+
+
+def test_a_working_folder_that_is_too_large_is_named(site: Site) -> None:
+    for instance in ("a", "b"):
+        work = site.folder / "instances" / instance / "work"
+        work.mkdir(parents=True)
+        (work / "mesh.bin").write_bytes(bytes(101))
+    order = {"folders": {"instances/a": ["mesh.bin"], "instances/b": []}, "most_bytes": 100}
+    process = site.run("list", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    listed = json.loads(process.communicate(json.dumps(order).encode(), LIMIT_S)[0])
+    assert listed == {"found": ["instances/a/work/mesh.bin"], "too_large": ["instances/b/work"]}
+
+
+def test_what_runs_can_be_ended_without_removing_results(site: Site) -> None:
+    (site.folder / ".secret").write_text("secret")
+    placeholder = site.job("m.1")
+    site.tell("m.1", 1, do="go")
+    site.start("m.1", 2, ["sh", "-c", "echo 42 >result; sleep 1000"])
+    result = site.folder / "instances/a/work/result"
+    wait_for(lambda: result.exists() and result.read_text())
+    assert site.run("end").wait(LIMIT_S) == 0
+    assert placeholder.wait(LIMIT_S) == agent.KILLED
+    assert result.read_text() == "42\n"
+    assert not (site.folder / ".secret").exists()
 
 
 def test_cleaning_ends_what_runs_and_removes_the_folder(site: Site) -> None:
