@@ -3,13 +3,13 @@
 mod support;
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use mto::encryption::Encryption;
-use support::{await_that, Site, RUN, SECRET, SOON};
+use support::{await_that, in_the_middle, Site, RUN, SECRET, SOON};
 use xmml_core::methods::Stream;
 use xmml_core::path::{Credentials, Fingerprint, Tls, TlsWire};
 use xmml_core::wakeup::poll_readable;
@@ -37,22 +37,6 @@ fn linked(site: &Site) -> Option<bool> {
 /// How often a relay wrote something.
 fn lines(site: &Site, what: &str) -> usize {
     site.logged().lines().filter(|line| line.contains(what)).count()
-}
-
-/// Passes connections on to an address, each by a thread; ends with its process.
-fn in_the_middle(to: &str, pass: impl Fn(TcpStream, TcpStream) + Send + Sync + 'static) -> String {
-    let door = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = door.local_addr().unwrap().to_string();
-    let (to, pass) = (to.to_owned(), Arc::new(pass));
-    std::thread::spawn(move || {
-        for near in door.incoming().flatten() {
-            // The relay behind may be gone already when the test ends.
-            let Ok(far) = TcpStream::connect(&to) else { continue };
-            let pass = pass.clone();
-            std::thread::spawn(move || pass(near, far));
-        }
-    });
-    address
 }
 
 /// Passes bytes on unchanged, and keeps them.

@@ -2,10 +2,13 @@
 
 mod support;
 
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
+use mto::encryption::Encryption;
 use mto::window::{MOST, OVERDRAFT};
-use support::{accept, await_that, open_both, party_of, Pipe, Site, RUN, SECRET};
+use support::{accept, await_that, in_the_middle, open_both, party_of, Pipe, Site, RUN, SECRET};
 use xmml_core::methods::relay::Relay as Method;
 use xmml_core::methods::Method as _;
 use xmml_core::spec::TrafficClass;
@@ -235,4 +238,52 @@ fn runs_are_strictly_apart() {
     let (x, y) = a.pipe_to("b", "there", &*listener);
     x.send(b"unharmed");
     assert_eq!(y.receive(8), b"unharmed");
+}
+
+/// Reads to the end, or until nobody takes it.
+fn read_on(mut from: TcpStream, mut take: impl FnMut(&[u8]) -> bool) {
+    let mut piece = [0; 65536];
+    while let Ok(count @ 1..) = from.read(&mut piece) {
+        if !take(&piece[..count]) {
+            break;
+        }
+    }
+}
+
+/// Passes bytes on unchanged; those that come back from `to` as long after they came.
+fn far_away(to: &str, delay: Duration) -> String {
+    in_the_middle(to, move |near, far| {
+        let (mut there, mut back) = (far.try_clone().unwrap(), near.try_clone().unwrap());
+        let (sender, under_way) = std::sync::mpsc::channel::<(Instant, Vec<u8>)>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for (due, bytes) in under_way {
+                    std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                    if back.write_all(&bytes).is_err() {
+                        break;
+                    }
+                }
+                let _ = back.shutdown(Shutdown::Both);
+            });
+            scope.spawn(move || read_on(far, |bytes| sender.send((Instant::now() + delay, bytes.to_vec())).is_ok()));
+            read_on(near, |bytes| there.write_all(bytes).is_ok());
+            let _ = there.shutdown(Shutdown::Both);
+        });
+    })
+}
+
+#[test]
+fn a_link_that_takes_longer_than_a_tick_there_and_back_is_a_way() {
+    let delay = Duration::from_millis(1300);
+    // In clear, for the sake of time: TLS goes back and forth more often.
+    let start = |name: &str, links: &[String]| {
+        let clear = Encryption::self_made(name).unwrap().but(&[], false).unwrap();
+        Site::start_with(name, "127.0.0.1:0", links, &[(RUN, SECRET)], |relay| relay.encrypt(clear))
+    };
+    let b = start("b", &[]);
+    let a = start("a", &[far_away(&b.address, delay)]);
+    a.await_way_to("b");
+    b.await_way_to("a");
+    let time = a.status().links.iter().map(|link| link.round_trip_ms).fold(0.0, f64::max);
+    assert!(time >= delay.as_secs_f64() * 1000.0, "{time} ms");
 }

@@ -68,8 +68,11 @@ pub(super) struct Link {
     pub(super) starved: BTreeSet<(u64, usize)>,
     /// The time there and back.
     measured: Option<Duration>,
-    /// What was asked last, and when.
-    ping: (u64, Instant),
+    /// The number of what was asked last.
+    ping: u64,
+    /// When it was asked, until the answer is there. Nothing is asked meanwhile, or a way that takes longer than a tick would never be
+    /// measured.
+    asked: Option<Instant>,
     open: bool,
     /// Something was put on it that waits for the end of the turn.
     is_loaded: bool,
@@ -193,7 +196,8 @@ impl Relay {
             life: 0,
             starved: BTreeSet::new(),
             measured: None,
-            ping: (0, Instant::now()),
+            ping: 0,
+            asked: None,
             open: false,
             is_loaded: false,
         };
@@ -256,15 +260,17 @@ impl Relay {
     }
 
     fn measure(&mut self, token: Token, now: Instant) {
-        let Some(link) = self.links.get_mut(&token).filter(|link| link.open) else { return };
-        let number = link.ping.0 + 1;
-        link.ping = (number, now);
+        let Some(link) = self.links.get_mut(&token).filter(|link| link.open && link.asked.is_none()) else { return };
+        link.ping += 1;
+        link.asked = Some(now);
+        let number = link.ping;
         self.tell(token, &Told::Ping { number });
     }
 
     pub(super) fn ponged(&mut self, token: Token, number: u64) {
-        let Some(link) = self.links.get_mut(&token).filter(|link| link.ping.0 == number) else { return };
-        let now = link.ping.1.elapsed();
+        let Some(link) = self.links.get_mut(&token).filter(|link| link.ping == number) else { return };
+        let Some(asked) = link.asked.take() else { return };
+        let now = asked.elapsed();
         // The least counts for half: queues come and go, the way stays.
         link.measured = Some(link.measured.map_or(now, |before| (before.min(now) + (before + now) / 2) / 2));
         let run = link.run.clone();
@@ -342,6 +348,8 @@ impl Relay {
         let has_changed = link.open != open;
         link.open = open;
         if has_changed {
+            // How long it was broken says nothing of the way.
+            link.asked = None;
             let (run, is_back) = (link.run.clone(), open && link.site.is_some());
             let site = link.site.clone();
             self.review_neighbours(&run);

@@ -3,6 +3,7 @@
 #![allow(dead_code)] // every test program uses another part
 
 use std::io::{self, IoSlice};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -162,6 +163,22 @@ pub fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < until, "it did not come to be: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Passes connections on to an address, each by a thread; ends with its process.
+pub fn in_the_middle(to: &str, pass: impl Fn(TcpStream, TcpStream) + Send + Sync + 'static) -> String {
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = door.local_addr().unwrap().to_string();
+    let (to, pass) = (to.to_owned(), Arc::new(pass));
+    std::thread::spawn(move || {
+        for near in door.incoming().flatten() {
+            // The relay behind may be gone already when the test ends.
+            let Ok(far) = TcpStream::connect(&to) else { continue };
+            let pass = pass.clone();
+            std::thread::spawn(move || pass(near, far));
+        }
+    });
+    address
 }
 
 /// The next stream at a listener; `other` is the end that opens it, which must be looked at meanwhile.
