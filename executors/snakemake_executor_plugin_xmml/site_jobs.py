@@ -69,6 +69,32 @@ class SiteJobFailed(Exception):
     """A job that did not do what it should; the text says at which site and why."""
 
 
+def script_of(job: SiteJob, site: Site, folder: str) -> JobScript:
+    """Return what is submitted for a rule.
+
+    Args:
+        folder: of the job at the site.
+    """
+    needs = job.needs
+    return JobScript(
+        name=job.tag,
+        folder=folder,
+        command=f"cd {FILES} && exec bash -c {shlex.quote('set -euo pipefail; ' + job.command)}",
+        cores=needs.threads,
+        memory=needs.memory_bytes,
+        gpus=needs.gpus,
+        walltime_s=needs.runtime_s or site.walltime_s or WALLTIME_S,
+        partition=site.partition or "",
+        account=site.account or "",
+        qos=site.qos or "",
+        reservation=site.reservation or "",
+        modules=site.modules,
+        setup=site.setup,
+        env=site.env,
+        options=site.options,
+    )
+
+
 def unreachable_paths(job: SiteJob) -> list[str]:
     """Return the paths that cannot be taken to a site because they lie outside of the working folder."""
     paths = (*job.inputs, *job.outputs, *job.logs)
@@ -181,24 +207,8 @@ class _Place:
         await self.transport.put_many(files)
 
     async def _submit(self, job: SiteJob, folder: str) -> str:
-        site, needs = self.site, job.needs
-        script = JobScript(
-            name=job.tag,
-            folder=folder,
-            command=f"cd {FILES} && exec bash -c {shlex.quote('set -euo pipefail; ' + job.command)}",
-            cores=needs.threads,
-            memory=needs.memory_bytes,
-            gpus=needs.gpus,
-            walltime_s=needs.runtime_s or site.walltime_s or WALLTIME_S,
-            partition=site.partition or "",
-            account=site.account or "",
-            qos=site.qos or "",
-            reservation=site.reservation or "",
-            modules=site.modules,
-            setup=site.setup,
-            env=site.env,
-        )
         path = f"{folder}/job.sh"
+        script = script_of(job, self.site, folder)
         await self.transport.put_text(path, self.scheduler.render(script), mode=0o700)
         number = self.scheduler.parse_submit(await self.transport.run(self.scheduler.submit_command(path)))
         await self.transport.put_text(f"{folder}/{ID}", number)

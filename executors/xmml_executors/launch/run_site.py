@@ -412,4 +412,5 @@ def placeholder(
         modules=site.modules,
         setup=site.setup,
         env=dict(site.env),
+        options=site.options,
     )

@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from snakemake_executor_plugin_xmml.placement import Needs
+from snakemake_executor_plugin_xmml.site_jobs import SiteJob, script_of
 from sshd import SSHD, Sshd, running_sshd
+from xmml_executors.schedulers import by_name
+from xmml_planner.sites import Site
 
 SITES = """
 [site.alpha]
@@ -194,3 +198,11 @@ def test_a_job_goes_on_where_a_killed_snakemake_left_it(tmp_path: Path, server: 
     assert not waits.exists()  # it was not started a second time
     assert (workflow.folder / "out.txt").read_text() == "done\n"
     assert workflow.left() == []
+
+
+def test_the_job_of_a_rule_has_the_options_that_the_file_of_sites_says(tmp_path: Path) -> None:
+    site = Site("alpha", ssh="alpha", scheduler="slurm", partition="long", options=("--constraint=fast",))
+    job = SiteJob("study-1", "true", Needs(threads=3), (), (), (), tmp_path / "log")
+    text = by_name("slurm").render(script_of(job, site, "/home/me/xmml/snakemake/study-1"))
+    for line in ("#SBATCH --constraint=fast", "#SBATCH --partition=long", "#SBATCH --ntasks-per-node=3"):
+        assert line in text.splitlines()

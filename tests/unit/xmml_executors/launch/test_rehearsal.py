@@ -19,7 +19,15 @@ def test_files_builds_scripts_and_commands_of_each_site_are_shown(
     plan = make_plan("a", "b", b=[str(tmp_path / "solver"), "-v"])
     sites = (
         Site("here"),
-        Site("alpha", ssh="me@alpha", scheduler="slurm", partition="long", modules=("openmpi",), walltime_s=7200.0),
+        Site(
+            "alpha",
+            ssh="me@alpha",
+            scheduler="slurm",
+            partition="long",
+            options=("--constraint=fast",),
+            modules=("openmpi",),
+            walltime_s=7200.0,
+        ),
     )
     plan = dataclasses.replace(
         plan,
@@ -36,7 +44,7 @@ def test_files_builds_scripts_and_commands_of_each_site_are_shown(
     assert "site alpha: ssh me@alpha, slurm" in text
     assert "1 files (13 bytes)" in text
     assert "build: make solver" in text
-    for line in ("#SBATCH --partition=long", "#SBATCH --nodes=2", "module load openmpi"):
+    for line in ("#SBATCH --partition=long", "#SBATCH --constraint=fast", "#SBATCH --nodes=2", "module load openmpi"):
         assert line in text
     assert "b: ~/run/model/solver -v" in text
     assert "site here" not in text
