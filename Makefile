@@ -29,7 +29,10 @@ export PYO3_PYTHON := $(BIN)/python
 export PYO3_BUILD_EXTENSION_MODULE := 1
 export PATH := $(BIN):$(PATH)
 
-.PHONY: help run test test-rust test-python lint format soak fuzz fuzz-native thread-sanitizer bench pictures build tools clean
+# The target of a relay without shared libraries.
+MUSL := $(shell uname -m)-unknown-linux-musl
+
+.PHONY: help run test test-rust test-python lint format soak fuzz fuzz-native thread-sanitizer mto-static bench pictures build tools clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -82,6 +85,14 @@ bench: build $(VENV)/.test ## the benchmarks, as tables and plots
 
 pictures: build ## draw the pictures in docs/ again (needs Graphviz)
 	@docs/draw-pictures
+
+mto-static: ## a relay that needs no library, to be copied to login nodes: build/mto
+	@rustc --print target-libdir --target $(MUSL) | xargs test -d || { \
+		echo "make mto-static needs Rust's target $(MUSL): rustup target add $(MUSL)" >&2; exit 1; }
+	@command -v musl-gcc >/dev/null || { echo "make mto-static needs musl-gcc: apt-get install musl-tools" >&2; exit 1; }
+	@CARGO_PROFILE_RELEASE_STRIP=debuginfo cargo build --release --locked --package mto --target $(MUSL)
+	@mkdir -p build && cp target/$(MUSL)/release/mto build/mto
+	@echo "build/mto needs no library; copy it to where it shall run"
 
 build: $(VENV)/.installed ## the virtual environment .venv with xmml in it
 

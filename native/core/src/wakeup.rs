@@ -62,10 +62,8 @@ impl Timer {
             // zero would mean never
         });
         let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let value = libc::timespec {
-            tv_sec: left.as_secs().min(1 << 30) as libc::time_t,
-            tv_nsec: left.subsec_nanos() as libc::c_long,
-        };
+        let value =
+            libc::timespec { tv_sec: left.as_secs().min(1 << 30) as _, tv_nsec: left.subsec_nanos() as libc::c_long };
         let setting = libc::itimerspec { it_interval: zero, it_value: value };
         // SAFETY: `setting` outlives the call, the old setting is not asked for. It cannot fail: the numbers are in range.
         unsafe { libc::timerfd_settime(self.0.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut()) };

@@ -141,7 +141,7 @@ fn has_ordinary_pages(file: &OwnedFd) -> io::Result<bool> {
     let mut system: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and the pointer is to `system`.
     check(unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut system) })?;
-    Ok(system.f_type == libc::TMPFS_MAGIC)
+    Ok(system.f_type == libc::TMPFS_MAGIC as _)
 }
 
 fn size_of_file(file: &OwnedFd) -> io::Result<u64> {
