@@ -80,6 +80,12 @@ def test_a_module_that_is_missing_is_named(sites: Sites) -> None:
     sites.end(sites.launch(sites.write_model())).check(5, "beta", "no-such-command")
 
 
+def test_a_setup_that_fails_is_told_at_once_also_if_nobody_else_is_waited_for(sites: Sites) -> None:
+    sites.more["beta"] = 'setup = ["no-such-command"]\n'
+    sites.end(sites.launch(sites.write_model(), asks="beta")).check(5, "beta", "no-such-command")
+    assert [line["job"] for line in sites.journal("submit")] == ["beta.1"]
+
+
 def test_lines_of_instances_at_sites_can_be_followed_while_they_run(sites: Sites) -> None:
     model = sites.write_model(answers='print("step", t, flush=True); import time; time.sleep(600 if t == 1 else 0)')
     going = sites.launch(model)

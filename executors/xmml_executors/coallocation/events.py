@@ -40,11 +40,16 @@ class Ready:
 
 @dataclass(frozen=True)
 class Ended:
-    """A placeholder is gone, and not because it was cancelled."""
+    """A placeholder is gone, and not because it was cancelled.
+
+    Attributes:
+        for_good: another one would end in the same way.
+    """
 
     member: str
     attempt: int
     reason: str
+    for_good: bool = False
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class Placeholders:
             case Ended():
                 was = placeholder.place
                 placeholder.place = Place.ABSENT
-                if self.phase is Phase.GONE:
+                if self.phase is Phase.GONE or event.for_good:
                     return self.give_up(f"the job at {placeholder.member.site} has ended: {event.reason}", now)
                 return self.on_ended(placeholder, was, event.reason, now)
         return []

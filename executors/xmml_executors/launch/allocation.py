@@ -143,9 +143,9 @@ class Allocation:
             case "lease over":
                 self.on(Ended(job.member, attempt, "it has not heard of us for too long"))
 
-    def on_gone(self, job: JobAtSite, attempt: int, reason: str) -> None:
-        """The queue or its own result says that a job is over."""
-        self.on(Ended(job.member, attempt, reason))
+    def on_gone(self, job: JobAtSite, attempt: int, reason: str, *, for_good: bool = False) -> None:
+        """The queue or its own result says that a job is over; `for_good`: another one would end in the same way."""
+        self.on(Ended(job.member, attempt, reason, for_good))
 
     # --- what is done -----------------------------------------------------------------------------------------------
 

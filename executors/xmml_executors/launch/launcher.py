@@ -426,7 +426,7 @@ class Launcher:
             with contextlib.suppress(SchedulerUnavailable, TransportError):
                 status = (await site.status([job])).get(job.id)
                 if status is not None and (status.state.is_over or status.ends_as is not None):
-                    why = await site.why_ended(job, status)
+                    why, _ = await site.why_ended(job, status)
                     break
             if self._loop.time() > until:
                 break
@@ -462,22 +462,22 @@ class Launcher:
                 if status.can_never_run:
                     with contextlib.suppress(TransportError):  # it stays in the queue for ever unless it is taken out
                         await site.cancel(job, job.attempt)
-                    self._lost(site, job, job.attempt, f"it will never start: {status.reason}")
+                    self._lost(site, job, job.attempt, f"it will never start: {status.reason}", for_good=True)
                 elif status.state.is_over and job.folder not in self._lost_jobs:
                     attempt = job.attempt
-                    why = await site.why_ended(job, status)
+                    why, for_good = await site.why_ended(job, status)
                     await asyncio.sleep(0.3)  # what its agent said last may still be on its way
                     if job.folder not in self._over | self._lost_jobs:
-                        self._lost(site, job, attempt, why)
+                        self._lost(site, job, attempt, why, for_good=for_good)
 
-    def _lost(self, site: RunSite, job: JobAtSite, attempt: int, why: str) -> None:
-        """A job is over that should not be."""
+    def _lost(self, site: RunSite, job: JobAtSite, attempt: int, why: str, *, for_good: bool = False) -> None:
+        """A job is over that should not be; `for_good`: another one would end in the same way."""
         if self._is_closing or attempt != job.attempt or self._allocation is None:
             return
         self._lost_jobs.add(job.folder)
         self._over.add(job.folder)
         self.journal.write("over", site=site.name, job=job.folder)
-        self._allocation.on_gone(job, attempt, why)
+        self._allocation.on_gone(job, attempt, why, for_good=for_good)
         if self.is_acquired:
             is_silent = job.folder in self._silent_jobs
             gone = [name for name, member in self.job_of.items() if member == job.member] if is_silent else []

@@ -238,8 +238,9 @@ class RunSite:
         answer = await self.transport.run(self.scheduler.estimate_command(path))
         return self.scheduler.parse_estimate(answer)
 
-    async def why_ended(self, job: JobAtSite, status: JobStatus) -> str:
-        """Return why a job is over, by its own words if it left any, else by the queue's."""
+    async def why_ended(self, job: JobAtSite, status: JobStatus) -> tuple[str, bool]:
+        """Return why a job is over, by its own words if it left any, else by the queue's; and whether another one would
+        end in the same way."""
         try:
             text = await self.transport.get_text(f"{self.folder}/jobs/{job.folder}/{RESULT}")
             result = read_result(text) if text is not None else None
@@ -251,12 +252,12 @@ class RunSite:
         if result is not None and not (result.phase == "stopped" and queue_knows):
             if result.phase in ("module", "setup"):
                 what = "module" if result.phase == "module" else "line of its setup"
-                return f"the {what} {result.detail!r} failed on {result.host} with exit status {result.status}"
+                return f"the {what} {result.detail!r} failed on {result.host} with exit status {result.status}", True
             if result.phase == "walltime":
-                return "its time was over"
+                return "its time was over", False
             if result.phase == "command":
-                return f"its agent ended with exit status {result.status} on {result.host}"
-            return "it was ended from outside"
+                return f"its agent ended with exit status {result.status} on {result.host}", False
+            return "it was ended from outside", False
         words = {
             JobState.OUT_OF_TIME: "its time was over",
             JobState.NODE_FAILED: "its node failed",
@@ -264,7 +265,7 @@ class RunSite:
             JobState.GONE: "the queue does not know it any more",
         }
         said = words.get(state, f"the queue calls it {state.value}")
-        return f"{said} ({status.reason})" if status.reason else said
+        return (f"{said} ({status.reason})" if status.reason else said), False
 
     # --- reservations -----------------------------------------------------------------------------------------------
 

@@ -302,6 +302,17 @@ def test_a_member_lost_after_go_ends_all_others() -> None:
     assert "site0 has ended: its node failed" in sites.strategy.reason
 
 
+@pytest.mark.parametrize("strategy", [Rendezvous, HeterogeneousJob])
+def test_a_member_that_would_be_lost_again_ends_the_co_allocation_at_once(
+    strategy: Callable[[Sequence[Member]], Strategy],
+) -> None:
+    members = group([4, 8], one_site=True)
+    sites = begun(strategy(members), members)
+    assert strategy_cancels(sites.strategy, Ended("m0", 1, "there is no module 'nothing'", for_good=True)) == ["m1"]
+    assert sites.strategy.phase is Phase.FAILED
+    assert "one has ended: there is no module 'nothing'" in sites.strategy.reason
+
+
 def strategy_cancels(strategy: Strategy, event: Event) -> list[str]:
     return [action.member for action in strategy.on(event, 10.0) if isinstance(action, Cancel)]
 
