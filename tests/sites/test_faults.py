@@ -1,6 +1,7 @@
 """Whatever goes wrong at one site: the others are released, one message says what and where, nothing is left.
 
-That nothing is left (jobs, processes, files, ports) is checked after every test, within ten seconds.
+That nothing is left (jobs, processes, files, ports) is checked after every test: within thirty seconds, and within ten
+with `XMML_SOAK=1`.
 """
 
 import re
