@@ -87,7 +87,7 @@ MOST_WATCHERS = 8
 #: How long a staged file is kept that no run wants.
 KEPT_S = 14 * 86400.0
 
-ABORTED, GAVE_UP, LEASE_OVER, KILLED = 75, 76, 77, 143
+UNWRITABLE, ABORTED, GAVE_UP, LEASE_OVER, KILLED = 74, 75, 76, 77, 143
 
 
 class Tail:
@@ -176,6 +176,7 @@ class Agent:
         self.pending: list[dict[str, Any]] = []
         self.told_bytes = 0
         self.killed = False
+        self.cannot_write = False
         # Nothing is ever said over these connections. That they stand says that the node does, because its kernel
         # answers; that they end, that we did.
         self.door = socket.create_server(("", 0), backlog=MOST_WATCHERS)
@@ -201,7 +202,7 @@ class Agent:
                 "nodes": os.environ.get("SLURM_JOB_NODELIST", ""),
             }
         )
-        status = self.wait()
+        status = UNWRITABLE if self.cannot_write else self.wait()
         return self.carry_out() if status is None else status
 
     def on_terminate(self, *_: object) -> None:
@@ -210,7 +211,15 @@ class Agent:
 
     def tell(self, what: dict[str, Any]) -> None:
         """Report something of our own."""
-        append(self.reports, encoded(what))
+        self.report(encoded(what))
+
+    def report(self, lines: bytes) -> None:
+        """Add to the reports. If that cannot be done (the disk is full), nothing more is reported, and the job ends."""
+        if not self.cannot_write:
+            try:
+                append(self.reports, lines)
+            except OSError:
+                self.cannot_write = True
 
     def new_orders(self) -> list[dict[str, Any]]:
         """Return the orders that have not been obeyed yet."""
@@ -287,6 +296,8 @@ class Agent:
                 if not quitting and self.lease.is_over():
                     self.tell({"is": "lease over"})
                     status, quitting = LEASE_OVER, self.quit(ours)
+                if not quitting and self.cannot_write:
+                    status, quitting = UNWRITABLE, self.quit(ours)
         supervisor.wait()
         self.tell({"is": "over"})
         return status
@@ -332,7 +343,7 @@ class Agent:
             kept = [line for line in complete.split(b"\n") if b'"is": "output"' not in line[:20]]
             complete = b"\n".join(kept)
         if complete:
-            append(self.reports, complete + b"\n")
+            self.report(complete + b"\n")
             self.told_bytes += len(complete) + 1
         return rest
 

@@ -255,6 +255,8 @@ class RunSite:
                 return f"the {what} {result.detail!r} failed on {result.host} with exit status {result.status}", True
             if result.phase == "walltime":
                 return "its time was over", False
+            if result.phase == "command" and result.status == agent.UNWRITABLE:
+                return f"its agent on {result.host} cannot write in {self.folder}: the disk is full, or a quota", False
             if result.phase == "command":
                 return f"its agent ended with exit status {result.status} on {result.host}", False
             return "it was ended from outside", False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -147,6 +148,35 @@ def test_silence_of_the_launcher_ends_what_runs(site: Site) -> None:
     pid = site.await_report("m.1", "started")["pid"]
     site.await_report("m.1", "lease over")
     assert placeholder.wait(LIMIT_S) == agent.LEASE_OVER
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def fill_up(site: Site, job: str, placeholder: subprocess.Popen[bytes]) -> None:
+    """As on a disk that is full: an agent cannot add anything to its reports any more."""
+    size = (site.folder / "jobs" / job / "reports").stat().st_size
+    resource.prlimit(placeholder.pid, resource.RLIMIT_FSIZE, (size, size))
+
+
+def test_silence_of_the_launcher_ends_what_runs_also_on_a_full_disk(site: Site) -> None:
+    (site.folder / "lease").write_text("1 1000\n")
+    placeholder = site.job("m.1")
+    site.tell("m.1", 1, do="go")
+    site.start("m.1", 2, ["sleep", "1000"])
+    pid = site.await_report("m.1", "started")["pid"]
+    fill_up(site, "m.1", placeholder)
+    (site.folder / "lease").write_text("2 0.5\n")
+    assert placeholder.wait(LIMIT_S) == agent.LEASE_OVER
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_full_disk_on_which_nothing_can_be_reported_ends_the_job(site: Site) -> None:
+    placeholder = site.job("m.1")
+    site.tell("m.1", 1, do="go")
+    site.start("m.1", 2, ["sleep", "1000"])
+    pid = site.await_report("m.1", "started")["pid"]
+    fill_up(site, "m.1", placeholder)
+    site.tell("m.1", 3, do="prepare", folder="/proc/nowhere", stage_in=[])
+    assert placeholder.wait(LIMIT_S) == agent.UNWRITABLE
     assert not Path(f"/proc/{pid}").exists()
 
 
