@@ -1,7 +1,7 @@
 //! What the relay writes about itself: one line per event, for people or as JSON. Strangers are mentioned once per source, and a log that
 //! cannot be written never stops the relay.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,6 +12,9 @@ use serde::Deserialize;
 
 /// Sources and reasons that are remembered so that each is written once.
 const ONCE_MAX: usize = 4096;
+
+/// Reasons of one event that are written about one source.
+const REASONS_MAX: usize = 16;
 
 /// Longest value that is written, in bytes.
 const VALUE_MAX: usize = 400;
@@ -67,6 +70,8 @@ pub struct Log {
     format: Format,
     level: Level,
     once: HashSet<(String, &'static str)>,
+    /// Reasons that were written, by source and event.
+    reasons: HashMap<(String, &'static str), HashSet<String>>,
     /// Lines that could not be written since the last one that could.
     lost: u64,
     /// The same since the beginning.
@@ -76,7 +81,15 @@ pub struct Log {
 impl Log {
     /// To the standard error.
     pub fn to_stderr(format: Format, level: Level) -> Log {
-        Log { sink: Sink::Stderr, format, level, once: HashSet::new(), lost: 0, lost_in_all: 0 }
+        Log {
+            sink: Sink::Stderr,
+            format,
+            level,
+            once: HashSet::new(),
+            reasons: HashMap::new(),
+            lost: 0,
+            lost_in_all: 0,
+        }
     }
 
     /// Appends to a file, which only its owner may read if it is made here.
@@ -157,6 +170,17 @@ impl Log {
         true
     }
 
+    /// The same for each of the first reasons that there are for it; the reason is the last fact.
+    pub fn once_for(&mut self, source: &str, reason: &str, level: Level, event: &'static str, facts: &[(&str, &str)]) {
+        if self.reasons.len() >= ONCE_MAX {
+            return;
+        }
+        let written = self.reasons.entry((source.to_owned(), event)).or_default();
+        if written.len() < REASONS_MAX && written.insert(shortened(reason).to_owned()) {
+            self.event(level, event, &[facts, &[("reason", reason)]].concat());
+        }
+    }
+
     fn write(&mut self, line: &str) -> io::Result<()> {
         match &mut self.sink {
             Sink::Stderr => io::stderr().write_all(line.as_bytes()),
@@ -231,6 +255,20 @@ mod tests {
             log.once(source, Level::Warning, "refused", &[("source", source)]);
         }
         assert_eq!(log.written().lines().count(), 2);
+    }
+
+    #[test]
+    fn each_reason_is_written_once_and_not_without_end() {
+        let mut log = Log::to_memory(Format::Text, Level::Info);
+        for reason in ["nobody is there", "its proof is wrong", "nobody is there"] {
+            log.once_for("b", reason, Level::Warning, "no link", &[("to", "b")]);
+        }
+        assert_eq!(log.written().lines().count(), 2);
+        assert!(log.written().contains("no link to=b reason=\"its proof is wrong\""), "{}", log.written());
+        for reason in 0..2 * REASONS_MAX {
+            log.once_for("b", &reason.to_string(), Level::Warning, "no link", &[]);
+        }
+        assert_eq!(log.written().lines().count(), REASONS_MAX);
     }
 
     #[test]

@@ -30,6 +30,9 @@ pub struct Status {
     pub runs: BTreeMap<String, RunStatus>,
     /// Its links to other relays.
     pub links: Vec<LinkStatus>,
+    /// Other relays that are dialled for a run without success so far, or any more.
+    #[serde(default)]
+    pub not_linked: Vec<NotLinked>,
     /// Connections that have not proved anything yet.
     pub arrivals: u64,
     /// Connections that were turned away.
@@ -87,6 +90,17 @@ pub struct LinkStatus {
     pub kept_bytes: u64,
 }
 
+/// Why there is no link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NotLinked {
+    /// Of which run it would be.
+    pub run: String,
+    /// Where the other relay is dialled.
+    pub to: String,
+    /// What went wrong the last time.
+    pub reason: String,
+}
+
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
@@ -132,6 +146,9 @@ impl fmt::Display for Status {
                 bytes(link.bytes_out),
                 bytes(link.kept_bytes),
             )?;
+        }
+        for NotLinked { run, to, reason } in &self.not_linked {
+            writeln!(f, "  no link of run {run} to {to}: {reason}")?;
         }
         writeln!(f, "  {} turned away", counted(self.refused, "connection"))?;
         if self.log_lines_lost > 0 {

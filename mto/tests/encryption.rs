@@ -176,6 +176,28 @@ fn a_certificate_that_is_not_trusted_is_refused_and_mentioned_once() {
 }
 
 #[test]
+fn each_reason_why_there_is_no_link_is_written_and_the_status_tells_the_last() {
+    let why = |site: &Site| site.status().not_linked.first().map(|dial| dial.reason.clone()).unwrap_or_default();
+    let b = Site::start_at("b", "127.0.0.1:0", &[], &[(RUN, b"another secret")]);
+    let address = b.address.clone();
+    let a = site("a", std::slice::from_ref(&address), default_of("a", true));
+    await_that("it knows why", || !why(&a).is_empty());
+    assert_eq!(a.status().not_linked[0].to, address);
+    assert_ne!(lines(&a, "no link yet"), 0, "{}", a.logged());
+    b.kill();
+    let trusting = Encryption::with(&made(), &[made().fingerprint()], true).unwrap();
+    let b = Site::start_with("b", &address, &[], &[(RUN, SECRET)], |relay| relay.encrypt(trusting));
+    let not_trusted = "is not one of those that are trusted";
+    await_that("it knows that something else is wrong now", || why(&a).contains(not_trusted));
+    assert_ne!(lines(&a, not_trusted), 0, "{}", a.logged());
+    b.kill();
+    let b = Site::start_with("b", &address, &[], &[(RUN, SECRET)], |relay| relay.encrypt(default_of("b", true)));
+    a.await_way_to("b");
+    assert_eq!(a.status().not_linked, []);
+    assert_eq!(linked(&b), Some(true));
+}
+
+#[test]
 fn a_certificate_that_has_expired_is_refused_whichever_relay_has_it() {
     let now = SystemTime::now();
     let old = Credentials::make_valid("old", now - 2 * DAY, now - DAY).unwrap();

@@ -47,11 +47,13 @@ pub struct LinkTarget {
 
 /// A relay that is dialled for a run.
 pub(super) struct Dial {
-    run: String,
-    target: LinkTarget,
+    pub(super) run: String,
+    pub(super) target: LinkTarget,
     link: Option<Token>,
     again_at: Instant,
     pause: Duration,
+    /// Why there was no link the last time; empty since there is one.
+    pub(super) why: String,
 }
 
 /// The link of a run to another relay.
@@ -213,7 +215,8 @@ impl Relay {
         for target in self.targets.clone() {
             if !self.dials.iter().any(|dial| dial.run == run && dial.target == target) {
                 let again_at = Instant::now();
-                self.dials.push(Dial { run: run.to_owned(), target, link: None, again_at, pause: PAUSES.0 });
+                let (run, why) = (run.to_owned(), String::new());
+                self.dials.push(Dial { run, target, link: None, again_at, pause: PAUSES.0, why });
             }
         }
     }
@@ -253,8 +256,10 @@ impl Relay {
             Ok(token) if self.links.contains_key(&token) => self.dials[at].link = Some(token),
             Ok(_) => {}
             Err(error) => {
-                let facts = [("run", run.as_str()), ("to", &target.to), ("reason", &error.to_string())];
-                self.log.once(&target.to, Level::Warning, "a link cannot be dialled", &facts);
+                let facts = [("run", run.as_str()), ("to", &target.to)];
+                let why = error.to_string();
+                self.log.once_for(&target.to, &why, Level::Warning, "a link cannot be dialled", &facts);
+                self.dials[at].why = why;
             }
         }
     }
@@ -293,6 +298,7 @@ impl Relay {
         self.measure(token, Instant::now());
         if let Some(dial) = self.dials.iter_mut().find(|dial| dial.link == Some(token)) {
             dial.pause = PAUSES.0;
+            dial.why.clear();
         }
         let way = dialled.map_or_else(|| "it dialled".to_owned(), |to| format!("dialled at {to}"));
         self.log.event(Level::Info, "linked", &[("run", &run), ("site", site), ("how", &way)]);
@@ -409,11 +415,15 @@ impl Relay {
         if let Some(dial) = self.dials.iter_mut().find(|dial| dial.link == Some(token)) {
             dial.link = None;
             dial.again_at = Instant::now() + dial.pause;
+            reason.clone_into(&mut dial.why);
         }
-        let facts = [("run", link.run.as_str()), ("to", &site), ("reason", reason)];
+        let facts = [("run", link.run.as_str()), ("to", &site)];
         match link.site.is_some() {
-            true => self.log.event(Level::Warning, "a link was lost", &facts),
-            false => drop(self.log.once(&site, Level::Warning, "no link yet; trying again and again", &facts)),
+            true => self.log.event(Level::Warning, "a link was lost", &[&facts[..], &[("reason", reason)]].concat()),
+            // The first reason may be that the other relay was not there yet; another one says what is wrong.
+            false => {
+                self.log.once_for(&site, reason, Level::Warning, "no link yet; trying again and again", &facts);
+            }
         }
         let run = link.run.clone();
         drop(link);

@@ -1,8 +1,8 @@
 //! How the relay is.
 
-use super::links::Link;
+use super::links::{Dial, Link};
 use super::{Connection, Relay};
-use crate::status::{LinkStatus, RunStatus, Status};
+use crate::status::{LinkStatus, NotLinked, RunStatus, Status};
 use xmml_core::path::State;
 
 impl Relay {
@@ -38,11 +38,16 @@ impl Relay {
             metrics: figures.unwrap_or_default(),
             runs,
             links: self.links.values().map(link_status).collect(),
+            not_linked: self.dials.iter().filter(|dial| !dial.why.is_empty()).map(not_linked).collect(),
             arrivals: arrivals.count() as u64,
             refused: self.refused,
             log_lines_lost: self.log.lines_lost(),
         }
     }
+}
+
+fn not_linked(dial: &Dial) -> NotLinked {
+    NotLinked { run: dial.run.clone(), to: dial.target.to.clone(), reason: dial.why.clone() }
 }
 
 fn link_status(link: &Link) -> LinkStatus {
