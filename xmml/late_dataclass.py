@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
     import dataclasses
+    import sys
     from threading import RLock
 
     #: Names of the class that the standard library's decorator would set, and that others read before an object exists.
@@ -54,17 +55,34 @@ else:
             with _completing:
                 if self.is_complete:
                     return
-                first = self.cls.__init__
-                del self.cls.__init__
                 for name in _READ_FROM_THE_CLASS:
                     if isinstance(self.cls.__dict__.get(name), _LateName):
                         delattr(self.cls, name)
-                try:
-                    dataclasses.dataclass(self.cls, **self.options)
-                except BaseException:
-                    self.cls.__init__ = first  # so that the mistake is told again, not followed by others
-                    raise
+                if len(sys._current_frames()) > 1:
+                    self.write_beside_other_threads()
+                else:
+                    self.write()
                 self.is_complete = True
+
+        def write(self):
+            """Write the methods. The standard library writes no `__init__` where there is one, so ours goes first."""
+            first = self.cls.__init__
+            del self.cls.__init__
+            try:
+                dataclasses.dataclass(self.cls, **self.options)
+            except BaseException:
+                self.cls.__init__ = first  # so that the mistake is told again, not followed by others
+                raise
+
+        def write_beside_other_threads(self):
+            """Write the methods; at no time is the class without an `__init__`, because another thread may make an
+            object meanwhile. So it is written for an heir, which takes longer, and put here."""
+            cls = self.cls
+            dataclasses.dataclass(cls, **self.options)
+            names = {"__doc__": "", "__module__": cls.__module__, "__qualname__": cls.__qualname__}
+            heir = type(cls)(cls.__name__, (cls,), names)
+            only_init = {"repr": False, "eq": False, "order": False, "unsafe_hash": False, "match_args": False}
+            cls.__init__ = dataclasses.dataclass(heir, **{**self.options, **only_init}).__init__
 
     class _LateName:
         """An attribute of a class that is there once the class is complete."""

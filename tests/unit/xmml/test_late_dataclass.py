@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from types import SimpleNamespace
 from typing import Any
@@ -138,6 +139,16 @@ def test_a_mistake_is_told_each_time() -> None:
             Wrong()  # type: ignore[call-arg]
 
 
+@pytest.fixture
+def hasty_threads() -> Iterator[None]:
+    """Threads that let each other run after a few steps."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hasty_threads")
 def test_threads_may_make_the_first_objects_at_once() -> None:
     for _ in range(50):
         named = classes(dataclass).Named
