@@ -1,7 +1,9 @@
 """The journal of a run: what is about to be done at a site, written before it is done.
 
 An interrupted launcher can be resumed or cancelled from it: whatever stands in it may exist at a site, and nothing else
-can. Each line is one JSON object with the time and what is done, and is on the disk before `write` returns.
+can. Each line is one JSON object with the time and what is done, and is on the disk before `write` returns. A line
+without its end was being written when the launcher was killed: what it speaks of was not begun, so nobody reads it, and
+the next launcher writes in its place.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ class Journal:
     """The journal of a run, open for writing."""
 
     def __init__(self, folder: Path) -> None:
-        """Open it, at its end if there is one.
+        """Open it, behind its last whole line if there is one.
 
         Raises:
             SiteError: it cannot be written.
@@ -34,8 +36,11 @@ class Journal:
         self.path = folder / JOURNAL
         try:
             self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            text = self.path.read_bytes()
+            if (whole := text.rfind(b"\n") + 1) < len(text):
+                os.ftruncate(self._descriptor, whole)
         except OSError as error:
-            raise SiteError(f"the journal of the run cannot be written: {self.path}: {error.strerror}") from None
+            raise self._unwritable(error) from None
 
     def write(self, what: str, **details: Any) -> None:
         """Note what is about to be done.
@@ -44,11 +49,18 @@ class Journal:
             SiteError: the file cannot be written; then it must not be done.
         """
         line = json.dumps({"time": round(time.time(), 3), "what": what, **details}).encode() + b"\n"
+        begins = os.fstat(self._descriptor).st_size
         try:
-            os.write(self._descriptor, line)
+            while line:
+                line = line[os.write(self._descriptor, line) :]
             os.fdatasync(self._descriptor)
         except OSError as error:
-            raise SiteError(f"the journal of the run cannot be written: {self.path}: {error.strerror}") from None
+            with contextlib.suppress(OSError):  # the disk is full: what was to be done is not, and may not stand there
+                os.ftruncate(self._descriptor, begins)
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> SiteError:
+        return SiteError(f"the journal of the run cannot be written: {self.path}: {error.strerror}")
 
     def close(self) -> None:
         """Close the file."""
@@ -93,30 +105,38 @@ class Past:
 
 
 def read_journal(folder: Path) -> Past | None:
-    """Return what the journal of a run tells; `None` if it has none. A last line that was being written when the
-    launcher was killed is left out: what it was about has not been done.
+    """Return what the journal of a run tells; `None` if it has none.
 
     Raises:
         SiteError: it cannot be read, or is none.
     """
     try:
-        text = (folder / JOURNAL).read_text(encoding="utf-8")
+        text = (folder / JOURNAL).read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
         raise SiteError(f"the journal of the run cannot be read: {folder / JOURNAL}: {error.strerror}") from None
     try:
-        return past(json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n"))
-    except (ValueError, KeyError) as error:
+        return past(whole_lines(text))
+    except (ValueError, KeyError, TypeError) as error:
         raise SiteError(f"{folder / JOURNAL} is not the journal of a run: {error}") from None
+
+
+def whole_lines(text: bytes) -> Iterator[dict[str, Any]]:
+    """Return what the lines of a journal say, without the one that was being written when its launcher was killed.
+
+    Raises:
+        ValueError: a line is not JSON.
+    """
+    *lines, _torn = text.split(b"\n")
+    return map(json.loads, lines)
 
 
 def jobs_at_sites(folder: Path) -> list[dict[str, str]]:
     """Return the jobs that a run had at sites, each with its id in the queue and the host that it began on."""
     told = []
-    with contextlib.suppress(OSError, ValueError), open(folder / JOURNAL, encoding="utf-8") as file:
-        for line in file:
-            entry = json.loads(line)
+    with contextlib.suppress(OSError, ValueError):
+        for entry in whole_lines((folder / JOURNAL).read_bytes()):
             if entry["what"] == "go":
                 told.append({key: entry[key] for key in ("site", "job", "id", "host")})
     return told

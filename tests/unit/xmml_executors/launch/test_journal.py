@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from xmml_executors.launch.journal import JOURNAL, Journal, read_journal
+from xmml_executors.launch.journal import JOURNAL, Journal, past, read_journal
 from xmml_executors.outcome import SiteError
+from xmml_executors.run_folder import RunFolder
+from xmml_planner import Plan
+from xmml_run.commands import cancel
+from xmml_run.resuming import resumed
 
 
 def test_what_was_begun_may_exist_and_what_was_cleaned_does_not(tmp_path: Path) -> None:
@@ -44,15 +52,72 @@ def test_a_job_that_is_over_and_a_site_that_is_clean_are_forgotten(tmp_path: Pat
     assert told.sites["alpha"].jobs == {}
 
 
-def test_the_line_that_was_being_written_when_the_launcher_was_killed_is_left_out(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
-    journal.write("prepare", site="alpha", folder="/x")
+def write_some(folder: Path) -> bytes:
+    """Write what a launcher notes of a run; return the journal's bytes."""
+    journal = Journal(folder)
+    journal.write("launch", run="r-1", pid=7, started="")
+    journal.write("prepare", site="alpha", folder="/x \u2028 \n y")
+    journal.write("reserve", site="alpha", name="res-1", job="m")
+    journal.write("submit", site="alpha", job="m.1")
+    journal.write("submitted", site="alpha", job="m.1", id="17")
+    journal.write("go", site="alpha", job="m.1", id="17", host="n1")
     journal.close()
-    with (tmp_path / JOURNAL).open("a") as file:
-        file.write('{"time": 1, "what": "submit", "si')
+    return (folder / JOURNAL).read_bytes()
+
+
+def test_a_journal_that_was_cut_at_any_byte_is_read_cancelled_and_resumed(
+    make_plan: Callable[..., Plan], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan has no sites: what `xmml cancel` would remove there is told elsewhere; here it must only be read."""
+    folder = RunFolder(tmp_path / "run", make_plan("a"), known_as=("r-1", bytes(32)))
+    folder.close()
+    file = tmp_path / "run" / JOURNAL
+    text = write_some(tmp_path / "run")
+    for length in range(len(text) + 1):
+        whole = text[: text[:length].rfind(b"\n") + 1]
+        expected = past(map(json.loads, whole.splitlines()))
+        file.write_bytes(text[:length])
+        assert read_journal(tmp_path / "run") == expected
+        assert cancel._cancel(tmp_path / "run") == 0
+        assert ("nothing is left of it" in capsys.readouterr().out) is not bool(expected.unclean)
+        _, again, told = resumed(tmp_path / "run")
+        assert told == expected
+        assert again.run_id == "r-1" if whole else again.run_id not in ("", "r-1")
+        again.close()
+        file.write_bytes(text[:length])
+        journal = Journal(tmp_path / "run")
+        assert file.read_bytes() == whole
+        journal.write("submit", site="beta", job="k.1")
+        journal.close()
+        assert [json.loads(line)["what"] for line in file.read_bytes().splitlines()][-1] == "submit"
+        found = read_journal(tmp_path / "run")
+        assert found is not None
+        assert found.sites["beta"].jobs == {"k.1": ""}
+
+
+def test_a_line_that_did_not_fit_on_the_disk_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = write_some(tmp_path)
+    journal = Journal(tmp_path)
+    write = os.write
+    room = [9]
+
+    def write_as_if_full(descriptor: int, data: bytes) -> int:
+        if not room[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = write(descriptor, data[: room[0]])
+        room[0] -= written
+        return written
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", write_as_if_full)
+        with pytest.raises(SiteError, match=r"journal\.jsonl: No space left on device"):
+            journal.write("submit", site="alpha", job="m.2")
+    assert (tmp_path / JOURNAL).read_bytes() == before
+    journal.write("clean", site="alpha")
+    journal.close()
     told = read_journal(tmp_path)
     assert told is not None
-    assert told.sites["alpha"].jobs == {}
+    assert told.unclean == []
 
 
 def test_a_run_without_a_journal_has_none(tmp_path: Path) -> None:
