@@ -30,10 +30,10 @@ class Placeholder:
     queued_at: float = 0.0
     ready_at: float = 0.0
 
-    def submit(self, now: float) -> None:
-        """Begin the next attempt."""
+    def submit(self, now: float, attempt: int | None = None) -> None:
+        """Begin the next attempt, or the one with a number."""
         self.place, self.queued_at = Place.QUEUED, now
-        self.attempt += 1
+        self.attempt = self.attempt + 1 if attempt is None else attempt
 
 
 class Placeholders:
@@ -48,9 +48,16 @@ class Placeholders:
         self.reason = ""
         self.placeholders = {member.name: Placeholder(member) for member in members}
 
-    def adopt(self, attempts: Mapping[str, int], now: float) -> None:
+    def adopt(self, attempts: Mapping[str, int], now: float, spent: Mapping[str, int] | None = None) -> None:
         """Take over placeholders that an earlier launcher has submitted; call it before `begin`, which submits the
-        others."""
+        others.
+
+        Args:
+            spent: the last attempts of members of which nobody knows whether they came about. A placeholder of ours
+                must not have the number, and with it the folder, of one that may still start.
+        """
+        for name, attempt in (spent or {}).items():
+            self.placeholders[name].attempt = attempt
         for name, attempt in attempts.items():
             placeholder = self.placeholders[name]
             placeholder.place, placeholder.attempt, placeholder.queued_at = Place.QUEUED, attempt, now

@@ -300,7 +300,7 @@ class Launcher:
                 Member(job.member, job.site, max(1, job.planned.cores), job.walltime_s) for job in self.jobs.values()
             ]
             strategy = choose_strategy(members, self.sites, self.strategy)
-            strategy.adopt(self._adopted(), self._loop.time())
+            strategy.adopt(self._adopted(), self._loop.time(), self._spent())
             self._allocation = Allocation(strategy, self.jobs, self.sites, self._notice)
             self._tasks.append(self._loop.create_task(self._watch_queues()))
             await self._allocation.gather()
@@ -356,13 +356,23 @@ class Launcher:
     def _adopted(self) -> dict[str, int]:
         """Take over the placeholders that an earlier launcher has submitted; return their attempts by member."""
         adopted: dict[str, int] = {}
+        for site, member, attempt, id in self._left_jobs():
+            if id:
+                self.sites[site].adopt(self.jobs[member], attempt, id)
+                adopted[member] = attempt
+        return adopted
+
+    def _spent(self) -> dict[str, int]:
+        """Return the attempts by member that an earlier launcher was about to submit when it was interrupted."""
+        return {member: attempt for _, member, attempt, id in self._left_jobs() if not id}
+
+    def _left_jobs(self) -> Iterator[tuple[str, str, int, str]]:
+        """Yield site, member, attempt and id of the jobs that an earlier launcher has left."""
         for site, left in (self.past.sites if self.past is not None else {}).items():
             for folder, id in left.jobs.items():
                 member, _, attempt = folder.rpartition(".")
-                if id and member in self.jobs and site in self.sites:
-                    self.sites[site].adopt(self.jobs[member], int(attempt), id)
-                    adopted[member] = int(attempt)
-        return adopted
+                if member in self.jobs and site in self.sites:
+                    yield site, member, int(attempt), id
 
     async def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         try:

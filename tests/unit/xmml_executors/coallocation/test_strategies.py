@@ -330,6 +330,56 @@ def test_the_parts_of_a_heterogeneous_job_are_at_one_site() -> None:
         HeterogeneousJob(group([1, 1], one_site=False))
 
 
+def resumed(adopted: dict[str, int], spent: dict[str, int]) -> tuple[HeterogeneousJob, list[Action]]:
+    """A heterogeneous job of two parts, of which an earlier launcher has left something; and how it begins."""
+    job = HeterogeneousJob(group([4, 8], one_site=True))
+    job.adopt(adopted, 0.0, spent)
+    return job, job.begin(0.0)
+
+
+def submitted_anew(actions: Sequence[Action], attempt: int, *cancelled: str) -> bool:
+    """Whether an action submits both parts with this number, and the others release these members."""
+    *others, last = actions
+    assert isinstance(last, SubmitTogether)
+    assert [each.member for each in others if isinstance(each, Cancel)] == list(cancelled)
+    return (last.members, last.attempt) == (("m0", "m1"), attempt)
+
+
+def test_a_whole_heterogeneous_job_of_an_earlier_launcher_keeps_its_place() -> None:
+    assert resumed({"m0": 1, "m1": 1}, {})[1] == []
+
+
+@pytest.mark.parametrize(
+    ("adopted", "spent", "attempt", "cancelled"),
+    [({}, {}, 1, ()), ({"m0": 1}, {"m1": 1}, 2, ("m0",)), ({}, {"m0": 3, "m1": 3}, 4, ())],
+    ids=["none", "noted in part", "not noted"],
+)
+def test_a_heterogeneous_job_that_was_not_noted_as_a_whole_is_submitted_anew(
+    adopted: dict[str, int], spent: dict[str, int], attempt: int, cancelled: tuple[str, ...]
+) -> None:
+    job, actions = resumed(adopted, spent)
+    assert submitted_anew(actions, attempt, *cancelled)
+    assert job.on(Ready("m0", attempt), 1.0) == []
+    assert job.on(Ready("m1", attempt), 2.0) == [Go({"m0": attempt, "m1": attempt})]
+
+
+def test_an_adopted_heterogeneous_job_that_has_lost_a_part_is_submitted_anew_once() -> None:
+    job, _ = resumed({"m0": 1, "m1": 1}, {})
+    gone = "the queue does not know it any more"
+    assert submitted_anew(job.on(Ended("m0", 1, gone), 1.0), 2, "m1")
+    assert job.on(Ended("m1", 1, gone), 2.0) == [], "this one was given back"
+    job.on(Ended("m0", 2, "its node failed"), 3.0)
+    assert job.phase is Phase.FAILED
+    assert job.reason == "part m0 of the job has ended: its node failed"
+
+
+def test_a_placeholder_never_has_the_number_of_one_that_may_still_start() -> None:
+    members = group([4, 8], one_site=False)
+    strategy = Rendezvous(members)
+    strategy.adopt({"m0": 2}, 0.0, {"m1": 3})
+    assert [(each.member, each.attempt) for each in strategy.begin(0.0) if isinstance(each, Submit)] == [("m1", 4)]
+
+
 @pytest.mark.parametrize(("sizes", "why"), [([], "has members"), ([0], "is no job")])
 def test_a_group_that_is_none_is_refused(sizes: list[int], why: str) -> None:
     with pytest.raises(ValueError, match=why):
