@@ -156,18 +156,25 @@ walltime = "4 min"
 """
 
 
-def launch_on_the_cluster(bed: Bed, *words: str, as_root: bool = False) -> Path:
-    """Run the model of two instances on a login node, each in a job of its own; return the folder of the run."""
+def prepare_on_the_cluster(bed: Bed, *words: str, as_root: bool = False, pause: float = 0.0) -> str:
+    """Write the model of two instances on a login node; return the command that runs each in a job of its own."""
     alpha = bed.site("alpha")
     folder = alpha.home() / "here"
-    write_pair(folder / "pair")
+    write_pair(folder / "pair", pause)
     (folder / "sites.toml").write_text(PARTS)
     user = 0 if as_root else alpha.users[0].number
     for path in (folder, *folder.rglob("*")):
         os.chown(path, user, user)
     there = f"/home/{alpha.users[0].name}/here"
     command = f"cd {there} && /opt/xmml/bin/xmml-run pair/model.xmml --sites sites.toml -o run {' '.join(words)}"
-    command += " --place asks=cluster --place answers=part"
+    return command + " --place asks=cluster --place answers=part"
+
+
+def launch_on_the_cluster(bed: Bed, *words: str, as_root: bool = False) -> Path:
+    """Run the model of two instances on a login node, each in a job of its own; return the folder of the run."""
+    alpha = bed.site("alpha")
+    folder = alpha.home() / "here"
+    command = prepare_on_the_cluster(bed, *words, as_root=as_root)
     if as_root:
         alpha.login.run(["bash", "-lc", command], cwd="/", timeout_s=LIMIT_S)
     else:
@@ -196,6 +203,38 @@ def test_cores_are_reserved_for_all_jobs_and_given_back_after_the_run(bed: Bed, 
     assert len(reserved) == 2
     assert {line["name"] for line in journal if line["what"] == "unreserved"} == reserved
     assert "No reservations" in bed.cluster("alpha").slurm.root("scontrol show reservation")
+
+
+def test_what_was_reserved_is_given_back_by_cancel_if_the_queue_did_not_answer_when_a_job_was_lost(
+    bed: Bed, journal_of: Any
+) -> None:
+    alpha, slurm = bed.site("alpha"), bed.cluster("alpha").slurm
+    command = prepare_on_the_cluster(bed, "--co-allocation", "reservation", as_root=True, pause=1000.0)
+    folder = alpha.home() / "here"
+    going = alpha.login.start(
+        ["bash", "-lc", command], cwd="/", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        events = folder / "run/events.jsonl"
+        wait_until(lambda: events.exists() and events.read_text().count('"joined"') == 2, "it does not run", 120)
+        slurm.stop_controller()
+        try:
+            agent = next((folder / "work/runs").glob("*/jobs/part.*/agent"))
+            number, _, host = agent.read_text().split()
+            bed.machines[host].run(["kill", "-KILL", number], cwd="/")
+            output, _ = going.communicate(timeout=LIMIT_S)
+        finally:
+            slurm.start_controller()
+    finally:
+        going.kill()
+        going.communicate()
+    assert going.returncode in (4, 5), output
+    assert "cluster could not be cleaned" in output, output
+    wait_until(lambda: "part" in slurm.root("scontrol -o show reservation"), "nothing was reserved", 60)
+    cancel = f"/opt/xmml/bin/xmml cancel /home/{alpha.users[0].name}/here/run"
+    told = alpha.login.run(["bash", "-lc", cancel], cwd="/", timeout_s=LIMIT_S).stdout
+    assert "cluster: nothing is left" in told
+    assert "No reservations" in slurm.root("scontrol show reservation")
 
 
 def test_who_may_not_reserve_is_told_so_and_nothing_is_left(journal_of: Any) -> None:

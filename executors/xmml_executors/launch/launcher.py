@@ -20,7 +20,6 @@ from xmml_planner import Plan
 from xmml_planner.sites import HERE, Site
 
 from xmml_executors.coallocation import Member
-from xmml_executors.coallocation.actions import Unreserve
 from xmml_executors.launch.allocation import Allocation, AllocationFailed, choose_strategy
 from xmml_executors.launch.at_site import SitePaths
 from xmml_executors.launch.bringing_back import SILENT_S, bring_back, too_large
@@ -507,11 +506,7 @@ class Launcher:
                 await asyncio.wait_for(self._allocation.settle(), ENDS_WITHIN_S)
             except TimeoutError:
                 self._notice("a site does not answer; what is left there ends by itself")
-        finish = self._allocation.strategy.finish() if self._allocation is not None else []
-        reservations = [(self.jobs[each.member].site, each.name) for each in finish if isinstance(each, Unreserve)]
-        problems = await asyncio.gather(
-            *(self._leave(site, reservations) for site in self.sites.values()), return_exceptions=True
-        )
+        problems = await asyncio.gather(*(self._leave(site) for site in self.sites.values()), return_exceptions=True)
         for site, problem in zip(self.sites.values(), problems, strict=True):
             if isinstance(problem, BaseException):
                 text = str(problem) or f"it did not answer within {CLEAN_WITHIN_S:g} s"
@@ -539,7 +534,7 @@ class Launcher:
         for task in self._bringing_back:
             task.cancel()
 
-    async def _leave(self, site: RunSite, reservations: Sequence[tuple[str, str]]) -> None:
+    async def _leave(self, site: RunSite) -> None:
         """Bring back what was made at a site, and clean it. What has not come back is not removed there."""
         if not site.folder:
             return
@@ -567,7 +562,7 @@ class Launcher:
             return
         async with asyncio.timeout(CLEAN_WITHIN_S):
             ids = [job.id for job in self.jobs.values() if job.site == site.name and job.id]
-            await site.clean(ids, [name for at, name in reservations if at == site.name], keeps_folder=bool(why))
+            await site.clean(ids, keeps_folder=bool(why))
 
 
 @contextlib.contextmanager

@@ -225,6 +225,10 @@ class Bed:
         """Remove what a failed test has left, so that the next one finds the bed as it was."""
         for cluster in self.clusters:
             cluster.slurm.root("scancel -Q $(squeue -h -o %A)")
+            cluster.slurm.root(
+                "scontrol -o show reservation | sed -n 's/^ReservationName=\\([^ ]*\\).*/\\1/p' | "
+                "xargs -r -I{} scontrol delete ReservationName={}"
+            )
         for pid in processes(self):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

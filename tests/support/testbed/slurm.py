@@ -69,10 +69,20 @@ class Slurm:
             machine.run(["sh", "-ec", _MUNGE], cwd="/")
         login = self._placed.login
         login.run(["sh", "-ec", "mount --bind /mnt/etc/slurm /etc/slurm"], cwd="/")
-        login.run(["sh", "-ec", "slurmctld </dev/null >/mnt/log/slurmctld.out 2>&1"], cwd="/", env=_ENVIRONMENT)
+        self.start_controller()
         for node in self._placed.nodes:
             self.start_node(node)
         self.settle()
+
+    def start_controller(self) -> None:
+        """Start the daemon that has the queue; jobs and reservations are in it as it left them."""
+        words = "slurmctld </dev/null >/mnt/log/slurmctld.out 2>&1"
+        self._placed.login.run(["sh", "-ec", words], cwd="/", env=_ENVIRONMENT)
+
+    def stop_controller(self) -> None:
+        """End the daemon that has the queue; what runs goes on."""
+        words = "pid=$(cat /run/slurmctld.pid); kill $pid; while kill -0 $pid 2>/dev/null; do sleep 0.05; done"
+        self._placed.login.run(["sh", "-ec", words], cwd="/")
 
     def start_node(self, node: Machine) -> None:
         """Start the daemon of a node."""
