@@ -30,6 +30,19 @@ def test_ctrl_c_in_every_phase_releases_every_site(sites: Sites, moment: str) ->
     assert time.monotonic() - began < RELEASED_S
 
 
+def test_ctrl_c_during_a_build_ends_the_compiler(sites: Sites) -> None:
+    model = sites.write_model()
+    compiler = "touch ~/compiling; sleep 600 &amp; wait"
+    model.write_text(model.read_text().replace('path="answers.py"', f'path="answers.py" run:build="{compiler}"'))
+    going = sites.launch(model)
+    wait_until((sites.servers["beta"].home / "compiling").exists, "nothing is built")
+    began = time.monotonic()
+    os.killpg(going.pid, signal.SIGINT)
+    sites.end(going).check(130, "interrupted")
+    assert sites.left_behind() == []
+    assert time.monotonic() - began < RELEASED_S
+
+
 def test_cancel_stops_a_run_that_goes_on(sites: Sites) -> None:
     going = sites.launch(sites.write_model(answers=WAIT))
     sites.await_event("joined", 2)
@@ -42,6 +55,7 @@ def test_cancel_removes_every_trace_after_the_launcher_was_killed(sites: Sites) 
     sites.await_event("joined", 2)
     sites.kill(going)
     assert sites.journal("clean") == []
+    sites.tear_journal()
     sites.do("xmml", "cancel", str(sites.run_folder)).check(0, "alpha: nothing is left", "beta: nothing is left")
     assert sites.left_behind() == []
     sites.do("xmml", "cancel", str(sites.run_folder)).check(0, "nothing is left of it")
@@ -53,6 +67,7 @@ def test_a_run_that_was_interrupted_before_it_began_keeps_its_place(sites: Sites
     sites.await_words("alpha: ready")
     wait_until(lambda: len(sites.journal("submitted")) == 2, "nobody noted that both jobs are submitted")
     sites.kill(going)
+    sites.tear_journal()
     (sites.servers["beta"].home / "open").touch()
     sites.end(sites.start("xmml-run", "--resume", str(sites.run_folder))).check(0, "the last answer is 16.1")
     assert sorted(line["job"] for line in sites.journal("submit")) == ["alpha.1", "beta.1"]
@@ -64,6 +79,7 @@ def test_a_run_that_was_interrupted_while_it_ran_begins_anew(sites: Sites) -> No
     going = sites.launch(model)
     sites.await_event("joined", 2)
     sites.kill(going)
+    sites.tear_journal()
     gate.touch()
     sites.end(sites.start("xmml-run", "--resume", str(sites.run_folder))).check(0, "the last answer is 16.1")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xmml_planner.programs import MPI_LAUNCHER
+from xmml_planner.sites import Site
 
 from xmml.late_dataclass import dataclass
 
@@ -69,6 +71,12 @@ class SitePaths:
         """Return variables as they are set at the site. The search path is the site's own, our Python's tools first."""
         translated = {name: self.text(value) for name, value in env.items() if name != "PATH"}
         return {**translated, "PATH": f"{os.path.dirname(self.python)}:{self.path}"}
+
+
+def environment_of(part: Site) -> list[str]:
+    """Return the shell lines that make the environment of programs at a site or a part of one; each must succeed."""
+    lines = [*(f"module load {shlex.quote(module)}" for module in part.modules), *part.setup]
+    return [*lines, *(f"export {variable}={shlex.quote(value)}" for variable, value in part.env.items())]
 
 
 def below_home(path: str, home: str) -> str:

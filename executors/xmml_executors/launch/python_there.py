@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from xmml_planner import Plan
 
+from xmml_executors.launch.at_site import environment_of
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.outcome import SiteError
 from xmml_executors.transports.remote_shell import path_word
@@ -44,8 +45,7 @@ async def check_python(site: RunSite, parts: Collection[str], plan: Plan) -> Non
     """
     for name in needs_python(plan, parts):
         part = next(each for each in plan.sites if each.name == name)
-        lines = [*(f"module load {shlex.quote(module)}" for module in part.modules), *part.setup]
-        lines += [f"export {variable}={shlex.quote(value)}" for variable, value in part.env.items()]
+        lines = environment_of(part)
         look = f"{path_word(part.python)} -c {shlex.quote(_LOOK)}"
         text = f"bash -lc {shlex.quote(' && '.join([*lines, look]))}" if lines else look
         answer = await site.transport.run(text, timeout_s=ANSWERS_WITHIN_S)

@@ -35,7 +35,7 @@ def rehearsal(plan: Plan, run_folder: str) -> list[str]:
             f"  {len(files)} files ({sum(file.stat().st_size for file in files):,} bytes), if not there already:"
         )
         lines += [f"    {file.relative_to(plan.model_folder)}" for file in files]
-        lines += [f"  build: {build.command}" for build in builds_at(plan, parts)]
+        lines += [f"  build: {build.command}" for build, _ in builds_at(plan, parts)]
         for planned, site in jobs.values():
             if site.name not in parts:
                 continue

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import shlex
 from collections.abc import Callable, Collection
+from pathlib import Path
 
 from xmml_planner import Build, Plan
+from xmml_planner.sites import Site
 
+from xmml_executors.launch.at_site import environment_of
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
+from xmml_executors.transports import TransportError
+from xmml_executors.transports.remote_shell import path_word
 
 #: A build that takes longer is ended.
 BUILD_WITHIN_S = 3600.0
+#: A build whose launcher is gone is ended after one to two times this long.
+LEASE_S = 30.0
 
 
-def builds_at(plan: Plan, sites: Collection[str]) -> list[Build]:
-    """Return the builds of sites that share their files, each command once."""
+def builds_at(plan: Plan, sites: Collection[str]) -> list[tuple[Build, Site]]:
+    """Return the builds of sites that share their files, each with the site, or part of one, in whose environment it
+    runs: each command once in each environment."""
     at = {instance.name: instance.site for instance in plan.instances}
-    found = [
-        build
-        for build in plan.builds
-        if build.site in sites or (not build.site and any(at.get(name) in sites for name in build.instances))
-    ]
-    return list({build.command: build for build in reversed(found)}.values())[::-1]
+    described = {site.name: site for site in plan.sites}
+    found: dict[tuple[str, ...], tuple[Build, Site]] = {}
+    for build in plan.builds:
+        parts = [build.site] if build.site else [at[name] for name in build.instances]
+        for name in parts:
+            if name in sites:
+                part = described[name]
+                found.setdefault((build.command, part.python, *environment_of(part)), (build, part))
+    return list(found.values())
 
 
 async def build_at(
@@ -35,19 +48,37 @@ async def build_at(
         SiteError: one failed; its output is in the run's folder.
         TransportError: the site cannot be reached.
     """
-    setup = [*(f"module load {shlex.quote(module)}" for module in site.site.modules), *site.site.setup]
-    setup += [f"export {name}={shlex.quote(value)}" for name, value in site.site.env.items()]
-    setup.append(f'export PATH="$(dirname "$(command -v {shlex.quote(site.python)})"):$PATH"')
-    for number, build in enumerate(builds_at(plan, parts), 1):
+    for number, (build, part) in enumerate(builds_at(plan, parts), 1):
         tell(f"{site.name}: building: {build.command}")
-        lines = [*setup, f"cd {shlex.quote(site.folder + '/model')}", build.command]
-        text = " && ".join(line for line in lines if line)
-        done = await site.transport.run(f"bash -lc {shlex.quote(text)} 2>&1", timeout_s=BUILD_WITHIN_S)
         log = folder.path / "builds" / f"{site.name}-{number}.log"
         log.parent.mkdir(exist_ok=True)
-        log.write_text(done.stdout, encoding="utf-8")
-        if done.status != 0:
+        lines = [*environment_of(part), f'export PATH="$(dirname "$(command -v {path_word(part.python)})"):$PATH"']
+        lines.append(f"cd {shlex.quote(site.folder + '/model')}")
+        ready = " && ".join(line for line in lines if line)
+        status, said = await _carried_out(site, f"{ready} || exit\n{build.command}", log)
+        if status != 0:
+            how = f"took longer than {BUILD_WITHIN_S:g} s" if status is None else f"ended with exit status {status}"
             raise SiteError(
-                f"{build.instances[0]}: its build at {site.name}, {build.command}, ended with exit status "
-                f"{done.status}: {done.said}; see {log}"
+                f"{build.instances[0]}: its build at {site.name}, {build.command}, {how}: {said or 'without a word'}; "
+                f"see {log}"
             )
+
+
+async def _carried_out(site: RunSite, text: str, log: Path) -> tuple[int | None, str]:
+    """Run shell text as in a login and write what it says into a file, as it comes; return its exit status (`None`: it
+    took too long) and the last of its words. Whatever ends the waiting ends also what runs there."""
+    said = ""
+    process = await site.transport.start(f"exec bash -lc {shlex.quote(text)} 2>&1", lease_s=LEASE_S)
+    try:
+        async with asyncio.timeout(BUILD_WITHIN_S):
+            with log.open("w", encoding="utf-8") as file:
+                async for line in process.lines():
+                    file.write(line + "\n")
+                    said = line.strip() or said
+            return await process.wait(), said
+    except BaseException as problem:
+        with contextlib.suppress(TransportError):  # then its lease ends it
+            await asyncio.shield(process.kill())
+        if isinstance(problem, TimeoutError):
+            return None, said
+        raise

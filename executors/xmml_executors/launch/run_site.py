@@ -27,6 +27,7 @@ from xmml_executors.schedulers import (
     JobScript,
     JobState,
     JobStatus,
+    ReservationRefused,
     ReservationState,
     ReservationWish,
     SchedulerUnavailable,
@@ -92,13 +93,17 @@ class RunSite:
         self.python = site.python
         self.channel: Channel | None = None
         self._attempts: dict[str, str] = {}
+        self._reservations: set[str] = set()
 
     # --- the folder -------------------------------------------------------------------------------------------------
 
     @property
     def agent(self) -> str:
-        """The command of the agent."""
-        return f"{shlex.quote(self.python)} -I -S {shlex.quote(self.folder + '/agent.py')}"
+        """The command of the agent on the login node."""
+        return self._agent(self.python)
+
+    def _agent(self, python: str) -> str:
+        return f"{shlex.quote(python)} -I -S {shlex.quote(self.folder + '/agent.py')}"
 
     async def locate(self) -> None:
         """Find out where the run's folder is to be.
@@ -152,9 +157,10 @@ class RunSite:
     def script(
         self, job: JobAtSite, attempt: int, slack_s: float, patience_s: float, reservation: str = ""
     ) -> JobScript:
-        """Return the script of a placeholder."""
+        """Return the script of a placeholder; its agent runs in the Python that its part of the cluster has."""
         name = f"xmml-{self.run_id}-{job.member}"
-        return placeholder(job, attempt, name, self.folder, self.agent, slack_s, patience_s, reservation)
+        agent = self._agent(below_home(job.part.python, self.home))
+        return placeholder(job, attempt, name, self.folder, agent, slack_s, patience_s, reservation)
 
     async def submit(
         self, jobs: Sequence[JobAtSite], attempt: int, slack_s: float, patience_s: float, reservation: str
@@ -289,16 +295,24 @@ class RunSite:
             duration_s=duration_s,
             partition=job.part.partition or "",
         )
-        self.journal.write("reserve", site=self.name, name=wish.name, job=job.member)
-        id = self.scheduler.parse_reserve(await self.transport.run(self.scheduler.reserve_command(wish)), wish)
+        self._note_reservation(wish.name, job)
+        try:
+            id = self.scheduler.parse_reserve(await self.transport.run(self.scheduler.reserve_command(wish)), wish)
+        except ReservationRefused:
+            self._reservations.discard(wish.name)
+            raise
         if id != wish.name:
-            self.journal.write("reserve", site=self.name, name=id, job=job.member)
+            self._note_reservation(id, job)
+            self._reservations.discard(wish.name)
         await self._confirmed(id)
         return id
 
-    async def _confirmed(self, id: str) -> None:
-        from xmml_executors.schedulers import ReservationRefused
+    def _note_reservation(self, name: str, job: JobAtSite) -> None:
+        """Note, before it is made, what has to be given back whatever happens."""
+        self.journal.write("reserve", site=self.name, name=name, job=job.member)
+        self._reservations.add(name)
 
+    async def _confirmed(self, id: str) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + CONFIRMED_WITHIN_S
         while True:
@@ -307,6 +321,7 @@ class RunSite:
             if state in (ReservationState.CONFIRMED, ReservationState.ACTIVE):
                 return
             if state is ReservationState.GONE:
+                self._reservations.discard(id)
                 raise ReservationRefused(f"the reservation {id} was denied")
             if loop.time() > until:
                 await self.unreserve(id)
@@ -324,6 +339,7 @@ class RunSite:
             state = self.scheduler.parse_reservation(await self.transport.run(self.scheduler.reservation_command(id)))
             if state is ReservationState.GONE:
                 self.journal.write("unreserved", site=self.name, name=id)
+                self._reservations.discard(id)
                 return
             await asyncio.sleep(pause_s)
         raise SiteError(f"site {self.name}: the reservation {id} cannot be given back: {answer.said}")
@@ -337,7 +353,7 @@ class RunSite:
 
         Args:
             jobs: ids of jobs that may still be in the queue.
-            reservations: ids.
+            reservations: of an earlier launcher; those of this one, which it has not given back yet, are known.
             keeps_folder: results are in the run's folder that are nowhere else: it stays.
 
         Raises:
@@ -353,7 +369,7 @@ class RunSite:
                 raise SiteError(f"site {self.name}: {done.said}")
         elif self.folder and not keeps_folder:
             await self.transport.remove(self.folder)
-        for id in reservations:  # not before their jobs are gone
+        for id in sorted({*reservations, *self._reservations}):  # not before their jobs are gone
             await self.unreserve(id)
         if keeps_folder:
             return  # for the journal the site is not clean: `xmml cancel` removes the folder
