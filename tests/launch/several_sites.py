@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support import fake_pbs
 from support.sshd import Sshd
 
 #: Nothing takes longer.
@@ -129,6 +130,20 @@ class Sites:
         (model / "model.xmml").write_text(MODEL.format(steps=steps))
         return model / "model.xmml"
 
+    def give_queue(self, site: str, dialect: str) -> None:
+        """Let a site have a stand-in for PBS, which really runs the jobs."""
+        programs, state = self.servers[site].home / "bin", self.servers[site].home / ".fake-pbs"
+        programs.mkdir()
+        state.mkdir()
+        if dialect == "torque":
+            (state / "torque").touch()
+        _, _, text = Path(fake_pbs.__file__).read_text().partition("\n")
+        (programs / "pbs").write_text(f"#!{sys.executable}\n{text}")
+        (programs / "pbs").chmod(0o755)
+        for name in ("qsub", "qstat", "qdel", "qrls", "pbsnodes", "mom"):
+            (programs / name).symlink_to("pbs")
+        self.more[site] += f'scheduler = "pbs"\ndialect = "{dialect}"\nwalltime = "5 min"\n'
+
     def write_sites(self) -> Path:
         """Write sites.toml; `more` holds further lines of each site."""
         sites = "\n".join(
@@ -192,6 +207,11 @@ class Sites:
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []
         found = [json.loads(line) for line in lines if line.endswith("\n")]
         return [line for line in found if what is None or line["what"] == what]
+
+    def tear_journal(self) -> None:
+        """As when the launcher is killed while it writes a line."""
+        with (self.run_folder / "journal.jsonl").open("a") as file:
+            file.write('{"time": 1.0, "what": "subm')
 
     def left_behind(self) -> list[str]:
         """What is still at the sites: processes, files, sockets. Staged files are kept for the next run."""

@@ -3,6 +3,9 @@
 
 Its answers have the form of those that a real OpenPBS gave (tests/data/schedulers/pbs). Jobs really run, on this
 machine, as soon as they may: with hold, begin, time limit, output files and the signals of a real one.
+
+If there is a file `~/.fake-pbs/torque`, it stands in for Torque, which takes and gives what Torque's manual says: other
+resources, and status as lines instead of JSON.
 """
 
 import json
@@ -50,6 +53,10 @@ def find(id):
     return path if path.exists() else None
 
 
+def is_torque():
+    return (STATE / "torque").exists()
+
+
 def refuse(text, status):
     print(text, file=sys.stderr)
     return status
@@ -70,6 +77,8 @@ def qsub(words):
             resources.update([value.split("=", 1)])
         else:
             given[key] = value.strip('"')
+    if is_torque() and "select" in resources:
+        return refuse("qsub: illegal -l value", 160)
     if given.get("-q", "workq") not in QUEUES:
         return refuse("qsub: Unknown queue", 170)
     hours, minutes, seconds = map(int, resources.get("walltime", "1:00:00").split(":"))
@@ -139,19 +148,35 @@ def mom(path):
 
 def qstat(words):
     if words == ["--version"]:
-        return print("pbs_version = 23.06.06") or 0
+        return print("Version: 6.1.3" if is_torque() else "pbs_version = 23.06.06") or 0
     if "-B" in words:
         return print(f"Server: {SERVER}\n    server_state = Active") or 0
+    if is_torque() and {"-F", "json"} & {*words}:
+        return refuse("usage: qstat [-f [-1]] [-l] [-W site_specific] [-x] [job_identifier... | destination...]", 2)
     asked = [word for word in words if word[0].isdigit()]
     found = {id: find(id) for id in asked} if asked else {path.stem: path for path in jobs()}
     shown = {f"{path.stem}.{SERVER}": read(path) for path in found.values() if path}
     for job in shown.values():
         del job["fake"]
     unknown = [id for id, path in found.items() if path is None]
-    print(json.dumps({"timestamp": int(time.time()), "pbs_version": "23.06.06", "Jobs": shown}, indent="\t"))
+    if is_torque():
+        for id, job in shown.items():
+            print(f"Job Id: {id}", *torque_lines(job), "", sep="\n")
+    else:
+        print(json.dumps({"timestamp": int(time.time()), "pbs_version": "23.06.06", "Jobs": shown}, indent="\t"))
     for id in unknown:
         print(f"qstat: Unknown Job Id {id}", file=sys.stderr)
     return 153 if unknown else 0
+
+
+def torque_lines(job):
+    """Return the attributes of a job as Torque prints them: one that is over is complete, and says so by a status."""
+    facts = {key: value for key, value in job.items() if key not in ("Resource_List", "comment")}
+    facts |= {f"Resource_List.{key}": value for key, value in job["Resource_List"].items()}
+    if job["job_state"] == "F":
+        status = facts.pop("Exit_status")
+        facts |= {"job_state": "C", "exit_status": -11 if status == -29 else status}
+    return [f"    {key} = {value}" for key, value in facts.items()]
 
 
 def qdel(words):

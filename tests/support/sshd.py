@@ -31,7 +31,8 @@ class Sshd:
     Attributes:
         port: where it listens.
         name: how the client configuration calls it; `ssh -F config name` gets there.
-        home: the home directory that logins see: none of the files of the person who runs the test are in it.
+        home: the home directory that logins see: none of the files of the person who runs the test are in it. Programs
+            in its folder `bin` are found first.
         temporary: the folder for temporary files of logins.
         config: a client configuration in OpenSSH's form; nothing of the person who runs the test is in it.
         mark: stands in the environment of every process started over this server.
@@ -79,7 +80,8 @@ class Sshd:
             f"HostKey {key}\nAuthorizedKeysFile {self.folder / 'authorized_keys'}\nStrictModes no\nUsePAM no\n"
             "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
             f"UseDNS no\nPrintMotd no\nSubsystem sftp internal-sftp\n"
-            f'SetEnv {self.mark} HOME="{self.home}" TMPDIR="{self.temporary}"\n{self._settings}\n'
+            f'SetEnv {self.mark} HOME="{self.home}" TMPDIR="{self.temporary}" '
+            f'PATH="{self.home}/bin:/usr/local/bin:/usr/bin:/bin"\n{self._settings}\n'
         )
 
     def learn_host_key(self) -> None:

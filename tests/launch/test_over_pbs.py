@@ -1,0 +1,63 @@
+"""Whole runs over two sites with PBS. What has the queue there is a stand-in (tests/support/fake_pbs.py), because PBS
+cannot be had here: it takes the commands and scripts of either dialect, and really runs the jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from several_sites import Sites
+
+WAIT = "import time; time.sleep(600)"
+
+
+@pytest.fixture(params=["openpbs", "torque"])
+def queues(request: pytest.FixtureRequest, sites: Sites) -> Sites:
+    """Two sites, each with a PBS that speaks the same dialect."""
+    for name in sites.servers:
+        sites.give_queue(name, request.param)
+    return sites
+
+
+def states(sites: Sites) -> dict[str, list[str]]:
+    """The state of each job of each queue."""
+    return {
+        name: [json.loads(path.read_text())["job_state"] for path in Path(server.home, ".fake-pbs").glob("*.job")]
+        for name, server in sites.servers.items()
+    }
+
+
+def test_a_run_over_two_pbs_gives_the_same_as_one_on_this_machine(queues: Sites) -> None:
+    queues.end(queues.launch(queues.write_model())).check(0, "the last answer is 16.1")
+    assert (queues.run_folder / "instances/asks/work/result.txt").read_text() == "16.1"
+    ids = {line["job"]: line["id"] for line in queues.journal("submitted")}
+    assert ids == {name: f"1.{os.uname().nodename}" for name in ("alpha.1", "beta.1")}
+    assert states(queues) == {"alpha": ["F"], "beta": ["F"]}
+
+
+def test_ctrl_c_takes_the_jobs_out_of_their_queues(queues: Sites) -> None:
+    going = queues.launch(queues.write_model(answers=WAIT))
+    queues.await_event("joined", 2)
+    os.killpg(going.pid, signal.SIGINT)
+    queues.end(going).check(130, "interrupted")
+    assert queues.left_behind() == []
+    assert states(queues) == {"alpha": ["F"], "beta": ["F"]}
+
+
+def test_a_job_that_somebody_deletes_ends_the_run(queues: Sites) -> None:
+    going = queues.launch(queues.write_model(answers=WAIT))
+    queues.await_event("joined", 2)
+    delete = queues.servers["beta"].home / "bin/qdel"
+    subprocess.run([delete, "1"], env={**os.environ, "HOME": str(queues.servers["beta"].home)}, check=True)
+    queues.end(going).check(5, "the job of beta is over")
+    assert states(queues) == {"alpha": ["F"], "beta": ["F"]}
+
+
+def test_a_job_that_the_queue_does_not_take_releases_the_other_site(queues: Sites) -> None:
+    queues.more["beta"] += 'partition = "nosuch"\n'
+    queues.end(queues.launch(queues.write_model())).check(5, "beta", "Unknown queue")
+    assert states(queues)["beta"] == []
