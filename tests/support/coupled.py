@@ -18,12 +18,14 @@ OPERATORS = {"finit": "in", "S": "in", "B": "in", "Oi": "out", "Of": "out"}
 
 @dataclass
 class Program:
-    """An instance: its ports by operator, how it is started, and its time scale."""
+    """An instance: its ports by operator, how it is started, and its time scale. With `checks_order` false its calls
+    may come in any order."""
 
     ports: Mapping[str, str]
     command: Sequence[str | Path]
     steps: int = 1
     delta_s: float = 1.0
+    checks_order: bool = True
     params: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -105,7 +107,7 @@ class Run:
             "kind": "submodel" if set(program.ports.values()) <= set(OPERATORS) else "mapper",
             "index": index,
             "count": count,
-            "check_order": True,
+            "check_order": program.checks_order,
             "steps": program.steps,
             "until": False,
             "delta_s": program.delta_s,
@@ -125,18 +127,23 @@ class Run:
             if (conduit[instance], conduit[its_port]) == (name, port)
         )
 
-    def carry_out(self, timeout_s: float = 30.0) -> dict[str, Ended]:
-        """Start every program and wait for all; an instance that fails ends the others. Returns how each ended."""
+    def carry_out(
+        self, timeout_s: float = 30.0, env: Mapping[str, str] | None = None, listen: str | None = None
+    ) -> dict[str, Ended]:
+        """Start every program, with `env` in its environment, and wait for all; an instance that fails ends the others.
+        The coordinator is also reached by TCP at `listen`. Returns how each ended."""
         secret_file = self.folder / "secret"
         secret_file.touch(mode=0o600)
         secret_file.write_text(self.secret.hex())
-        coordinator = Coordinator("test-run", self.secret)
+        coordinator = Coordinator("test-run", self.secret, listen)
         processes: dict[str, subprocess.Popen[str]] = {}
         try:
             for name in self.programs:
                 coordinator.define(self._spec(name))
             for name, program in self.programs.items():
-                environment = os.environ | {
+                environment = {
+                    **os.environ,
+                    **(env or {}),
                     "XMML_INSTANCE": name,
                     "XMML_COORDINATOR": ",".join(coordinator.addresses),
                     "XMML_SECRET_FILE": str(secret_file),

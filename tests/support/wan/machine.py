@@ -123,17 +123,8 @@ class Machine:
     @contextmanager
     def network(self) -> Iterator[None]:
         """Within the block this thread makes its sockets in the network of the machine; so do its new threads."""
-        home = os.open(f"/proc/self/task/{threading.get_native_id()}/ns/net", os.O_RDONLY)
-        there = os.open(f"/proc/{self.pid}/ns/net", os.O_RDONLY)
-        try:
-            _enter_network(there)
-            try:
-                yield
-            finally:
-                _enter_network(home)
-        finally:
-            os.close(there)
-            os.close(home)
+        with network_of(self.pid):
+            yield
 
     def connections(self) -> list[Connection]:
         """The established TCP connections over IPv4 (machine to machine, loopback left out)."""
@@ -169,6 +160,23 @@ class Machine:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
         self._holder.communicate()
+
+
+@contextmanager
+def network_of(pid: int) -> Iterator[None]:
+    """Within the block this thread makes its sockets in the network of a process; so do its new threads and
+    processes."""
+    home = os.open(f"/proc/self/task/{threading.get_native_id()}/ns/net", os.O_RDONLY)
+    there = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    try:
+        _enter_network(there)
+        try:
+            yield
+        finally:
+            _enter_network(home)
+    finally:
+        os.close(there)
+        os.close(home)
 
 
 def _endpoint(text: str) -> tuple[str, int]:

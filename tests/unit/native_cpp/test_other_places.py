@@ -1,0 +1,105 @@
+"""Instances in another network namespace, or of another user, on this host: the method that is left to them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiled import compiled
+from coupled import Ended, Program, Run
+from wan.machine import network_of
+
+HERE = Path(__file__).parent
+NOBODY = 65534
+STEPS = 20
+#: The ends of the cable between the two networks.
+ADDRESSES = ("10.98.0.1", "10.98.0.2")
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces of networks and other users need root")
+
+
+def sender() -> list[str | Path]:
+    return [compiled(HERE.parent / "native_c/partner.c", static=True), "sends_the_time"]
+
+
+def receiver() -> list[str | Path]:
+    return [compiled(HERE / "partner.cpp", static=True), "only_receives"]
+
+
+def run_of(folder: Path, receives: list[str | Path]) -> Run:
+    programs = {"a": Program({"out": "Oi"}, sender(), STEPS), "b": Program({"in": "S"}, receives, STEPS)}
+    return Run(folder, programs, "a.out -> b.in")
+
+
+def check(run: Run, ended: dict[str, Ended], word: str) -> None:
+    """All went by tcp, and the word is in the reasons why it did not go through shared memory or a Unix socket."""
+    for name, end in ended.items():
+        assert end.status == 0, f"{name}: {end.errors}"
+    chosen: dict[str, Any] = run.told("conduits", "a")[-1]
+    assert chosen["method"] == "tcp"
+    for method in ("shm", "unix"):
+        assert word in chosen["refused"][method], chosen
+
+
+@pytest.fixture
+def two_networks() -> Iterator[tuple[int, int]]:
+    """Two network namespaces with a cable between them, as processes that hold them."""
+    if shutil.which("ip", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
+        pytest.skip("needs ip: apt-get install iproute2")
+    holders = []
+    try:
+        for _ in ADDRESSES:
+            hold = ["unshare", "--net", "sh", "-c", "echo; exec sleep 600"]
+            holders.append(subprocess.Popen(hold, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+            if not holders[-1].stdout.readline():
+                pytest.skip(f"no network namespace can be made: {holders[-1].communicate()[1]}")
+        pids = holders[0].pid, holders[1].pid
+        with network_of(pids[0]):
+            ip("link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", str(pids[1]))
+        for pid, address in zip(pids, ADDRESSES, strict=True):
+            with network_of(pid):
+                ip("link", "set", "lo", "up")
+                ip("addr", "add", f"{address}/24", "dev", "cable")
+                ip("link", "set", "cable", "up")
+        yield pids
+    finally:
+        for holder in holders:
+            holder.kill()
+            holder.communicate()
+
+
+def ip(*words: str) -> None:
+    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    subprocess.run(["ip", *words], check=True, env={**os.environ, "PATH": path})
+
+
+def test_an_instance_in_another_network_namespace_is_reached_by_tcp(
+    tmp_path: Path, two_networks: tuple[int, int]
+) -> None:
+    here, there = two_networks
+    run = run_of(tmp_path, ["nsenter", f"--net=/proc/{there}/ns/net", *receiver()])
+    with network_of(here):
+        ended = run.carry_out(env={"XMML_LISTEN": "0.0.0.0:0"}, listen=f"{ADDRESSES[0]}:0")
+    check(run, ended, "namespaces")
+
+
+def test_an_instance_of_another_user_is_reached_by_tcp(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="xmml-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        program = shutil.copy(receiver()[0], folder)
+        secret = folder / "secret"
+        secret.touch(mode=0o600)
+        os.chown(secret, NOBODY, NOBODY)
+        identity = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        as_nobody = ["env", f"XMML_SECRET_FILE={secret}", "setpriv", *identity, program, *receiver()[1:]]
+        run = run_of(tmp_path, [*as_nobody])
+        secret.write_text(run.secret.hex())
+        ended = run.carry_out(listen="127.0.0.1:0")
+    check(run, ended, "user")
