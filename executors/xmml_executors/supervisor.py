@@ -50,7 +50,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from xmml_executors.memory_group import MemoryGroup
@@ -152,13 +152,20 @@ class ForkServer:
                 self.asked[first.order["name"]] = self.waiting.pop(0)
         return refused
 
-    def answer(self) -> dict[str, Any] | None:
-        """Return its answer to one request; `None` if it is gone."""
-        try:
-            packet = self.socket.recv(LONGEST_PACKET_BYTES)
-        except OSError:
-            packet = b""
-        return json.loads(packet) if packet else None
+    def answers(self) -> Iterator[dict[str, Any]]:
+        """Give what it has answered so far; note if it is gone. Other trouble of the system passes: what is not read
+        now is read when the selector tells of it again."""
+        while not self.is_gone:
+            try:
+                packet = self.socket.recv(LONGEST_PACKET_BYTES)
+            except ConnectionError:
+                packet = b""
+            except OSError:
+                return
+            if packet:
+                yield json.loads(packet)
+            else:
+                self.is_gone = True
 
     def close(self) -> None:
         """Let it end."""
@@ -334,11 +341,10 @@ class Supervisor:
         return ForkServer(ours)
 
     def on_forked(self) -> None:
-        """The fork server has started a process, or is gone."""
+        """The fork server has started processes, or is gone."""
         server = self.fork_server
         assert server is not None
-        answer = server.answer()
-        if answer is not None:
+        for answer in server.answers():
             forked = server.asked.pop(answer["name"])
             self.ask_fork_server()
             exec_error, write_end = forked.pipes.pop("error")
@@ -347,7 +353,7 @@ class Supervisor:
             status = self.unclaimed.pop(answer["pid"], None)
             if status is not None:
                 self.account(self.by_pid[answer["pid"]], *status)
-        else:
+        if server.is_gone:
             self.selector.unregister(server.socket)
             server.close()
             for left in (*server.asked.values(), *server.waiting):

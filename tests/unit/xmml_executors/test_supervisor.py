@@ -255,6 +255,24 @@ def test_what_the_fork_server_cannot_be_asked_for_is_started_without_it(within: 
             assert within.ended(name)["status"] == 7
 
 
+def test_a_fork_server_that_has_not_answered_yet_is_not_gone(within: Within) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        supervisor = within.supervisor
+        supervisor.fork_server = ForkServer(ours)
+        within.start("a", "exit 7", fork=True)
+        supervisor.on_forked()  # as when the selector has told of what cannot be read at the moment
+        assert not supervisor.fork_server.is_gone
+        assert "a" not in supervisor.by_name, "it is started a second time"
+        _, descriptors, _, _ = socket.recv_fds(theirs, 64 * 1024, 4)
+        pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 7"], {})
+        for descriptor in descriptors:
+            os.close(descriptor)
+        theirs.send(json.dumps({"name": "a", "pid": pid}).encode())
+        supervisor.on_forked()
+        assert within.ended("a")["status"] == 7
+
+
 @pytest.mark.parametrize(
     ("script", "is_certain"), [("kill -KILL $$", True), ("sh -c 'kill -KILL $$'; exit $?", True), ("exit 3", False)]
 )
