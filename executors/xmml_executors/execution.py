@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from xmml_native import Coordinator
 from xmml_planner import Plan, PlannedInstance
 from xmml_planner.hosting import members
+from xmml_planner.programs import MPI_LAUNCHER
 
 from xmml.late_dataclass import dataclass
 from xmml_executors import coordination as policy
@@ -41,6 +42,8 @@ FORKED_FROM = 3
 READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "ASAN_", "TSAN_", "TZ")
 #: How often a watcher is shown what has changed.
 REFRESH_S = 0.125
+#: Where OpenMPI's launcher keeps what its processes share.
+SESSION_FOLDER_OF_MPI = "OMPI_MCA_orte_tmpdir_base"
 #: What a build writes is shown once it takes so long; one that is over sooner usually had nothing to do.
 BUILD_SHOWN_AFTER_S = 1.0
 #: How often an instance's progress is noted in the events; less often if there are so many that this would be too much.
@@ -132,6 +135,11 @@ class _Execution:
         self.refresh_at: float | None = None
         self.noted: dict[str, float] = {}
         self.site_of = {instance.name: instance.site for instance in plan.instances}
+        self.launchers = {
+            each.name
+            for each in here(plan).instances
+            if each.command and os.path.basename(each.command[0]) == MPI_LAUNCHER
+        }
         self.processes = members(plan)
         alike = [each.name for each in plan.instances if each.process is None and self.can_be_forked(each)]
         alike += self.processes
@@ -260,13 +268,28 @@ class _Execution:
         self.executor.start(
             instance.name,
             under_tool(instance, self.options.debug.get(instance.name, ())),
-            self.environment(instance),
+            {**self.mpi_session(instance), **self.environment(instance)},
             self.folder.work(instance),
             self.folder.log(instance.name, "stdout"),
             self.folder.log(instance.name, "stderr"),
             terminal,
             fork=instance.name in self.forked,
         )
+
+    def mpi_session(self, instance: PlannedInstance) -> dict[str, str]:
+        """Give each MPI launcher of this machine a folder of its own for what its processes share. By default all that
+        a user starts share one, which one of them may remove at its end while another one begins."""
+        if instance.name not in self.launchers or SESSION_FOLDER_OF_MPI in os.environ:
+            return {}
+        import tempfile
+
+        try:
+            # Not in the run's folder: that may be on another machine's disk, and sockets need short paths.
+            folder = tempfile.mkdtemp(prefix="xmml-mpi-")
+        except OSError:
+            return {}
+        self.executor.remove_at_end(Path(folder))
+        return {SESSION_FOLDER_OF_MPI: folder}
 
     def start_process(self, process: str, instances: Sequence[PlannedInstance]) -> None:
         """Start a process that instances share."""

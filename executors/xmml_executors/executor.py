@@ -52,7 +52,7 @@ class Executor(Protocol):
         """Send a signal to the process group of an instance; of one that is gone, nothing happens."""
 
     def remove_at_end(self, path: Path) -> None:
-        """Have a file removed when everything has ended, also if this process is killed."""
+        """Have a file, or a folder, removed when everything has ended, also if this process is killed."""
 
     def take_reports(self) -> list[dict[str, Any]] | None:
         """Return what has been reported, without waiting; `None` if the supervisor of this machine is gone."""

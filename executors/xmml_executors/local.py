@@ -109,7 +109,7 @@ class LocalExecutor:
         self._tell({"do": "signal", "name": name, "signal": int(number)})
 
     def remove_at_end(self, path: Path) -> None:
-        """Have a file removed when everything has ended, also if this process is killed."""
+        """Have a file, or a folder, removed when everything has ended, also if this process is killed."""
         self._tell({"do": "remove", "path": str(path)})
 
     def take_reports(self) -> list[dict[str, Any]] | None:

@@ -15,7 +15,7 @@ On the socket, both ways, each message is one line of JSON. To the supervisor:
 
     {"do": "start", "name", "command", "env", "folder", "stdout", "stderr", "terminal", "hosted", "fork"}
     {"do": "signal", "name", "signal"}     to the process group of the instance, or of what hosts it
-    {"do": "remove", "path"}               this file, when everything has ended
+    {"do": "remove", "path"}               this file, or folder, when everything has ended
     {"do": "quit"}                         end what is left, then the supervisor
 
 From the supervisor:
@@ -213,8 +213,7 @@ class Supervisor:
         finally:
             self.end_everything()
             for path in self.remove:
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
+                remove(path)
 
     def on_terminate(self, *_: object) -> None:
         """SIGTERM: end everything."""
@@ -641,6 +640,18 @@ def take_terminal(path: str) -> None:
     os.tcsetpgrp(terminal, os.getpgrp())
     for number in (0, 1, 2):
         os.dup2(terminal, number)
+
+
+def remove(path: str) -> None:
+    """Remove a file, or a folder with everything in it."""
+    try:
+        os.unlink(path)
+    except IsADirectoryError:
+        import shutil
+
+        shutil.rmtree(path, ignore_errors=True)
+    except OSError:
+        pass
 
 
 def is_readable(pipe: int) -> bool:

@@ -69,6 +69,17 @@ def test_the_example_in_python_runs_as_it_is_printed(run_model: RunModel, wave: 
     assert holdings(run.lines("solver")) == HOLDINGS
 
 
+def test_a_launcher_has_a_folder_of_its_own_which_is_gone_in_the_end(run_model: RunModel, wave: Path) -> None:
+    source = (wave / "solver.c").read_text()
+    before = '    printf("rank %u'
+    assert before in source
+    tells = '    if (xmml_rank(me) == 0) printf("session %s\\n", getenv("OMPI_MCA_orte_tmpdir_base"));\n'
+    (wave / "solver.c").write_text("#include <stdlib.h>\n" + source.replace(before, tells + before))
+    (folder,) = re.findall(r"session (\S+)", run_model(wave).output("solver"))
+    assert Path(folder).name.startswith("xmml-mpi-")
+    assert not Path(folder).exists()
+
+
 def test_four_ranks_in_c_and_three_in_cpp_exchange_blocks_of_unequal_size(run_model: RunModel) -> None:
     run = run_model(HERE / "parallel_ports")
     assert run.output("ocean") == "4 ranks received 12 blocks of wind\n"

@@ -341,6 +341,15 @@ def test_files_to_remove_go_when_everything_has_ended(tmp_path: Path) -> None:
     assert not secret.exists()
 
 
+def test_folders_to_remove_go_with_everything_in_them(tmp_path: Path) -> None:
+    harness = Harness(tmp_path)
+    (tmp_path / "session/below").mkdir(parents=True)
+    (tmp_path / "session/below/file").write_text("s")
+    harness.executor.remove_at_end(tmp_path / "session")
+    harness.executor.close(tmp_path)
+    assert not (tmp_path / "session").exists()
+
+
 def test_hundreds_of_instances_run_at_once(harness: Harness) -> None:
     for number in range(300):
         harness.start(f"n{number}", "read x < /dev/null; echo done")
