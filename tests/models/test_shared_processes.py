@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,16 +71,21 @@ class Member(xmml.Submodel):
 """
 
 
-def ring(folder: Path, do: str = "nothing", extra: str = "") -> Path:
-    """A ring of four instances of one class; `b` does something else first."""
+#: How many instances run at once that have next to nothing to do.
+LIGHT = 2000 if os.environ.get("XMML_SOAK") else 500
+#: From the start of the command to the end of a run of 2,000 of them: ten times what it takes on two processors.
+LIGHT_LIMIT_S = 60.0
+
+
+def ring(folder: Path, do: str = "nothing", extra: str = "", names: Sequence[str] = "abcd") -> Path:
+    """A ring of instances of one class, four unless others are named; `b` does something else first."""
     folder.mkdir(parents=True)
     (folder / "member.py").write_text(MODULE)
-    names = "abcd"
     instances = "".join(
         f'<instance id="{name}" submodel="Member" init="yes"{extra if name == "b" else ""}/>' for name in names
     )
     couplings = "".join(
-        f'<coupling from="{one}.o" to="{other}.i"/>' for one, other in zip(names, names[1:] + "a", strict=True)
+        f'<coupling from="{one}.o" to="{other}.i"/>' for one, other in zip(names, [*names[1:], names[0]], strict=True)
     )
     (folder / "model.xmml").write_text(
         '<model id="ring" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">'
@@ -100,6 +107,18 @@ def test_so_many_processes_as_are_asked_for(tmp_path: Path, run_model: RunModel,
     run = run_model(ring(tmp_path / "as written/ring"), "--hosts", hosts)
     assert len(set(processes(run.folder).values())) == expected
     assert {row["messages_received"] for row in run.report["instances"].values()} == {20}
+
+
+def test_very_many_light_instances_run_at_once(tmp_path: Path, run_model: RunModel) -> None:
+    names = [f"i{number}" for number in range(LIGHT)]
+    begin = time.monotonic()
+    run = run_model(ring(tmp_path / "as written/ring", names=names), "--hosts", "2")
+    took_s = time.monotonic() - begin
+    assert len(run.report["instances"]) == LIGHT
+    assert {row["messages_received"] for row in run.report["instances"].values()} == {20}
+    assert len(set(processes(run.folder).values())) == 2
+    if LIGHT == 2000:
+        assert took_s < LIGHT_LIMIT_S
 
 
 def test_messages_within_a_process_are_handed_over(tmp_path: Path, run_model: RunModel) -> None:
