@@ -14,6 +14,7 @@ b'hello'
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,7 @@ def dial(
     Raises:
         xmml.Error: The other end refuses, or cannot be believed.
         TimeoutError: Nobody has answered in time.
+        PermissionError: Others can read the file of the secret or that of the credentials.
     """
     key, pem = _secret(secret, secret_file), _text(credentials_file)
     return Path.dial(
@@ -93,6 +95,7 @@ def listen(
 
     Raises:
         xmml.Error: The address cannot be listened at.
+        PermissionError: Others can read the file of the secret or that of the credentials.
     """
     key, pem = _secret(secret, secret_file), _text(credentials_file)
     return PathListener(
@@ -152,7 +155,7 @@ def _secret(secret: bytes | None, file: str | os.PathLike[str] | None) -> bytes:
     if secret is not None:
         return secret
     try:
-        key = bytes.fromhex(FilePath(file or "").read_text(encoding="ascii").strip())
+        key = bytes.fromhex(_private_text(file or "", "this secret").strip())
     except ValueError:
         key = b""
     if not key:
@@ -161,4 +164,11 @@ def _secret(secret: bytes | None, file: str | os.PathLike[str] | None) -> bytes:
 
 
 def _text(file: str | os.PathLike[str] | None) -> str | None:
-    return None if file is None else FilePath(file).read_text(encoding="ascii")
+    return None if file is None else _private_text(file, "this key")
+
+
+def _private_text(file: str | os.PathLike[str], what: str) -> str:
+    mode = stat.S_IMODE(os.stat(file).st_mode)
+    if mode & 0o077:
+        raise PermissionError(f"{os.fspath(file)}: others can read {what} (mode {mode:o}); chmod 600 it")
+    return FilePath(file).read_text(encoding="ascii")

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use xmml_core::error::Error;
 use xmml_core::methods::relay::address::site_problem;
 use xmml_core::path::{Credentials, Fingerprint, MAX_STREAMS};
+use xmml_core::private_file;
 
 use crate::encryption::Encryption;
 use crate::log::{Format, Level};
@@ -15,11 +16,8 @@ use crate::log::{Format, Level};
 /// Largest file that is read, in bytes.
 const FILE_MAX: u64 = 1 << 20;
 
-/// Largest secret file that is read, in bytes.
-const SECRET_MAX: u64 = 4096;
-
-/// Largest certificate that is read, with its key, in bytes.
-const CERTIFICATE_MAX: u64 = 64 << 10;
+/// Shortest secret that is taken, in bytes: a shorter one can be found by trying.
+const SECRET_LEAST: usize = 16;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -251,7 +249,7 @@ impl Config {
             return made.but(&trusted, self.encrypt).map_err(wrong);
         };
         let problem = |text: String| Problem(format!("certificate: {}: {text}", file.display()));
-        let text = read_private(file, CERTIFICATE_MAX, "this key").map_err(problem)?;
+        let text = private_file::read(file, private_file::KEY_MAX, "this key").map_err(problem)?;
         let mine = Credentials::from_pem(&text).map_err(|error| problem(error.to_string()))?;
         Encryption::with(&mine, &trusted, self.encrypt).map_err(wrong)
     }
@@ -269,8 +267,8 @@ impl RunConfig {
     /// It cannot be read, others can read it, or it is none.
     pub fn secret(&self) -> Result<Vec<u8>, Problem> {
         let problem = |text: String| Problem(format!("run \"{}\": {}: {text}", self.name, self.secret_file.display()));
-        let text = read_private(&self.secret_file, SECRET_MAX, "this secret").map_err(problem)?;
-        secret_of_text(&text).ok_or_else(|| problem("expected hexadecimal digits".to_owned()))
+        let text = private_file::read(&self.secret_file, private_file::SECRET_MAX, "this secret").map_err(problem)?;
+        secret_of_text(&text).map_err(problem)
     }
 
     /// Its lease.
@@ -287,12 +285,18 @@ pub fn default_control(site: &str) -> String {
 }
 
 /// A secret written as hexadecimal digits.
-pub fn secret_of_text(text: &str) -> Option<Vec<u8>> {
-    let text = text.trim();
-    if text.is_empty() || !text.is_ascii() || text.len() % 2 != 0 {
-        return None;
+///
+/// # Errors
+/// It is none, or so short that it can be found by trying.
+pub fn secret_of_text(text: &str) -> Result<Vec<u8>, String> {
+    let secret = private_file::secret_in(text).ok_or("the secret must be hexadecimal digits, two for each byte")?;
+    match secret.len() < SECRET_LEAST {
+        true => Err(format!(
+            "the secret has {} bytes, at least {SECRET_LEAST} are needed; make one with: openssl rand -hex 32",
+            secret.len()
+        )),
+        false => Ok(secret),
     }
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
 }
 
 fn check_address(what: &str, address: &str) -> Result<(), Problem> {
@@ -300,16 +304,6 @@ fn check_address(what: &str, address: &str) -> Result<(), Problem> {
         Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(()),
         _ => Err(Problem(format!(" {what}: \"{address}\" is not an address; expected HOST:PORT, e.g. 0.0.0.0:40001"))),
     }
-}
-
-/// What only its owner may be able to read.
-fn read_private(path: &Path, most: u64, what: &str) -> Result<String, String> {
-    use std::os::unix::fs::MetadataExt;
-    let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(format!("others can read {what} (mode {mode:o}); chmod 600 it"));
-    }
-    read_bounded(path, most)
 }
 
 fn read_bounded(path: &Path, most: u64) -> Result<String, String> {
@@ -360,10 +354,17 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_hexadecimal_digits() {
-        assert_eq!(secret_of_text(" 00ff\n"), Some(vec![0, 255]));
-        for text in ["", "0", "xy", "ää"] {
-            assert_eq!(secret_of_text(text), None);
+    fn a_secret_is_hexadecimal_digits_and_not_short() {
+        assert_eq!(secret_of_text(&format!(" {}\n", "0f".repeat(16))), Ok(vec![15; 16]));
+        let short = "0f".repeat(15);
+        for (text, expected) in [
+            ("", "hexadecimal"),
+            ("secret", "hexadecimal"),
+            ("00ff", "2 bytes, at least"),
+            (&short, "15 bytes, at least"),
+        ] {
+            let problem = secret_of_text(text).unwrap_err();
+            assert!(problem.contains(expected), "{text}: {problem}");
         }
     }
 
@@ -371,9 +372,9 @@ mod tests {
     fn a_secret_that_others_can_read_is_refused() {
         use std::os::unix::fs::PermissionsExt;
         let file = std::env::temp_dir().join(format!("mto-secret-{}", std::process::id()));
-        std::fs::write(&file, "00ff").unwrap();
+        std::fs::write(&file, "0f".repeat(16)).unwrap();
         let run = RunConfig { name: "r".into(), secret_file: file.clone(), lease_s: None };
-        for (mode, is_fine) in [(0o640, false), (0o604, false), (0o600, true), (0o400, true)] {
+        for (mode, is_fine) in [(0o640, false), (0o600, true)] {
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(run.secret().is_ok(), is_fine, "{mode:o}");
         }

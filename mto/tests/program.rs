@@ -1,7 +1,7 @@
 //! The program `mto`: how it starts, obeys, and ends.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
@@ -10,6 +10,10 @@ use serde_json::{json, Value};
 fn mto() -> Command {
     Command::new(env!("CARGO_BIN_EXE_mto"))
 }
+
+/// Secrets of runs, as hexadecimal digits.
+const SECRET: &str = "000102030405060708090a0b0c0d0e0f";
+const OTHER: &str = "ff0102030405060708090a0b0c0d0e0f";
 
 fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
@@ -90,10 +94,10 @@ fn unique(name: &str) -> String {
 fn a_relay_that_is_held_by_its_input_says_where_it_is_obeys_and_ends_with_it() {
     let mut relay = Held::start(mto().args(["--site", &unique("held"), "--listen", "127.0.0.1:0", "--stdin"]));
     assert!(relay.started["listen"][0].as_str().unwrap().starts_with("127.0.0.1:"));
-    let add = json!({"command": "add-run", "run": "canal", "secret": "00ff"});
+    let add = json!({"command": "add-run", "run": "canal", "secret": SECRET});
     assert_eq!(relay.ask(&add), json!({"ok": true, "changed": true}));
     assert_eq!(relay.ask(&add), json!({"ok": true, "changed": false}));
-    let other = relay.ask(&json!({"command": "add-run", "run": "canal", "secret": "ff00"}));
+    let other = relay.ask(&json!({"command": "add-run", "run": "canal", "secret": OTHER}));
     assert!(other["problem"].as_str().unwrap().contains("another secret"), "{other}");
     assert!(relay.ask(&json!({"command": "dance"}))["problem"].as_str().unwrap().contains("no request"));
     assert!(relay.ask(&json!({"command": "status"}))["status"]["runs"]["canal"].is_object());
@@ -105,7 +109,7 @@ fn a_relay_that_is_held_by_its_input_says_where_it_is_obeys_and_ends_with_it() {
 #[test]
 fn the_owner_asks_and_ends_a_relay_by_its_site() {
     let folder = Folder::new("owner");
-    let secret = folder.write("secret", "00ff");
+    let secret = folder.write("secret", SECRET);
     let site = unique("owned");
     let mut relay = Held::start(mto().args(["--site", &site, "--stdin"]));
     let added = mto().args(["add-run", "--site", &site, "canal", "--secret-file"]).arg(&secret).output().unwrap();
@@ -126,7 +130,7 @@ fn the_owner_asks_and_ends_a_relay_by_its_site() {
 #[test]
 fn a_configuration_is_checked_and_taken_over_again_on_request() {
     let folder = Folder::new("config");
-    folder.write("one.secret", "00ff");
+    folder.write("one.secret", SECRET);
     let site = unique("configured");
     let run = |name: &str| format!("[[run]]\nname = \"{name}\"\nsecret_file = \"one.secret\"\n");
     let config = folder.write("relay.toml", &format!("site = \"{site}\"\n{}", run("first")));
@@ -148,8 +152,8 @@ fn a_configuration_is_checked_and_taken_over_again_on_request() {
 #[test]
 fn a_configuration_that_changes_the_secret_of_a_run_changes_nothing() {
     let folder = Folder::new("changed");
-    folder.write("one.secret", "00ff");
-    folder.write("two.secret", "ff00");
+    folder.write("one.secret", SECRET);
+    folder.write("two.secret", OTHER);
     let site = unique("changed");
     let run = |name: &str, secret: &str| format!("[[run]]\nname = \"{name}\"\nsecret_file = \"{secret}.secret\"\n");
     let text = format!("site = \"{site}\"\n{}{}", run("kept", "one"), run("leaving", "one"));
@@ -178,7 +182,7 @@ fn a_configuration_that_changes_the_secret_of_a_run_changes_nothing() {
 #[test]
 fn what_the_command_line_says_holds_after_a_reload_too() {
     let folder = Folder::new("options");
-    let secret = folder.write("one.secret", "00ff");
+    let secret = folder.write("one.secret", SECRET);
     let log = folder.0.join("relay.log");
     let certificate = folder.0.join("relay.pem");
     assert!(mto().arg("certificate").arg(&certificate).output().unwrap().status.success());
@@ -231,14 +235,14 @@ fn what_the_command_line_says_holds_after_a_reload_too() {
 #[test]
 fn a_relay_that_is_there_for_runs_ends_when_the_lease_of_the_last_is_over() {
     let mut relay = Held::start(mto().args(["--site", &unique("leased"), "--stdin", "--ends-with-last-run"]));
-    relay.ask(&json!({"command": "add-run", "run": "canal", "secret": "00ff", "lease_s": 0.05}));
+    relay.ask(&json!({"command": "add-run", "run": "canal", "secret": SECRET, "lease_s": 0.05}));
     assert!(relay.child.wait().unwrap().success());
 }
 
 #[test]
 fn a_log_that_cannot_be_written_does_not_stop_a_relay() {
     let mut relay = Held::start(mto().args(["--site", &unique("full"), "--stdin", "--log", "/dev/full"]));
-    relay.ask(&json!({"command": "add-run", "run": "canal", "secret": "00ff"}));
+    relay.ask(&json!({"command": "add-run", "run": "canal", "secret": SECRET}));
     let status = relay.ask(&json!({"command": "status"}));
     assert!(status["status"]["log_lines_lost"].as_u64().unwrap() > 0, "{status}");
 }
@@ -275,7 +279,7 @@ fn a_certificate_is_made_for_its_owner_only_never_over_another_and_shown() {
 #[test]
 fn how_links_are_protected_changes_while_a_relay_is_at_work() {
     let folder = Folder::new("protected");
-    let secret = folder.write("canal.secret", "00ff");
+    let secret = folder.write("canal.secret", SECRET);
     let (one, two) = (unique("one"), unique("two"));
     let run = "[[run]]\nname = \"canal\"\nsecret_file = \"canal.secret\"\n";
     let mut listening = Held::start(
@@ -307,13 +311,68 @@ fn how_links_are_protected_changes_while_a_relay_is_at_work() {
 }
 
 #[test]
-fn the_secret_stands_in_no_list_of_processes() {
-    let folder = Folder::new("listed");
-    let secret = folder.write("secret", "0123456789abcdef");
+fn a_secret_that_could_be_found_by_trying_is_refused_however_it_comes() {
+    let folder = Folder::new("short");
+    let site = unique("short");
+    let mut relay = Held::start(mto().args(["--site", &site, "--stdin"]));
+    let answer = relay.ask(&json!({"command": "add-run", "run": "canal", "secret": "00ff"}));
+    assert!(answer["problem"].as_str().unwrap().contains("2 bytes, at least 16 are needed"), "{answer}");
+    let secret = folder.write("secret", "00ff");
     let run = format!("canal={}", secret.display());
-    let relay = Held::start(mto().args(["--site", &unique("listed"), "--stdin", "--run", &run]));
-    for file in ["cmdline", "environ"] {
-        let listed = std::fs::read(format!("/proc/{}/{file}", relay.child.id())).unwrap();
-        assert!(!String::from_utf8_lossy(&listed).contains("0123456789abcdef"));
+    let mut from_input = mto();
+    from_input.args(["add-run", "--site", &site, "canal"]).stdin(std::fs::File::open(&secret).unwrap());
+    let mut from_file = mto();
+    from_file.args(["add-run", "--site", &site, "canal", "--secret-file"]).arg(&secret);
+    let mut at_the_start = mto();
+    at_the_start.args(["--site", &unique("shorter"), "--run", &run]);
+    for command in [&mut from_input, &mut from_file, &mut at_the_start] {
+        let output = command.output().unwrap();
+        assert!(!output.status.success());
+        assert!(said(&output).contains("2 bytes, at least 16 are needed"), "{}", said(&output));
     }
+    assert_eq!(relay.ask(&json!({"command": "status"}))["status"]["runs"], json!({}));
+}
+
+#[test]
+fn the_secret_stands_in_no_list_of_processes_and_in_no_log() {
+    let folder = Folder::new("listed");
+    let secret = folder.write("secret", SECRET);
+    let log = folder.0.join("relay.log");
+    let config = folder.write("relay.toml", &format!("site = \"{}\"\n[log]\nlevel = \"debug\"\n", unique("listed")));
+    let run = format!("canal={}", secret.display());
+    let mut relay = Held::start(
+        mto()
+            .args(["--listen", "127.0.0.1:0", "--stdin", "--run", &run, "--log"])
+            .arg(&log)
+            .arg("--config")
+            .arg(&config),
+    );
+    // Whatever is done with secrets, right or wrong.
+    for (run, secret) in [("added", OTHER), ("added", SECRET), ("canal", OTHER), ("odd", &OTHER[1..])] {
+        relay.ask(&json!({"command": "add-run", "run": run, "secret": secret}));
+    }
+    relay.ask(&json!({"command": "add-run", "run": "added", "secret": SECRET, "unknown": OTHER}));
+    relay.ask(&json!({"command": "remove-run", "run": "added"}));
+    let mut stranger = std::net::TcpStream::connect(relay.started["listen"][0].as_str().unwrap()).unwrap();
+    stranger.write_all(SECRET.as_bytes()).unwrap();
+    // It is turned away.
+    let _ = std::io::Read::read_to_end(&mut stranger, &mut Vec::new());
+    let status = relay.ask(&json!({"command": "status"})).to_string();
+    let process = |file: &str| std::fs::read(format!("/proc/{}/{file}", relay.child.id())).unwrap();
+    let logged = std::fs::read(&log).unwrap();
+    assert!(String::from_utf8_lossy(&logged).contains("turned away"), "{}", String::from_utf8_lossy(&logged));
+    for (what, text) in [
+        ("argv", process("cmdline")),
+        ("environ", process("environ")),
+        ("log", logged),
+        ("status", status.into_bytes()),
+    ] {
+        let text = String::from_utf8_lossy(&text);
+        for secret in [SECRET, OTHER] {
+            assert!(!text.contains(&secret[..16]) && !text.contains(&secret[16..]), "{what}: {text}");
+        }
+    }
+    // The system shows the environment of a process to its owner only; the log is made so that only he can read it.
+    assert_eq!(std::fs::metadata(format!("/proc/{}/environ", relay.child.id())).unwrap().mode() & 0o077, 0);
+    assert_eq!(std::fs::metadata(&log).unwrap().mode() & 0o077, 0);
 }

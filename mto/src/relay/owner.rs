@@ -149,8 +149,9 @@ impl Relay {
     fn obey(&mut self, request: Request) -> Answer {
         match request {
             Request::AddRun { run, secret, lease_s } => {
-                let Some(secret) = secret_of_text(&secret) else {
-                    return Answer::problem("the secret must be hexadecimal digits");
+                let secret = match secret_of_text(&secret) {
+                    Ok(secret) => secret,
+                    Err(problem) => return Answer::problem(problem),
                 };
                 let lease = lease_s.map(Duration::try_from_secs_f64).transpose();
                 let Ok(lease) = lease else { return Answer::problem("lease_s must be a number of seconds above 0") };

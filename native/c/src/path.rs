@@ -11,6 +11,7 @@ use xmml_core::path::{
     cycle, gather, relay, scatter, Credentials, Identity, Lane, LinkFigures, Listener, Path, Received, Settings,
     Streams, Ticket, Tls,
 };
+use xmml_core::private_file;
 
 use crate::argument::{elements, object, object_mut, optional_text, place, place_for_object, text};
 use crate::status::{guard, guard_or, Failure, Result, Status};
@@ -109,7 +110,8 @@ unsafe fn identity(me: *const xmml_path_identity) -> Result<Identity> {
     let Some(file) = (unsafe { optional_text(me.credentials_file, "me.credentials_file")? }) else {
         return Ok(identity);
     };
-    let pem = std::fs::read_to_string(file).map_err(|error| file_error("read", file, &error))?;
+    let pem = private_file::read(std::path::Path::new(file), private_file::KEY_MAX, "this key");
+    let pem = pem.map_err(|cause| Error::Io { action: format!("read {file}"), cause })?;
     let trusted = unsafe { elements(me.trusted, me.trusted_count, "me.trusted")? };
     let trusted = trusted.iter().map(|digits| Ok(unsafe { text(*digits, "me.trusted")? }.parse()?));
     let trusted = trusted.collect::<Result<Vec<_>>>()?;

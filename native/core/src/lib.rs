@@ -24,6 +24,7 @@ pub mod param;
 pub mod path;
 mod per_process;
 mod percent;
+pub mod private_file;
 pub mod runtime;
 pub mod sequence;
 pub mod shared_memory;

@@ -137,6 +137,22 @@ def test_encrypted_paths_need_certificates_that_are_known(tmp_path: Path) -> Non
         path.dial(listener.address, "tokyo", **WHO, **here_too, trusted=[mine])
 
 
+def test_files_that_others_can_read_are_refused(tmp_path: Path) -> None:
+    secret, key = tmp_path / "secret", tmp_path / "mine.pem"
+    secret.write_text("0f" * 32)
+    path.make_credentials(key, "tokyo", 3600)
+    there = {"run": "survey", "name": "tokyo"}
+    for mode in (0o644, 0o640):
+        secret.chmod(mode)
+        with pytest.raises(PermissionError, match=rf"{secret}: others can read this secret \(mode {mode:o}\)"):
+            path.listen("127.0.0.1:0", secret_file=secret, **there)
+    secret.chmod(0o600)
+    assert path.listen("127.0.0.1:0", secret_file=secret, credentials_file=key, **there).address
+    key.chmod(0o644)
+    with pytest.raises(PermissionError, match="others can read this key"):
+        path.dial("127.0.0.1:1", "tokyo", secret_file=secret, credentials_file=key, **there)
+
+
 def test_importing_the_language_does_not_load_paths() -> None:
     code = "import sys, xmml; assert 'xmml.path' not in sys.modules; xmml.Path; assert 'xmml.path' in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -19,6 +19,7 @@ PAGE = "wide-area.md"
 def folder(tmp_path: Path) -> Path:
     shown = write(PAGE, tmp_path)
     assert set(shown) == {"tokyo.py", "amsterdam.py", "amsterdam.c", "amsterdam.cpp"}
+    (tmp_path / "secret").touch(mode=0o600)
     (tmp_path / "secret").write_text(secrets.token_hex(32))
     return tmp_path
 

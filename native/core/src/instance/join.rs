@@ -14,6 +14,7 @@ use crate::error::{explained, Error, Result};
 use crate::frame::{Frame, Limits};
 use crate::handshake::{Party, Role};
 use crate::methods;
+use crate::private_file::{secret_in, SECRET_MAX};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::io_thread::doors;
 use crate::runtime::io_thread::{self, Commands, Door, CONTROL};
@@ -31,9 +32,6 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long the coordinator may take to let an instance in.
 const JOIN_LIMIT: Duration = Duration::from_secs(30);
-
-/// Longest secret file that is read, in bytes.
-const SECRET_LIMIT: u64 = 4096;
 
 /// An instance that has joined.
 pub struct Joined {
@@ -92,23 +90,14 @@ fn methods_from_environment() -> Result<Vec<String>> {
 }
 
 /// The secret in a file of hexadecimal digits.
-pub(crate) fn read_secret(path: &Path) -> Result<Vec<u8>> {
+fn read_secret(path: &Path) -> Result<Vec<u8>> {
     let problem = |cause: String| Error::Io { action: format!("read the run's secret from {}", path.display()), cause };
     let size = std::fs::metadata(path).map_err(|error| problem(explained(&error)))?.len();
-    if size > SECRET_LIMIT {
+    if size > SECRET_MAX {
         return Err(problem(format!("it has {size} bytes; expected 32 bytes as hexadecimal digits")));
     }
     let text = std::fs::read_to_string(path).map_err(|error| problem(explained(&error)))?;
-    let digits = text.trim().as_bytes();
-    let secret: Option<Vec<u8>> = digits
-        .chunks(2)
-        .map(|pair| {
-            std::str::from_utf8(pair).ok().filter(|p| p.len() == 2).and_then(|p| u8::from_str_radix(p, 16).ok())
-        })
-        .collect();
-    secret
-        .filter(|secret| !secret.is_empty())
-        .ok_or_else(|| problem("expected 32 bytes as hexadecimal digits".to_owned()))
+    secret_in(&text).ok_or_else(|| problem("expected 32 bytes as hexadecimal digits".to_owned()))
 }
 
 /// Why there is no connection to the coordinator.

@@ -6,7 +6,6 @@ mod clock;
 mod exchange;
 mod handles;
 mod join;
-pub(crate) use join::read_secret;
 mod leave;
 mod loans;
 mod methods;

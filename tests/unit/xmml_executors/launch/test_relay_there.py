@@ -28,7 +28,7 @@ def site_at(folder: Path) -> RunSite:
 
 
 def relay_named(site: RunSite, name: str) -> RelayThere:
-    return RelayThere(site, f"t{os.getpid()}-{name}", (), "canal", b"secret of canal")
+    return RelayThere(site, f"t{os.getpid()}-{name}", (), "canal", b"the secret of canal")
 
 
 def answers(relay: RelayThere) -> bool:
