@@ -13,6 +13,7 @@ pub mod metrics;
 pub mod owner;
 pub mod registry;
 pub mod relay;
+pub mod resolver;
 pub mod routes;
 pub mod signals;
 pub mod status;

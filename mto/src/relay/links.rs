@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use xmml_core::buffer::Buffer;
@@ -50,10 +51,25 @@ pub(super) struct Dial {
     pub(super) run: String,
     pub(super) target: LinkTarget,
     link: Option<Token>,
+    /// The address of its host is being looked up.
+    is_looked_up: bool,
     again_at: Instant,
     pause: Duration,
     /// Why there was no link the last time; empty since there is one.
     pub(super) why: String,
+}
+
+impl Dial {
+    /// Whether it waits for its time.
+    fn waits(&self) -> bool {
+        self.link.is_none() && !self.is_looked_up
+    }
+
+    /// It is tried again later, and later each time.
+    fn put_off(&mut self, now: Instant) {
+        self.again_at = now + self.pause;
+        self.pause = (self.pause * 2).min(PAUSES.1);
+    }
 }
 
 /// The link of a run to another relay.
@@ -216,21 +232,21 @@ impl Relay {
             if !self.dials.iter().any(|dial| dial.run == run && dial.target == target) {
                 let again_at = Instant::now();
                 let (run, why) = (run.to_owned(), String::new());
-                self.dials.push(Dial { run, target, link: None, again_at, pause: PAUSES.0, why });
+                self.dials.push(Dial { run, target, link: None, is_looked_up: false, again_at, pause: PAUSES.0, why });
             }
         }
     }
 
     /// When something is to be done about links.
     pub(super) fn next_link_time(&self) -> Option<Instant> {
-        let dials = self.dials.iter().filter(|dial| dial.link.is_none()).map(|dial| dial.again_at);
+        let dials = self.dials.iter().filter(|dial| dial.waits()).map(|dial| dial.again_at);
         dials.chain(self.next_tick).min()
     }
 
     pub(super) fn tend_links(&mut self, now: Instant) {
         for at in 0..self.dials.len() {
-            if self.dials[at].link.is_none() && self.dials[at].again_at <= now {
-                self.dial(at, now);
+            if self.dials[at].waits() && self.dials[at].again_at <= now {
+                self.look_up(at, now);
             }
         }
         if self.next_tick.is_some_and(|tick| tick <= now) {
@@ -240,7 +256,47 @@ impl Relay {
         }
     }
 
-    fn dial(&mut self, at: usize, now: Instant) {
+    /// Dials as soon as the address is known: at once where it is one, else when the name server has answered.
+    fn look_up(&mut self, at: usize, now: Instant) {
+        let to = self.dials[at].target.to.clone();
+        if let Ok(address) = to.parse::<SocketAddr>() {
+            return self.dial(at, &[address], now);
+        }
+        match self.resolver.ask(&to) {
+            Ok(()) => {
+                self.dials[at].is_looked_up = true;
+                self.dials[at].why = format!("the name server has not said yet where {to} is");
+            }
+            Err(error) => {
+                self.dials[at].put_off(now);
+                self.not_dialled(at, &error.to_string());
+            }
+        }
+    }
+
+    /// Addresses of other relays are known now, or why they are not.
+    pub(super) fn names_found(&mut self) {
+        let now = Instant::now();
+        for (to, found) in self.resolver.answers() {
+            for at in 0..self.dials.len() {
+                let dial = &mut self.dials[at];
+                if !dial.is_looked_up || dial.target.to != to {
+                    continue;
+                }
+                dial.is_looked_up = false;
+                dial.why.clear();
+                match &found {
+                    Ok(addresses) => self.dial(at, addresses, now),
+                    Err(problem) => {
+                        dial.put_off(now);
+                        self.not_dialled(at, problem);
+                    }
+                }
+            }
+        }
+    }
+
+    fn dial(&mut self, at: usize, addresses: &[SocketAddr], now: Instant) {
         let Dial { run, target, .. } = &self.dials[at];
         let (run, target) = (run.clone(), target.clone());
         let Some(known) = self.runs.get(&run) else { return };
@@ -248,20 +304,21 @@ impl Relay {
         if target.encrypt.unwrap_or(self.encryption.is_default) {
             me = me.encrypted(self.encryption.tls.clone());
         }
-        let dialled = Path::dial(&target.to, &me, RELAY, settings(target.streams)).map_err(io::Error::other);
+        let dialled = Path::dial_any(addresses, &me, RELAY, settings(target.streams));
         // Before the link is driven, which may find it lost already.
-        self.dials[at].again_at = now + self.dials[at].pause;
-        self.dials[at].pause = (self.dials[at].pause * 2).min(PAUSES.1);
-        match dialled.and_then(|path| self.add_link(&run, path, Some(target.to.clone()))) {
+        self.dials[at].put_off(now);
+        match dialled.map_err(io::Error::other).and_then(|path| self.add_link(&run, path, Some(target.to.clone()))) {
             Ok(token) if self.links.contains_key(&token) => self.dials[at].link = Some(token),
             Ok(_) => {}
-            Err(error) => {
-                let facts = [("run", run.as_str()), ("to", &target.to)];
-                let why = error.to_string();
-                self.log.once_for(&target.to, &why, Level::Warning, "a link cannot be dialled", &facts);
-                self.dials[at].why = why;
-            }
+            Err(error) => self.not_dialled(at, &error.to_string()),
         }
+    }
+
+    fn not_dialled(&mut self, at: usize, why: &str) {
+        let dial = &mut self.dials[at];
+        why.clone_into(&mut dial.why);
+        let facts = [("run", dial.run.as_str()), ("to", &dial.target.to)];
+        self.log.once_for(&dial.target.to, why, Level::Warning, "a link cannot be dialled", &facts);
     }
 
     fn measure(&mut self, token: Token, now: Instant) {

@@ -30,6 +30,7 @@ use crate::encryption::Encryption;
 use crate::link_frame::StreamId;
 use crate::log::{Level, Log};
 use crate::registry::{Registry, Token};
+use crate::resolver::{LookUp, Resolver};
 use crate::routes::Topology;
 use crate::signals::{Signal, Signals};
 use crate::wire::Wire;
@@ -47,6 +48,9 @@ const STOP: Token = 0;
 
 /// Token of the signals.
 const SIGNALS: Token = 1;
+
+/// Token of the addresses of hosts that were looked up.
+const NAMES: Token = 2;
 
 /// How much is read from a connection at once.
 const READ: usize = 256 << 10;
@@ -165,6 +169,7 @@ pub struct Relay {
     /// How links are protected.
     encryption: Encryption,
     dials: Vec<Dial>,
+    resolver: Resolver,
     next_tick: Option<Instant>,
     /// Tells this process from the one that was the relay of the site before.
     life: u64,
@@ -187,6 +192,8 @@ impl Relay {
         let epoll = Epoll::new()?;
         let stop = Arc::new(EventFd::new()?);
         epoll.add(stop.as_raw_fd(), STOP, Interest::READ)?;
+        let resolver = Resolver::new()?;
+        epoll.add(resolver.as_raw_fd(), NAMES, Interest::READ)?;
         Ok(Relay {
             site: site.to_owned(),
             log,
@@ -214,6 +221,7 @@ impl Relay {
             targets: Vec::new(),
             encryption: Encryption::self_made(site).map_err(io::Error::other)?,
             dials: Vec::new(),
+            resolver,
             next_tick: None,
             last_stream: links::random_number()?,
             life: links::random_number()?,
@@ -221,7 +229,7 @@ impl Relay {
             deadlines: BTreeSet::new(),
             deadline_of: HashMap::new(),
             scratch: vec![0; READ],
-            next_token: SIGNALS + 1,
+            next_token: NAMES + 1,
             refused: 0,
         })
     }
@@ -229,6 +237,18 @@ impl Relay {
     /// Raised, it ends [`Relay::serve`].
     pub fn stop_flag(&self) -> Arc<EventFd> {
         self.stop.clone()
+    }
+
+    /// Looks up the addresses of other relays in this way.
+    ///
+    /// # Errors
+    /// The system gives no descriptor.
+    pub fn look_up_with(&mut self, look_up: Arc<LookUp>) -> io::Result<()> {
+        let resolver = Resolver::with(look_up)?;
+        self.epoll.remove(self.resolver.as_raw_fd());
+        self.epoll.add(resolver.as_raw_fd(), NAMES, Interest::READ)?;
+        self.resolver = resolver;
+        Ok(())
     }
 
     /// From now on these signals end it and have it read its configuration.
@@ -344,6 +364,7 @@ impl Relay {
         match self.connections.get(&event.token) {
             None if event.token == STOP => return true,
             None if event.token == SIGNALS => return self.signalled(),
+            None if event.token == NAMES => self.names_found(),
             None if self.links.contains_key(&event.token) => self.link_ready(event.token),
             None if self.gates.contains_key(&event.token) => self.gate_ready(event.token),
             None if self.doors.contains_key(&event.token) => self.accept(event.token),

@@ -216,8 +216,20 @@ impl Path {
     /// [`Error::Usage`] for settings that cannot be and addresses that have no meaning; [`Error::Io`] if the system has no room.
     pub fn dial(address: &str, me: &Identity, peer: &str, settings: Settings) -> Result<Path> {
         settings.check()?;
+        Path::dial_any(&resolve(address)?, me, peer, settings)
+    }
+
+    /// The same where the addresses of the host are known; they are tried in turn. Never waits.
+    ///
+    /// # Errors
+    /// As of [`Path::dial`]; [`Error::Usage`] without any address.
+    pub fn dial_any(addresses: &[SocketAddr], me: &Identity, peer: &str, settings: Settings) -> Result<Path> {
+        settings.check()?;
         me.check()?;
-        let addresses = resolve(address)?;
+        if addresses.is_empty() {
+            return Err(Error::Usage { problem: format!("there is no address at which {peer} can be dialled") });
+        }
+        let addresses = addresses.to_vec();
         let mut id = [0; 16];
         id.copy_from_slice(&handshake::fresh_nonce()?[..16]);
         let dialling = Dialling::new(me.clone(), peer.to_owned(), addresses, tuning::first_streams(&settings));
@@ -609,7 +621,11 @@ fn finished() -> Error {
     Error::Usage { problem: "this end of the path has finished: nothing more can be sent".to_owned() }
 }
 
-fn resolve(address: &str) -> Result<Vec<SocketAddr>> {
+/// The internet addresses of `host:port`; waits for the name server.
+///
+/// # Errors
+/// [`Error::Io`]: there is none, and why.
+pub fn resolve(address: &str) -> Result<Vec<SocketAddr>> {
     let wrong = |cause: String| Error::Io { action: format!("find the address {address}"), cause };
     let found: Vec<SocketAddr> = address.to_socket_addrs().map_err(|error| wrong(error.to_string()))?.collect();
     match found.is_empty() {

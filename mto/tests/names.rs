@@ -1,0 +1,57 @@
+//! Name servers that take their time hold up nobody but the link whose host they are asked for.
+
+mod support;
+
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use support::{await_that, Site, RUN, SECRET};
+
+#[test]
+fn a_name_that_is_not_found_for_long_holds_up_no_stream_and_is_dialled_when_it_is() {
+    let (b, c) = (Site::start("b", &[]), Site::start("c", &[]));
+    let (answer, answered) = channel();
+    let answered = Mutex::new(answered);
+    let links = [b.address.clone(), "far.example:40001".to_owned()];
+    let a = Site::start_with("a", "127.0.0.1:0", &links, &[(RUN, SECRET)], |relay| {
+        let look_up = move |name: &str| {
+            assert_eq!(name, "far.example:40001");
+            answered.lock().unwrap().recv().map_err(|_| "the test is over".to_owned())?
+        };
+        relay.look_up_with(Arc::new(look_up)).unwrap();
+    });
+    a.await_way_to("b");
+    await_that("a name is looked up", || a.status().not_linked.iter().any(|link| link.reason.contains("name server")));
+    let listener = b.listener("there");
+    let (x, y) = a.pipe_to("b", "there", &*listener);
+    let began = Instant::now();
+    for _ in 0..100 {
+        x.send(b"there");
+        assert_eq!(y.receive(5), b"there");
+        y.send(b"back");
+        assert_eq!(x.receive(4), b"back");
+    }
+    // Each would have to wait for the name server otherwise; the limit is only for machines that do much else.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    answer.send(Err("no such host".to_owned())).unwrap();
+    await_that("it is told why", || a.status().not_linked.iter().any(|link| link.reason == "no such host"));
+    answer.send(Ok(vec![c.address.parse().unwrap()])).unwrap();
+    a.await_way_to("c");
+    assert!(a.logged().contains("a link cannot be dialled") && a.status().not_linked.is_empty());
+}
+
+#[test]
+fn a_relay_is_dialled_by_the_name_of_its_host() {
+    let b = Site::start("b", &[]);
+    let port = b.address.rsplit_once(':').unwrap().1;
+    let a = Site::start_at("a", "127.0.0.1:0", &[format!("localhost:{port}")], &[(RUN, SECRET)]);
+    a.await_way_to("b");
+    // It is found again when the link was lost.
+    let address = b.address.clone();
+    b.kill();
+    await_that("the link is lost", || a.status().runs[RUN].sites.len() == 1);
+    let b = Site::start_at("b", &address, &[], &[(RUN, SECRET)]);
+    a.await_way_to("b");
+    drop(b);
+}
