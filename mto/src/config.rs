@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Deserialize;
 use xmml_core::error::Error;
 use xmml_core::methods::relay::address::site_problem;
-use xmml_core::path::{Credentials, Fingerprint, MAX_STREAMS};
+use xmml_core::path::{Credentials, Fingerprint, LinkFigures, MAX_STREAMS};
 use xmml_core::private_file;
 
 use crate::encryption::Encryption;
@@ -18,6 +19,9 @@ const FILE_MAX: u64 = 1 << 20;
 
 /// Shortest secret that is taken, in bytes: a shorter one can be found by trying.
 const SECRET_LEAST: usize = 16;
+
+/// No two hosts are further apart [s].
+const LATENCY_MOST_S: f64 = 60.0;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -118,6 +122,52 @@ pub struct LinkConfig {
     /// Whether it is encrypted; without it, as links of this relay are.
     #[serde(default)]
     pub encrypt: Option<bool>,
+    /// How long bytes take to the other relay [s], as far as that is known beforehand; the link itself measures it.
+    #[serde(default)]
+    pub latency_s: Option<f64>,
+    /// What the link carries [bytes/s], as far as that is known beforehand. With the latency it says with how many streams to begin.
+    #[serde(default)]
+    pub bandwidth_b_s: Option<f64>,
+}
+
+impl LinkConfig {
+    /// What is known of the link beforehand.
+    pub fn figures(&self) -> Option<LinkFigures> {
+        let one_way = Duration::try_from_secs_f64(self.latency_s?).ok()?;
+        Some(LinkFigures { round_trip: 2 * one_way, bandwidth: self.bandwidth_b_s? })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        check_address("link", &self.to)?;
+        let wrong = |what: String| Err(Problem(format!(" link to {}: {what}", self.to)));
+        if self.streams.is_some_and(|streams| !(1..=MAX_STREAMS).contains(&streams)) {
+            return wrong(format!("streams must be 1 to {MAX_STREAMS}"));
+        }
+        if self.latency_s.is_some_and(|latency| !(0.0..=LATENCY_MOST_S).contains(&latency)) {
+            return wrong(format!("latency_s must be a number of seconds from 0 to {LATENCY_MOST_S}"));
+        }
+        if self.bandwidth_b_s.is_some_and(|bandwidth| !bandwidth.is_finite() || bandwidth <= 0.0) {
+            return wrong("bandwidth_b_s must be a number of bytes per second above 0".to_owned());
+        }
+        if self.latency_s.is_some() != self.bandwidth_b_s.is_some() {
+            return wrong("latency_s and bandwidth_b_s say something together only; give both or neither".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// A link as the command line has it: `HOST:PORT`, then `KEY=VALUE` with the keys and values of a configuration, all with commas between.
+impl FromStr for LinkConfig {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LinkConfig, String> {
+        let mut words = text.split(',');
+        let to = words.next().unwrap_or_default();
+        let keys: Vec<&str> = words.collect();
+        let link: LinkConfig = toml::from_str(&format!("to = ''\n{}", keys.join("\n")))
+            .map_err(|error| format!("{}; expected HOST:PORT,streams=8,encrypt=true,...", error.message().trim()))?;
+        Ok(LinkConfig { to: to.to_owned(), ..link })
+    }
 }
 
 /// A run.
@@ -194,12 +244,7 @@ impl Config {
         for address in &self.listen {
             check_address("listen", address)?;
         }
-        for link in &self.links {
-            check_address("link", &link.to)?;
-            if link.streams.is_some_and(|streams| !(1..=MAX_STREAMS).contains(&streams)) {
-                return Err(Problem(format!(" link to {}: streams must be 1 to {MAX_STREAMS}", link.to)));
-            }
-        }
+        self.links.iter().try_for_each(LinkConfig::check)?;
         self.fingerprints()?;
         if let Some(address) = &self.metrics {
             check_address("metrics", address)?;
@@ -343,6 +388,9 @@ mod tests {
             ("site = 'a'\nlisten = ['login']", "expected HOST:PORT"),
             ("site = 'a'\n[[link]]\nto = 'b'", "expected HOST:PORT"),
             ("site = 'a'\n[[link]]\nto = 'b:1'\nstreams = 0", "1 to 128"),
+            ("site = 'a'\n[[link]]\nto = 'b:1'\nlatency_s = -1\nbandwidth_b_s = 1.0", "from 0 to 60"),
+            ("site = 'a'\n[[link]]\nto = 'b:1'\nlatency_s = 1\nbandwidth_b_s = nan", "above 0"),
+            ("site = 'a'\n[[link]]\nto = 'b:1'\nlatency_s = 0.01", "both or neither"),
             ("site = 'a'\ntrusted = ['00ff']", "64 hexadecimal digits"),
             ("site = 'a'\nmetrics = '0.0.0.0:1'", "loopback"),
             ("site = 'a'\ncontrol = '/tmp/x'", "expected @NAME"),
@@ -379,5 +427,25 @@ mod tests {
             assert_eq!(run.secret().is_ok(), is_fine, "{mode:o}");
         }
         std::fs::remove_file(&file).unwrap();
+    }
+
+    #[test]
+    fn a_link_is_written_alike_in_a_file_and_on_the_command_line() {
+        let in_file =
+            "site = 'a'\n[[link]]\nto = 'b:1'\nstreams = 3\nencrypt = false\nlatency_s = 0.01\nbandwidth_b_s = 1e8";
+        let link: LinkConfig = "b:1,streams=3,encrypt=false,latency_s=0.01,bandwidth_b_s=1e8".parse().unwrap();
+        assert_eq!(Config::parse(in_file).unwrap().links[..], *std::slice::from_ref(&link));
+        assert_eq!(link.figures(), Some(LinkFigures { round_trip: Duration::from_millis(20), bandwidth: 1e8 }));
+        let plain: LinkConfig = "[::1]:40001".parse().unwrap();
+        assert_eq!((plain.to.as_str(), plain.streams, plain.figures()), ("[::1]:40001", None, None));
+        for (text, expected) in [
+            ("b:1,stream=3", "unknown field `stream`"),
+            ("b:1,streams=many", "HOST:PORT,streams=8"),
+            ("b:1,streams=3,streams=4", "duplicate"),
+            ("b:1,to='c:1'", "duplicate"),
+        ] {
+            let problem = text.parse::<LinkConfig>().unwrap_err();
+            assert!(problem.contains(expected), "{text}: {problem}");
+        }
     }
 }

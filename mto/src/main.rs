@@ -44,9 +44,10 @@ struct Serve {
     /// Where processes of the site find it: HOST:PORT, port 0 for any free one (may be given several times)
     #[arg(long, value_name = "HOST:PORT")]
     listen: Vec<String>,
-    /// Another relay to be linked to (may be given several times)
-    #[arg(long, value_name = "HOST:PORT")]
-    link: Vec<String>,
+    /// Another relay to be linked to (may be given several times); what the configuration says of a link can follow, with commas:
+    /// HOST:PORT,streams=8,encrypt=false
+    #[arg(long, value_name = "HOST:PORT[,KEY=VALUE...]")]
+    link: Vec<LinkConfig>,
     /// Do not encrypt links to other relays, and take such as are not: where the network between them is trusted
     #[arg(long)]
     no_encryption: bool,
@@ -181,7 +182,7 @@ fn configured(options: &Serve) -> Result<Config, Failure> {
         ));
     }
     config.listen.extend(options.listen.iter().cloned());
-    config.links.extend(options.link.iter().map(|to| LinkConfig { to: to.clone(), streams: None, encrypt: None }));
+    config.links.extend(options.link.iter().cloned());
     config.runs.extend(options.run.iter().cloned());
     config.encrypt &= !options.no_encryption;
     config.certificate = options.certificate.clone().or(config.certificate);

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from xmml_executors.launch import door
 from xmml_executors.launch.relay_here import RelayHere
+from xmml_executors.launch.relay_links import RelayLinks
 from xmml_executors.launch.relay_there import RelayThere
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.outcome import SiteError
@@ -20,7 +21,12 @@ DOOR_LEASE_S = 60.0
 
 
 async def addresses_at(
-    site: RunSite, addresses: Sequence[str], relay: RelayHere | None, links: Sequence[str] = (), *, is_direct: bool
+    site: RunSite,
+    addresses: Sequence[str],
+    relay: RelayHere | None,
+    links: RelayLinks,
+    *,
+    is_direct: bool,
 ) -> tuple[dict[str, str], RelayThere | None]:
     """Return the variables that tell the processes of a site where the coordinator and their relay are, and that relay
     if it was started at the site.
@@ -32,7 +38,7 @@ async def addresses_at(
     Args:
         addresses: of the coordinator, as it gives them.
         relay: of this machine, if the run has one.
-        links: addresses of relays at other sites that this site's relay dials.
+        links: what the plan says of the links of this site's relay.
         is_direct: every site can reach the addresses as they are; whoever launches the run has said so.
 
     Raises:
@@ -57,7 +63,7 @@ async def addresses_at(
     own = relay.at("127.0.0.1", port_there)
     started = None
     if site.site.has_queue:
-        own, started = await relay_or_door(site, relay, [f"127.0.0.1:{port_there}", *links])
+        own, started = await relay_or_door(site, relay, port_there, links)
     return {**coordinator, "XMML_RELAY": own}, started
 
 
@@ -72,17 +78,18 @@ async def port_back(site: RunSite, host: str, port: int) -> int:
     return (await site.transport.forward_remote(host, port)).port
 
 
-async def relay_or_door(site: RunSite, relay: RelayHere, links: Sequence[str]) -> tuple[str, RelayThere | None]:
+async def relay_or_door(site: RunSite, relay: RelayHere, port: int, links: RelayLinks) -> tuple[str, RelayThere | None]:
     """Return where the compute nodes of a cluster find a relay: one on their login node, which is returned too, else
-    ours through a door."""
-    there = RelayThere(site, f"{site.name}-{relay.run[-8:]}", links, relay.run, relay.secret)
+    ours through a door. `port` of the login node's loopback device leads to ours."""
+    options = links.words(f"127.0.0.1:{port}")
+    there = RelayThere(site, f"{site.name}-{relay.run[-8:]}", options, relay.run, relay.secret)
     has_one = await there.start()
     host = site.site.relay.host if site.site.relay is not None else None
     if host is None:
         host = (await site.transport.run("hostname")).stdout.strip()
     if has_one:
         return f"{host}:{there.port}/{there.name}", there
-    return relay.at(host, await open_door(site, int(links[0].rpartition(":")[2]))), None
+    return relay.at(host, await open_door(site, port)), None
 
 
 async def open_door(site: RunSite, port: int) -> int:

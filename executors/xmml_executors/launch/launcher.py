@@ -28,6 +28,7 @@ from xmml_executors.launch.coordinator_address import addresses_at
 from xmml_executors.launch.journal import Journal, Past
 from xmml_executors.launch.python_there import check_python
 from xmml_executors.launch.relay_here import RelayHere
+from xmml_executors.launch.relay_links import RelayLinks, links_of
 from xmml_executors.launch.remote_builds import build_at
 from xmml_executors.launch.run_site import (
     POLL_FIRST_S,
@@ -88,9 +89,11 @@ def launch_site(plan: Plan) -> str:
     return next((site.name for site in plan.sites if site.is_here and not site.has_queue), HERE)
 
 
-def links_of(plan: Plan, site: str) -> list[str]:
-    """Return the addresses of the relays of other sites that the relay of a site dials."""
-    return [path.address for path in plan.paths if path.between[0] == site and path.address is not None]
+def relay_links(plan: Plan, site: str) -> RelayLinks:
+    """Return the links of the relay of a site."""
+    clusters = {each.name: cluster_of(plan, each).name for each in plan.sites}
+    home = {launch_site(plan), *(each.name for each in plan.sites if each.is_here)}
+    return links_of(plan, site, clusters, home)
 
 
 def needs_relay(plan: Plan, *, is_direct: bool) -> bool:
@@ -182,9 +185,10 @@ class Launcher:
         """
         if not needs_relay(self.plan, is_direct=self.is_direct):
             return None
-        name = f"{launch_site(self.plan)}-{self.folder.run_id[-8:]}"
-        is_open = any(site.site.is_here for site in self.sites.values())
-        self.relay = RelayHere(name, self.folder.run_id, self.folder.secret, is_open=is_open)
+        site = launch_site(self.plan)
+        name, clear = f"{site}-{self.folder.run_id[-8:]}", relay_links(self.plan, site).takes_clear
+        is_open = any(each.site.is_here for each in self.sites.values())
+        self.relay = RelayHere(name, self.folder.run_id, self.folder.secret, is_open=is_open, takes_clear=clear)
         return self.relay.address
 
     # --- orders of the run's loop -----------------------------------------------------------------------------------
@@ -344,7 +348,7 @@ class Launcher:
         await together([self._stage(site, files), check_python(site, parts, self.plan)])
         await build_at(site, parts, self.plan, self.folder, self._notice)
         self._addresses[site.name], relay = await addresses_at(
-            site, coordinator, self.relay, links_of(self.plan, site.name), is_direct=self.is_direct
+            site, coordinator, self.relay, relay_links(self.plan, site.name), is_direct=self.is_direct
         )
         if relay is not None:
             kept = relay.keep(self._notice, may_end=self.is_direct)

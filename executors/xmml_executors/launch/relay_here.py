@@ -20,17 +20,19 @@ ANSWER_WITHIN_S = 10.0
 class RelayHere:
     """A process of `mto` that serves one run, and ends with us, however we end."""
 
-    def __init__(self, site: str, run: str, secret: bytes, *, is_open: bool) -> None:
+    def __init__(self, site: str, run: str, secret: bytes, *, is_open: bool, takes_clear: bool = False) -> None:
         """Start it.
 
         Args:
             site: the name of this site.
             is_open: compute nodes of the cluster that we are on dial it; else it listens on the loopback device only.
+            takes_clear: some relays that dial it do so without encryption. (It dials nobody itself.)
 
         Raises:
             SiteError: it cannot be started, or does not answer.
         """
         self.site, self.run, self.secret = site, run, secret
+        self._options = ["--no-encryption"] if takes_clear else []
         self._device = "0.0.0.0" if is_open else "127.0.0.1"
         self.host = socket.gethostname() if is_open else "127.0.0.1"
         self.port = 0
@@ -45,7 +47,7 @@ class RelayHere:
         found = program()
         if found is None:
             raise SiteError("the relay mto is not installed beside xmml-run; install xMML again")
-        command = [found, "--site", self.site, "--listen", f"{self._device}:{self.port}", "--stdin"]
+        command = [found, "--site", self.site, "--listen", f"{self._device}:{self.port}", "--stdin", *self._options]
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, process_group=0

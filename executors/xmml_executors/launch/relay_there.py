@@ -22,13 +22,13 @@ AGAIN_PAUSE_S = 0.3
 class RelayThere:
     """`mto` beside the Python of a site, for one run."""
 
-    def __init__(self, site: RunSite, name: str, links: Sequence[str], run: str, secret: bytes) -> None:
+    def __init__(self, site: RunSite, name: str, options: Sequence[str], run: str, secret: bytes) -> None:
         """
         Args:
             name: of the relay, as streams are addressed to it.
-            links: the relays that it dials, `HOST:PORT` as the login node sees them.
+            options: the words of its command line that say to which relays it is linked, and how.
         """
-        self.site, self.name, self.links, self.run, self.secret = site, name, links, run, secret
+        self.site, self.name, self.options, self.run, self.secret = site, name, options, run, secret
         self.port = 0
         self._process: RemoteProcess | None = None
 
@@ -54,8 +54,7 @@ class RelayThere:
         """Start it on a port. The run's secret goes to it over its standard input. One that was started earlier and
         holds the port, because its connection broke and it has not noticed, makes room: it is known by its host and
         the time at which it began, for its number may be another's by now, and another login node may see the file."""
-        words = ["--site", self.name, "--listen", f"0.0.0.0:{port}", "--stdin"]
-        words += [word for link in self.links for word in ("--link", link)]
+        words = ["--site", self.name, "--listen", f"0.0.0.0:{port}", "--stdin", *self.options]
         command = (
             f'mto="$(dirname "$(command -v {shlex.quote(self.site.python)})")/mto"; [ -x "$mto" ] || exit 69; '
             f"own={shlex.quote(self.site.folder + '/relay')}; host=$(uname -n); "

@@ -11,7 +11,7 @@ use xmml_core::handshake;
 use xmml_core::methods::relay::address::site_problem;
 use xmml_core::methods::relay::protocol::RELAY;
 use xmml_core::methods::Stream;
-use xmml_core::path::{Identity, Lane, Listener, Path, Settings, State, Streams};
+use xmml_core::path::{Identity, Lane, LinkFigures, Listener, Path, Settings, State, Streams};
 use xmml_core::wakeup::Interest;
 
 use super::{Flow, Relay};
@@ -35,8 +35,11 @@ const BULK_IN_A_ROW: usize = 8;
 /// Frames below so many bytes wait for the end of the turn of the loop that put them on a link.
 const SMALL: usize = 16 << 10;
 
+/// The time there and back on a link of which nothing is known.
+const ROUND_TRIP: Duration = Duration::from_millis(50);
+
 /// A relay that is to be dialled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LinkTarget {
     /// Where: `HOST:PORT`.
     pub to: String,
@@ -44,6 +47,15 @@ pub struct LinkTarget {
     pub streams: Option<u32>,
     /// Whether it is encrypted; `None`: as this relay does it with all.
     pub encrypt: Option<bool>,
+    /// What is known of the way there beforehand.
+    pub figures: Option<LinkFigures>,
+}
+
+impl LinkTarget {
+    /// A relay there, of which nothing else was said.
+    pub fn at(to: &str) -> LinkTarget {
+        LinkTarget { to: to.to_owned(), streams: None, encrypt: None, figures: None }
+    }
 }
 
 /// A relay that is dialled for a run.
@@ -86,6 +98,8 @@ pub(super) struct Link {
     pub(super) starved: BTreeSet<(u64, usize)>,
     /// The time there and back.
     measured: Option<Duration>,
+    /// What it is taken for before.
+    expected: Duration,
     /// The number of what was asked last.
     ping: u64,
     /// When it was asked, until the answer is there. Nothing is asked meanwhile, or a way that takes longer than a tick would never be
@@ -118,9 +132,9 @@ impl Link {
         }
     }
 
-    /// The time there and back; a guess before it was measured.
+    /// The time there and back; before it was measured what was said of the link, or a guess.
     pub(super) fn round_trip(&self) -> Duration {
-        self.measured.unwrap_or(Duration::from_millis(50))
+        self.measured.unwrap_or(self.expected)
     }
 
     /// The time there and back, once it was measured.
@@ -142,9 +156,10 @@ pub(super) fn random_number() -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-fn settings(streams: Option<u32>) -> Settings {
+fn settings(streams: Option<u32>, link: Option<LinkFigures>) -> Settings {
     Settings {
         streams: streams.map_or(Streams::Auto, Streams::Fixed),
+        link,
         max_message: LONGEST as u64,
         connect: PATIENCE,
         patience: PATIENCE,
@@ -170,7 +185,7 @@ impl Relay {
     /// Where relays come in that know this run.
     pub(super) fn open_gate(&mut self, run: &str, key: &[u8]) -> io::Result<(Listener, Token)> {
         let me = Identity::new(key, run, RELAY);
-        let listener = Listener::without_door(&me, settings(None)).map_err(io::Error::other)?;
+        let listener = Listener::without_door(&me, settings(None, None)).map_err(io::Error::other)?;
         let token = self.token();
         self.epoll.add(listener.fd(), token, Interest::READ)?;
         self.gates.insert(token, run.to_owned());
@@ -206,6 +221,7 @@ impl Relay {
     fn add_link(&mut self, run: &str, path: Path, dialled: Option<String>) -> io::Result<Token> {
         let token = self.token();
         self.epoll.add(path.fd(), token, Interest::READ)?;
+        let expected = path.settings().link.map_or(ROUND_TRIP, |figures| figures.round_trip);
         let link = Link {
             run: run.to_owned(),
             path,
@@ -214,6 +230,7 @@ impl Relay {
             life: 0,
             starved: BTreeSet::new(),
             measured: None,
+            expected,
             ping: 0,
             asked: None,
             open: false,
@@ -304,7 +321,7 @@ impl Relay {
         if target.encrypt.unwrap_or(self.encryption.is_default) {
             me = me.encrypted(self.encryption.tls.clone());
         }
-        let dialled = Path::dial_any(addresses, &me, RELAY, settings(target.streams));
+        let dialled = Path::dial_any(addresses, &me, RELAY, settings(target.streams, target.figures));
         // Before the link is driven, which may find it lost already.
         self.dials[at].put_off(now);
         match dialled.map_err(io::Error::other).and_then(|path| self.add_link(&run, path, Some(target.to.clone()))) {

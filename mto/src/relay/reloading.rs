@@ -42,8 +42,12 @@ impl Relay {
     }
 
     fn take_over_links(&mut self, config: &Config) {
-        let target =
-            |link: &LinkConfig| LinkTarget { to: link.to.clone(), streams: link.streams, encrypt: link.encrypt };
+        let target = |link: &LinkConfig| LinkTarget {
+            to: link.to.clone(),
+            streams: link.streams,
+            encrypt: link.encrypt,
+            figures: link.figures(),
+        };
         self.link_to_all(config.links.iter().map(target).collect());
     }
 

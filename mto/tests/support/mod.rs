@@ -62,9 +62,7 @@ impl Site {
         let control = format!("@mto-test-{unique}");
         relay.listen_for_owner(&control).unwrap();
         prepare(&mut relay);
-        relay.link_to_all(
-            links.iter().map(|to| LinkTarget { to: to.clone(), streams: Some(2), encrypt: None }).collect(),
-        );
+        relay.link_to_all(links.iter().map(|to| LinkTarget { streams: Some(2), ..LinkTarget::at(to) }).collect());
         for (run, secret) in runs {
             relay.add_run(run, secret, None).unwrap();
         }

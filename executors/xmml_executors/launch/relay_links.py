@@ -1,0 +1,70 @@
+"""The links of a site's relay in a run: whom it dials, and what the plan says of the way there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from xmml_planner.execution_plan import Plan, PlannedPath
+
+
+@dataclass(frozen=True)
+class RelayLinks:
+    """What the plan says of the links of one site's relay.
+
+    Attributes:
+        home: the way to the launching machine, whose relay the others dial through ssh; `None`: no messages go there.
+        dialled: the ways to the relays of other sites that this one dials.
+        takes_clear: some that dial this relay do so without encryption.
+    """
+
+    home: PlannedPath | None = None
+    dialled: tuple[PlannedPath, ...] = ()
+    takes_clear: bool = False
+
+    def words(self, home: str) -> list[str]:
+        """Return the links as the command line of `mto` has them.
+
+        Args:
+            home: where the relay of the launching machine is reached, `HOST:PORT`.
+        """
+        links = [(home, self.home), *((str(path.address), path) for path in self.dialled)]
+        words = [word for address, path in links for word in ("--link", link_word(address, path))]
+        return [*words, "--no-encryption"] if self.takes_clear else words
+
+
+def links_of(plan: Plan, site: str, clusters: dict[str, str], home: Collection[str]) -> RelayLinks:
+    """Return the links of the relay of a site.
+
+    Args:
+        clusters: the clusters that sites are parts of, whose relay is theirs too; a site that is missing is its own.
+        home: the sites of the launching machine. Its relay dials nobody.
+    """
+    to_home: list[PlannedPath] = []
+    dialled: dict[str, PlannedPath] = {}
+    takes_clear = False
+    for path in plan.paths:
+        dialler, taker = (clusters.get(name, name) for name in path.between)
+        ends_here = [end in home for end in (dialler, taker)]
+        if dialler == taker or all(ends_here):
+            continue
+        if any(ends_here):
+            if site in home:
+                takes_clear |= not path.encrypt
+            elif site in (dialler, taker):
+                to_home.append(path)
+        elif dialler == site and path.address is not None:
+            dialled.setdefault(path.address, path)
+        elif taker == site:
+            takes_clear |= not path.encrypt
+    return RelayLinks(to_home[0] if to_home else None, tuple(dialled.values()), takes_clear)
+
+
+def link_word(address: str, path: PlannedPath | None) -> str:
+    """Return a link as the option `--link` of `mto` has it. Whether it is encrypted is always said: a relay that takes
+    links in clear would dial in clear, too."""
+    if path is None:
+        return f"{address},encrypt=true"
+    streams = [] if path.streams is None else [f"streams={path.streams}"]
+    figures = [f"latency_s={float(path.latency_s)!r}", f"bandwidth_b_s={float(path.bandwidth)!r}"]
+    return ",".join([address, *streams, f"encrypt={'true' if path.encrypt else 'false'}", *figures])

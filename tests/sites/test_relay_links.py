@@ -1,0 +1,52 @@
+"""What sites.toml says of the link between two clusters is how their relays are linked in a run."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from testbed.pair import Pair
+
+if TYPE_CHECKING:
+    from testbed import Bed
+
+CLUSTERS = {"left": "alpha", "right": "beta"}
+LINK = '[[link]]\nbetween = ["alpha", "beta"]\nlatency = "5 ms"\nbandwidth = "100 Mbit/s"\n'
+STREAMS = 3
+WAIT_S = 90.0
+#: The status of the relay that a run has started at a site; the run has noted its process.
+STATUS = """\
+set -- $(cat ~/xmml/runs/*/relay)
+name=$(tr '\\0' '\\n' < /proc/$2/cmdline | grep -A 1 -x -e --site | tail -n 1)
+/opt/xmml/bin/mto status --json --site "$name"
+"""
+pytestmark = pytest.mark.timeout(300)
+
+
+def links_at(bed: Bed, site: str) -> dict[str, dict[str, Any]]:
+    """The links of a site's relay that stand, by the sites that they lead to."""
+    links = json.loads(bed.site(site).run(STATUS).stdout)["links"]
+    return {link["site"].partition("-")[0]: link for link in links if link["state"] == "up"}
+
+
+def test_streams_and_encryption_of_a_link_are_what_the_file_says(firewalled: Bed, tmp_path: Path) -> None:
+    pair = Pair(firewalled, tmp_path / "pair", steps=10_000, pause=0.05)
+    link = f"{LINK}streams = {STREAMS}\nencrypt = false\n"
+    try:
+        run = pair.start(firewalled.sites_toml("alpha", "beta") + "\n" + link, CLUSTERS, is_direct=False)
+        run.until("left  | heard", WAIT_S)
+        until = time.monotonic() + WAIT_S
+        for site, other in (("alpha", "beta"), ("beta", "alpha")):
+            while (links := links_at(firewalled, site)).get(other, {}).get("streams") != STREAMS:
+                assert time.monotonic() < until, links
+                time.sleep(0.1)
+            assert not links[other]["encrypted"], links
+            # The file says nothing of the ways to the launching machine.
+            assert links["here"]["encrypted"], links
+        run.interrupt()
+        assert run.wait(WAIT_S) == 130, run.output
+    finally:
+        pair.end()

@@ -1,0 +1,118 @@
+"""What the plan says of the links between sites reaches the relays that a run starts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xmml_executors.launch.journal import Journal
+from xmml_executors.launch.launcher import relay_links
+from xmml_executors.launch.relay_here import RelayHere
+from xmml_executors.launch.relay_there import RelayThere
+from xmml_executors.launch.run_site import RunSite
+from xmml_executors.transports.local import LocalTransport
+from xmml_planner import Plan
+from xmml_planner.execution_plan import PlannedPath
+from xmml_planner.sites import Site
+
+MTO = Path(sys.executable).parent / "mto"
+RUN, SECRET = "canal", b"the secret of canal"
+LIMIT_S = 60.0
+
+HOME = Site("laptop", cores=4)
+ALPHA = Site("alpha", ssh="alpha", scheduler="slurm")
+GPUS = Site("alpha-gpu", ssh="alpha", scheduler="slurm", like="alpha")
+BETA = Site("beta", ssh="beta", scheduler="slurm")
+
+
+def path(
+    dialler: str, taker: str, address: str | None = None, *, streams: int | None = None, encrypt: bool = True
+) -> PlannedPath:
+    return PlannedPath((dialler, taker), address, streams, encrypt, 0.01, 125e6, 2_500_000)
+
+
+def plan_of(*paths: PlannedPath) -> Plan:
+    nothing: tuple[Any, ...] = ()
+    sites = (HOME, ALPHA, GPUS, BETA)
+    return Plan("m", "/m/model.xml", "/m", nothing, nothing, nothing, nothing, sites=sites, paths=paths)
+
+
+FIGURES = "latency_s=0.01,bandwidth_b_s=125000000.0"
+
+
+def test_each_link_is_told_to_the_relay_that_dials_it() -> None:
+    plan = plan_of(
+        path("beta", "alpha", "login.alpha:40001", streams=8, encrypt=False), path("laptop", "beta", streams=2)
+    )
+    assert relay_links(plan, "beta").words("127.0.0.1:7") == [
+        *("--link", f"127.0.0.1:7,streams=2,encrypt=true,{FIGURES}"),
+        *("--link", f"login.alpha:40001,streams=8,encrypt=false,{FIGURES}"),
+    ]
+    # That of alpha is dialled in clear, and dials home as it does where nothing is known: encrypted.
+    assert relay_links(plan, "alpha").words("127.0.0.1:7") == ["--link", "127.0.0.1:7,encrypt=true", "--no-encryption"]
+    assert not relay_links(plan, "laptop").takes_clear
+
+
+@pytest.mark.parametrize("ends", [("laptop", "alpha"), ("alpha", "laptop")])
+def test_the_relay_of_the_launching_machine_takes_clear_links_if_one_is_to_be(ends: tuple[str, str]) -> None:
+    plan = plan_of(path(*ends, "login.alpha:40001", encrypt=False))
+    assert relay_links(plan, "laptop").takes_clear
+    # Whoever the plan has dial: what dials is the other relay, and only through ssh.
+    assert relay_links(plan, "alpha").words("127.0.0.1:7") == ["--link", f"127.0.0.1:7,encrypt=false,{FIGURES}"]
+
+
+def test_parts_of_a_cluster_share_its_relay_and_need_no_link_among_themselves() -> None:
+    address = "login.alpha:40001"
+    within = path("alpha", "alpha-gpu", encrypt=False)
+    plan = plan_of(within, path("beta", "alpha", address), path("beta", "alpha-gpu", address))
+    assert relay_links(plan, "beta").words("h:1")[2:] == ["--link", f"{address},encrypt=true,{FIGURES}"]
+    assert not relay_links(plan, "alpha").takes_clear
+    assert (
+        relay_links(plan_of(path("alpha-gpu", "beta", "b:1")), "alpha").words("h:1")[3] == f"b:1,encrypt=true,{FIGURES}"
+    )
+
+
+@pytest.mark.parametrize(("streams", "encrypt"), [(3, False), (5, True)])
+def test_links_stand_as_the_plan_says(tmp_path: Path, streams: int, encrypt: bool) -> None:
+    plan = plan_of(path("laptop", "alpha", streams=streams, encrypt=encrypt))
+    here = RelayHere(
+        f"t{os.getpid()}-h", RUN, SECRET, is_open=False, takes_clear=relay_links(plan, "laptop").takes_clear
+    )
+
+    async def statuses() -> list[dict[str, Any]]:
+        site = RunSite(
+            Site("alpha", work=str(tmp_path), python=sys.executable), "r1", Journal(tmp_path), LocalTransport("alpha")
+        )
+        site.folder = str(tmp_path)
+        options = relay_links(plan, "alpha").words(f"127.0.0.1:{here.port}")
+        there = RelayThere(site, f"t{os.getpid()}-t", options, RUN, SECRET)
+        try:
+            assert await there.start()
+            until = time.monotonic() + LIMIT_S
+            while True:
+                found = [link_of(here.site), link_of(there.name)]
+                if all(link.get("state") == "up" and link["streams"] == streams for link in found):
+                    return found
+                assert time.monotonic() < until, found
+                await asyncio.sleep(0.02)
+        finally:
+            await site.transport.close()
+
+    try:
+        assert [link["encrypted"] for link in asyncio.run(statuses())] == [encrypt, encrypt]
+    finally:
+        here.close()
+
+
+def link_of(site: str) -> dict[str, Any]:
+    """The one link of a relay, as it says; none yet: nothing."""
+    done = subprocess.run([MTO, "status", "--json", "--site", site], capture_output=True, check=True, timeout=LIMIT_S)
+    links: list[dict[str, Any]] = json.loads(done.stdout)["links"]
+    return links[0] if links else {}
