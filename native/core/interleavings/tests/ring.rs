@@ -46,7 +46,7 @@ fn read(shared: &Shared, reader: &mut Reader, count: usize) -> Vec<u8> {
         let space = (count - got.len()).min(bytes.len());
         let read = reader.read(&shared.positions, &mut bytes[..space]).unwrap();
         got.extend(&bytes[..read]);
-        if read > 0 && Reader::must_wake_writer(&shared.positions) {
+        if read > 0 && reader.must_wake_writer(&shared.positions) {
             shared.writer_bell.raise();
         }
         if read == 0 && reader_may_sleep(&shared.positions) {
@@ -68,6 +68,25 @@ fn bytes_arrive_whole_and_in_order_and_nobody_sleeps_for_ever() {
         });
         let mut reader = Reader::new(shared.bytes.clone());
         assert_eq!(read(&shared, &mut reader, 3), [1, 2, 3]);
+        writing.join().unwrap();
+    });
+}
+
+#[test]
+fn a_writer_that_sleeps_on_a_full_ring_is_woken_when_half_of_it_was_read() {
+    in_every_interleaving(2, || {
+        let shared = shared(4);
+        let theirs = shared.clone();
+        let writing = thread::spawn(move || {
+            let mut writer = Writer::new(theirs.bytes.clone());
+            write_all(&theirs, &mut writer, &[1, 2, 3, 4, 5, 6]);
+        });
+        let mut reader = Reader::new(shared.bytes.clone());
+        let mut got = Vec::new();
+        while got.len() < 6 {
+            got.extend(read(&shared, &mut reader, 1)); // byte by byte: the flag is looked at after every second one
+        }
+        assert_eq!(got, [1, 2, 3, 4, 5, 6]);
         writing.join().unwrap();
     });
 }

@@ -135,6 +135,10 @@ pub trait Stream: Send + Sync {
     fn read(&self, into: &mut [u8]) -> io::Result<usize>;
     /// Writes what there is room for.
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
+    /// Writes all of it at once, if this stream can and there is room; false: nothing was written.
+    fn write_whole(&self, _parts: &[IoSlice<'_>]) -> io::Result<bool> {
+        Ok(false)
+    }
     /// Passes on what a write has taken but kept; `WouldBlock`: not all of it, poll for room.
     fn flush(&self) -> io::Result<()> {
         Ok(())

@@ -7,6 +7,9 @@
 //! Who finds nothing to do says so (`reader_sleeps`, `writer_sleeps`), looks once more, and sleeps; the other one sees the flag after its
 //! next move and wakes it. Flag and position are ordered by fences on both sides, so that one of the two always sees the other.
 //!
+//! A fence is dear beside a short message. The reader spares most of its own: a writer sleeps only while the ring is full, so whoever has
+//! read less than half of it since he looked for the writer's flag has the other half still before him, and will look when he comes there.
+//!
 //! The other process may write anything into the positions: every one that is read is checked before it is used.
 //!
 //! `native/core/interleavings` runs this file under a model checker.
@@ -90,11 +93,32 @@ impl Writer {
     /// Writes as much of `parts` as there is room for, and publishes it. 0: the ring is full (or there was nothing to write).
     pub fn write(&mut self, positions: &Positions, parts: &[IoSlice<'_>]) -> Result<usize, Corrupt> {
         let wanted: usize = parts.iter().map(|part| part.len()).sum();
-        let mut room = self.bytes.capacity() - (self.head - self.tail) as usize;
-        if room < wanted {
-            room = self.look(positions)?;
+        let room = self.room(positions, wanted)?;
+        Ok(self.put(positions, parts, wanted.min(room)))
+    }
+
+    /// Writes `parts` and publishes them, if there is room for all of them; false: nothing was written.
+    pub fn write_whole(&mut self, positions: &Positions, parts: &[IoSlice<'_>]) -> Result<bool, Corrupt> {
+        let wanted: usize = parts.iter().map(|part| part.len()).sum();
+        let fits = wanted <= self.room(positions, wanted)?;
+        if fits {
+            self.put(positions, parts, wanted);
         }
-        let mut left = wanted.min(room);
+        Ok(fits)
+    }
+
+    /// Room in bytes; looks for more only if that is less than `wanted`.
+    fn room(&mut self, positions: &Positions, wanted: usize) -> Result<usize, Corrupt> {
+        let room = self.bytes.capacity() - (self.head - self.tail) as usize;
+        if room < wanted {
+            return self.look(positions);
+        }
+        Ok(room)
+    }
+
+    /// Writes the first `count` bytes of `parts`, for which there is room, and publishes them.
+    fn put(&mut self, positions: &Positions, parts: &[IoSlice<'_>], count: usize) -> usize {
+        let mut left = count;
         let mut head = self.head;
         for part in parts {
             let count = part.len().min(left);
@@ -108,7 +132,7 @@ impl Writer {
             self.head = head;
             positions.head.0.store(head, Ordering::Release);
         }
-        Ok(written)
+        written
     }
 
     /// Room in bytes, now.
@@ -136,12 +160,14 @@ pub struct Reader {
     tail: u64,
     /// The writer's position when it was looked at last.
     head: u64,
+    /// Bytes freed since the writer's flag was looked at.
+    unannounced: usize,
 }
 
 impl Reader {
     /// For a ring that nothing was read from.
     pub fn new(bytes: Bytes) -> Reader {
-        Reader { bytes, tail: 0, head: 0 }
+        Reader { bytes, tail: 0, head: 0, unannounced: 0 }
     }
 
     /// Reads what is there into `into`, and frees its place. 0: nothing is there (or nothing fits).
@@ -156,6 +182,7 @@ impl Reader {
         // SAFETY: this part was published, and is not written to before it is freed.
         unsafe { self.bytes.get(self.tail, &mut into[..count]) };
         self.tail += count as u64;
+        self.unannounced += count;
         positions.tail.0.store(self.tail, Ordering::Release);
         Ok(count)
     }
@@ -170,8 +197,12 @@ impl Reader {
         Ok(head - self.tail)
     }
 
-    /// Whether the writer must be woken, after something was freed. Each sleep is answered once.
-    pub fn must_wake_writer(positions: &Positions) -> bool {
+    /// Whether the writer must be woken, after something was freed. Each sleep is answered once, when half of the ring is free.
+    pub fn must_wake_writer(&mut self, positions: &Positions) -> bool {
+        if self.unannounced < self.bytes.capacity() / 2 {
+            return false; // should it sleep, as much again is here to be read
+        }
+        self.unannounced = 0;
         fence(Ordering::SeqCst);
         positions.writer_sleeps.0.load(Ordering::Relaxed) != 0
             && positions.writer_sleeps.0.swap(0, Ordering::Relaxed) != 0
@@ -239,8 +270,25 @@ mod tests {
         assert_eq!(writer.write(&positions, &[IoSlice::new(&[1])]), Ok(0));
         assert!(writer_may_sleep(&positions, 8));
         assert_eq!(reader.read(&positions, &mut [0; 3]), Ok(3));
-        assert!(Reader::must_wake_writer(&positions) && !Reader::must_wake_writer(&positions));
+        assert!(!reader.must_wake_writer(&positions), "most of it is still to be read");
         assert_eq!(writer.write(&positions, &[IoSlice::new(&[1; 12])]), Ok(3));
+        assert!(writer_may_sleep(&positions, 8));
+        assert_eq!(reader.read(&positions, &mut [0; 1]), Ok(1));
+        assert!(reader.must_wake_writer(&positions) && !reader.must_wake_writer(&positions));
+    }
+
+    #[test]
+    fn what_must_go_as_a_whole_waits_for_room_for_all_of_it() {
+        let mut memory = vec![0; 8];
+        let (positions, mut writer, mut reader) = ring(&mut memory);
+        let parts = [IoSlice::new(&[1, 2]), IoSlice::new(&[3, 4, 5])];
+        assert_eq!(writer.write_whole(&positions, &parts), Ok(true));
+        assert_eq!(writer.write_whole(&positions, &parts), Ok(false));
+        assert_eq!(reader.read(&positions, &mut [0; 2]), Ok(2));
+        assert_eq!(writer.write_whole(&positions, &parts), Ok(true));
+        let mut got = [0; 8];
+        assert_eq!(reader.read(&positions, &mut got), Ok(8));
+        assert_eq!(got, [3, 4, 5, 1, 2, 3, 4, 5]);
     }
 
     #[test]

@@ -166,7 +166,10 @@ impl Stream for ShmStream {
         };
         // Before the ring is looked at: what was published before the end is there then.
         let ended = live.ended.load(Ordering::Acquire);
-        let count = lock(&live.reader).read(live.segment.incoming(), into).map_err(corrupt)?;
+        let mut reader = lock(&live.reader);
+        let count = reader.read(live.segment.incoming(), into).map_err(corrupt)?;
+        let must_wake = count > 0 && reader.must_wake_writer(live.segment.incoming());
+        drop(reader);
         if count == 0 {
             return match live.fault.get() {
                 Some(problem) => Err(io::Error::new(io::ErrorKind::InvalidData, problem.clone())),
@@ -174,7 +177,7 @@ impl Stream for ShmStream {
                 None => Err(io::ErrorKind::WouldBlock.into()),
             };
         }
-        if Reader::must_wake_writer(live.segment.incoming()) {
+        if must_wake {
             self.ring_the_bell();
         }
         Ok(count)
@@ -199,6 +202,15 @@ impl Stream for ShmStream {
             self.ring_the_bell();
         }
         Ok(count)
+    }
+
+    fn write_whole(&self, parts: &[IoSlice<'_>]) -> io::Result<bool> {
+        let Some(live) = self.live.get().filter(|live| !live.ended.load(Ordering::Acquire)) else { return Ok(false) };
+        let is_written = lock(&live.writer).write_whole(live.segment.outgoing(), parts).map_err(corrupt)?;
+        if is_written && Writer::must_wake_reader(live.segment.outgoing()) {
+            self.ring_the_bell();
+        }
+        Ok(is_written)
     }
 
     fn shut(&self) {
