@@ -29,19 +29,29 @@ const LONG_TRY: Duration = Duration::from_millis(4);
 /// Long tries are made at most this often.
 const LONG_TRY_EVERY: Duration = Duration::from_millis(200);
 
-/// How often a thread asks how long it had to wait for a processor.
-const LOOK_AT_DELAY_EVERY: Duration = Duration::from_millis(100);
+/// How often a thread asks how long it had to wait for a processor: soon again after it had to, since whatever else ran then may be over
+/// (a run begins with many processes at once), and ever less often while it need not.
+const LOOK_AT_DELAY_US: (u64, u64) = (2_000, 100_000);
 
 /// A thread that waited for a processor during more than this share of its time shares the processors with others.
 const CROWDED_SHARE: f64 = 0.2;
+
+/// So long a thread that is woken takes to run also where nobody is in its way: that does not count. (Who sleeps for each message, and
+/// is woken tens of thousands of times a second, would think for ever that the machine is crowded, and never look for a message again.)
+const WAKING_NS: u64 = 25_000;
+
+/// Stands for so many processors that nobody need share them.
+const OURS_ALONE: u32 = u32::MAX;
 
 /// What past waits teach about the next one. Shared by the threads of an instance; approximate under contention.
 pub struct Spin {
     misses: AtomicU32,
     crowded: AtomicBool,
-    /// When the delay was looked at last [us since `started`], and what it was [ns].
+    /// When the delay was looked at last [us since `started`], how long until it is again, and what it was.
     looked_us: AtomicU64,
+    pause_us: AtomicU64,
     delay_ns: AtomicU64,
+    turns: AtomicU64,
     /// When the last long try was made [ms since `started`].
     long_try_ms: AtomicU64,
     started: Instant,
@@ -66,13 +76,24 @@ impl Spin {
             misses: AtomicU32::new(0),
             crowded: AtomicBool::new(false),
             looked_us: AtomicU64::new(u64::MAX),
+            pause_us: AtomicU64::new(LOOK_AT_DELAY_US.0),
             delay_ns: AtomicU64::new(0),
+            turns: AtomicU64::new(0),
             long_try_ms: AtomicU64::new(0),
             started: Instant::now(),
-            processors: if asked_for.is_some() { u32::MAX } else { processors() },
+            processors: if asked_for.is_some() { OURS_ALONE } else { processors() },
             instances: instances_here(),
             longest: asked_for.unwrap_or(LONGEST),
         }
+    }
+
+    /// Whether a wait that begins now should look for a moment before it even looks at the clock.
+    pub fn is_worth_a_glance(&self) -> bool {
+        !self.longest.is_zero()
+            && self.processors > 1
+            && self.misses.load(Ordering::Relaxed) < PATIENCE
+            && !self.crowded.load(Ordering::Relaxed)
+            && self.instances.load(Ordering::Relaxed) <= self.processors as usize
     }
 
     /// Until when the wait that begins now should look before it sleeps; `None`: sleep at once.
@@ -124,18 +145,26 @@ impl Spin {
     /// Whether this thread has to share the processors. The number of runnable processes would not tell: on an idle machine it
     /// already counts the two ends of a conduit and whatever else wakes up for a moment.
     fn is_crowded(&self, now: Instant) -> bool {
-        if self.processors < 2 {
-            return true;
+        match self.processors {
+            0 | 1 => return true,
+            OURS_ALONE => return false,
+            _ => {}
         }
         let now_us = now.duration_since(self.started).as_micros() as u64;
         let looked_us = self.looked_us.load(Ordering::Relaxed);
-        if looked_us == u64::MAX || now_us.saturating_sub(looked_us) >= LOOK_AT_DELAY_EVERY.as_micros() as u64 {
-            if let Some(delay_ns) = processor_delay_ns() {
-                let before_ns = self.delay_ns.swap(delay_ns, Ordering::Relaxed);
+        let pause_us = self.pause_us.load(Ordering::Relaxed);
+        if looked_us == u64::MAX || now_us.saturating_sub(looked_us) >= pause_us {
+            if let Some(delay) = processor_delay() {
+                let before = Delay {
+                    ns: self.delay_ns.swap(delay.ns, Ordering::Relaxed),
+                    turns: self.turns.swap(delay.turns, Ordering::Relaxed),
+                };
                 let elapsed_ns = now_us.saturating_sub(looked_us).saturating_mul(1000);
-                let crowded = looked_us != u64::MAX
-                    && delay_ns.saturating_sub(before_ns) as f64 > CROWDED_SHARE * elapsed_ns as f64;
-                self.crowded.store(crowded, Ordering::Relaxed);
+                let crowded = looked_us != u64::MAX && delay.is_too_long_since(before, elapsed_ns);
+                let was_crowded = self.crowded.swap(crowded, Ordering::Relaxed);
+                let next_us = if crowded || was_crowded { 0 } else { 2 * pause_us };
+                let next_us = next_us.clamp(LOOK_AT_DELAY_US.0, LOOK_AT_DELAY_US.1);
+                self.pause_us.store(next_us, Ordering::Relaxed);
             }
             self.looked_us.store(now_us, Ordering::Relaxed);
         }
@@ -150,14 +179,31 @@ fn processors() -> u32 {
     u32::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
 }
 
-/// How long the calling thread has waited for a processor so far, if the kernel counts that.
-fn processor_delay_ns() -> Option<u64> {
+/// How long a thread has waited for a processor so far, and how often it had one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Delay {
+    ns: u64,
+    turns: u64,
+}
+
+impl Delay {
+    /// Whether others took the processors, in the time that has passed since it was `before`.
+    fn is_too_long_since(self, before: Delay, elapsed_ns: u64) -> bool {
+        let usual_ns = self.turns.saturating_sub(before.turns).saturating_mul(WAKING_NS);
+        let others_ns = self.ns.saturating_sub(before.ns).saturating_sub(usual_ns);
+        others_ns as f64 > CROWDED_SHARE * elapsed_ns as f64
+    }
+}
+
+/// That of the calling thread, if the kernel counts it.
+fn processor_delay() -> Option<Delay> {
     parse_delay(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
-/// The second of the three numbers of a schedstat file.
-fn parse_delay(schedstat: &str) -> Option<u64> {
-    schedstat.split_whitespace().nth(1)?.parse().ok()
+/// The second and the third of the three numbers of a schedstat file.
+fn parse_delay(schedstat: &str) -> Option<Delay> {
+    let mut numbers = schedstat.split_whitespace().skip(1).map(str::parse);
+    Some(Delay { ns: numbers.next()?.ok()?, turns: numbers.next()?.ok()? })
 }
 
 #[cfg(test)]
@@ -165,7 +211,7 @@ mod tests {
     use super::*;
 
     fn idle_machine() -> Spin {
-        Spin { processors: u32::MAX, ..Spin::new() }
+        Spin { processors: OURS_ALONE, ..Spin::new() }
     }
 
     #[test]
@@ -188,8 +234,17 @@ mod tests {
     }
 
     #[test]
-    fn the_time_spent_waiting_for_a_processor_is_the_second_field() {
-        assert_eq!(parse_delay("2718281828 31415926 1414\n"), Some(31_415_926));
+    fn the_time_spent_waiting_for_a_processor_is_the_second_field_and_how_often_the_third() {
+        assert_eq!(parse_delay("2718281828 31415926 1414\n"), Some(Delay { ns: 31_415_926, turns: 1414 }));
         assert_eq!(parse_delay(""), None);
+    }
+
+    #[test]
+    fn who_is_woken_often_is_not_delayed_by_others() {
+        let before = Delay { ns: 1_000, turns: 7 };
+        let delayed = |ns, turns| Delay { ns: before.ns + ns, turns: before.turns + turns };
+        assert!(!delayed(6_000_000, 500).is_too_long_since(before, 10_000_000), "12 us each");
+        assert!(delayed(6_000_000, 3).is_too_long_since(before, 10_000_000), "2 ms each");
+        assert!(!delayed(1_000_000, 3).is_too_long_since(before, 10_000_000), "a tenth of the time");
     }
 }
