@@ -176,7 +176,7 @@ pub unsafe extern "C" fn xmml_output(
         let sent = me.core.outputs().remove(port).unwrap_or_default();
         let count = sent.len();
         match sent.into_iter().nth(i) {
-            Some(message) => out.set(Box::into_raw(Box::new(CMessage::new(message, &me.name, port)))),
+            Some(message) => out.set(Box::into_raw(Box::new(CMessage::new(message, me.place(port))))),
             None => {
                 let text = format!("{}.{port}: {count} message(s) were sent, so there is no number {i}", me.name);
                 return Err(Failure::new(Status::Done, text));

@@ -65,10 +65,11 @@ fn check_bools(dtype: Dtype, bytes: &[u8]) -> Result<()> {
 
 impl From<Array> for CArray {
     fn from(array: Array) -> CArray {
-        let shape: Vec<usize> = array.shape.iter().map(|&extent| extent as usize).collect();
-        assert_eq!(byte_size(array.dtype, &shape).ok(), Some(array.data.len()), "an array's bytes and shape disagree");
-        let data = aligned(array.data, array.dtype);
-        CArray { dtype: array.dtype, order: array.order, shape, data, other: OnceLock::new() }
+        let Array { dtype, order, shape, data } = array;
+        // The same memory, since the extents have the same size.
+        let shape: Vec<usize> = shape.into_iter().map(|extent| extent as usize).collect();
+        assert_eq!(byte_size(dtype, &shape).ok(), Some(data.len()), "an array's bytes and shape disagree");
+        CArray { dtype, order, shape, data: aligned(data, dtype), other: OnceLock::new() }
     }
 }
 

@@ -29,12 +29,12 @@ pub unsafe extern "C" fn xmml_on_message(
 ) -> c_int {
     guard(|| unsafe {
         let (me, port) = (object(me, "me")?, text(port, "port")?);
-        let (name, own_port) = (me.name.clone(), port.to_owned());
+        let place = me.place(port);
         let callback = callback.map(|function| {
             let called = Called { function, context };
             Box::new(move |message: Message| {
                 let Called { function, context } = &called;
-                let message = Box::into_raw(Box::new(CMessage::new(message, &name, &own_port)));
+                let message = Box::into_raw(Box::new(CMessage::new(message, place.clone())));
                 match function(*context, message) {
                     0 => Ok(()),
                     status => Err(format!("it returned {status}")),

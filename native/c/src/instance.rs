@@ -15,8 +15,10 @@ use crate::text::CText;
 /// `xmml_instance`: an instance of the core, and the texts that C holds pointers to.
 pub struct Member {
     pub core: Instance,
-    /// The name again, shared with the messages.
+    /// The name again.
     pub name: Arc<str>,
+    /// Each port of the model, and how messages there name it: `instance.port`.
+    places: Vec<(Box<str>, Arc<str>)>,
     /// Parameters as text.
     pub params: BTreeMap<String, CText>,
     /// Their names.
@@ -32,7 +34,27 @@ impl Member {
         let params = core.spec().params.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
         let param_names = core.spec().params.keys().map(|name| name.as_str().into()).collect();
         let port_names = core.spec().ports.iter().map(|port| port.name.as_str().into()).collect();
-        Member { name: core.name().into(), c_name: core.model_name().into(), params, param_names, port_names, core }
+        let place = |port: &str| format!("{}.{port}", core.name()).into();
+        let places = core.spec().ports.iter().map(|port| (port.name.as_str().into(), place(&port.name))).collect();
+        Member {
+            name: core.name().into(),
+            places,
+            c_name: core.model_name().into(),
+            params,
+            param_names,
+            port_names,
+            core,
+        }
+    }
+}
+
+impl Member {
+    /// How messages on a port name it.
+    pub fn place(&self, port: &str) -> Arc<str> {
+        match self.places.iter().find(|(name, _)| **name == *port) {
+            Some((_, place)) => place.clone(),
+            None => format!("{}.{port}", self.name).into(), // as `port[3]`, of an instance that is alone
+        }
     }
 }
 

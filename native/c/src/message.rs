@@ -16,26 +16,25 @@ pub struct CMessage {
     timestamp: f64,
     next_timestamp: Option<f64>,
     value: Value,
-    instance: Arc<str>,
-    port: Box<str>,
+    /// Instance and port, for errors.
+    place: Arc<str>,
 }
 
 impl CMessage {
-    /// A message of the core as it came in (or went out) on a port.
-    pub fn new(message: Message, instance: &Arc<str>, port: &str) -> CMessage {
+    /// A message of the core as it came in (or went out) at this place ([`crate::instance::Member::place`]).
+    pub fn new(message: Message, place: Arc<str>) -> CMessage {
         CMessage {
             timestamp: message.timestamp,
             next_timestamp: message.next_timestamp,
             value: message.data.into(),
-            instance: instance.clone(),
-            port: port.into(),
+            place,
         }
     }
 
     /// Reads the payload; an error says on which port it came.
     fn read<'a, T>(&'a self, reader: impl FnOnce(&'a Value) -> Result<T>) -> Result<T> {
         reader(&self.value).map_err(|failure| match failure.status {
-            Status::Type => Failure::new(Status::Type, format!("{}.{}: {}", self.instance, self.port, failure.text)),
+            Status::Type => Failure::new(Status::Type, format!("{}: {}", self.place, failure.text)),
             _ => failure,
         })
     }

@@ -39,7 +39,7 @@ unsafe fn receive(
     };
     match me.core.receive(port, of, timeout)? {
         Received::Message(message) => {
-            out.set(Box::into_raw(Box::new(CMessage::new(message, &me.name, port))));
+            out.set(Box::into_raw(Box::new(CMessage::new(message, me.place(port)))));
             Ok(())
         }
         Received::Ended => {
