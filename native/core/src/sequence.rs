@@ -281,6 +281,14 @@ impl Sequence {
         self.may(port, to, "send on")
     }
 
+    /// Asks whether a send may come now, and if so takes it for done (also if it will be dropped because the receiver is gone).
+    pub fn send(&mut self, port: &str, to: Option<u32>) -> Result<()> {
+        let Some(at) = self.ports.at(port) else { return Ok(()) };
+        self.may_at(at, to, "send on")?;
+        self.did_at(at, to);
+        Ok(())
+    }
+
     /// A message was sent, or dropped because the receiver is gone.
     pub fn sent(&mut self, port: &str, to: Option<u32>) {
         self.did(port, to);
@@ -327,10 +335,17 @@ impl Sequence {
     }
 
     fn may(&self, port: &str, copy: Option<u32>, verb: &str) -> Result<()> {
+        match self.ports.at(port) {
+            Some(at) => self.may_at(at, copy, verb),
+            None => Ok(()),
+        }
+    }
+
+    fn may_at(&self, at: usize, copy: Option<u32>, verb: &str) -> Result<()> {
         if !self.check {
             return Ok(());
         }
-        let Some(state) = self.ports.get(port) else { return Ok(()) };
+        let (port, state) = &self.ports.0[at];
         let again = state.had_its_turn(copy);
         let allowed = match (self.phase, state.operator) {
             (Phase::Outside | Phase::Over, _) => false,
@@ -358,7 +373,12 @@ impl Sequence {
     }
 
     fn did(&mut self, port: &str, copy: Option<u32>) {
-        let Some(at) = self.ports.at(port) else { return };
+        if let Some(at) = self.ports.at(port) {
+            self.did_at(at, copy);
+        }
+    }
+
+    fn did_at(&mut self, at: usize, copy: Option<u32>) {
         let state = &self.ports.0[at].1;
         match state.operator {
             Operator::Finit => {}

@@ -197,7 +197,7 @@ fn lent() -> Vector {
         sender_copy: None,
         timestamp: 0.5,
         next_timestamp: None,
-        descriptor: layout.descriptor,
+        descriptor: layout.descriptor.into_vec(),
         region: 5,
         offset: 4096,
         length: layout.payload_len,

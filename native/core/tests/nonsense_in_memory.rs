@@ -90,7 +90,7 @@ fn region(peer: &Peer) -> (SharedMemory, Lent) {
         sender_copy: None,
         timestamp: 0.0,
         next_timestamp: None,
-        descriptor: layout.descriptor,
+        descriptor: layout.descriptor.into_vec(),
         region: 1,
         offset: 0,
         length: 65536,

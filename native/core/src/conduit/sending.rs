@@ -137,6 +137,12 @@ impl SendingEnd {
 
     /// Sends the message with the next number; there must be room.
     pub fn send(&mut self, frame: Outgoing, bytes: u64) -> Now {
+        self.count(bytes);
+        self.pass(self.sent, frame)
+    }
+
+    /// Counts a message with the next number that was written to the connection already; there must have been room.
+    pub fn count(&mut self, bytes: u64) {
         self.sent += 1;
         self.bytes += bytes;
         self.untaken_sizes.push_back(bytes);
@@ -144,7 +150,6 @@ impl SendingEnd {
         if self.sent % TIMED_EVERY == 1 && self.timed.is_none() {
             self.timed = Some((self.sent, Instant::now()));
         }
-        self.pass(self.sent, frame)
     }
 
     /// Counts a message that has no receiver any more.

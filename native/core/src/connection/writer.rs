@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
-use crate::buffer::{Buffer, BufferPool, OutOfMemory};
+use crate::buffer::{BufferPool, OutOfMemory};
 use crate::frame::check::HAS_CHECKSUM;
+use crate::frame::descriptor::{Front, Pieces};
 use crate::frame::{EncodedMessage, Kind, HEAD};
 use crate::methods::{LentPlace, Stream};
 
@@ -14,8 +15,8 @@ const PIECES: usize = 64;
 /// A frame ready to be written. Cloning copies the head and shares the payload.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    head: Vec<u8>,
-    payload: Vec<Buffer>,
+    head: Front,
+    payload: Pieces,
 }
 
 /// Payloads of these frames can be lent instead of written. (What has a checksum travels as it is: the sum is over its bytes.)
@@ -33,13 +34,14 @@ const CHECKED: u8 = HAS_CHECKSUM as u8;
 
 impl From<EncodedMessage> for Outgoing {
     fn from(message: EncodedMessage) -> Outgoing {
+        let message = message.in_few_pieces();
         Outgoing { head: message.head, payload: message.payload }
     }
 }
 
 impl From<Vec<u8>> for Outgoing {
     fn from(head: Vec<u8>) -> Outgoing {
-        Outgoing { head, payload: Vec::new() }
+        Outgoing { head: Front::from_vec(head), payload: Pieces::new() }
     }
 }
 
@@ -115,6 +117,21 @@ impl Writer {
     /// What was queued last does not count.
     pub fn begin_idle(&mut self) {
         self.was_used = false;
+    }
+
+    /// Writes a message past the queue, if nothing waits there and the stream takes all of it at once; false: it must be queued.
+    pub fn write_at_once(&mut self, message: &EncodedMessage, stream: &dyn Stream) -> bool {
+        let payload: &[u8] = match &message.payload[..] {
+            [] => &[],
+            [only] if only.len() < stream.lends_from() => only,
+            _ => return false,
+        };
+        if self.handed_over || !self.queue.is_empty() {
+            return false;
+        }
+        self.was_used = true;
+        // What is wrong with the stream, who writes the queue finds out too.
+        stream.write_whole(&[IoSlice::new(&message.head), IoSlice::new(payload)]).unwrap_or(false)
     }
 
     /// Whether the kernel has taken everything.
@@ -199,6 +216,8 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer::Buffer;
+    use smallvec::smallvec;
     use std::os::fd::RawFd;
     use std::sync::Mutex;
 
@@ -238,7 +257,10 @@ mod tests {
             let stream = Narrow { step, room: 1000, taken: Mutex::default() };
             let mut writer = Writer::default();
             writer.push(vec![1, 2, 3].into());
-            writer.push(Outgoing { head: vec![4], payload: vec![Buffer::copy_of(&[5, 6]), Buffer::copy_of(&[7])] });
+            writer.push(Outgoing {
+                payload: smallvec![Buffer::copy_of(&[5, 6]), Buffer::copy_of(&[7])],
+                ..vec![4].into()
+            });
             assert!(writer.write(&stream).unwrap());
             assert!(writer.is_empty());
             assert_eq!(*stream.taken.lock().unwrap(), [1, 2, 3, 4, 5, 6, 7]);

@@ -1,9 +1,11 @@
 //! One rank's part of an array that M ranks send and N ranks receive.
 
+use smallvec::smallvec;
+
 use crate::buffer::Buffer;
 use crate::data::{array_bytes, Array};
 use crate::error::{Error, Result};
-use crate::frame::descriptor::{array_node, push_array_node, MAX_RANK};
+use crate::frame::descriptor::{array_node, push_array_node, Front, MAX_RANK};
 use crate::frame::message::Prefix;
 use crate::frame::{descriptor_error, EncodedMessage, FrameError, Head, Kind, Reader};
 
@@ -56,7 +58,7 @@ impl Block {
     pub fn encode(&self) -> Result<EncodedMessage> {
         self.check().map_err(|problem| Error::Usage { problem: format!("this cannot be sent: {problem}") })?;
         let Array { dtype, order, shape, data } = &self.elements;
-        let mut descriptor = Vec::new();
+        let mut descriptor = Front::new();
         push_array_node(&mut descriptor, *dtype, *order, shape);
         descriptor.extend_from_slice(&0_u64.to_le_bytes());
         descriptor.extend_from_slice(&self.receiver_rank.to_le_bytes());
@@ -70,7 +72,7 @@ impl Block {
             descriptor_len: descriptor.len() as u32,
             copy: Some(self.sender_rank),
         };
-        Ok(prefix.encode(Kind::Block, self.conduit, self.sequence, &descriptor, vec![data.clone()]))
+        Ok(prefix.encode(Kind::Block, self.conduit, self.sequence, &descriptor, smallvec![data.clone()]))
     }
 
     pub(crate) fn decode(

@@ -166,32 +166,39 @@ impl Decoder {
     }
 
     fn advance(&mut self) -> Result<Option<Frame>, FrameError> {
+        // Apart from the rest, which moves the state about: nearly every frame begins and ends here.
+        if matches!(self.state, State::Idle) {
+            let Some(head) = self.staged().first_chunk() else {
+                return Ok(None);
+            };
+            let head = Head::decode(head)?;
+            if !is_guarded(&head, self.staged())? {
+                return Ok(None);
+            }
+            self.check(&head)?;
+            let fits = head.length <= (self.staging.len() - HEAD) as u64;
+            if fits && self.end - self.start < HEAD + head.length as usize {
+                return Ok(None);
+            }
+            self.start += HEAD;
+            if fits {
+                let body = self.start..self.start + head.length as usize;
+                self.start = body.end;
+                return whole(&head, &self.staging[body], &self.pool).map(Some);
+            }
+            self.state = match carries_payload(head.kind) {
+                true => State::Prefix(head),
+                false => State::Body(head, Vec::new()),
+            };
+        }
+        self.advance_in_parts()
+    }
+
+    /// Goes on with a frame that does not fit into the staging area.
+    fn advance_in_parts(&mut self) -> Result<Option<Frame>, FrameError> {
         loop {
             match std::mem::replace(&mut self.state, State::Idle) {
-                State::Idle => {
-                    let Some(head) = self.staged().first_chunk() else {
-                        return Ok(None);
-                    };
-                    let head = Head::decode(head)?;
-                    if !is_guarded(&head, self.staged())? {
-                        return Ok(None);
-                    }
-                    self.check(&head)?;
-                    let fits = head.length <= (self.staging.len() - HEAD) as u64;
-                    if fits && self.end - self.start < HEAD + head.length as usize {
-                        return Ok(None);
-                    }
-                    self.start += HEAD;
-                    if fits {
-                        let body = self.start..self.start + head.length as usize;
-                        self.start = body.end;
-                        return whole(&head, &self.staging[body], &self.pool).map(Some);
-                    }
-                    self.state = match carries_payload(head.kind) {
-                        true => State::Prefix(head),
-                        false => State::Body(head, Vec::new()),
-                    };
-                }
+                State::Idle => unreachable!("a frame has begun"),
                 State::Prefix(head) => {
                     let Some(prefix) = self.staged().get(..PREFIX) else {
                         self.state = State::Prefix(head);

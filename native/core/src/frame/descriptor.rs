@@ -18,6 +18,8 @@
 
 use std::collections::HashSet;
 
+use smallvec::SmallVec;
+
 use crate::buffer::{Buffer, BufferPool};
 use crate::data::{array_bytes, Array, Data, Dtype, Order};
 use crate::error::{Error, Result};
@@ -32,8 +34,14 @@ pub const MAX_RANK: usize = 64;
 /// Offsets in the payload are multiples of this.
 const PAYLOAD_ALIGNMENT: u64 = 8;
 
-/// Bytes that are enough for the descriptors of most messages: an array of up to five dimensions.
-const USUAL: usize = 64;
+/// The bytes of a frame up to its payload: those of most messages (an array has up to eight dimensions) need no memory of their own.
+pub type Front = SmallVec<[u8; 128]>;
+
+/// The pieces of a payload; most have one.
+pub type Pieces = SmallVec<[Buffer; 1]>;
+
+/// What goes before a descriptor in a frame has at most so many bytes.
+const FRONT_ROOM: usize = 64;
 
 /// Room made for children before they are seen; more is made as they come.
 const BELIEVED: usize = 1024;
@@ -53,9 +61,9 @@ const MAP: u8 = 9;
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     /// A multiple of 8 bytes.
-    pub descriptor: Vec<u8>,
+    pub descriptor: Front,
     /// One after the other they are the payload; zeros that align the next piece are pieces too.
-    pub payload: Vec<Buffer>,
+    pub payload: Pieces,
     /// Bytes of all pieces.
     pub payload_len: u64,
 }
@@ -66,10 +74,10 @@ impl Layout {
         Layout::behind(0, data)
     }
 
-    /// The same with `room` bytes of zeros in front of the descriptor, for what goes before it in a frame.
+    /// The same with `room` (at most 64) bytes of zeros in front of the descriptor, for what goes before it in a frame.
     pub(crate) fn behind(room: usize, data: &Data) -> Result<Layout> {
-        let mut layout = Layout { descriptor: Vec::with_capacity(room + USUAL), ..Layout::default() };
-        layout.descriptor.resize(room, 0);
+        let mut layout = Layout::default();
+        layout.descriptor.extend_from_slice(&[0; FRONT_ROOM][..room]);
         layout.node(data, 0)?;
         Ok(layout)
     }
@@ -184,7 +192,7 @@ fn unusable(what: String) -> Error {
 }
 
 /// Appends tag, dtype, order, rank and extents of an array; the offset follows.
-pub(crate) fn push_array_node(descriptor: &mut Vec<u8>, dtype: Dtype, order: Order, shape: &[u64]) {
+pub(crate) fn push_array_node(descriptor: &mut Front, dtype: Dtype, order: Order, shape: &[u64]) {
     descriptor.extend_from_slice(&[ARRAY, dtype as u8, order as u8, shape.len() as u8, 0, 0, 0, 0]);
     for extent in shape {
         descriptor.extend_from_slice(&extent.to_le_bytes());

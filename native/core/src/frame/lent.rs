@@ -1,5 +1,7 @@
 //! A message whose payload lies in memory that both sides see, and its return.
 
+use smallvec::smallvec;
+
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::frame::descriptor::{self, Layout};
@@ -46,7 +48,7 @@ impl Lent {
         };
         let numbers = [self.region, self.offset, self.length, self.generation];
         let place = numbers.map(u64::to_le_bytes).concat();
-        prefix.encode(Kind::Lent, self.conduit, self.sequence, &self.descriptor, vec![Buffer::copy_of(&place)])
+        prefix.encode(Kind::Lent, self.conduit, self.sequence, &self.descriptor, smallvec![Buffer::copy_of(&place)])
     }
 
     pub(crate) fn decode(

@@ -16,7 +16,7 @@
 use crate::buffer::{Buffer, BufferPool, OutOfMemory};
 use crate::error::{Error, Result};
 use crate::frame::check::{self, Algorithm, CHECKSUMS, HAS_CHECKSUM};
-use crate::frame::descriptor::{self, Layout};
+use crate::frame::descriptor::{self, Front, Layout, Pieces};
 use crate::frame::{FrameError, Head, Kind, Reader, HEAD, NO_COPY};
 use crate::message::Message;
 
@@ -52,15 +52,25 @@ pub struct MessageFrame {
 /// A message ready to be written: the bytes up to the payload, and the pieces of the payload, shared with the message.
 #[derive(Clone, Debug)]
 pub struct EncodedMessage {
-    /// Head, time stamps, descriptor, and a short payload.
-    pub head: Vec<u8>,
-    /// The payload, unless it is short.
-    pub payload: Vec<Buffer>,
+    /// Head, time stamps, descriptor, and perhaps a short payload.
+    pub head: Front,
+    /// The payload, unless it stands behind the head already.
+    pub payload: Pieces,
     frame_len: u64,
 }
 
 /// Encodes a message without copying arrays and bytes (except short ones).
 pub fn encode_message(
+    conduit: u32,
+    sequence: u64,
+    sender_copy: Option<u32>,
+    message: &Message,
+) -> Result<EncodedMessage> {
+    encode_apart(conduit, sequence, sender_copy, message).map(EncodedMessage::in_few_pieces)
+}
+
+/// The same, also without copying short ones: for who writes the pieces at once.
+pub(crate) fn encode_apart(
     conduit: u32,
     sequence: u64,
     sender_copy: Option<u32>,
@@ -105,8 +115,23 @@ impl EncodedMessage {
 
     /// The same message with another sequence number.
     pub fn numbered(mut self, sequence: u64) -> EncodedMessage {
+        self.number(sequence);
+        self
+    }
+
+    /// Gives it another sequence number.
+    pub(crate) fn number(&mut self, sequence: u64) {
         self.head[16..24].copy_from_slice(&sequence.to_le_bytes());
         self.seal();
+    }
+
+    /// The same message with a short payload behind the head.
+    pub(crate) fn in_few_pieces(mut self) -> EncodedMessage {
+        let payload_len = self.frame_len - self.head.len() as u64;
+        if !self.payload.is_empty() && payload_len <= INLINE_PAYLOAD {
+            self.head.reserve_exact(payload_len as usize);
+            self.payload.drain(..).for_each(|piece| self.head.extend_from_slice(&piece));
+        }
         self
     }
 
@@ -118,7 +143,7 @@ impl EncodedMessage {
         let body = HEAD + PREFIX;
         let pieces = std::iter::once(&self.head[body..]).chain(self.payload.iter().map(|piece| &piece[..]));
         let checksums = check::checksums(algorithm, pieces);
-        self.head.splice(body..body, checksums);
+        self.head.insert_from_slice(body, &checksums);
         self.frame_len += CHECKSUMS as u64;
         let descriptor_len = u32::from_le_bytes([self.head[40], self.head[41], self.head[42], self.head[43]]);
         self.head[0..8].copy_from_slice(&(self.frame_len - HEAD as u64).to_le_bytes());
@@ -160,28 +185,14 @@ pub(crate) struct Prefix {
 }
 
 impl Prefix {
-    pub fn encode(
-        self,
-        kind: Kind,
-        conduit: u32,
-        sequence: u64,
-        descriptor: &[u8],
-        payload: Vec<Buffer>,
-    ) -> EncodedMessage {
-        let mut head = vec![0; HEAD + PREFIX];
+    pub fn encode(self, kind: Kind, conduit: u32, sequence: u64, descriptor: &[u8], payload: Pieces) -> EncodedMessage {
+        let mut head = Front::from_slice(&[0; HEAD + PREFIX]);
         head.extend_from_slice(descriptor);
-        self.complete(kind, conduit, sequence, head, payload)
+        self.complete(kind, conduit, sequence, head, payload).in_few_pieces()
     }
 
     /// Fills in what goes before the descriptor: `head` has room for it there.
-    fn complete(
-        self,
-        kind: Kind,
-        conduit: u32,
-        sequence: u64,
-        mut head: Vec<u8>,
-        payload: Vec<Buffer>,
-    ) -> EncodedMessage {
+    fn complete(self, kind: Kind, conduit: u32, sequence: u64, mut head: Front, payload: Pieces) -> EncodedMessage {
         let payload_len: u64 = payload.iter().map(|piece| piece.len() as u64).sum();
         let length = (head.len() - HEAD) as u64 + payload_len;
         let flags = if self.next_timestamp.is_some() { HAS_NEXT } else { 0 };
@@ -191,14 +202,6 @@ impl Prefix {
         prefix[8..16].copy_from_slice(&self.next_timestamp.unwrap_or(0.0).to_le_bytes());
         prefix[16..20].copy_from_slice(&self.descriptor_len.to_le_bytes());
         prefix[20..24].copy_from_slice(&self.copy.unwrap_or(NO_COPY).to_le_bytes());
-        let payload = match payload_len <= INLINE_PAYLOAD {
-            true => {
-                head.reserve_exact(payload_len as usize);
-                payload.iter().for_each(|piece| head.extend_from_slice(piece));
-                Vec::new()
-            }
-            false => payload,
-        };
         EncodedMessage { head, payload, frame_len: HEAD as u64 + length }
     }
 

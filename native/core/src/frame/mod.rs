@@ -26,6 +26,7 @@ use crate::error::Error;
 pub use block::Block;
 pub use decoder::{Decoder, Limits};
 pub use lent::{Lent, Returned};
+pub(crate) use message::encode_apart;
 pub use message::{encode_message, EncodedMessage, MessageFrame};
 
 /// Bytes of the head.
@@ -142,10 +143,12 @@ impl Head {
 
     /// Reads 24 bytes; says by cause what this crate does not know.
     pub fn decode(bytes: &[u8; HEAD]) -> Result<Head, FrameError> {
-        let mut reader = Reader::new(bytes);
-        let length = reader.u64()?;
-        let (kind, version, flags) = (reader.u8()?, reader.u8()?, reader.u16()?);
-        let (conduit, sequence) = (reader.u32()?, reader.u64()?);
+        let [l0, l1, l2, l3, l4, l5, l6, l7, kind, version, f0, f1, c0, c1, c2, c3, s0, s1, s2, s3, s4, s5, s6, s7] =
+            *bytes;
+        let length = u64::from_le_bytes([l0, l1, l2, l3, l4, l5, l6, l7]);
+        let flags = u16::from_le_bytes([f0, f1]);
+        let conduit = u32::from_le_bytes([c0, c1, c2, c3]);
+        let sequence = u64::from_le_bytes([s0, s1, s2, s3, s4, s5, s6, s7]);
         if version != FRAME_VERSION {
             return Err(FrameError::UnknownVersion { version });
         }

@@ -7,7 +7,7 @@ use crate::conduit::inlet::Next;
 use crate::conduit::Room;
 use crate::data::Data;
 use crate::error::{Error, Result};
-use crate::frame::{encode_message, EncodedMessage};
+use crate::frame::{encode_apart, EncodedMessage};
 use crate::message::Message;
 use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;
@@ -30,7 +30,7 @@ impl Instance {
         let out = self.ports.out(port)?;
         let (declared, ends) = match self.has_holders(out) {
             Some(runtime) => (out, self.ends_by_handles(runtime, out, to)?.into()),
-            None => self.ports.receivers(port, to)?,
+            None => (out, self.ports.receivers(out, to)?),
         };
         if ends.is_empty() {
             drop(self.program()?);
@@ -39,8 +39,7 @@ impl Instance {
         let mut spread = self.spread(declared, &data, shape)?;
         let (mut message, position) = {
             let mut program = self.program()?;
-            program.sequence.may_send(port, to)?;
-            program.sequence.sent(port, to);
+            program.sequence.send(port, to)?;
             if !matches!(declared.operator, None | Some(Operator::Of)) {
                 program.follow_iteration();
             }
@@ -104,7 +103,7 @@ impl Instance {
     }
 
     /// Whether messages of a sending end pass filters; those that handles have made have none.
-    fn has_filters(&self, end: usize) -> bool {
+    pub(super) fn has_filters(&self, end: usize) -> bool {
         self.filters_outlet.get(end).copied().unwrap_or(false)
     }
 
@@ -165,9 +164,9 @@ impl Instance {
             None => (runtime.state().sending[end].spec.id, None, None),
         };
         let encoded = match once {
-            None => encode_message(id, 0, copy, message)?,
+            None => encode_apart(id, 0, copy, message)?,
             Some(Some(encoded)) => encoded.readdressed(id, 0, copy),
-            Some(once) => once.insert(encode_message(id, 0, copy, message)?).clone(),
+            Some(once) => once.insert(encode_apart(id, 0, copy, message)?.in_few_pieces()).clone(),
         };
         let encoded = match checksum {
             Some(algorithm) => encoded.checked(algorithm),
@@ -183,9 +182,14 @@ impl Instance {
                 Ok(Some(false))
             }
             Room::Free => {
-                let Some(frame) = encoded.take() else { return Ok(Some(true)) };
+                let Some(frame) = &mut encoded else { return Ok(Some(true)) };
+                frame.number(state.sending[end].next_sequence());
+                if state.write_at_once(end, frame) {
+                    encoded = None;
+                    return Ok(Some(true));
+                }
+                let Some(frame) = encoded.take().map(EncodedMessage::in_few_pieces) else { return Ok(Some(true)) };
                 let frame = if state.sending[end].keeps() { frame.owned(pool).map_err(no_memory)? } else { frame };
-                let frame = frame.numbered(state.sending[end].next_sequence());
                 if let Some(now) = state.sending[end].send(frame.into(), bytes) {
                     state.queue_on_link(end, now);
                 }

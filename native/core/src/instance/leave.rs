@@ -57,11 +57,9 @@ impl Instance {
 
     /// The run of the program is over: sends what the filters held back for its end.
     pub(super) fn end_run_of_outlets(&self) -> Result<()> {
-        let outlets = self.program()?.outlets.len();
-        for end in 0..outlets {
-            self.end_run_of_outlet(end)?;
-        }
-        Ok(())
+        (0..self.filters_outlet.len())
+            .filter(|end| self.has_filters(*end))
+            .try_for_each(|end| self.end_run_of_outlet(end))
     }
 
     pub(super) fn end_run_of_outlet(&self, end: usize) -> Result<()> {

@@ -18,6 +18,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use smallvec::SmallVec;
+
 use crate::conduit::inlet::Next;
 use crate::data::Order;
 use crate::error::{Error, Result};
@@ -36,7 +38,7 @@ use self::callbacks::Callbacks;
 pub use self::callbacks::{Callback, Served};
 use self::clock::Clock;
 use self::loans::Loans;
-use self::ports::Ports;
+use self::ports::{Initial, Ports};
 
 /// How an instance finds its run. `None` means: as the environment says.
 #[derive(Clone, Debug)]
@@ -82,6 +84,8 @@ pub enum Received {
 pub struct Instance {
     spec: InstanceSpec,
     ports: Ports,
+    /// What a run waits for before it begins.
+    initial: Initial,
     backend: Backend,
     /// Whether a sending end has filters, by its index.
     filters_outlet: Vec<bool>,
@@ -167,6 +171,7 @@ impl Instance {
             .map(|conduit| (conduit.id, conduit.sender_copy, filters::checksum(&conduit.sender_filters)))
             .collect();
         Ok(Instance {
+            initial: ports.initial(spec.kind),
             ports,
             backend,
             filters_outlet,
@@ -216,15 +221,12 @@ impl Instance {
         if !is_first {
             self.end_run_of_outlets()?;
         }
-        let initial = self.ports.initial(self.spec.kind);
-        let begins = match initial.partners.is_empty() {
-            true => is_first,
+        let initial = &self.initial;
+        let (begins, origin) = match initial.partners.is_empty() {
+            true => (is_first, None),
             false => self.wait_for_initial(&initial.partners, if is_first { &[] } else { &initial.state })?,
         };
-        let origin = self.with_state(|state| {
-            initial.partners.iter().filter_map(|end| state.inlets[*end].waiting_timestamp()).reduce(f64::max)
-        });
-        {
+        let position = {
             let mut program = self.program()?;
             program.reused = true;
             if begins {
@@ -233,18 +235,22 @@ impl Instance {
             } else {
                 program.sequence.end();
             }
-        }
-        self.note_progress();
+            program.position()
+        };
+        self.note_position(position);
         Ok(begins)
     }
 
-    /// Whether every partner has sent a message (and the previous run its `state`), or all have ended.
-    fn wait_for_initial(&self, initial: &[usize], own: &[usize]) -> Result<bool> {
-        let all = [initial, own].concat();
-        let what = WaitFor::messages(&all);
+    /// Whether every partner has sent a message (and the previous run its `state`), or all have ended; and the largest time stamp of those
+    /// messages.
+    fn wait_for_initial(&self, initial: &[usize], own: &[usize]) -> Result<(bool, Option<f64>)> {
+        let mut what = WaitFor::messages(initial);
+        what.receiving.extend_from_slice(own);
         let is_mapper = self.spec.kind == Kind::Mapper;
+        let mut has_filters = false;
         let found = self.wait(&what, None, |state| {
-            let (mut waiting, mut ended) = (Vec::new(), Vec::new());
+            let (mut waiting, mut ended) = (SmallVec::<[usize; 4]>::new(), SmallVec::<[usize; 4]>::new());
+            has_filters = what.receiving.iter().any(|end| state.inlets[*end].has_filters());
             for end in initial {
                 match state.look(*end)? {
                     Next::Message => waiting.push(*end),
@@ -253,7 +259,7 @@ impl Instance {
                 }
             }
             if is_mapper && !ended.is_empty() {
-                return Ok(Some(false));
+                return Ok(Some((false, None)));
             }
             if !ended.is_empty() && !waiting.is_empty() {
                 return Err(Error::Usage { problem: self.uneven_ends(state, &ended, &waiting) });
@@ -264,12 +270,15 @@ impl Instance {
                         return Ok(None);
                     }
                 }
-                return Ok(Some(true));
+                let stamps = initial.iter().filter_map(|end| state.inlets[*end].waiting_timestamp());
+                return Ok(Some((true, stamps.reduce(f64::max))));
             }
-            Ok((ended.len() == initial.len()).then_some(false))
+            Ok((ended.len() == initial.len()).then_some((false, None)))
         });
-        self.tell_warnings_of(&what.receiving);
-        Ok(found?.unwrap_or(false))
+        if has_filters {
+            self.tell_warnings_of(&what.receiving);
+        }
+        Ok(found?.unwrap_or((false, None)))
     }
 
     fn uneven_ends(&self, state: &State, ended: &[usize], waiting: &[usize]) -> String {
@@ -291,9 +300,9 @@ impl Instance {
     /// # Errors
     /// [`Error::OperatorOrder`] if the current iteration is not complete.
     pub fn next_step(&self) -> Result<Option<f64>> {
-        let time = {
+        let (time, position) = {
             let mut program = self.program()?;
-            match program.sequence.next_step()? {
+            let time = match program.sequence.next_step()? {
                 Some(iteration) => {
                     program.clock.begin_iteration(iteration);
                     Some(program.clock.time())
@@ -303,9 +312,10 @@ impl Instance {
                     program.clock.end_loop(iterations);
                     None
                 }
-            }
+            };
+            (time, program.position())
         };
-        self.note_progress();
+        self.note_position(position);
         Ok(time)
     }
 

@@ -117,12 +117,10 @@ impl Ports {
     }
 
     /// Where a send on a port goes: one copy, or (`None`) all receivers. Empty if it is not coupled.
-    pub fn receivers(&self, name: &str, to: Option<u32>) -> Result<(&Port, SmallVec<[usize; 2]>)> {
-        let port = self.out(name)?;
-        let Some(copy) = to else { return Ok((port, port.ends().collect())) };
+    pub fn receivers(&self, port: &Port, to: Option<u32>) -> Result<SmallVec<[usize; 2]>> {
+        let Some(copy) = to else { return Ok(port.ends().collect()) };
         self.check_copy(port, copy, "to")?;
-        let ends = port.ends.iter().filter(|(other, _)| *other == Some(copy)).map(|(_, end)| *end).collect();
-        Ok((port, ends))
+        Ok(port.ends.iter().filter(|(other, _)| *other == Some(copy)).map(|(_, end)| *end).collect())
     }
 
     /// Where a receive on a port comes from; `None` if it is not coupled.

@@ -217,8 +217,7 @@ impl Instance {
         let declared = self.ports.get(port)?;
         let mut program = self.program()?;
         if sent != Sent::NotConnected {
-            program.sequence.may_send(port, to)?;
-            program.sequence.sent(port, to);
+            program.sequence.send(port, to)?;
             if !matches!(declared.operator, None | Some(Operator::Of)) {
                 program.follow_iteration();
             }

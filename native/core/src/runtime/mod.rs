@@ -98,7 +98,6 @@ impl std::ops::DerefMut for Locked<'_> {
 }
 
 /// What the holder of the state has left to be done once it is released.
-#[derive(Default)]
 struct LeftToDo {
     to_flush: ToFlush,
     to_watch: Vec<Arc<Connection>>,
@@ -106,19 +105,23 @@ struct LeftToDo {
 }
 
 impl LeftToDo {
-    fn take_from(state: &mut State) -> LeftToDo {
-        LeftToDo {
+    /// `None`: nothing, as after most calls.
+    fn take_from(state: &mut State) -> Option<LeftToDo> {
+        if state.to_flush.is_empty() && state.to_watch.is_empty() && state.news.is_empty() {
+            return None;
+        }
+        Some(LeftToDo {
             to_flush: std::mem::take(&mut state.to_flush),
             to_watch: std::mem::take(&mut state.to_watch),
             news: std::mem::take(&mut state.news),
-        }
+        })
     }
 }
 
 impl Locked<'_> {
     /// Releases the state; the caller does what is left to do. (Whoever holds a reader must release that first.)
-    fn release(mut self) -> LeftToDo {
-        self.guard.take().map(|mut guard| LeftToDo::take_from(&mut guard)).unwrap_or_default()
+    fn release(mut self) -> Option<LeftToDo> {
+        self.guard.take().and_then(|mut guard| LeftToDo::take_from(&mut guard))
     }
 }
 
@@ -127,7 +130,9 @@ impl Drop for Locked<'_> {
         let Some(mut guard) = self.guard.take() else { return };
         let left_to_do = LeftToDo::take_from(&mut guard);
         drop(guard);
-        self.runtime.finish(left_to_do);
+        if let Some(left_to_do) = left_to_do {
+            self.runtime.finish(left_to_do);
+        }
     }
 }
 
@@ -247,6 +252,11 @@ impl Runtime {
 
     /// Reads what has come on a connection, and takes it in.
     pub fn read(&self, connection: &Arc<Connection>) -> Read {
+        self.read_and(connection, &mut |_| {})
+    }
+
+    /// The same; if something was taken in, `then` looks at the state before anybody else does.
+    pub fn read_and(&self, connection: &Arc<Connection>, then: &mut dyn FnMut(&mut State)) -> Read {
         if !connection.has_news() {
             return Read::Nothing;
         }
@@ -255,17 +265,22 @@ impl Runtime {
         let looked = connection.look(&mut reader, &mut frames);
         let mut found = if matches!(looked, Looked::Part) { Read::Part } else { Read::Nothing };
         let mut fault = None;
-        let mut left_to_do = LeftToDo::default();
+        let mut left_to_do = None;
         if !frames.is_empty() {
             found = Read::Something;
             let mut state = self.state();
             fault = state.deliver(connection, frames.drain(..)).err();
             state.wake_all();
+            if fault.is_none() {
+                then(&mut state);
+            }
             left_to_do = state.release();
         }
         reader.scratch = frames;
         drop(reader); // a failing write reads what the peer said last
-        self.finish(left_to_do);
+        if let Some(left_to_do) = left_to_do {
+            self.finish(left_to_do);
+        }
         match (fault, looked) {
             (Some(problem), _) => self.connection_at_fault(connection, &problem),
             (None, Looked::Fault(error)) => self.frame_at_fault(connection, &error),

@@ -1,6 +1,9 @@
 //! What an instance knows about its conduits; one lock guards all of it.
 
 use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,7 +17,7 @@ use crate::control::ToCoordinator;
 use crate::coordinator::{ConduitTotals, Wait, WaitKind};
 use crate::error::{Error, Result};
 use crate::filters::Chain;
-use crate::frame::Frame;
+use crate::frame::{EncodedMessage, Frame};
 use crate::spec::{InstanceSpec, TrafficClass, FIRST_OPENED};
 use crate::wakeup::EventFd;
 
@@ -105,7 +108,40 @@ pub struct State {
     pub epoch: u64,
     /// Reported waits that go on.
     pub reported_waits: BTreeSet<u64>,
-    waiters: Vec<Arc<EventFd>>,
+    waiters: Vec<Arc<Flag>>,
+    /// Flags of waits that are over, for those to come.
+    spare_flags: Vec<Arc<Flag>>,
+}
+
+/// So many flags are kept for later: more threads of an instance seldom wait at a time.
+const SPARE_FLAGS: usize = 4;
+
+/// What a waiting thread polls beside its connections. Raised and lowered under the lock of the state only, so that it is known whether
+/// it is up, and the system need not be asked.
+pub struct Flag {
+    event: EventFd,
+    is_up: AtomicBool,
+}
+
+impl Flag {
+    fn raise(&self) {
+        if !self.is_up.swap(true, Ordering::Relaxed) {
+            self.event.raise();
+        }
+    }
+
+    /// Lowers it; who does so then looks at the state, which it holds.
+    pub fn lower(&self, _state: &State) {
+        if self.is_up.swap(false, Ordering::Relaxed) {
+            self.event.lower();
+        }
+    }
+}
+
+impl AsRawFd for Flag {
+    fn as_raw_fd(&self) -> RawFd {
+        self.event.as_raw_fd()
+    }
 }
 
 impl State {
@@ -133,6 +169,7 @@ impl State {
             epoch: 0,
             reported_waits: BTreeSet::new(),
             waiters: Vec::new(),
+            spare_flags: Vec::new(),
         };
         for conduit in &spec.conduits {
             if conduit.sender == spec.name {
@@ -178,14 +215,22 @@ impl State {
         self.waiters.iter().for_each(|waiter| waiter.raise());
     }
 
-    /// From now on `flag` is raised when the state changes.
-    pub fn enrol(&mut self, flag: &Arc<EventFd>) {
+    /// A flag that from now on is raised when the state changes.
+    pub fn enrol(&mut self) -> io::Result<Arc<Flag>> {
+        let flag = match self.spare_flags.pop() {
+            Some(flag) => flag,
+            None => Arc::new(Flag { event: EventFd::new()?, is_up: AtomicBool::new(false) }),
+        };
         self.waiters.push(flag.clone());
+        Ok(flag)
     }
 
-    /// No longer.
-    pub fn withdraw(&mut self, flag: &Arc<EventFd>) {
+    /// It is no longer.
+    pub fn withdraw(&mut self, flag: &Arc<Flag>) {
         self.waiters.retain(|waiter| !Arc::ptr_eq(waiter, flag));
+        if self.spare_flags.len() < SPARE_FLAGS {
+            self.spare_flags.push(flag.clone());
+        }
     }
 
     /// Queues a frame on a connection; it is written when the lock is released.
@@ -202,6 +247,18 @@ impl State {
         if let Some(connection) = self.links[link].connection.clone() {
             self.queue(&connection, frame);
         }
+    }
+
+    /// Writes a message (with its number) of a sending end that has room for it past all queues, and counts it; false: it must be
+    /// queued.
+    pub fn write_at_once(&mut self, sending: usize, message: &EncodedMessage) -> bool {
+        let end = &mut self.sending[sending];
+        let connection = self.links[end.link].connection.as_ref().filter(|_| !end.keeps());
+        let is_written = connection.is_some_and(|connection| connection.write_at_once(message));
+        if is_written {
+            end.count(message.frame_len());
+        }
+        is_written
     }
 
     /// What the program would get from a receiving end now. What that takes off the conduit is acknowledged.

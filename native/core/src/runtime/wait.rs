@@ -13,10 +13,10 @@ use crate::control::ToCoordinator;
 use crate::coordinator::{Wait, WaitKind};
 use crate::error::{Error, Result};
 use crate::methods;
-use crate::wakeup::{poll_readable, EventFd, Polled};
+use crate::wakeup::{poll_readable, Polled};
 
 use super::link::{Status, CONNECT_LIMIT, VERDICT_LIMIT};
-use super::state::State;
+use super::state::{Flag, State};
 use super::{Read, Runtime, COORDINATOR_GRACE};
 
 /// A wait that lasts longer is reported to the coordinator.
@@ -46,6 +46,9 @@ enum Look {
 
 /// Glances at memory between two looks at the clock, which costs as much as several of them.
 const GLANCES: u32 = 16;
+
+/// Glances before the first look at the clock: a microsecond or two, in which a partner that only answers has answered.
+const FIRST_GLANCES: u32 = 48;
 
 /// What a caller waits for.
 #[derive(Clone, Debug, Default)]
@@ -167,6 +170,22 @@ impl WaitFor {
     }
 }
 
+/// What a caller looks for in the state, and what it has found.
+struct Looking<'a, T, F> {
+    what: &'a WaitFor,
+    ready: F,
+    found: Option<Result<T>>,
+}
+
+impl<T, F: FnMut(&mut State) -> Result<Option<T>>> Looking<'_, T, F> {
+    /// Looks, unless it has found something already.
+    fn look(&mut self, state: &mut State) {
+        if self.found.is_none() {
+            self.found = self.what.verdict(state).and_then(|()| (self.ready)(state)).transpose();
+        }
+    }
+}
+
 /// Whether some connections go through memory, and others not.
 fn is_mixed(connections: &[Arc<Connection>]) -> bool {
     let memory = connections.iter().filter(|connection| connection.is_memory()).count();
@@ -181,7 +200,7 @@ fn broken(peer: &str, reason: &str) -> Error {
 /// Raised while a wait lasts; withdrawn from the state when it ends, however it ends.
 struct Enrolment<'a> {
     runtime: &'a Runtime,
-    flag: Arc<EventFd>,
+    flag: Arc<Flag>,
 }
 
 impl Drop for Enrolment<'_> {
@@ -202,39 +221,39 @@ impl Runtime {
         &self,
         what: &WaitFor,
         until: Option<Instant>,
-        mut ready: impl FnMut(&mut State) -> Result<Option<T>>,
+        ready: impl FnMut(&mut State) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         self.note_caller();
+        let mut looking = Looking { what, ready, found: None };
         let mut state = self.state();
-        if let Some(error) = &state.over {
-            return Err(error.clone());
-        }
-        if let Some(found) = ready(&mut state)? {
-            return Ok(Some(found));
+        looking.look(&mut state);
+        if let Some(found) = looking.found {
+            return found.map(Some);
         }
         let connections = what.connections(&state);
         drop(state);
-        // What is there already needs neither a spin nor a clock.
+        // What is there already, or in a moment, needs neither a spin nor a clock.
         let seen = self.attention.load(Ordering::Acquire);
         let first = if is_mixed(&connections) { Look::Memory } else { Look::All };
-        if self.read_these(&connections, first).0 {
-            let mut state = self.state();
-            what.verdict(&state)?;
-            if let Some(found) = ready(&mut state)? {
-                return Ok(Some(found));
-            }
+        let (mut is_news, _) = self.read_these(&connections, first, &mut |state| looking.look(state));
+        let may_glance = !is_news && until.is_none() && self.spin.is_worth_a_glance();
+        if may_glance && self.glance(&connections, seen, FIRST_GLANCES) {
+            is_news = self.read_these(&connections, Look::Memory, &mut |state| looking.look(state)).0;
+        }
+        if is_news && looking.found.is_none() {
+            looking.look(&mut self.state());
+        }
+        if let Some(found) = looking.found {
+            return found.map(Some);
         }
         let began = Instant::now();
-        let (found, spun_until) = self.spin_for(what, connections, seen, began, until, &mut ready);
-        let found = match found {
-            Ok(None) => {
-                let found = self.sleep_for(what, began, until, &mut ready);
-                self.note_waited(began.elapsed());
-                return found;
-            }
-            ended => ended,
-        };
-        self.note_waited(spun_until - began);
+        let spun_until = self.spin_for(&mut looking, connections, seen, began, until);
+        if let Some(found) = looking.found {
+            self.note_waited(spun_until - began);
+            return found.map(Some);
+        }
+        let found = self.sleep_for(what, began, until, &mut looking.ready);
+        self.note_waited(began.elapsed());
         found
     }
 
@@ -244,59 +263,48 @@ impl Runtime {
         }
     }
 
-    /// How long the calls of this instance have waited for others so far, all together. Waits of less than a microsecond are not
+    /// How long the calls of this instance have waited for others so far, all together. Waits of less than a microsecond or two are not
     /// counted: a look at the clock takes as long as such a wait.
     pub fn waited(&self) -> Duration {
         Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed))
     }
 
-    /// Looks again and again, as long as that is likely to pay. Also returns the time at which the clock was looked at last.
-    fn spin_for<T>(
+    /// Looks again and again, as long as that is likely to pay. Returns the time at which the clock was looked at last.
+    fn spin_for<T, F: FnMut(&mut State) -> Result<Option<T>>>(
         &self,
-        what: &WaitFor,
+        looking: &mut Looking<'_, T, F>,
         mut connections: Watched,
         mut seen: u64,
         began: Instant,
         until: Option<Instant>,
-        ready: &mut impl FnMut(&mut State) -> Result<Option<T>>,
-    ) -> (Result<Option<T>>, Instant) {
+    ) -> Instant {
         let mut now = began;
         if connections.is_empty() {
-            connections = what.connections(&self.state());
+            connections = looking.what.connections(&self.state());
         }
         if connections.is_empty() {
-            return (Ok(None), now);
+            return now;
         }
         let mut spin_until = self.spin.begin(began);
         let mut sockets_at = began;
         while spin_until.is_some_and(|end| now < end) && until.is_none_or(|until| now < until) {
             let is_mixed = is_mixed(&connections);
-            if is_mixed || connections.iter().all(|connection| connection.is_memory()) {
-                for _ in 0..GLANCES {
-                    if self.attention.load(Ordering::Acquire) != seen
-                        || connections.iter().any(|connection| connection.is_memory() && connection.has_news())
-                    {
-                        break;
-                    }
-                    std::hint::spin_loop();
-                }
-            }
+            self.glance(&connections, seen, GLANCES);
             let look = if is_mixed && now < sockets_at { Look::Memory } else { Look::All };
             if look == Look::All {
                 sockets_at = now + SOCKETS_EVERY;
             }
-            let (found, part) = self.read_these(&connections, look);
+            let (is_news, part) = self.read_these(&connections, look, &mut |state| looking.look(state));
             let attention = self.attention.load(Ordering::Acquire);
-            if found || attention != seen {
+            if looking.found.is_none() && (is_news || attention != seen) {
                 seen = attention;
                 let mut state = self.state();
-                match what.verdict(&state).and_then(|()| ready(&mut state)) {
-                    Ok(None) => connections = what.connections(&state),
-                    ended => {
-                        self.spin.paid();
-                        return (ended, now);
-                    }
-                }
+                looking.look(&mut state);
+                connections = looking.what.connections(&state);
+            }
+            if looking.found.is_some() {
+                self.spin.paid();
+                return now;
             }
             now = Instant::now();
             if part {
@@ -306,14 +314,37 @@ impl Runtime {
         if spin_until.is_some() {
             self.spin.missed();
         }
-        (Ok(None), now)
+        now
     }
 
-    /// Reads connections; whether anything changed, and whether a part of a frame came.
-    fn read_these(&self, connections: &[Arc<Connection>], look: Look) -> (bool, bool) {
+    /// Glances at memory, up to so many times, until something is there to be looked at (or attention is called for); whether it is.
+    /// Where no connection goes through memory it returns at once.
+    fn glance(&self, connections: &[Arc<Connection>], seen: u64, times: u32) -> bool {
+        if !connections.iter().any(|connection| connection.is_memory()) {
+            return false;
+        }
+        for _ in 0..times {
+            if self.attention.load(Ordering::Acquire) != seen
+                || connections.iter().any(|connection| connection.is_memory() && connection.has_news())
+            {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// Reads connections, and lets `then` look whenever something was taken in; whether anything changed, and whether a part of a frame
+    /// came.
+    fn read_these(
+        &self,
+        connections: &[Arc<Connection>],
+        look: Look,
+        then: &mut dyn FnMut(&mut State),
+    ) -> (bool, bool) {
         let (mut found, mut part) = (false, false);
         for connection in connections.iter().filter(|connection| look == Look::All || connection.is_memory()) {
-            match self.read(connection) {
+            match self.read_and(connection, then) {
                 Read::Nothing => {}
                 Read::Part => part = true,
                 Read::Something | Read::Closed => found = true,
@@ -330,14 +361,13 @@ impl Runtime {
         until: Option<Instant>,
         ready: &mut impl FnMut(&mut State) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        let flag = Arc::new(EventFd::new().map_err(|error| Error::io("make an eventfd", &error))?);
+        let flag = self.state().enrol().map_err(|error| Error::io("make an eventfd", &error))?;
         let enrolment = Enrolment { runtime: self, flag };
-        self.state().enrol(&enrolment.flag);
         let mut report = Report { runtime: self, at: began + REPORT_AFTER, epoch: None, taken: 0, is_held_back: false };
         let interrupt = self.interrupt();
         loop {
-            enrolment.flag.lower();
             let mut state = self.state();
+            enrolment.flag.lower(&state);
             let now = Instant::now();
             let decided = what.verdict_in_time(&state, now)?;
             if let Some(found) = ready(&mut state)? {
@@ -352,8 +382,8 @@ impl Runtime {
             let connections = what.connections(&state);
             drop(state);
 
-            let (found, part) = self.read_these(&connections, Look::All);
-            if found || part || !connections.iter().all(|connection| connection.may_sleep()) {
+            let (is_news, part) = self.read_these(&connections, Look::All, &mut |_| {});
+            if is_news || part || !connections.iter().all(|connection| connection.may_sleep()) {
                 continue;
             }
             let mut fds = Vec::with_capacity(connections.len() + 1);

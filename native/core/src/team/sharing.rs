@@ -130,10 +130,10 @@ pub fn share_message(message: &Message) -> Result<(Announced, Vec<Buffer>)> {
     let announced = Announced {
         timestamp: message.timestamp,
         next_timestamp: message.next_timestamp,
-        descriptor: layout.descriptor,
+        descriptor: layout.descriptor.into_vec(),
         pieces: layout.payload.iter().map(|piece| piece.len() as u64).collect(),
     };
-    Ok((announced, layout.payload))
+    Ok((announced, layout.payload.into_vec()))
 }
 
 impl Announced {
