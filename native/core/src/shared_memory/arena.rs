@@ -20,6 +20,12 @@ const SLAB: usize = 16 << 20;
 /// Blocks up to this size are cut from slabs.
 const SLAB_BLOCK: usize = 2 << 20;
 
+/// So much of a block without pages is given pages at once. Less than the processor's cache holds, more than the call costs.
+const AT_ONCE: usize = 256 << 10;
+
+/// Blocks begin at a multiple of this.
+const PAGE: usize = 4096;
+
 /// Somebody to whom blocks were lent, who may have returned some of them.
 pub trait Lender: Send + Sync {
     /// Takes back what was returned; says whether anything is still out.
@@ -90,6 +96,24 @@ impl Drop for ArenaBlock {
     }
 }
 
+/// Where a block lies that has no pages yet.
+struct Fresh {
+    region: Arc<Region>,
+    offset: usize,
+}
+
+impl Fresh {
+    /// Finds the pages of `count` bytes at `at`, of `len` that will be written.
+    fn populate(&self, at: usize, count: usize, len: usize) {
+        // What lies in the page at the beginning has been populated with what was before it.
+        let first = at.next_multiple_of(PAGE);
+        let end = (at + count).next_multiple_of(PAGE).min(len);
+        if first < end {
+            self.region.memory.populate(self.offset + first, end - first);
+        }
+    }
+}
+
 /// A block that nobody uses.
 struct Free {
     region: Arc<Region>,
@@ -144,31 +168,45 @@ impl Arena {
     /// # Errors
     /// The system has no memory for it, or does not allow it to be shared.
     pub fn take(&self, len: usize) -> Result<BufferMut, OutOfMemory> {
+        self.take_fresh_or_used(len).map(|(buffer, _)| buffer)
+    }
+
+    /// The same; also returns where it lies if it has no pages yet.
+    fn take_fresh_or_used(&self, len: usize) -> Result<(BufferMut, Option<Fresh>), OutOfMemory> {
         let capacity = size_class(len.max(1))?;
         let found = self.0.get(capacity).or_else(|| {
             self.0.reclaim();
             self.0.get(capacity)
         });
+        let is_warm = found.as_ref().is_some_and(|free| free.warm);
         let (region, offset, capacity) = match found {
             Some(free) => (free.region.clone(), free.offset, free.capacity),
             None => self.0.cut(capacity, len)?,
         };
+        let fresh = (!is_warm).then(|| Fresh { region: region.clone(), offset });
         // SAFETY: the block lies within the region.
         let start = unsafe { region.memory.start().add(offset) };
         let arena = Arc::downgrade(&self.0);
         let process = std::process::id();
         let block = ArenaBlock { arena, region, offset, capacity, for_many: AtomicBool::new(false), process };
         // SAFETY: nobody else has this block; it is initialised (memfd memory is zero at first), and kept alive by its owner.
-        unsafe { BufferMut::over(start, capacity, len, Box::new(block)) }.ok_or(OutOfMemory { bytes: len })
+        let buffer = unsafe { BufferMut::over(start, capacity, len, Box::new(block)) };
+        buffer.map(|buffer| (buffer, fresh)).ok_or(OutOfMemory { bytes: len })
     }
 
     /// A buffer holding the bytes of `pieces`, one after the other.
     pub fn copy_of(&self, pieces: &[Buffer]) -> Result<Buffer, OutOfMemory> {
-        let mut copy = self.take(pieces.iter().map(|piece| piece.len()).sum())?;
-        let mut at = 0;
+        let (mut copy, fresh) = self.take_fresh_or_used(pieces.iter().map(|piece| piece.len()).sum())?;
+        let (mut at, len) = (0, copy.len());
         for piece in pieces {
-            copy[at..at + piece.len()].copy_from_slice(piece);
-            at += piece.len();
+            // Pages that were just found are still in the processor's cache when they are written to.
+            for part in piece.chunks(if fresh.is_some() { AT_ONCE } else { piece.len().max(1) }) {
+                if let Some(fresh) = &fresh {
+                    fresh.populate(at, part.len(), len);
+                }
+                copy[at..at + part.len()].copy_from_slice(part);
+                at += part.len();
+            }
         }
         Ok(copy.freeze())
     }
