@@ -3,10 +3,12 @@
 //! Memory of 64 KiB and more is mapped directly: fresh pages are zero without being touched, so a [`BufferMut`] of any
 //! size is initialised memory that nobody had to clear. Faulting those pages in costs more than copying into them
 //! (15 ms for 64 MiB on the machines we measured), so a [`BufferPool`] keeps blocks whose last reference was dropped and
-//! hands them out again. A pool belongs to its owner (an instance), never to the process.
+//! hands them out again. A pool belongs to its owner (an instance), never to the process. Small memory comes from the allocator, which
+//! takes long for so wide an alignment: each thread keeps a few blocks for the next messages of the same size.
 
 use std::alloc::{alloc, dealloc, Layout};
 use std::any::Any;
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
@@ -17,6 +19,10 @@ pub const ALIGNMENT: usize = 64;
 
 /// Blocks of this size and above are mapped, and recycled by a pool.
 pub const POOLED_FROM: usize = 64 * 1024;
+
+/// Blocks up to this size are kept by the thread that drops them, and so many of them.
+const SPARED_TO: usize = 4 * 1024;
+const SPARED: usize = 16;
 
 /// How many bytes a pool keeps for later unless told otherwise.
 pub const DEFAULT_POOL_BYTES: usize = 256 * 1024 * 1024;
@@ -72,7 +78,7 @@ pub trait Owner: Send + Sync + 'static {
     fn as_any(&self) -> &dyn Any;
 }
 
-/// One piece of memory; all of it is initialised.
+/// One piece of memory; all of it that a buffer shows is initialised.
 struct Block {
     start: NonNull<u8>,
     capacity: usize,
@@ -92,10 +98,14 @@ impl Block {
     /// A block from the allocator whose memory is not initialised yet: the caller fills all of it.
     fn heap(capacity: usize) -> Result<Block, OutOfMemory> {
         let no_memory = OutOfMemory { bytes: capacity };
-        let layout = Block::layout(capacity.max(1)).ok_or(no_memory)?;
+        let capacity = capacity.max(1).checked_next_multiple_of(ALIGNMENT).ok_or(no_memory)?;
+        if let Some(start) = Spare::take(capacity) {
+            return Ok(Block { start, capacity, origin: Origin::Heap });
+        }
+        let layout = Block::layout(capacity).ok_or(no_memory)?;
         // SAFETY: the layout has a size above zero.
         let start = NonNull::new(unsafe { alloc(layout) }).ok_or(no_memory)?;
-        Ok(Block { start, capacity: layout.size(), origin: Origin::Heap })
+        Ok(Block { start, capacity, origin: Origin::Heap })
     }
 
     fn mapped(capacity: usize, pool: Weak<Shelf>) -> Result<Block, OutOfMemory> {
@@ -126,9 +136,8 @@ impl Drop for Block {
     fn drop(&mut self) {
         match &self.origin {
             Origin::Heap => {
-                if let Some(layout) = Block::layout(self.capacity) {
-                    // SAFETY: allocated in `heap` with this very layout.
-                    unsafe { dealloc(self.start.as_ptr(), layout) }
+                if !Spare::keep(self.start, self.capacity) {
+                    free(self.start, self.capacity);
                 }
             }
             Origin::Mapped(pool) => {
@@ -140,6 +149,58 @@ impl Drop for Block {
             }
             Origin::Foreign(_) | Origin::Owned(_) => {}
         }
+    }
+}
+
+/// Gives memory that [`Block::heap`] has taken back to the allocator.
+fn free(start: NonNull<u8>, capacity: usize) {
+    if let Some(layout) = Block::layout(capacity) {
+        // SAFETY: allocated in `heap` with this very layout, and no reference is left.
+        unsafe { dealloc(start.as_ptr(), layout) }
+    }
+}
+
+/// Small blocks without references that a thread keeps, with their capacities.
+struct Spare(Vec<(NonNull<u8>, usize)>);
+
+thread_local! {
+    static SPARE: RefCell<Spare> = const { RefCell::new(Spare(Vec::new())) };
+}
+
+impl Spare {
+    /// One of exactly this capacity; that which was dropped last has the warmest lines.
+    fn take(capacity: usize) -> Option<NonNull<u8>> {
+        if capacity > SPARED_TO {
+            return None;
+        }
+        let taken = SPARE.try_with(|spare| {
+            let blocks = &mut spare.borrow_mut().0;
+            let at = blocks.iter().rposition(|(_, other)| *other == capacity)?;
+            Some(blocks.swap_remove(at).0)
+        });
+        taken.ok().flatten() // a thread that ends keeps nothing any more
+    }
+
+    /// Keeps a block; false: it is too large, or there are enough.
+    fn keep(start: NonNull<u8>, capacity: usize) -> bool {
+        if capacity > SPARED_TO {
+            return false;
+        }
+        let kept = SPARE.try_with(|spare| {
+            let blocks = &mut spare.borrow_mut().0;
+            let has_room = blocks.len() < SPARED;
+            if has_room {
+                blocks.push((start, capacity));
+            }
+            has_room
+        });
+        kept.unwrap_or(false)
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(|(start, capacity)| free(start, capacity));
     }
 }
 
@@ -312,7 +373,7 @@ impl Buffer {
             return Ok(Buffer::empty());
         }
         let block = Block::heap(bytes.len())?;
-        // SAFETY: the block has room for `bytes.len()` bytes, is new, and becomes initialised throughout by this.
+        // SAFETY: the block has room for `bytes.len()` bytes, is nobody else's, and becomes initialised as far as the buffer goes.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), block.start.as_ptr(), bytes.len()) };
         Ok(Buffer { block: Some(Arc::new(block)), start: 0, len: bytes.len() })
     }
@@ -511,7 +572,7 @@ impl BufferMut {
 
     fn small(len: usize) -> Result<BufferMut, OutOfMemory> {
         let block = Block::heap(len)?;
-        // SAFETY: the block is that long and new.
+        // SAFETY: the block is that long and nobody else's.
         unsafe { std::ptr::write_bytes(block.start.as_ptr(), 0, block.capacity) };
         Ok(BufferMut { block, len })
     }
@@ -582,6 +643,22 @@ mod tests {
         let pool = BufferPool::new();
         drop(pool.take(POOLED_FROM - 1).unwrap().freeze());
         assert_eq!(pool.kept_bytes(), 0);
+    }
+
+    #[test]
+    fn a_thread_keeps_a_few_small_blocks_of_those_that_it_dropped() {
+        let first = Buffer::copy_of(&[1; 1000]);
+        let address = first.as_ptr();
+        drop(first);
+        assert_ne!(Buffer::copy_of(&[2; 100]).as_ptr(), address, "another size");
+        let again = Buffer::copy_of(&[3; 1024]);
+        assert_eq!((again.as_ptr(), again[1023]), (address, 3));
+        let many: Vec<_> = (0..3 * SPARED).map(|_| Buffer::copy_of(&[4; 64])).collect();
+        drop(many);
+        drop(again); // there is no place for it any more
+        assert_eq!(SPARE.with(|spare| spare.borrow().0.len()), SPARED);
+        let elsewhere = Buffer::copy_of(&[5; 640]);
+        std::thread::spawn(move || drop(elsewhere)).join().unwrap();
     }
 
     #[test]
