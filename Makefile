@@ -76,7 +76,7 @@ fuzz: build $(VENV)/.test ## a million random inputs: make fuzz ARGS="--seed 2" 
 fuzz-native: ## cargo-fuzz drives every reader of foreign bytes: make fuzz-native SECONDS=600 ARGS="frames listener"
 	native/core/fuzz/campaign $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60) $(ARGS)
 
-thread-sanitizer: ## tests of the core under the thread sanitizer (needs a nightly compiler with its source)
+thread-sanitizer: build $(VENV)/.test ## the core, and programs in C and C++, under the thread sanitizer (needs a nightly compiler with its source)
 	native/core/thread-sanitizer $(ARGS)
 
 bench: build $(VENV)/.test ## the benchmarks, as tables and plots

@@ -25,14 +25,31 @@ def behaviours(source: Path) -> list[str]:
 @cache
 def compiled(source: Path, *options: str, static: bool = False) -> Path:
     """Compile `source` strictly, once per session; in case of trouble the test fails with the words of the compiler."""
-    compiler = ["c++", "-std=c++17"] if source.suffix == ".cpp" else ["cc", "-std=c99"]
     program = Path(mkdtemp(dir=PROGRAMS.name)) / source.stem
-    command = [*compiler, *STRICT, f"-I{SUPPORT}", *options, "-o", str(program), str(source)]
-    finished = subprocess.run(
-        [*command, *config.cflags(), *config.libs(static=static)], capture_output=True, text=True, check=False
-    )
-    assert finished.returncode == 0, finished.stderr
+    command = [*_compiler(source), *STRICT, f"-I{SUPPORT}", *options, "-o", str(program), str(source)]
+    _must_succeed([*command, *config.cflags(), *config.libs(static=static)])
     return program
+
+
+@cache
+def under_thread_sanitizer(source: Path, library: str, runtime: str) -> Path:
+    """Compile `source` for the thread sanitizer, and link it with a libxmml that is built for the same, and with the
+    runtime of the sanitizer that the latter needs, which is not that of this compiler."""
+    compiled_only = compiled(source, "-fsanitize=thread", "-pthread", "-c")
+    program = compiled_only.with_suffix(".watched")
+    sanitizer = ["-Wl,--whole-archive", runtime, "-Wl,--no-whole-archive", "-Wl,--export-dynamic"]
+    system = ["-pthread", "-ldl", "-lm", "-lrt"]
+    _must_succeed([_compiler(source)[0], "-o", str(program), str(compiled_only), library, *sanitizer, *system])
+    return program
+
+
+def _compiler(source: Path) -> list[str]:
+    return ["c++", "-std=c++17"] if source.suffix == ".cpp" else ["cc", "-std=c99"]
+
+
+def _must_succeed(command: list[str]) -> None:
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
 
 
 def run(program: Path, *arguments: str, env: dict[str, str] | None = None) -> str:

@@ -18,7 +18,8 @@ extern "C" {
    returns an error that names the instance and the port, and the run stops. */
 typedef int (*xmml_callback)(void *context, xmml_message *message);
 
-/* Has the messages of an in port given to `callback`, with `context` as its first argument; NULL: no longer. */
+/* Has the messages of an in port given to `callback`, with `context` as its first argument; NULL: no longer. A thread that serves
+   meanwhile may still be about to call the previous one: keep what its `context` points to until that thread's call has returned. */
 xmml_status xmml_on_message(xmml_instance *me, const char *port, xmml_callback callback, void *context);
 
 /* Waits until at least one callback was called; XMML_ENDED if nothing more will come on any port that has one. */

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use xmml_core::instance::{Instance, JoinOptions};
@@ -95,8 +96,12 @@ extern "C" {
 const LINE_BUFFER: usize = 16 << 10;
 
 /// A run reads what its programs print through pipes, where C would hold back 4 KiB before anybody sees a line of it. A program that
-/// has chosen to have no buffer at all keeps its choice.
+/// has chosen to have no buffer at all keeps its choice. Once is enough for all instances of a process.
 pub fn show_lines_at_once() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if DONE.swap(true, Ordering::Relaxed) {
+        return;
+    }
     // SAFETY: stdout is the C library's own stream. The buffer is never freed, since the stream is written to until the very end. (Without
     // a new buffer, glibc goes on with the old one as before if something was printed already.)
     unsafe {

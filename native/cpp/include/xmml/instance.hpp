@@ -10,7 +10,6 @@
 #include <exception>
 #include <functional>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -67,6 +66,9 @@ inline void tell_and_terminate() {
     if (previous_handler != nullptr) previous_handler();
     std::abort();
 }
+
+// What a callback of this thread has thrown, on its way to the call in which it was called.
+inline thread_local std::exception_ptr thrown;
 
 inline void handle_termination() {
     static std::once_flag once;
@@ -133,11 +135,7 @@ public:
     }
 
     Instance(Instance&& other) noexcept
-        : me_(std::exchange(other.me_, nullptr)),
-          exceptions_(other.exceptions_),
-          error_(std::move(other.error_)),
-          thrown_(std::move(other.thrown_)),
-          callbacks_(std::move(other.callbacks_)) {}
+        : me_(std::exchange(other.me_, nullptr)), exceptions_(other.exceptions_), kept_(std::move(other.kept_)) {}
     Instance& operator=(Instance&&) = delete;
 
     // Leaves the run, or tells it that this instance failed if an exception is the reason.
@@ -145,8 +143,9 @@ public:
         if (me_ == nullptr) return;
         forget();
         if (std::uncaught_exceptions() > exceptions_) {
-            (xmml_fail)(me_, error_.empty() ? "an exception ended the program; its error output may say which"
-                                            : error_.c_str());
+            const std::string error = kept_->last_error();
+            (xmml_fail)(
+                me_, error.empty() ? "an exception ended the program; its error output may say which" : error.c_str());
             xmml_instance_free(&me_);
         } else if ((xmml_leave)(&me_) < 0) {
             std::fprintf(stderr, "xmml: %s\n", xmml_error());
@@ -157,7 +156,7 @@ public:
     void leave(Site site = Site::here()) {
         if (me_ == nullptr) return;
         forget();
-        detail::call(site, xmml_leave, &me_);
+        call(site, xmml_leave, &me_);
     }
 
     // Tells the run that this instance failed, and why; the run stops.
@@ -398,16 +397,16 @@ public:
 
     // Has every message of an in port given to `callback`, by the thread that waits in a call of this instance, as soon as the message is
     // there and may be received; nullptr: no longer. Never two callbacks at once. An exception in one fails the run, and comes out of
-    // the call that waited.
+    // the call that waited. What `callback` has captured lives as long as the instance: another thread, or the callback itself, may be
+    // in the middle of it when it is replaced.
     void on_message(Name port, std::function<void(Message)> callback, Site site = Site::here()) {
         if (!callback) {
             call(site, xmml_on_message, me_, port.c_str(), nullptr, nullptr);
-            callbacks_.erase(port.c_str());
             return;
         }
-        auto listener = std::make_unique<Listener>(Listener{std::move(callback), thrown_.get()});
-        call(site, xmml_on_message, me_, port.c_str(), &Listener::called, listener.get());
-        callbacks_[port.c_str()] = std::move(listener);
+        auto listener = std::make_unique<Callback>(std::move(callback));
+        call(site, xmml_on_message, me_, port.c_str(), &called, listener.get());
+        kept_->keep(std::move(listener));
     }
     // Waits until at least one callback was called; false if nothing more will come on any port that has one.
     bool serve(Site site = Site::here()) { return call(site, xmml_serve, me_) == XMML_OK; }
@@ -434,30 +433,48 @@ protected:
 private:
     friend class Alone;
 
-    // What the C API calls in place of a function object; exceptions do not pass it.
-    struct Listener {
-        std::function<void(Message)> function;
-        std::exception_ptr* thrown;
+    using Callback = std::function<void(Message)>;
 
-        static int called(void* context, xmml_message* message) noexcept {
-            auto& self = *static_cast<Listener*>(context);
-            try {
-                self.function(Message(message));
-                return 0;
-            } catch (...) {
-                *self.thrown = std::current_exception();
-                return 1;
-            }
+    // What several threads that use the instance may touch at once.
+    class Kept {
+    public:
+        void note(const char* error) {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            error_ = error;
         }
+        std::string last_error() {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            return error_;
+        }
+        void keep(std::unique_ptr<Callback> callback) {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            callbacks_.push_back(std::move(callback));
+        }
+
+    private:
+        std::mutex mutex_;
+        std::string error_;
+        std::vector<std::unique_ptr<Callback>> callbacks_;
     };
+
+    // What the C API calls in place of a function object; exceptions do not pass it.
+    static int called(void* callback, xmml_message* message) noexcept {
+        try {
+            (*static_cast<Callback*>(callback))(Message(message));
+            return 0;
+        } catch (...) {
+            detail::thrown = std::current_exception();
+            return 1;
+        }
+    }
 
     template <class Function, class... Arguments>
     xmml_status call(const Site& site, Function function, Arguments&&... arguments) {
         try {
             return detail::call(site, function, std::forward<Arguments>(arguments)...);
         } catch (const Error& error) {
-            error_ = error.what();
-            if (std::exception_ptr thrown = std::exchange(*thrown_, nullptr)) std::rethrow_exception(thrown);
+            if (kept_ != nullptr) kept_->note(error.what());
+            if (std::exception_ptr thrown = std::exchange(detail::thrown, nullptr)) std::rethrow_exception(thrown);
             throw;
         }
     }
@@ -469,10 +486,7 @@ private:
 
     xmml_instance* me_ = nullptr;
     int exceptions_ = std::uncaught_exceptions();
-    std::string error_;
-    // Where they are does not change when the instance is moved.
-    std::unique_ptr<std::exception_ptr> thrown_ = std::make_unique<std::exception_ptr>();
-    std::map<std::string, std::unique_ptr<Listener>> callbacks_;
+    std::unique_ptr<Kept> kept_ = std::make_unique<Kept>();
 };
 
 // The messages of a port until its sender ends.
