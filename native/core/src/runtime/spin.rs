@@ -29,9 +29,13 @@ const LONG_TRY: Duration = Duration::from_millis(4);
 /// Long tries are made at most this often.
 const LONG_TRY_EVERY: Duration = Duration::from_millis(200);
 
-/// How often a thread asks how long it had to wait for a processor: soon again after it had to, since whatever else ran then may be over
-/// (a run begins with many processes at once), and ever less often while it need not.
+/// How often a thread asks how long it had to wait for a processor: soon again after the answer has changed, and ever less often while it
+/// need not wait.
 const LOOK_AT_DELAY_US: (u64, u64) = (2_000, 100_000);
+
+/// For how long it does not look for messages after it had to wait: for a moment, since whatever else ran then may be over (a run begins with
+/// many processes at once), and longer if it is so again soon after.
+const HOLD_US: (u64, u64) = (2_000, 20_000);
 
 /// A thread that waited for a processor during more than this share of its time shares the processors with others.
 const CROWDED_SHARE: f64 = 0.2;
@@ -50,6 +54,7 @@ pub struct Spin {
     /// When the delay was looked at last [us since `started`], how long until it is again, and what it was.
     looked_us: AtomicU64,
     pause_us: AtomicU64,
+    hold_us: AtomicU64,
     delay_ns: AtomicU64,
     turns: AtomicU64,
     /// When the last long try was made [ms since `started`].
@@ -77,6 +82,7 @@ impl Spin {
             crowded: AtomicBool::new(false),
             looked_us: AtomicU64::new(u64::MAX),
             pause_us: AtomicU64::new(LOOK_AT_DELAY_US.0),
+            hold_us: AtomicU64::new(HOLD_US.0 / 2),
             delay_ns: AtomicU64::new(0),
             turns: AtomicU64::new(0),
             long_try_ms: AtomicU64::new(0),
@@ -162,13 +168,29 @@ impl Spin {
                 let elapsed_ns = now_us.saturating_sub(looked_us).saturating_mul(1000);
                 let crowded = looked_us != u64::MAX && delay.is_too_long_since(before, elapsed_ns);
                 let was_crowded = self.crowded.swap(crowded, Ordering::Relaxed);
-                let next_us = if crowded || was_crowded { 0 } else { 2 * pause_us };
-                let next_us = next_us.clamp(LOOK_AT_DELAY_US.0, LOOK_AT_DELAY_US.1);
-                self.pause_us.store(next_us, Ordering::Relaxed);
+                let hold_us = self.hold_us.load(Ordering::Relaxed);
+                let (pause_us, hold_us) = next_look(was_crowded, crowded, pause_us, hold_us);
+                self.pause_us.store(pause_us, Ordering::Relaxed);
+                self.hold_us.store(hold_us, Ordering::Relaxed);
             }
             self.looked_us.store(now_us, Ordering::Relaxed);
         }
         self.crowded.load(Ordering::Relaxed)
+    }
+}
+
+/// How long until the next look at the delay, and how long a crowd is believed to last, after what was found before and now; before, it was
+/// `pause_us` and `hold_us`.
+fn next_look(was_crowded: bool, crowded: bool, pause_us: u64, hold_us: u64) -> (u64, u64) {
+    match (was_crowded, crowded) {
+        (false, false) => ((2 * pause_us).min(LOOK_AT_DELAY_US.1), hold_us),
+        (true, false) => (LOOK_AT_DELAY_US.0, hold_us),
+        (true, true) => (hold_us, hold_us),
+        (false, true) => {
+            let was_free_for_long = pause_us >= LOOK_AT_DELAY_US.1;
+            let hold_us = if was_free_for_long { HOLD_US.0 } else { (2 * hold_us).min(HOLD_US.1) };
+            (hold_us, hold_us)
+        }
     }
 }
 
@@ -225,6 +247,23 @@ mod tests {
         assert_eq!(tries, 4);
         spin.paid();
         assert!(spin.begin(Instant::now()).is_some());
+    }
+
+    #[test]
+    fn a_crowd_that_comes_again_and_again_is_believed_to_last_longer() {
+        let (mut pause, mut hold) = (LOOK_AT_DELAY_US.0, HOLD_US.0 / 2);
+        let mut holds = Vec::new();
+        for _ in 0..5 {
+            (pause, hold) = next_look(false, true, pause, hold);
+            assert_eq!(next_look(true, true, pause, hold), (pause, hold), "while it lasts");
+            holds.push(pause);
+            (pause, hold) = next_look(true, false, pause, hold);
+        }
+        assert_eq!(holds, [2_000, 4_000, 8_000, 16_000, 20_000]);
+        while pause < LOOK_AT_DELAY_US.1 {
+            (pause, hold) = next_look(false, false, pause, hold);
+        }
+        assert_eq!(next_look(false, true, pause, hold).0, HOLD_US.0, "after a long time without one");
     }
 
     #[test]
