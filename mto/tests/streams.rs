@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::{IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use mto::encryption::Encryption;
 use mto::window::{MOST, OVERDRAFT};
 use support::{accept, await_that, in_the_middle, open_both, party_of, Pipe, Site, RUN, SECRET};
 use xmml_core::methods::relay::Relay as Method;
-use xmml_core::methods::Method as _;
+use xmml_core::methods::{Listener, Method as _};
 use xmml_core::spec::TrafficClass;
 
 /// Chains of relays of which only one listens for the others; the stream goes from the first to the last.
@@ -23,14 +23,37 @@ fn chains() -> Vec<(&'static str, Vec<Site>)> {
     vec![("one", one), ("two", two), ("three, the middle one listens", three)]
 }
 
-/// A stream along a chain.
-fn along(chain: &[Site]) -> (Pipe, Pipe) {
+/// Somebody at the last relay of a chain.
+fn at_the_end(chain: &[Site]) -> Box<dyn Listener> {
     let (first, last) = (&chain[0], &chain[1.min(chain.len() - 1)]);
     first.await_way_to(&last.name);
     last.await_way_to(&first.name);
-    let listener = last.listener("there");
-    first.pipe_to(&last.name, "there", &*listener)
+    last.listener("there")
 }
+
+/// A stream along a chain to somebody at its end.
+fn to_the_end(chain: &[Site], listener: &dyn Listener) -> (Pipe, Pipe) {
+    chain[0].pipe_to(&chain[1.min(chain.len() - 1)].name, "there", listener)
+}
+
+/// A stream along a chain.
+fn along(chain: &[Site]) -> (Pipe, Pipe) {
+    to_the_end(chain, &*at_the_end(chain))
+}
+
+/// The least of what some streams along a chain take for something: other programs make single ones late, not all.
+fn least_of_some(chain: &[Site], takes: impl Fn(Pipe, Pipe) -> Duration) -> Duration {
+    let listener = at_the_end(chain);
+    let times = (0..5).map(|_| {
+        let (a, b) = to_the_end(chain, &*listener);
+        takes(a, b)
+    });
+    times.min().unwrap()
+}
+
+/// Within which relays do what they do at once. It is a matter of microseconds; nothing that waits for a timer, or for bytes behind it,
+/// is done in time.
+const AT_ONCE: Duration = Duration::from_millis(250);
 
 #[test]
 fn bytes_pass_unchanged_and_in_order_both_ways_at_once() {
@@ -49,15 +72,18 @@ fn bytes_pass_unchanged_and_in_order_both_ways_at_once() {
 #[test]
 fn the_end_of_one_direction_is_seen_at_once_and_the_other_goes_on() {
     for (name, chain) in chains() {
-        let (a, b) = along(&chain);
-        a.send(b"question");
-        a.finish();
-        let asked = Instant::now();
-        assert_eq!(b.receive(100), b"question", "{name}");
-        assert!(asked.elapsed() < Duration::from_secs(8), "{name}: {:?}", asked.elapsed());
-        b.send(b"answer");
-        b.finish();
-        assert_eq!(a.receive(100), b"answer", "{name}");
+        let after = least_of_some(&chain, |a, b| {
+            a.send(b"question");
+            let asked = Instant::now();
+            a.finish();
+            assert_eq!(b.receive(100), b"question", "{name}");
+            let after = asked.elapsed();
+            b.send(b"answer");
+            b.finish();
+            assert_eq!(a.receive(100), b"answer", "{name}");
+            after
+        });
+        assert!(after < AT_ONCE, "{name}: {after:?}");
         await_that("the streams are forgotten", || chain.iter().all(|site| site.status().runs[RUN].streams == 0));
     }
 }
@@ -104,17 +130,20 @@ fn a_receiver_that_stops_reading_holds_up_its_own_sender_and_nobody_else() {
 }
 
 #[test]
-fn a_stream_that_breaks_at_one_end_breaks_at_the_other() {
+fn a_stream_that_breaks_at_one_end_breaks_at_the_other_at_once() {
     for (name, chain) in chains() {
-        let (a, b) = along(&chain);
-        a.send(b"x");
-        assert_eq!(b.receive(1), b"x");
-        b.0.shut();
-        drop(b);
-        a.send(&[1; 100]);
-        let began = Instant::now();
-        a.ends();
-        assert!(began.elapsed() < Duration::from_secs(8), "{name}");
+        let after = least_of_some(&chain, |a, b| {
+            a.send(b"x");
+            assert_eq!(b.receive(1), b"x");
+            b.0.shut();
+            drop(b);
+            let broken = Instant::now();
+            // Who had ended in order would learn of it by what comes behind the end. (It may be broken here already.)
+            let _ = a.0.write(&[IoSlice::new(&[1; 100])]);
+            a.ends();
+            broken.elapsed()
+        });
+        assert!(after < AT_ONCE, "{name}: {after:?}");
     }
 }
 
@@ -156,14 +185,15 @@ fn streams_of_control_pass_by_bulk_that_fills_the_link() {
     std::thread::scope(|scope| {
         scope.spawn(|| (0..100).for_each(|_| c.send(&piece)));
         scope.spawn(|| assert_eq!(d.receive(100 << 20).len(), 100 << 20));
-        let mut slowest = Duration::ZERO;
-        for _ in 0..50 {
+        let mut times: Vec<Duration> = Vec::new();
+        for _ in 0..51 {
             let began = Instant::now();
             e.send(&[2; 64]);
             assert_eq!(f.receive(64), [2; 64]);
-            slowest = slowest.max(began.elapsed());
+            times.push(began.elapsed());
         }
-        assert!(slowest < Duration::from_secs(8), "{slowest:?}");
+        times.sort();
+        assert!(times[25] < AT_ONCE, "half of them took {:?} and more", times[25]);
     });
 }
 

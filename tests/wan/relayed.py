@@ -55,7 +55,7 @@ class RelayAt:
         """Start it on the login node.
 
         Args:
-            links: the relays that it dials, HOST:PORT.
+            links: the relays that it dials, as the option `--link` has them.
             before: words before the command, such as `prlimit --nofile=64`.
         """
         self.site, self.name, self.login = site, site.name, site.login
@@ -296,11 +296,13 @@ def standing(
     folder: Path,
     before: Mapping[str, Sequence[str]] | None = None,
     environment: Mapping[str, str] | None = None,
+    link: str = "",
 ) -> Iterator[Chain]:
     """Three relays in a row and a run, while the block lasts; on failure, their logs are printed.
 
     Args:
         before: words before the commands of relays, by site.
+        link: what the option `--link` says besides the address, with a comma before it.
         environment: what the processes of instances get beside that of this process.
     """
     secret_file = folder / "run.secret"
@@ -310,7 +312,7 @@ def standing(
     run = CountingRun(wan["home"], secret_file, folder, environment or {})
     try:
         for name in ("b", "a", "c"):
-            links = [relays["b"].address] if name != "b" else []
+            links = [relays["b"].address + link] if name != "b" else []
             relays[name] = RelayAt(wan[name], secret_file, links, folder, (before or {}).get(name, ()))
         relays["a"].await_sites("b", "c")
         relays["c"].await_sites("a", "b")

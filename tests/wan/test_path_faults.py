@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from counted import LONG, Counted, counted
+from counted import LONG, Counted, Figures, counted
+from promises import kept
 from wan import Link, Site, Wan, why_not
 
 pytestmark = [
@@ -21,10 +22,14 @@ pytestmark = [
 
 RTT_S = 0.015
 RATE_BIT_S = 200e6
-#: How long a fault lasts, and how long it may take until messages come again behind it. It takes a second or two; the
-#: limit allows for a machine that does much else.
+#: How long a fault lasts.
 FAULT_S = 30.0 if LONG else 2.5
-RECOVERY_S = 30.0
+#: So soon messages come again behind it: when streams were dialled anew, at once where others carry on. A dialler that
+#: has waited for long asks again after so many seconds.
+RECOVERY_S = 8.0 if LONG else 4.0
+TAKEN_OVER_S = 1.5
+#: Whatever the machine does besides, nothing takes longer.
+NEVER_S = 60.0
 SILENCE_S = 1.0
 #: So many bytes each way are messages, not only what opens streams.
 FLOWING_B = 4_000_000
@@ -61,62 +66,77 @@ def running(pair: Counted, wan: Wan, streams: int) -> list[int]:
 
 
 def test_a_cut_link_costs_time_and_nothing_else(wan: Wan, link: Link, record_property: Record) -> None:
-    with counted(wan["a"].login, wan["b"].login, wan["a"].address, silence_s=SILENCE_S) as pair:
-        running(pair, wan, 8)
-        link.cut()
-        time.sleep(FAULT_S)
-        link.mend()
-        server, client = pair.figures()
-    for each in (server, client):
-        record_property("recovery_s", each.gap_bulk_s - FAULT_S)
-        assert FAULT_S <= each.gap_bulk_s < FAULT_S + RECOVERY_S
-        assert each.gap_control_s < FAULT_S + RECOVERY_S
-    assert client.resumed >= 1
+    def recovery_s() -> float:
+        with counted(wan["a"].login, wan["b"].login, wan["a"].address, silence_s=SILENCE_S) as pair:
+            running(pair, wan, 8)
+            link.cut()
+            time.sleep(FAULT_S)
+            link.mend()
+            server, client = pair.figures()
+        assert min(server.gap_bulk_s, client.gap_bulk_s) >= FAULT_S
+        assert client.resumed >= 1
+        return max(longest_gap_s(server), longest_gap_s(client)) - FAULT_S
+
+    record_property("recovery_s", kept(RECOVERY_S, recovery_s))
+
+
+def longest_gap_s(figures: Figures) -> float:
+    """The longest time without a message on either lane, within what no machine makes longer."""
+    longest_s = max(figures.gap_bulk_s, figures.gap_control_s)
+    assert longest_s < FAULT_S + NEVER_S
+    return longest_s
 
 
 def test_a_link_that_stalls_in_one_direction_costs_time_and_nothing_else(
     wan: Wan, link: Link, record_property: Record
 ) -> None:
-    with counted(wan["a"].login, wan["b"].login, wan["a"].address, silence_s=SILENCE_S) as pair:
-        running(pair, wan, 8)
-        link.towards("a").stall()
-        time.sleep(FAULT_S)
-        link.towards("a").mend()
-        server, client = pair.figures()
-    record_property("recovery_s", server.gap_bulk_s - FAULT_S)
-    assert max(server.gap_bulk_s, client.gap_bulk_s) < FAULT_S + RECOVERY_S
+    def recovery_s() -> float:
+        with counted(wan["a"].login, wan["b"].login, wan["a"].address, silence_s=SILENCE_S) as pair:
+            running(pair, wan, 8)
+            link.towards("a").stall()
+            time.sleep(FAULT_S)
+            link.towards("a").mend()
+            server, client = pair.figures()
+        return max(longest_gap_s(server), longest_gap_s(client)) - FAULT_S
+
+    record_property("recovery_s", kept(RECOVERY_S, recovery_s))
 
 
 def test_one_stalled_stream_of_many_holds_nobody_longer_than_it_takes_to_notice(
     wan: Wan, link: Link, record_property: Record
 ) -> None:
-    with counted(wan["a"].login, wan["b"].login, wan["a"].address, silence_s=SILENCE_S) as pair:
-        port = running(pair, wan, 8)[0]
-        link.clear()
-        link.cut_flow(port)
-        time.sleep(FAULT_S)
-        server, client = pair.figures()
-        link.mend_flow(port)
-    assert link.towards("a").figures().cut > 0, "the stream was in use"
-    for each in (server, client):
-        record_property("longest_gap_s", each.gap_bulk_s)
-        assert each.gap_bulk_s < SILENCE_S + RECOVERY_S
-        assert each.resumed == 0
+    def gap_s() -> float:
+        with counted(wan["a"].login, wan["b"].login, wan["a"].address, silence_s=SILENCE_S) as pair:
+            port = running(pair, wan, 8)[0]
+            link.clear()
+            link.cut_flow(port)
+            time.sleep(FAULT_S)
+            server, client = pair.figures()
+            link.mend_flow(port)
+        assert link.towards("a").figures().cut > 0, "the stream was in use"
+        assert (server.resumed, client.resumed) == (0, 0)
+        return max(longest_gap_s(server), longest_gap_s(client))
+
+    record_property("longest_gap_s", kept(TAKEN_OVER_S, gap_s))
 
 
 @pytest.mark.parametrize("loss", [0.001, 0.01])
 def test_lost_packets_cost_time_and_nothing_else(wan: Wan, link: Link, loss: float, record_property: Record) -> None:
     link.set(loss=loss)
-    link.clear()
-    with counted(wan["a"].login, wan["b"].login, wan["a"].address) as pair:
-        running(pair, wan, 8)
-        time.sleep(60 if LONG else 2)
-        server, client = pair.figures()
-    lost = link.towards("a").figures().lost + link.towards("b").figures().lost
-    record_property("messages", client.sent_bulk + server.sent_bulk)
-    record_property("packets_lost", lost)
-    assert lost > 0
-    assert max(server.gap_bulk_s, client.gap_bulk_s) < RECOVERY_S
+
+    def gap_s() -> float:
+        link.clear()
+        with counted(wan["a"].login, wan["b"].login, wan["a"].address) as pair:
+            running(pair, wan, 8)
+            time.sleep(60 if LONG else 2)
+            server, client = pair.figures()
+        lost = link.towards("a").figures().lost + link.towards("b").figures().lost
+        record_property("messages", client.sent_bulk + server.sent_bulk)
+        record_property("packets_lost", lost)
+        assert lost > 0
+        return max(longest_gap_s(server), longest_gap_s(client))
+
+    record_property("longest_gap_s", kept(TAKEN_OVER_S, gap_s))
 
 
 def test_a_peer_that_stops_reading_makes_the_other_wait_and_costs_no_memory(

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from promises import kept
 from relayed import CAPACITY, HOME, LIMIT_S, LONG, PORT, RUN, SITES, Chain, Flow, RelayAt, shell, standing, wait_until
 from wan import Wan, why_not
 
@@ -28,6 +29,13 @@ RTT_S = 0.01
 RATE_BIT_S = 200e6
 #: How long a fault lasts.
 FAULT_S = 30.0 if LONG else 3.0
+#: So soon messages come again when a relay that was killed stands again, or a link that was cut.
+RECOVERY_S = 5.0
+#: So soon when only packets are lost.
+RESENT_S = 3.0
+#: So soon when a stream of the link lets nothing through any more: nothing is heard of it for ten seconds, then its
+#: share goes by the others.
+TAKEN_OVER_S = 13.0
 #: The coordinator takes an instance that is silent for much longer for lost, and rightly so.
 STOPPED_S = 5.0
 #: So much memory a relay may hold, whatever happens: docs/relay.md promises 256 MiB for streams.
@@ -77,6 +85,7 @@ def test_relays_that_are_killed_and_started_again_lose_nothing(
 ) -> None:
     flows = chain.both_ways()
     recoveries = kill_again_and_again(chain, names, flows, kills=3, for_s=120.0 if LONG else 0.0)
+    assert min(recoveries) < RECOVERY_S, recoveries
     counted = [flow.counted() for flow in flows]
     if "a" in names:
         assert "the other relay was started again" in chain.relay("b").logged(), "not only when patience ended"
@@ -100,6 +109,63 @@ def test_a_link_that_is_cut_costs_time_and_nothing_else(chain: Chain, record_pro
     assert link.towards("a").figures().cut + link.towards("b").figures().cut > 0, "it was cut"
     assert min(each.longest_gap_s for each in counted) > FAULT_S / 2, "it was felt"
     record_property("messages", sum(each.messages for each in counted))
+
+
+def test_a_stalled_stream_of_a_link_costs_time_and_nothing_else(
+    wan: Wan, tmp_path: Path, record_property: Record
+) -> None:
+    """Of the TCP streams between two relays one after the other lets nothing through any more for a while; meanwhile
+    the others carry what it had taken."""
+    streams = 4 if LONG else 2
+    link = wan.link("a", "b")
+    with standing(wan, tmp_path, link=f",streams={streams}") as chain:
+        a, b = chain.relay("a"), chain.relay("b")
+        wait_until(lambda: len(streams_between(a, b)) == streams, "all streams stand")
+
+        def gap_s() -> float:
+            flows = chain.run.flow(a, b), chain.run.flow(b, a)
+            for port in streams_between(a, b):
+                link.clear()
+                link.cut_flow(port)
+                # As long as it takes: the stream is not mended before messages come.
+                end = time.monotonic() + FAULT_S
+                while time.monotonic() < end:
+                    for flow in flows:
+                        flow.await_fresh()
+                link.mend_flow(port)
+                assert link.towards("a").figures().cut + link.towards("b").figures().cut > 0, "the stream was in use"
+            return max(flow.counted().longest_gap_s for flow in flows)
+
+        record_property("longest_gap_s", kept(TAKEN_OVER_S, gap_s))
+
+
+@pytest.mark.parametrize("loss", [0.001, 0.01])
+def test_packets_that_a_link_loses_cost_time_and_nothing_else(
+    chain: Chain, loss: float, record_property: Record
+) -> None:
+    a, b = chain.relay("a"), chain.relay("b")
+    link = chain.wan.link("a", "b")
+
+    def gap_s() -> float:
+        flows = chain.run.flow(a, b), chain.run.flow(b, a)
+        link.clear()
+        link.set(loss=loss)
+        try:
+            end = time.monotonic() + (60.0 if LONG else 2.0)
+            while time.monotonic() < end or lost() == 0:
+                for flow in flows:
+                    flow.await_fresh()
+            counted = [flow.counted() for flow in flows]
+        finally:
+            link.set(loss=0)
+        record_property("packets_lost", lost())
+        record_property("messages", sum(each.messages for each in counted))
+        return max(each.longest_gap_s for each in counted)
+
+    def lost() -> int:
+        return link.towards("a").figures().lost + link.towards("b").figures().lost
+
+    record_property("longest_gap_s", kept(RESENT_S, gap_s))
 
 
 def test_a_receiver_that_stops_holds_its_own_sender_and_nobody_else(chain: Chain, record_property: Record) -> None:
@@ -230,6 +296,12 @@ def strangers(chain: Chain, count: int) -> Iterator[None]:
             if number % 100 == 99:
                 time.sleep(0.01)  # the queue of the link has room for so many
         yield
+
+
+def streams_between(dialler: RelayAt, dialled: RelayAt) -> list[int]:
+    """The ports of the dialling relay from which the TCP streams of its link lead."""
+    there = (dialled.site.address, PORT)
+    return [each.local[1] for each in dialler.login.connections() if each.remote == there]
 
 
 def open_descriptors(relay: RelayAt) -> int:
