@@ -110,12 +110,22 @@ fn a_method_whose_listener_is_gone_is_passed_over_for_the_next_and_says_why() {
 }
 
 #[test]
-fn a_stranger_behind_an_address_that_passes_its_probe_costs_less_than_a_second() {
-    // As in another container of the same user and boot: the name leads to somebody else, who closes, or never says a word.
+fn strangers_behind_addresses_that_pass_their_probes_cost_less_than_a_second() {
+    const PROMISED: Duration = Duration::from_secs(1);
+    // A machine that stands still for a moment costs an attempt its time, but not each of three.
+    let mut took = Vec::new();
+    while took.len() < 3 && took.last().is_none_or(|time| *time >= PROMISED) {
+        took.push(time_until_strangers_are_passed_over());
+    }
+    assert!(took.last().is_some_and(|time| *time < PROMISED), "{took:?}");
+}
+
+/// How long it takes from the first address to the one that leads to the receiver, where two others lie before it. As in another
+/// container of the same user and boot: the names lead to somebody else, who closes, or never says a word.
+fn time_until_strangers_are_passed_over() -> Duration {
     let run = Run::of(model());
     let (closes, silent) = (unique("closes"), unique("silent"));
     let (closing, silence) = (listen_at(&closes), listen_at(&silent));
-    std::thread::spawn(move || closing.incoming().for_each(drop));
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let entries = vec![
         entry("shm", format!("@{closes}")),
@@ -124,15 +134,16 @@ fn a_stranger_behind_an_address_that_passes_its_probe_costs_less_than_a_second()
     ];
     let _b = publish(&run, Place::here(), entries);
     let a = run.join("a");
-    silence.accept().unwrap();
+    drop(closing.accept().unwrap());
     let began = Instant::now();
+    let _silent = silence.accept().unwrap();
     let (stream, _) = tcp.accept().unwrap();
     let tried_after = began.elapsed();
     let _data = answer(stream);
     assert_eq!(chosen(&a), "tcp");
     let why = reason(&a, "shm");
     assert!(why.contains("closed") || why.contains("reset"), "{why}");
-    assert!(tried_after < Duration::from_secs(5), "well before the silent one's time is up: {tried_after:?}");
+    tried_after
 }
 
 #[test]
