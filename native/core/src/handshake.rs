@@ -13,11 +13,15 @@
 //! the role, the run and the names, and cannot be reflected. On an encrypted stream it covers the channel as well (32 bytes that only the two
 //! ends of this one stream know, and that both their certificates went into): nobody in the middle can pass proofs on.
 
+mod wire;
+
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 use crate::error::{Error, Result};
-use crate::frame::{framed, push_text, FrameError, Head, Kind, Reader, HEAD};
+use crate::frame::{framed, push_text, FrameError, Head, Kind, HEAD};
+pub(crate) use wire::reason;
+use wire::{decode_refused, encode_refused, malformed, shortened, Challenge, Hello, Inbox};
 
 /// The versions of the protocol that this crate speaks: lowest, highest.
 pub const VERSIONS: (u16, u16) = (1, 1);
@@ -229,143 +233,9 @@ fn mac(secret: &[u8], label: &[u8], hello: &[u8], challenge: &[u8], channel: Opt
     mac
 }
 
-/// Collects the bytes of one handshake frame, within [`MAX_BYTES`] in all.
-#[derive(Debug, Default)]
-struct Inbox {
-    bytes: Vec<u8>,
-    seen: usize,
-}
-
-impl Inbox {
-    /// The next whole frame, head included, if it is there.
-    fn frame(&mut self) -> std::result::Result<Option<(Head, Vec<u8>)>, Refusal> {
-        let Some(head) = self.bytes.first_chunk::<HEAD>() else {
-            return Ok(None);
-        };
-        let head = Head::decode(head).map_err(malformed)?;
-        let handshake = matches!(head.kind, Kind::Hello | Kind::Challenge | Kind::Proof | Kind::Refused);
-        if !handshake || head.conduit != 0 || head.sequence != 0 {
-            return Err(malformed(FrameError::Unexpected { kind: head.kind }));
-        }
-        let length = usize::try_from(head.length).unwrap_or(usize::MAX);
-        if length > MAX_BYTES - HEAD || self.seen + length > MAX_BYTES - HEAD {
-            let limit = (MAX_BYTES - HEAD) as u64;
-            return Err(malformed(FrameError::TooLong { kind: head.kind, length: head.length, limit }));
-        }
-        if self.bytes.len() < HEAD + length {
-            return Ok(None);
-        }
-        self.seen += HEAD + length;
-        let rest = self.bytes.split_off(HEAD + length);
-        Ok(Some((head, std::mem::replace(&mut self.bytes, rest))))
-    }
-}
-
-fn malformed(error: FrameError) -> Refusal {
-    Refusal::Malformed { problem: error.to_string() }
-}
-
 fn refused(mine: &Party, reason: Refusal, tell: bool) -> Step {
     let send = if tell { encode_refused(mine.versions, &reason) } else { Vec::new() };
     Step::Refused { send, reason }
-}
-
-/// Body: u16 lowest version, u16 highest version, u16 code, u16 length of the reason, reason in UTF-8.
-fn encode_refused(versions: (u16, u16), reason: &Refusal) -> Vec<u8> {
-    let text = match reason {
-        // What a stranger hears names nothing of this run.
-        Refusal::Run { .. } => "this is another run".to_owned(),
-        Refusal::Version { mine, theirs } => format!(
-            "versions {} to {} of the protocol are spoken here, you offer {} to {}; use the same release of xmml on both sides",
-            mine.0, mine.1, theirs.0, theirs.1
-        ),
-        Refusal::Proof => "the proof is wrong: the two sides have different secrets".to_owned(),
-        other => other.to_string(),
-    };
-    let mut body = Vec::new();
-    for number in [versions.0, versions.1, reason.code()] {
-        body.extend_from_slice(&number.to_le_bytes());
-    }
-    push_text(&mut body, &shortened(&text));
-    framed(Kind::Refused, 0, 0, 0, &body)
-}
-
-fn decode_refused(mine: &Party, body: &[u8]) -> std::result::Result<Refusal, FrameError> {
-    let mut reader = Reader::new(body);
-    let theirs = (reader.u16()?, reader.u16()?);
-    let code = reader.u16()?;
-    let reason = reader.text()?;
-    reader.end()?;
-    Ok(match code {
-        1 => Refusal::Version { mine: mine.versions, theirs },
-        _ => Refusal::Peer { reason: shortened(&reason) },
-    })
-}
-
-/// The reason in the body of a refusal.
-pub(crate) fn reason(body: &[u8]) -> std::result::Result<String, FrameError> {
-    let mut reader = Reader::new(body);
-    reader.bytes(6)?;
-    let reason = reader.text()?;
-    reader.end()?;
-    Ok(shortened(&reason))
-}
-
-/// Text of a stranger, fit for a log: bounded, on one line.
-fn shortened(text: &str) -> String {
-    let mut short: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if short.len() > MAX_REASON {
-        let mut len = MAX_REASON;
-        while !short.is_char_boundary(len) {
-            len -= 1;
-        }
-        short.truncate(len);
-    }
-    short
-}
-
-/// What a hello says. Body: u16 lowest version, u16 highest version, u8 role, 3 zeros, nonce, then run, name of the dialler, name of
-/// the listener as texts with u16 lengths.
-struct Hello {
-    versions: (u16, u16),
-    role: Role,
-    nonce: [u8; NONCE],
-    run: String,
-    from: String,
-    to: String,
-}
-
-impl Hello {
-    fn encode(&self) -> Vec<u8> {
-        let mut body = Vec::new();
-        body.extend_from_slice(&self.versions.0.to_le_bytes());
-        body.extend_from_slice(&self.versions.1.to_le_bytes());
-        body.extend_from_slice(&[self.role as u8, 0, 0, 0]);
-        body.extend_from_slice(&self.nonce);
-        push_text(&mut body, &self.run);
-        push_text(&mut body, &self.from);
-        push_text(&mut body, &self.to);
-        framed(Kind::Hello, 0, 0, 0, &body)
-    }
-
-    /// The range of versions stands first and for ever, so that even a far newer side can be told apart.
-    fn versions(body: &[u8]) -> std::result::Result<(u16, u16), FrameError> {
-        let mut reader = Reader::new(body);
-        Ok((reader.u16()?, reader.u16()?))
-    }
-
-    fn decode(body: &[u8]) -> std::result::Result<Hello, FrameError> {
-        let mut reader = Reader::new(body);
-        let versions = (reader.u16()?, reader.u16()?);
-        let role = reader.u8()?;
-        let role =
-            Role::from_code(role).ok_or_else(|| super::frame::descriptor_error(format!("unknown role {role}")))?;
-        reader.zeros(3)?;
-        let nonce = reader.array()?;
-        let (run, from, to) = (name(&mut reader)?, name(&mut reader)?, name(&mut reader)?);
-        reader.end()?;
-        Ok(Hello { versions, role, nonce, run, from, to })
-    }
 }
 
 /// What a dialler says that it wants.
@@ -393,14 +263,6 @@ pub fn wish_of_hello(bytes: &[u8]) -> std::result::Result<Option<Wish>, Refusal>
 /// What a listener that serves several runs answers to one that names none of them, or nothing at all: bytes, to be followed by the end.
 pub fn turn_away(reason: &Refusal) -> Vec<u8> {
     encode_refused(VERSIONS, reason)
-}
-
-fn name(reader: &mut Reader<'_>) -> std::result::Result<String, FrameError> {
-    let text = reader.text()?;
-    match text.len() <= MAX_NAME {
-        true => Ok(text),
-        false => Err(super::frame::descriptor_error(format!("a name of {} bytes", text.len()))),
-    }
 }
 
 fn check_names(names: &[&str]) -> Result<()> {
@@ -482,28 +344,6 @@ impl Dialler {
             .ok_or(Refusal::Version { mine: self.me.versions, theirs: challenge.versions })?;
         let proof = of(DIALLER).finalize().into_bytes();
         Ok((framed(Kind::Proof, 0, 0, 0, &proof), version))
-    }
-}
-
-/// What a challenge says. Body: u16 lowest version, u16 highest version, u16 chosen version, u16 0, nonce, name of the listener as
-/// text with u16 length, proof of the listener.
-struct Challenge {
-    versions: (u16, u16),
-    version: u16,
-    name: String,
-}
-
-impl Challenge {
-    /// The body without the proof.
-    fn decode(body: &[u8]) -> std::result::Result<Challenge, FrameError> {
-        let mut reader = Reader::new(body);
-        let versions = (reader.u16()?, reader.u16()?);
-        let version = reader.u16()?;
-        reader.zeros(2)?;
-        reader.bytes(NONCE)?;
-        let name = name(&mut reader)?;
-        reader.end()?;
-        Ok(Challenge { versions, version, name })
     }
 }
 

@@ -5,50 +5,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyType};
+use pyo3::types::{PyDict, PyList, PyString, PyType};
 use pythonize::{depythonize, pythonize};
 use xmml_core::buffer::BufferPool;
 use xmml_core::data::{Data, Order};
 use xmml_core::error::{Error, Result};
 use xmml_core::instance::{self as core, JoinOptions, Received, Sent};
-use xmml_core::param;
 use xmml_core::spec::InstanceSpec;
 
+use crate::arguments::{Fallback, Next};
 use crate::data::lend_data;
 use crate::declared::{Port, Scale};
 use crate::errors;
 use crate::message::Message;
 use crate::methods;
+use crate::params;
 use crate::payload;
 use crate::team::Ranks;
-
-/// What `next_timestamp` is in a call of `send`.
-enum Next {
-    /// Not given: derived from the loop.
-    Derived,
-    /// A time, or `None`: there is no next message.
-    Given(Option<f64>),
-}
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Next {
-    type Error = PyErr;
-    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Next> {
-        value.extract().map(Next::Given)
-    }
-}
-
-/// What `default` is in a call of `receive`: any value, also `None`, or not given.
-enum Fallback {
-    Missing,
-    Given(Py<PyAny>),
-}
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Fallback {
-    type Error = PyErr;
-    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Fallback> {
-        Ok(Fallback::Given(value.to_owned().unbind()))
-    }
-}
 
 /// What a signal's handler raised during a wait, e.g. KeyboardInterrupt.
 type Raised = Arc<Mutex<Option<PyErr>>>;
@@ -114,16 +87,6 @@ impl Instance {
 
     fn bad_param(&self, py: Python<'_>, name: &str, problem: String) -> PyErr {
         errors::raise(py, Error::Parameter { instance: self.core.name().into(), name: name.into(), problem })
-    }
-
-    fn no_such_param(&self) -> String {
-        let known: Vec<&str> = self.core.spec().params.keys().map(String::as_str).collect();
-        match known.is_empty() {
-            true => "not given in the model, which gives none; add it there, or a default here".into(),
-            false => {
-                format!("not given in the model, which gives {}; add it there, or a default here", known.join(", "))
-            }
-        }
     }
 
     /// The message that stands for one on a port without a coupling.
@@ -204,22 +167,10 @@ impl Instance {
         let Some(text) = self.core.spec().params.get(name) else {
             return match default {
                 Fallback::Given(value) => Ok(value.into_bound(py)),
-                Fallback::Missing => Err(self.bad_param(py, name, self.no_such_param())),
+                Fallback::Missing => Err(self.bad_param(py, name, params::missing(self.core.spec()))),
             };
         };
-        let value = match r#type {
-            None => Ok(PyString::new(py, text).into_any()),
-            Some(t) if t.is(py.get_type::<PyString>()) => Ok(PyString::new(py, text).into_any()),
-            Some(t) if t.is(py.get_type::<PyFloat>()) => {
-                param::as_float(text, unit).map(|v| PyFloat::new(py, v).into_any())
-            }
-            Some(t) if t.is(py.get_type::<PyInt>()) => param::as_int(text, unit).map(|v| PyInt::new(py, v).into_any()),
-            Some(t) if t.is(py.get_type::<PyBool>()) => {
-                param::as_bool(text).map(|v| PyBool::new(py, v).to_owned().into_any())
-            }
-            Some(t) => Err(format!("{t} is not a type of parameters; use str, float, int or bool")),
-        };
-        value.map_err(|problem| self.bad_param(py, name, problem))
+        params::converted(py, text, r#type, unit).map_err(|problem| self.bad_param(py, name, problem))
     }
 
     /// Name in the model; copies are called `c[0]`, `c[1]`, ...

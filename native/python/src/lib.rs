@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod arguments;
 mod array;
 mod coordinator;
 mod data;
@@ -11,6 +12,7 @@ mod filters;
 mod instance;
 mod message;
 mod methods;
+mod params;
 mod path;
 mod payload;
 mod processes;

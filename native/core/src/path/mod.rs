@@ -31,14 +31,16 @@
 //! ```
 //!
 //! Inside: [`frame`] is the wire, [`session`] (with [`outbox`], [`inbox`], [`ranges`]) the state without sockets or clocks, `stream` one
-//! socket, `driver` what happens as sockets and time go on, `dialling` and `listener` how streams come to be, `waiting` who drives.
+//! socket, `driver` what happens as sockets and time go on, `dialling`, `accepting` and `listener` how streams come to be, `waiting` who drives.
 
+mod accepting;
 pub mod credentials;
 mod crew;
 mod dialling;
 mod driver;
 mod exchange;
 pub mod frame;
+mod identity;
 pub mod inbox;
 mod listener;
 pub mod outbox;
@@ -60,84 +62,20 @@ use std::time::{Duration, Instant};
 
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::handshake::{self, Party};
-use crate::methods::Stream as Wire;
-use crate::private_file;
+use crate::handshake;
 
+pub use accepting::Listener;
 pub use credentials::{Credentials, Fingerprint, Tls};
 use dialling::Dialling;
 pub use driver::State;
 use driver::{End, Shared};
 pub use exchange::{cycle, gather, relay, scatter};
 pub use frame::Lane;
-use listener::{Door, Porter};
+pub use identity::Identity;
 pub use settings::{available_congestion_controls, LinkFigures, Settings, Streams, LEAST_WINDOW, MAX_STREAMS};
 use tcp_info::TcpInfo;
 pub use tls::TlsWire;
 use waiting::Attendant;
-
-/// Who an end of a path is, and what it proves that with.
-#[derive(Clone)]
-pub struct Identity {
-    secret: Vec<u8>,
-    run: String,
-    name: String,
-    tls: Option<Tls>,
-}
-
-impl std::fmt::Debug for Identity {
-    /// Without the secret.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Identity({} of run {})", self.name, self.run)
-    }
-}
-
-impl Identity {
-    /// `secret` and `run` are the same at both ends; `name` is that of this end.
-    pub fn new(secret: &[u8], run: &str, name: &str) -> Identity {
-        Identity { secret: secret.to_vec(), run: run.to_owned(), name: name.to_owned(), tls: None }
-    }
-
-    /// The same with the secret from a file of hexadecimal digits that only its owner can read, as a run's is.
-    ///
-    /// # Errors
-    /// [`Error::Io`] that names the file, and what is wrong with it.
-    pub fn from_secret_file(file: &std::path::Path, run: &str, name: &str) -> Result<Identity> {
-        let problem = |cause: String| Error::Io { action: format!("read the secret from {}", file.display()), cause };
-        let text = private_file::read(file, private_file::SECRET_MAX, "this secret").map_err(problem)?;
-        let secret = private_file::secret_in(&text).ok_or_else(|| problem("expected hexadecimal digits".to_owned()))?;
-        Ok(Identity::new(&secret, run, name))
-    }
-
-    /// Every stream is encrypted: TLS 1.3, in which both ends show a certificate, and believe that of the other as their [`Tls`] says.
-    /// Both ends must want it.
-    pub fn encrypted(mut self, tls: Tls) -> Identity {
-        self.tls = Some(tls);
-        self
-    }
-
-    /// The name of this end.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn party(&self) -> Result<Party> {
-        Ok(Party {
-            secret: self.secret.clone(),
-            run: self.run.clone(),
-            name: self.name.clone(),
-            versions: handshake::VERSIONS,
-            nonce: handshake::fresh_nonce()?,
-        })
-    }
-
-    fn check(&self) -> Result<()> {
-        match self.secret.is_empty() {
-            true => Err(Error::Usage { problem: "the secret of a path is empty".to_owned() }),
-            false => Ok(()),
-        }
-    }
-}
 
 /// What a receive that waits may bring.
 #[derive(Clone, Debug, PartialEq)]
@@ -506,105 +444,6 @@ impl Drop for Path {
     fn drop(&mut self) {
         self.attendant.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         self.shared.abandon();
-    }
-}
-
-/// Where paths come in. A path that was accepted goes on getting its streams here, also when the listener is dropped; only new paths are
-/// not taken any more then.
-pub struct Listener {
-    door: Arc<Door>,
-    porter: Mutex<Option<Porter>>,
-}
-
-impl Listener {
-    /// Listens at `address`, `host:port` (port 0: any free one).
-    ///
-    /// # Errors
-    /// [`Error::Usage`] for settings that cannot be; [`Error::Io`] naming the address that cannot be listened at, and why.
-    pub fn bind(address: &str, me: &Identity, settings: Settings) -> Result<Listener> {
-        me.check()?;
-        let address = resolve(address)?[0];
-        Ok(Listener { door: Door::open(Some(address), me.clone(), settings)?, porter: Mutex::default() })
-    }
-
-    /// Listens nowhere: streams are brought by [`Listener::admit`], by a program that has a door of its own.
-    ///
-    /// # Errors
-    /// As of [`Listener::bind`].
-    pub fn without_door(me: &Identity, settings: Settings) -> Result<Listener> {
-        me.check()?;
-        Ok(Listener { door: Door::open(None, me.clone(), settings)?, porter: Mutex::default() })
-    }
-
-    /// Where it listens, `host:port`; empty without a door.
-    pub fn address(&self) -> String {
-        self.door.address().map_or_else(String::new, |address| address.to_string())
-    }
-
-    /// Readable when [`Listener::drive`] has something to do: for poll, select, epoll.
-    pub fn fd(&self) -> RawFd {
-        self.door.fd()
-    }
-
-    /// Starts a thread that answers those who dial while nobody waits for them; a second call does nothing.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the system has no thread.
-    pub fn attend(&self) -> Result<()> {
-        let mut porter = self.porter.lock().unwrap_or_else(PoisonError::into_inner);
-        if porter.is_none() {
-            *porter = Some(Porter::start(&self.door)?);
-        }
-        Ok(())
-    }
-
-    /// Does what can be done now; never waits. Accepted paths do this as well when they are driven.
-    pub fn drive(&self) {
-        self.door.drive();
-    }
-
-    /// Takes a connection on which the ends have proved themselves to each other in the role [`handshake::Role::Path`]; `peer` is who
-    /// dialled, `rest` what was read behind the handshake.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the system has no room to watch it.
-    pub fn admit(&self, wire: Box<dyn Wire>, peer: &str, rest: &[u8]) -> Result<()> {
-        self.door.admit(wire, peer.to_owned(), rest)
-    }
-
-    /// The next new path, if one has come.
-    pub fn take(&self) -> Option<Path> {
-        self.door.take().map(Path::over)
-    }
-
-    /// Waits for the next new path; `None`: none within `limit`.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the system cannot wait.
-    pub fn accept(&self, limit: Option<Duration>) -> Result<Option<Path>> {
-        let until = until(limit);
-        loop {
-            self.drive();
-            if let Some(path) = self.take() {
-                return Ok(Some(path));
-            }
-            if until.is_some_and(|until| until <= Instant::now()) {
-                return Ok(None);
-            }
-            let polled = crate::wakeup::poll_readable(&[self.fd(), self.door.bell()], until);
-            polled.map_err(|error| Error::io("wait for a path", &error))?;
-        }
-    }
-
-    /// How many connections were turned away, and why the last was.
-    pub fn refusals(&self) -> (u64, Option<String>) {
-        self.door.refusals()
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.door.close();
     }
 }
 

@@ -1,0 +1,230 @@
+//! What streams bring to a path: they come, are heard, and go.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{locked, Driver, End, Shared, State, RECEIPT_DELAY};
+use crate::error::Error;
+use crate::methods::Stream as Wire;
+use crate::path::crew::Mail;
+use crate::path::dialling::{Failure, Verdict};
+use crate::path::frame::{PathFrame, Receipt, GIVEN_UP, STREAM, UNKNOWN_PATH};
+use crate::path::settings::MAX_STREAMS;
+use crate::path::stream::{Heard, Stream};
+use crate::wakeup::{Interest, Ready};
+
+impl Shared {
+    pub(super) fn serve(&self, driver: &mut Driver, ready: &Ready) {
+        if let Some(stream) = self.stream_of(ready.token) {
+            if let Err(reason) = self.serve_stream(driver, &stream, ready) {
+                self.lose(driver, &stream, &reason);
+            }
+        } else if let End::Dialling(dialling) = &mut driver.end {
+            match dialling.serve(ready.token, &self.epoll, self.id, &mut || locked(&self.session).have()) {
+                Ok(None) => {}
+                Ok(Some((stream, have))) => self.attach(driver, stream, &have, false),
+                Err(failure) => self.dial_failed(driver, failure),
+            }
+        }
+    }
+
+    fn serve_stream(
+        &self,
+        driver: &mut Driver,
+        stream: &Arc<Stream>,
+        ready: &Ready,
+    ) -> std::result::Result<(), String> {
+        if ready.writable {
+            stream.write(Some(&self.session), self.chunk())?;
+        }
+        if ready.readable || ready.hung_up {
+            loop {
+                match stream.read(Some(&self.session))? {
+                    Heard::Frame(frame) => self.hear(driver, stream, frame)?,
+                    Heard::Nothing => break,
+                    Heard::More => {
+                        driver.unread.push(stream.token);
+                        break;
+                    }
+                }
+            }
+            let (works, owes) = {
+                let session = self.session();
+                (session.has_work(), session.owes_receipt())
+            };
+            if works {
+                self.pump();
+            } else if owes && driver.receipt_at.is_none() {
+                driver.receipt_at = Some(Instant::now() + RECEIPT_DELAY);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the threads of a path leave to whoever drives it.
+    pub(super) fn open_mail(&self, driver: &mut Driver) {
+        for (stream, mail) in self.crew.take_mail() {
+            let status = match mail {
+                Mail::Frame(frame) => self.hear(driver, &stream, frame),
+                Mail::Broken(reason) => Err(reason),
+            };
+            if let Err(reason) = status {
+                self.lose(driver, &stream, &reason);
+            }
+        }
+        if self.session().owes_receipt() && driver.receipt_at.is_none() {
+            driver.receipt_at = Some(Instant::now() + RECEIPT_DELAY);
+        }
+    }
+
+    /// A frame that is not about messages.
+    fn hear(&self, driver: &mut Driver, stream: &Arc<Stream>, frame: PathFrame) -> std::result::Result<(), String> {
+        match frame {
+            PathFrame::Bye => {
+                if !self.session().is_finished() {
+                    return Err("it says farewell to a path that is in use".to_owned());
+                }
+                self.close(driver);
+                Ok(())
+            }
+            PathFrame::Refused { code: STREAM, reason } => Err(reason),
+            PathFrame::Refused { code, reason } => {
+                self.refused(driver, code, reason);
+                Ok(())
+            }
+            PathFrame::Retire => {
+                // With it goes what has come: then nothing has to be sent again when the stream is gone.
+                let mut io = stream.io();
+                while let Some(receipt) = self.session().late_receipt() {
+                    io.push(receipt);
+                }
+                if std::mem::replace(&mut io.is_retired, true) {
+                    drop(io);
+                    self.write(stream);
+                    return Err("it is not needed any more".to_owned());
+                }
+                drop(io);
+                stream.push(&PathFrame::Retire);
+                self.write(stream);
+                Ok(())
+            }
+            PathFrame::Streams(count) => {
+                if let End::Dialling(dialling) = &mut driver.end {
+                    dialling.want(count.clamp(1, MAX_STREAMS));
+                }
+                Ok(())
+            }
+            other => Err(format!("it sends {other:?} where none belongs")),
+        }
+    }
+
+    /// The other end gives the path up, or does not know it.
+    fn refused(&self, driver: &mut Driver, code: u16, reason: String) {
+        let over = code == UNKNOWN_PATH && self.session().is_finished() && self.session().peer_has_finished();
+        if over {
+            return self.close(driver); // the other end had said farewell
+        }
+        let problem = match code {
+            UNKNOWN_PATH => format!("the path is not known there any more: {reason}"),
+            GIVEN_UP => format!("it has given the path up: {reason}"),
+            _ => reason,
+        };
+        self.fail(driver, Error::Protocol { peer: self.peer.clone(), problem });
+    }
+
+    /// A stream on which both ends have said what they have.
+    pub fn attach(&self, driver: &mut Driver, stream: Arc<Stream>, have: &[Receipt; 2], answer: bool) {
+        let old = locked(&self.carrying).iter().find(|old| old.id == stream.id).cloned();
+        if let Some(old) = old {
+            self.lose(driver, &old, "it was replaced");
+        }
+        {
+            let mut session = self.session();
+            if answer {
+                let have = session.have();
+                stream.push(&PathFrame::Attached { have });
+            }
+            if let Err(reason) = session.attach(stream.id, have) {
+                drop(session);
+                let peer = self.peer.clone();
+                return self.fail(driver, Error::Protocol { peer, problem: reason });
+            }
+        }
+        stream.io().is_attached = true;
+        locked(&self.carrying).push(stream.clone());
+        if let State::Broken(_) = driver.state {
+            driver.counts.resumed += 1;
+        }
+        if matches!(driver.state, State::Opening | State::Broken(_)) {
+            driver.state = State::Open;
+        }
+        let everything = Ready { token: stream.token, readable: true, writable: true, hung_up: false };
+        if let Err(reason) = self.serve_stream(driver, &stream, &everything) {
+            self.lose(driver, &stream, &reason);
+        }
+        self.pump();
+    }
+
+    /// A stream that was accepted for this path; `have` is what has come at the dialling end.
+    pub fn adopt(&self, id: u32, wire: Box<dyn Wire>, rest: &[u8], have: &[Receipt; 2]) {
+        let mut driver = locked(&self.driver);
+        if matches!(driver.state, State::Closed | State::Failed(_)) {
+            return;
+        }
+        let token = driver.token();
+        if self.epoll.add(wire.fd(), token, Interest::READ).is_err() {
+            return; // no memory for it: the other end tries again
+        }
+        let stream = Arc::new(Stream::new(id, token, wire, self.epoll.clone(), rest));
+        self.attach(&mut driver, stream, have, true);
+        self.set_timer(&mut driver);
+        drop(driver);
+        self.turns.tell();
+    }
+
+    /// A stream is gone; what it had taken goes by others.
+    pub(super) fn lose(&self, driver: &mut Driver, stream: &Arc<Stream>, reason: &str) {
+        let is_last = {
+            let mut carrying = locked(&self.carrying);
+            let before = carrying.len();
+            carrying.retain(|other| other.token != stream.token);
+            if carrying.len() == before {
+                return;
+            }
+            carrying.is_empty()
+        };
+        stream.unwatch();
+        stream.wire.shut();
+        let mut io = stream.io();
+        io.leave();
+        driver.counts.lost += u64::from(!io.is_retired);
+        driver.counts.add(&io);
+        let was_retired = io.is_retired;
+        drop(io);
+        self.session().detach(stream.id);
+        if is_last && matches!(driver.state, State::Open) {
+            if driver.closing_until.is_some() {
+                return self.close(driver);
+            }
+            driver.state = State::Broken(reason.to_owned());
+            driver.since = Instant::now();
+        }
+        if let End::Dialling(dialling) = &mut driver.end {
+            dialling.lost(stream.id, was_retired);
+        }
+        self.pump();
+    }
+
+    /// An attempt to open a stream failed. A verdict (another secret, another version) ends a path that has never stood.
+    pub(super) fn dial_failed(&self, driver: &mut Driver, failure: Failure) {
+        let Failure { reason, verdict } = failure;
+        match (&mut driver.state, verdict) {
+            (_, Verdict::Refused(code @ (UNKNOWN_PATH | GIVEN_UP))) => self.refused(driver, code, reason),
+            (State::Opening, Verdict::Strangers) => {
+                self.fail(driver, Error::Protocol { peer: self.peer.clone(), problem: reason });
+            }
+            (State::Broken(last), _) => *last = reason,
+            _ => {}
+        }
+    }
+}
