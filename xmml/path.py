@@ -18,9 +18,7 @@ import stat
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from xmml_native._native import WideAreaListener as PathListener
-from xmml_native._native import WideAreaPath as Path
-from xmml_native._native import make_path_credentials
+from xmml_native._native import Path, PathListener, make_path_credentials
 from xmml_native.errors import Error
 
 if TYPE_CHECKING:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from xmml_native import Error
-from xmml_native._native import Path, PathCredentials, PathListener
+from xmml_native._native import Path, PathListener, make_path_credentials
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.copying.channel import Broken
@@ -22,22 +23,41 @@ _WINDOW_B = 64 << 20
 _DIALLER, _LISTENER = "dialler", "listener"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
+class Credentials:
+    """A certificate and its key, and the fingerprint by which the other end knows them."""
+
+    pem: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, repr=False)
 class Keys:
     """What the two ends of one copy know of each other: told over ssh, never on a command line."""
 
     run: str
     secret: bytes
-    mine: PathCredentials
+    mine: Credentials
     trusted: str
 
-    def encryption(self) -> tuple[PathCredentials, list[str]]:
-        return self.mine, [self.trusted]
+    def of_an_end(self, name: str) -> Mapping[str, Any]:
+        """What the end called `name` opens a path with."""
+        return {
+            "run": self.run,
+            "name": name,
+            "secret": self.secret,
+            "credentials": self.mine.pem,
+            "trusted": [self.trusted],
+        }
 
 
-def credentials() -> PathCredentials:
+def credentials() -> Credentials:
     """A certificate for this end."""
-    return PathCredentials("copy", _GOOD_FOR_S)
+    return Credentials(*make_path_credentials("copy", _GOOD_FOR_S))
+
+
+def _settings(streams: int | None) -> Mapping[str, Any]:
+    return {"streams": streams or "auto", "patience": PATIENCE_S, "window": _WINDOW_B, "queue": _WINDOW_B}
 
 
 def fresh_secret() -> bytes:
@@ -60,9 +80,12 @@ class PathChannel:
 
     def receive(self) -> bytes:
         try:
-            return bytes(memoryview(self._path.receive()))
-        except (Error, EOFError) as error:
+            message = self._path.receive()
+        except Error as error:
             raise Broken(str(error)) from error
+        if message is None:
+            raise Broken("the other end of the path has finished")
+        return bytes(message)
 
     def close(self) -> None:
         """Ends it in order, as far as the other end is still there."""
@@ -73,7 +96,7 @@ class PathChannel:
 
     @property
     def streams(self) -> int:
-        return self._path.stats()["streams"]
+        return int(self._path.stats()["streams"])
 
 
 class Door:
@@ -88,16 +111,8 @@ class Door:
         reasons = []
         for port in range(ports[0], ports[1] + 1):
             try:
-                self._listener = PathListener(
-                    f"0.0.0.0:{port}",
-                    run=keys.run,
-                    name=_LISTENER,
-                    secret=keys.secret,
-                    streams=streams,
-                    patience=PATIENCE_S,
-                    window=_WINDOW_B,
-                    encryption=keys.encryption(),
-                )
+                settings = _settings(streams)
+                self._listener = PathListener(f"0.0.0.0:{port}", settings=settings, **keys.of_an_end(_LISTENER))
                 break
             except Error as error:
                 reasons.append(str(error))
@@ -127,19 +142,10 @@ def dial(addresses: Sequence[str], port: int, keys: Keys, streams: int | None) -
     for address in addresses:
         host = f"[{address}]" if ":" in address else address
         try:
-            path = Path.dial(
-                f"{host}:{port}",
-                _LISTENER,
-                run=keys.run,
-                name=_DIALLER,
-                secret=keys.secret,
-                streams=streams,
-                patience=PATIENCE_S,
-                window=_WINDOW_B,
-                encryption=keys.encryption(),
-            )
-            if path.wait_open(OPEN_LIMIT_S):
-                return PathChannel(path)
+            end, settings = keys.of_an_end(_DIALLER), _settings(streams)
+            path = Path.dial(f"{host}:{port}", _LISTENER, timeout=OPEN_LIMIT_S, settings=settings, **end)
+            return PathChannel(path)
+        except TimeoutError:
             reasons.append(f"{host}:{port} does not answer")
         except Error as error:
             reasons.append(str(error))

@@ -17,7 +17,6 @@ mod path;
 mod payload;
 mod processes;
 mod team;
-mod wide_area;
 
 /// The native half of `xmml_native`.
 #[pymodule]
@@ -35,15 +34,13 @@ mod _native {
     #[pymodule_export]
     use crate::message::Message;
     #[pymodule_export]
-    use crate::path::{Path, PathCredentials, PathListener};
+    use crate::path::{make_path_credentials, Path, PathListener};
     #[pymodule_export]
     use crate::payload::Payload;
     #[pymodule_export]
     use crate::processes::{die_with_parent, enter_folder_alone, threads_can_have_folders};
     #[pymodule_export]
     use crate::team::rank_pairs;
-    #[pymodule_export]
-    use crate::wide_area::{make_path_credentials, Path as WideAreaPath, PathListener as WideAreaListener};
 
     /// What a handle of a port says: its text, the instance, the port, and its methods (none: as the coordinator knows).
     #[pyfunction]

@@ -1,108 +1,265 @@
-//! `_native.Path` and company: one end of a path between two programs.
+//! `_native.Path` and `_native.PathListener`: what `xmml.path` offers, and `xmml cp` copies by. The interpreter is free while they wait, and
+//! while they take a lock of the core: whoever has that may be about to release the memory of a Python object.
 
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::os::fd::RawFd;
+use std::os::raw::c_int;
 use std::time::{Duration, Instant};
 
-use pyo3::exceptions::{PyEOFError, PyTimeoutError};
+use pyo3::exceptions::PyTimeoutError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 use xmml_core::buffer::Buffer;
-use xmml_core::error::{Error, Result};
-use xmml_core::path::{self as core, Credentials, Fingerprint, Identity, Lane, Received, Settings, Streams, Tls};
+use xmml_core::error::{Error, Result as CoreResult};
+use xmml_core::path::{
+    self as core, Credentials, Fingerprint, Identity, Lane, LinkFigures, Received, Settings, State, Streams, Ticket,
+    Tls,
+};
 
 use crate::errors;
 use crate::payload::Payload;
 
-/// How often a call that waits looks whether the user has pressed Ctrl-C.
-const LOOK: Duration = Duration::from_millis(100);
+/// How long a wait may keep Ctrl-C waiting.
+const SLICE: Duration = Duration::from_millis(100);
 
-/// A certificate and its key, made for one end of encrypted paths.
-#[pyclass(frozen, module = "xmml_native._native")]
-pub struct PathCredentials {
-    core: Credentials,
+/// Messages up to this size are copied; of longer ones only what has not left when `send` returns.
+const COPIED: usize = 128 * 1024;
+
+fn raised(py: Python<'_>) -> impl Fn(Error) -> PyErr + '_ {
+    move |error| errors::raise(py, error)
 }
 
-#[pymethods]
-impl PathCredentials {
-    /// Makes them for the end called `name`; they are good for so many seconds from now on.
-    #[new]
-    fn new(py: Python<'_>, name: &str, good_for: f64) -> PyResult<PathCredentials> {
-        let good_for = seconds(py, "good_for", good_for)?;
-        let core = py.detach(|| Credentials::make(name, good_for)).map_err(|e| errors::raise(py, e))?;
-        Ok(PathCredentials { core })
-    }
+fn usage(py: Python<'_>, problem: String) -> PyErr {
+    errors::raise(py, Error::Usage { problem })
+}
 
-    /// What the other end must know of them: 64 hexadecimal digits.
-    #[getter]
-    fn fingerprint(&self) -> String {
-        self.core.fingerprint().to_string()
+fn late(what: &str) -> PyErr {
+    PyTimeoutError::new_err(what.to_owned())
+}
+
+/// When a wait of so many seconds is over; `None`: never.
+fn until(py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Instant>> {
+    let limit = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
+    Ok(limit.and_then(|limit| Instant::now().checked_add(limit)))
+}
+
+/// Waits in slices, so that signals are heard; `None`: the time has passed.
+fn wait<T: Send>(
+    py: Python<'_>,
+    until: Option<Instant>,
+    mut step: impl FnMut(Duration) -> CoreResult<Option<T>> + Send,
+) -> PyResult<Option<T>> {
+    loop {
+        let left = until.map_or(SLICE, |until| until.saturating_duration_since(Instant::now()).min(SLICE));
+        if let Some(found) = py.detach(|| step(left)).map_err(raised(py))? {
+            return Ok(Some(found));
+        }
+        py.check_signals()?;
+        if until.is_some_and(|until| until <= Instant::now()) {
+            return Ok(None);
+        }
     }
 }
 
-/// Who an end is, what it proves that with, and how it does its work.
-struct End {
-    identity: Identity,
-    settings: Settings,
+/// The memory of a Python object, kept for as long as a message needs it.
+struct View {
+    // Boxed: an exporter may point into the struct itself, so it must not move.
+    raw: Box<ffi::Py_buffer>,
 }
 
-/// What both ways of opening a path have in common; the order of the Python signatures.
-type Common<'py> = (String, String, Vec<u8>, Option<u32>, Option<f64>, Option<u64>, Option<Encryption<'py>>);
-type Encryption<'py> = (PyRef<'py, PathCredentials>, Vec<String>);
+// SAFETY: what the view shows is kept in place by the exporter until it is released; the view itself is only used by its owner.
+unsafe impl Send for View {}
+// SAFETY: as above, and shared references only read.
+unsafe impl Sync for View {}
 
-fn end(py: Python<'_>, (run, name, secret, streams, patience, window, encryption): Common<'_>) -> PyResult<End> {
-    let mut settings = Settings { streams: streams.map_or(Streams::Auto, Streams::Fixed), ..Settings::default() };
-    if let Some(patience) = patience {
-        settings.patience = seconds(py, "patience", patience)?;
-        settings.connect = settings.patience;
+impl View {
+    fn of(value: &Bound<'_, PyAny>) -> PyResult<View> {
+        let mut raw = Box::new(ffi::Py_buffer::new());
+        // SAFETY: `raw` is a valid, empty Py_buffer and `value` a live object; a contiguous block of bytes is asked for.
+        let status = unsafe { ffi::PyObject_GetBuffer(value.as_ptr(), &mut *raw, ffi::PyBUF_SIMPLE as c_int) };
+        match status {
+            0 => Ok(View { raw }),
+            _ => Err(PyErr::fetch(value.py())),
+        }
     }
-    if let Some(window) = window {
-        settings.window = window;
-        settings.queue = window;
-    }
-    let mut identity = Identity::new(&secret, &run, &name);
-    if let Some((mine, trusted)) = encryption {
-        identity = identity.encrypted(tls(&mine.core, &trusted).map_err(|e| errors::raise(py, e))?);
-    }
-    Ok(End { identity, settings })
 }
 
-fn tls(mine: &Credentials, trusted: &[String]) -> Result<Tls> {
-    let read = |text: &String| text.parse::<Fingerprint>();
-    Tls::new(mine, &trusted.iter().map(read).collect::<Result<Vec<_>>>()?)
+impl AsRef<[u8]> for View {
+    fn as_ref(&self) -> &[u8] {
+        if self.raw.len == 0 {
+            return &[];
+        }
+        // SAFETY: a simple view covers `len` bytes from `buf`.
+        unsafe { std::slice::from_raw_parts(self.raw.buf as *const u8, self.raw.len as usize) }
+    }
 }
 
-/// Several TCP streams that behave as one channel for messages in both directions, with two lanes: control messages never wait
-/// behind bulk. Nothing is lost, doubled or reordered, also when connections break.
+impl Drop for View {
+    fn drop(&mut self) {
+        // While the interpreter ends the memory is left to the end of the process.
+        // SAFETY: filled by a successful PyObject_GetBuffer and released once, with the interpreter attached.
+        Python::try_attach(|_| unsafe { ffi::PyBuffer_Release(&mut *self.raw) });
+    }
+}
+
+/// Something of the core whose end waits for a thread, which may be about to release the memory of a message and need the interpreter for
+/// that.
+struct Detached<T: Send>(ManuallyDrop<T>);
+
+impl<T: Send> Detached<T> {
+    fn new(core: T) -> Detached<T> {
+        Detached(ManuallyDrop::new(core))
+    }
+}
+
+impl<T: Send> Deref for Detached<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Send> Drop for Detached<T> {
+    fn drop(&mut self) {
+        // SAFETY: it is taken once, and `self` is not used any more.
+        let core = unsafe { ManuallyDrop::take(&mut self.0) };
+        Python::attach(|py| py.detach(|| drop(core)));
+    }
+}
+
+/// Bytes of a message as a memoryview over the memory they came in.
+fn shown<'py>(py: Python<'py>, message: Buffer) -> PyResult<Bound<'py, PyAny>> {
+    let payload = Bound::new(py, Payload::new(message, true))?;
+    py.import("builtins")?.getattr("memoryview")?.call1((payload,))
+}
+
+fn lane(py: Python<'_>, name: &str) -> PyResult<Lane> {
+    match name {
+        "bulk" => Ok(Lane::Bulk),
+        "control" => Ok(Lane::Control),
+        _ => Err(usage(py, format!("there is no lane \"{name}\"; the lanes are bulk and control"))),
+    }
+}
+
+fn seconds(py: Python<'_>, name: &str, value: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value)
+        .map_err(|_| usage(py, format!("{name}={value} is not a number of seconds from 0")))
+}
+
+/// Settings from keywords, over those that stand.
+fn settings(py: Python<'_>, mut settings: Settings, given: Option<&Bound<'_, PyDict>>) -> PyResult<Settings> {
+    for (key, value) in given.into_iter().flatten() {
+        let key: String = key.extract()?;
+        match &*key {
+            "streams" => {
+                settings.streams = match value.extract::<String>() {
+                    Ok(text) if text == "auto" => Streams::Auto,
+                    Ok(text) => return Err(usage(py, format!("streams is a number or \"auto\", not \"{text}\""))),
+                    Err(_) => Streams::Fixed(value.extract()?),
+                };
+            }
+            "chunk" => settings.chunk = value.extract()?,
+            "window" => settings.window = value.extract()?,
+            "queue" => settings.queue = value.extract()?,
+            "max_message" => settings.max_message = value.extract()?,
+            "socket_buffer" => settings.socket_buffer = value.extract()?,
+            "pace" => settings.pace = value.extract()?,
+            "congestion" => settings.congestion = value.extract()?,
+            "workers" => settings.workers = value.extract()?,
+            "patience" => settings.patience = seconds(py, "patience", value.extract()?)?,
+            "silence" => settings.silence = seconds(py, "silence", value.extract()?)?,
+            "link" => {
+                settings.link = match value.extract::<Option<(f64, f64)>>()? {
+                    Some((round_trip, bandwidth)) => {
+                        Some(LinkFigures { round_trip: seconds(py, "link", round_trip)?, bandwidth })
+                    }
+                    None => None,
+                };
+            }
+            _ => {
+                let known = "streams, chunk, window, queue, max_message, socket_buffer, pace, congestion, patience, silence, workers, link";
+                return Err(usage(py, format!("a path has no setting \"{key}\"; it has {known}")));
+            }
+        }
+    }
+    Ok(settings)
+}
+
+fn identity(
+    py: Python<'_>,
+    secret: &[u8],
+    run: &str,
+    name: &str,
+    credentials: Option<&str>,
+    trusted: &[String],
+) -> PyResult<Identity> {
+    let me = Identity::new(secret, run, name);
+    let Some(pem) = credentials else { return Ok(me) };
+    let trusted: Vec<Fingerprint> =
+        trusted.iter().map(|digits| digits.parse()).collect::<CoreResult<_>>().map_err(raised(py))?;
+    let tls = Credentials::from_pem(pem).and_then(|mine| Tls::new(&mine, &trusted)).map_err(raised(py))?;
+    Ok(me.encrypted(tls))
+}
+
+/// One end of a path.
 #[pyclass(frozen, module = "xmml_native._native")]
 pub struct Path {
-    core: core::Path,
+    core: Detached<core::Path>,
+}
+
+impl Path {
+    fn attended(py: Python<'_>, core: core::Path) -> PyResult<Path> {
+        core.attend().map_err(raised(py))?;
+        Ok(Path { core: Detached::new(core) })
+    }
+
+    fn wait_room(&self, py: Python<'_>, lane: Lane, until: Option<Instant>) -> PyResult<()> {
+        let room = wait(py, until, |slice| Ok(self.core.wait_room(lane, Some(slice))?.then_some(())))?;
+        room.ok_or_else(|| late(&format!("{} took no message in this time", self.core.peer())))
+    }
+
+    fn message<'py>(&self, py: Python<'py>, received: Option<Received>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match received {
+            Some(Received::Message(message)) => shown(py, message).map(Some),
+            Some(Received::Ended) => Ok(None),
+            None => Err(late(&format!("no message came from {} in this time", self.core.peer()))),
+        }
+    }
 }
 
 #[pymethods]
 impl Path {
-    /// Begins to open a path to the end called `peer` that listens at `address` (host:port); does not wait.
+    /// Opens a path to the program called `peer`, waiting up to `timeout` seconds.
     #[staticmethod]
-    #[pyo3(signature = (address, peer, *, run, name, secret, streams = None, patience = None, window = None, encryption = None))]
+    #[pyo3(signature = (address, peer, *, secret, run, name, credentials = None, trusted = Vec::new(), timeout = 30.0, settings = None))]
     #[allow(clippy::too_many_arguments)]
     fn dial(
         py: Python<'_>,
         address: &str,
         peer: &str,
-        run: String,
-        name: String,
-        secret: Vec<u8>,
-        streams: Option<u32>,
-        patience: Option<f64>,
-        window: Option<u64>,
-        encryption: Option<Encryption<'_>>,
+        secret: &[u8],
+        run: &str,
+        name: &str,
+        credentials: Option<&str>,
+        trusted: Vec<String>,
+        timeout: Option<f64>,
+        settings: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Path> {
-        let end = end(py, (run, name, secret, streams, patience, window, encryption))?;
-        let opened = py.detach(|| {
-            let core = core::Path::dial(address, &end.identity, peer, end.settings)?;
-            core.attend()?;
-            Ok(core)
-        });
-        Ok(Path { core: opened.map_err(|e| errors::raise(py, e))? })
+        let me = identity(py, secret, run, name, credentials, &trusted)?;
+        let mut settings = self::settings(py, Settings::default(), settings)?;
+        let until = until(py, timeout)?;
+        if let Some(until) = until {
+            settings.connect = settings.connect.max(until.saturating_duration_since(Instant::now()));
+        }
+        let core = py.detach(|| core::Path::dial(address, &me, peer, settings)).map_err(raised(py))?;
+        let path = Path::attended(py, core)?;
+        let opened = wait(py, until, |slice| Ok(path.core.wait_open(Some(slice))?.then_some(())))?;
+        opened.ok_or_else(|| late(&format!("no path to {peer} at {address} was opened in this time")))?;
+        Ok(path)
     }
 
     /// The name of the other end.
@@ -111,47 +268,131 @@ impl Path {
         self.core.peer()
     }
 
-    /// Waits until the path is open; False: not within `timeout` seconds.
-    #[pyo3(signature = (timeout = None))]
-    fn wait_open(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
-        let opened = patiently(py, timeout, |limit| self.core.wait_open(limit).map(|open| open.then_some(())))?;
-        Ok(opened.is_some())
-    }
-
-    /// Sends a message; waits while too much is queued. `TimeoutError`: there was no room within `timeout` seconds.
-    #[pyo3(signature = (data, *, control = false, timeout = None))]
-    fn send(&self, py: Python<'_>, data: PyBackedBytes, control: bool, timeout: Option<f64>) -> PyResult<()> {
-        let message = Buffer::from_owner(data);
-        let sent = patiently(py, timeout, |limit| {
-            self.core.send(lane(control), message.clone(), limit).map(|sent| sent.then_some(()))
-        })?;
-        sent.ok_or_else(|| PyTimeoutError::new_err("there was no room for the message"))
-    }
-
-    /// Waits for the next message of a lane. `EOFError`: the other end has finished; `TimeoutError`: none came in time.
-    #[pyo3(signature = (*, control = false, timeout = None))]
-    fn receive(&self, py: Python<'_>, control: bool, timeout: Option<f64>) -> PyResult<Payload> {
-        match patiently(py, timeout, |limit| self.core.receive(lane(control), limit))? {
-            Some(Received::Message(message)) => Ok(Payload::of(message)),
-            Some(Received::Ended) => Err(PyEOFError::new_err("the other end of the path has finished")),
-            None => Err(PyTimeoutError::new_err("no message came")),
+    /// "opening", "open", "broken", "closed" or "failed".
+    #[getter]
+    fn state(&self, py: Python<'_>) -> &'static str {
+        match py.detach(|| self.core.state()) {
+            State::Opening => "opening",
+            State::Open => "open",
+            State::Broken(_) => "broken",
+            State::Closed => "closed",
+            State::Failed(_) => "failed",
         }
     }
 
-    /// Waits until the other end has everything that was sent; False: not within `timeout` seconds.
+    /// Sends a message from any object with contiguous memory, which may change when this returns. `bytes` never change, and are kept
+    /// as they are until the other end has them.
+    #[pyo3(signature = (data, lane = "bulk", timeout = None))]
+    fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, lane: &str, timeout: Option<f64>) -> PyResult<()> {
+        let (lane, until) = (self::lane(py, lane)?, until(py, timeout)?);
+        if let Ok(bytes) = data.cast::<PyBytes>() {
+            let message = Buffer::from_owner(PyBackedBytes::from(bytes.clone()));
+            self.wait_room(py, lane, until)?;
+            return py.detach(|| self.core.post(lane, message)).map(|_| ()).map_err(raised(py));
+        }
+        let view = View::of(data)?;
+        self.wait_room(py, lane, until)?;
+        if view.as_ref().len() <= COPIED {
+            let copy = Buffer::copy_of(view.as_ref());
+            drop(view);
+            py.detach(|| self.core.post(lane, copy)).map_err(raised(py))?;
+            return Ok(());
+        }
+        let lent = Buffer::from_owner(view);
+        let ticket = py.detach(|| self.core.post(lane, lent.clone())).map_err(raised(py))?;
+        let status = wait(py, until, |slice| Ok(self.core.wait_left(ticket, Some(slice))?.then_some(())));
+        py.detach(|| self.core.own(&lent));
+        status.map(|_| ())
+    }
+
+    /// Sends without waiting and without a copy: the object must not change until the ticket has arrived.
+    #[pyo3(signature = (data, lane = "bulk"))]
+    fn post(&self, py: Python<'_>, data: &Bound<'_, PyAny>, lane: &str) -> PyResult<u64> {
+        let lane = self::lane(py, lane)?;
+        let lent = Buffer::from_owner(View::of(data)?);
+        let ticket = py.detach(|| self.core.post(lane, lent)).map_err(raised(py))?;
+        Ok(ticket.position() << 1 | u64::from(lane == Lane::Bulk))
+    }
+
+    /// Whether the other end has what was posted; waits up to `timeout` seconds for it.
+    #[pyo3(signature = (ticket, timeout = Some(0.0)))]
+    fn arrived(&self, py: Python<'_>, ticket: u64, timeout: Option<f64>) -> PyResult<bool> {
+        let lane = if ticket & 1 == 1 { Lane::Bulk } else { Lane::Control };
+        let ticket = Ticket::at(lane, ticket >> 1);
+        Ok(wait(py, until(py, timeout)?, |slice| Ok(self.core.wait_arrived(ticket, Some(slice))?.then_some(())))?
+            .is_some())
+    }
+
+    /// Waits until the other end has everything; False: not in time.
     #[pyo3(signature = (timeout = None))]
     fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
-        Ok(patiently(py, timeout, |limit| self.core.flush(limit).map(|done| done.then_some(())))?.is_some())
+        Ok(wait(py, until(py, timeout)?, |slice| Ok(self.core.flush(Some(slice))?.then_some(())))?.is_some())
     }
 
-    /// Says that nothing more will be sent, and waits until the other end has said so too and both have everything; False: not
-    /// within `timeout` seconds.
+    /// The next message, of whatever size, as a memoryview; None once the other end has finished.
+    #[pyo3(signature = (lane = "bulk", timeout = None))]
+    fn receive<'py>(&self, py: Python<'py>, lane: &str, timeout: Option<f64>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let lane = self::lane(py, lane)?;
+        let received = wait(py, until(py, timeout)?, |slice| self.core.receive(lane, Some(slice)))?;
+        self.message(py, received)
+    }
+
+    /// The next message if it has come, else None.
+    #[pyo3(signature = (lane = "bulk"))]
+    fn take<'py>(&self, py: Python<'py>, lane: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let lane = self::lane(py, lane)?;
+        py.detach(|| self.core.take(lane)).map(|message| shown(py, message)).transpose()
+    }
+
+    /// Whether the other end has finished and everything was received.
+    #[pyo3(signature = (lane = "bulk"))]
+    fn has_ended(&self, py: Python<'_>, lane: &str) -> PyResult<bool> {
+        let lane = self::lane(py, lane)?;
+        Ok(py.detach(|| self.core.has_ended(lane)))
+    }
+
+    /// Sends one message and receives one; both travel at once.
+    #[pyo3(signature = (data, lane = "bulk", timeout = None))]
+    fn send_receive<'py>(
+        &self,
+        py: Python<'py>,
+        data: &Bound<'py, PyAny>,
+        lane: &str,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let until = until(py, timeout)?;
+        let ticket = self.post(py, data, lane)?;
+        let core_lane = self::lane(py, lane)?;
+        let received = wait(py, until, |slice| self.core.receive(core_lane, Some(slice)))?;
+        let message = self.message(py, received)?;
+        // The memory may change when this returns.
+        self.arrived(py, ticket, None)?;
+        Ok(message)
+    }
+
+    /// Waits until both ends have come here; False: the other end has not in time.
     #[pyo3(signature = (timeout = None))]
-    fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
-        Ok(patiently(py, timeout, |limit| self.core.close(limit).map(|done| done.then_some(())))?.is_some())
+    fn barrier(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let mut number = None;
+        let core = &self.core;
+        Ok(wait(py, until(py, timeout)?, |slice| core.barrier_again(&mut number, Some(slice)))?.is_some())
     }
 
-    /// How it is doing: streams, streams_lost, resumed, bytes_in, bytes_out.
+    /// Passes everything on between this path and another until both have ended.
+    fn relay(&self, py: Python<'_>, other: &Bound<'_, Path>) -> PyResult<(u64, u64)> {
+        let other = other.get();
+        py.detach(|| core::relay(&self.core, &other.core)).map_err(raised(py))
+    }
+
+    /// Changes settings; the streams in use go on.
+    #[pyo3(signature = (**settings))]
+    fn set(&self, py: Python<'_>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        let standing = py.detach(|| self.core.settings());
+        let settings = self::settings(py, standing, settings)?;
+        py.detach(|| self.core.set(settings)).map_err(raised(py))
+    }
+
+    /// How the path is doing.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = py.detach(|| self.core.stats());
         let dict = PyDict::new(py);
@@ -160,90 +401,117 @@ impl Path {
         dict.set_item("resumed", stats.resumed)?;
         dict.set_item("bytes_in", stats.bytes_in)?;
         dict.set_item("bytes_out", stats.bytes_out)?;
+        dict.set_item("retransmitted", stats.retransmitted)?;
+        dict.set_item("rate", stats.rate)?;
+        dict.set_item("round_trip", stats.round_trip)?;
+        dict.set_item("chunk", stats.chunk)?;
         Ok(dict)
+    }
+
+    /// For event loops: readable when `drive` has something to do.
+    fn fileno(&self) -> RawFd {
+        self.core.fd()
+    }
+
+    /// Does what can be done now; never waits.
+    fn drive(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.core.drive()).map_err(raised(py))
+    }
+
+    /// This end sends nothing more.
+    fn finish(&self, py: Python<'_>) {
+        py.detach(|| self.core.finish());
+    }
+
+    fn __enter__(slf: Bound<'_, Path>) -> Bound<'_, Path> {
+        slf
+    }
+
+    /// Ends the path in order; after an exception it is left to be given up.
+    #[pyo3(signature = (kind = None, *_rest))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<&Bound<'_, PyAny>>,
+        _rest: &Bound<'_, pyo3::types::PyTuple>,
+    ) -> PyResult<()> {
+        match kind.is_some() || self.close(py, Some(30.0))? {
+            true => Ok(()),
+            false => Err(late(&format!("{} has not ended the path within 30 s", self.core.peer()))),
+        }
+    }
+
+    /// Ends the path in order; False: the other end has not in time.
+    #[pyo3(signature = (timeout = 30.0))]
+    fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        Ok(wait(py, until(py, timeout)?, |slice| Ok(self.core.close(Some(slice))?.then_some(())))?.is_some())
     }
 }
 
 /// Where paths come in.
 #[pyclass(frozen, module = "xmml_native._native")]
 pub struct PathListener {
-    core: core::Listener,
+    core: Detached<core::Listener>,
 }
 
 #[pymethods]
 impl PathListener {
-    /// Listens at `address`, host:port; port 0: any free one.
     #[new]
-    #[pyo3(signature = (address, *, run, name, secret, streams = None, patience = None, window = None, encryption = None))]
+    #[pyo3(signature = (address, *, secret, run, name, credentials = None, trusted = Vec::new(), settings = None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
         address: &str,
-        run: String,
-        name: String,
-        secret: Vec<u8>,
-        streams: Option<u32>,
-        patience: Option<f64>,
-        window: Option<u64>,
-        encryption: Option<Encryption<'_>>,
+        secret: &[u8],
+        run: &str,
+        name: &str,
+        credentials: Option<&str>,
+        trusted: Vec<String>,
+        settings: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<PathListener> {
-        let end = end(py, (run, name, secret, streams, patience, window, encryption))?;
-        let core = py.detach(|| core::Listener::bind(address, &end.identity, end.settings));
-        Ok(PathListener { core: core.map_err(|e| errors::raise(py, e))? })
+        let me = identity(py, secret, run, name, credentials, &trusted)?;
+        let settings = self::settings(py, Settings::default(), settings)?;
+        let core = py.detach(|| core::Listener::bind(address, &me, settings)).map_err(raised(py))?;
+        core.attend().map_err(raised(py))?;
+        Ok(PathListener { core: Detached::new(core) })
     }
 
-    /// Where it listens, host:port.
+    /// Where it listens, "host:port".
     #[getter]
     fn address(&self) -> String {
         self.core.address()
     }
 
-    /// Waits for the next path. `TimeoutError`: nobody has dialled within `timeout` seconds.
+    /// Readable when somebody may have dialled.
+    fn fileno(&self) -> RawFd {
+        self.core.fd()
+    }
+
+    /// The next path, waiting up to `timeout` seconds.
     #[pyo3(signature = (timeout = None))]
     fn accept(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Path> {
-        let accepted = patiently(py, timeout, |limit| {
-            let path = self.core.accept(limit)?;
-            path.as_ref().map_or(Ok(()), core::Path::attend)?;
-            Ok(path)
-        })?;
-        match accepted {
-            Some(core) => Ok(Path { core }),
-            None => Err(PyTimeoutError::new_err(match self.core.refusals() {
-                (refused, Some(reason)) => format!("nobody was let in; of {refused} refused the last: {reason}"),
-                _ => "nobody has dialled".to_owned(),
-            })),
+        let path = wait(py, until(py, timeout)?, |slice| self.core.accept(Some(slice)))?;
+        match path {
+            Some(path) => Path::attended(py, path),
+            None => Err(match py.detach(|| self.core.refusals()) {
+                (refused, Some(reason)) => {
+                    late(&format!("nobody was let in in this time; of {refused} refused the last: {reason}"))
+                }
+                _ => late("nobody dialled in this time"),
+            }),
         }
+    }
+
+    /// How many connections were turned away, and why the last was.
+    #[getter]
+    fn refusals(&self, py: Python<'_>) -> (u64, Option<String>) {
+        py.detach(|| self.core.refusals())
     }
 }
 
-fn lane(control: bool) -> Lane {
-    match control {
-        true => Lane::Control,
-        false => Lane::Bulk,
-    }
-}
-
-fn seconds(py: Python<'_>, what: &str, value: f64) -> PyResult<Duration> {
-    let problem = format!("{what}={value} is not a number of seconds from 0");
-    Duration::try_from_secs_f64(value).map_err(|_| errors::raise(py, Error::Usage { problem }))
-}
-
-/// Repeats a call that waits, in pieces between which the user may press Ctrl-C; `None`: it did not come about in time.
-fn patiently<T: Send>(
-    py: Python<'_>,
-    timeout: Option<f64>,
-    call: impl Fn(Option<Duration>) -> Result<Option<T>> + Sync,
-) -> PyResult<Option<T>> {
-    let timeout = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
-    let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    loop {
-        let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()).min(LOOK));
-        if let Some(done) = py.detach(|| call(Some(left))).map_err(|e| errors::raise(py, e))? {
-            return Ok(Some(done));
-        }
-        py.check_signals()?;
-        if end.is_some_and(|end| end <= Instant::now()) {
-            return Ok(None);
-        }
-    }
+/// A new key and certificate in PEM, and the fingerprint for the other end.
+#[pyfunction]
+pub fn make_path_credentials(py: Python<'_>, name: &str, seconds: f64) -> PyResult<(String, String)> {
+    let made = Credentials::make(name, self::seconds(py, "the time", seconds)?).map_err(raised(py))?;
+    Ok((made.to_pem(), made.fingerprint().to_string()))
 }

@@ -19,11 +19,6 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// The bytes of a buffer, to be read only.
-    pub fn of(buffer: Buffer) -> Payload {
-        Payload { buffer, writeable: false }
-    }
-
     /// Shows `buffer`, for writing if the caller says that nobody else holds it.
     pub fn new(buffer: Buffer, writeable: bool) -> Payload {
         Payload { buffer, writeable }

@@ -38,58 +38,7 @@ class Message:
     next_timestamp: float | None
     def __init__(self, data: Any, timestamp: float = 0.0, next_timestamp: float | None = None) -> None: ...
 
-class PathCredentials:
-    """A certificate and its key, made for one end of encrypted paths."""
-
-    def __init__(self, name: str, good_for: float) -> None: ...
-    @property
-    def fingerprint(self) -> str: ...
-
 class Path:
-    """Several TCP streams that behave as one channel for messages in both directions, with two lanes."""
-
-    @staticmethod
-    def dial(
-        address: str,
-        peer: str,
-        *,
-        run: str,
-        name: str,
-        secret: bytes,
-        streams: int | None = None,
-        patience: float | None = None,
-        window: int | None = None,
-        encryption: tuple[PathCredentials, Sequence[str]] | None = None,
-    ) -> Path: ...
-    @property
-    def peer(self) -> str: ...
-    def wait_open(self, timeout: float | None = None) -> bool: ...
-    def send(self, data: bytes, *, control: bool = False, timeout: float | None = None) -> None: ...
-    def receive(self, *, control: bool = False, timeout: float | None = None) -> Payload: ...
-    def flush(self, timeout: float | None = None) -> bool: ...
-    def close(self, timeout: float | None = None) -> bool: ...
-    def stats(self) -> dict[str, int]: ...
-
-class PathListener:
-    """Where paths come in."""
-
-    def __init__(
-        self,
-        address: str,
-        *,
-        run: str,
-        name: str,
-        secret: bytes,
-        streams: int | None = None,
-        patience: float | None = None,
-        window: int | None = None,
-        encryption: tuple[PathCredentials, Sequence[str]] | None = None,
-    ) -> None: ...
-    @property
-    def address(self) -> str: ...
-    def accept(self, timeout: float | None = None) -> Path: ...
-
-class WideAreaPath:
     """One end of a wide-area path: see `xmml.path`. Times to wait are in seconds, None is without end."""
 
     @staticmethod
@@ -104,7 +53,7 @@ class WideAreaPath:
         trusted: Sequence[str] = (),
         timeout: float | None = 30.0,
         settings: Mapping[str, Any] | None = None,
-    ) -> WideAreaPath:
+    ) -> Path:
         """Open a path to the program called `peer`, waiting up to `timeout` seconds."""
     @property
     def peer(self) -> str:
@@ -113,7 +62,10 @@ class WideAreaPath:
     def state(self) -> str:
         """opening, open, broken, closed or failed."""
     def send(self, data: Buffer, lane: str = "bulk", timeout: float | None = None) -> None:
-        """Send a message from any object with contiguous memory, which may change when this returns."""
+        """Send a message from any object with contiguous memory, which may change when this returns.
+
+        Waits while too much is queued. `bytes` never change, and are sent without a copy.
+        """
     def post(self, data: Buffer, lane: str = "bulk") -> int:
         """Send without waiting and without a copy: the object must not change until the ticket has arrived."""
     def arrived(self, ticket: int, timeout: float | None = 0.0) -> bool:
@@ -130,7 +82,7 @@ class WideAreaPath:
         """Send one message and receive one; both travel at once."""
     def barrier(self, timeout: float | None = None) -> bool:
         """Wait until both ends have come here; False: the other end has not in time."""
-    def relay(self, other: WideAreaPath) -> tuple[int, int]:
+    def relay(self, other: Path) -> tuple[int, int]:
         """Pass everything on between this path and another until both have ended; how many messages, there and back."""
     def set(self, **settings: Any) -> None:
         """Change settings; the streams in use go on."""
@@ -144,10 +96,10 @@ class WideAreaPath:
         """This end sends nothing more; messages still come."""
     def close(self, timeout: float | None = 30.0) -> bool:
         """End the path in order; False: the other end has not in time."""
-    def __enter__(self) -> WideAreaPath: ...
+    def __enter__(self) -> Path: ...
     def __exit__(self, *exception: object) -> None: ...
 
-class WideAreaListener:
+class PathListener:
     """Where paths come in."""
 
     def __init__(
@@ -169,7 +121,7 @@ class WideAreaListener:
         """How many connections were turned away, and why the last was."""
     def fileno(self) -> int:
         """Readable when somebody may have dialled."""
-    def accept(self, timeout: float | None = None) -> WideAreaPath:
+    def accept(self, timeout: float | None = None) -> Path:
         """The next path, waiting up to `timeout` seconds. Raises TimeoutError."""
 
 def make_path_credentials(name: str, seconds: float) -> tuple[str, str]:

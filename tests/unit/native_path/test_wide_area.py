@@ -43,6 +43,27 @@ def test_memory_may_change_after_a_send() -> None:
     received[0] = 1  # it is the program's own
 
 
+_RELEASES = """
+from xmml import path
+who = {"secret": b"of both ends", "run": "survey"}
+for rounds in (200, *[1] * 20):
+    listener = path.listen("127.0.0.1:0", name="tokyo", **who)
+    here = path.dial(listener.address, "tokyo", name="amsterdam", **who)
+    there = listener.accept(timeout=30)
+    for _ in range(rounds):
+        for _ in range(20):
+            here.post(bytearray(10_000))
+        for _ in range(20):
+            while there.take() is None:
+                assert here.state == "open" and here.stats()["streams"] > 0 and not here.has_ended()
+"""
+
+
+def test_a_path_can_be_asked_and_dropped_while_its_thread_releases_what_arrived() -> None:
+    """That thread needs the interpreter for it, while it holds what the questions need."""
+    subprocess.run([sys.executable, "-c", _RELEASES], check=True, timeout=120)
+
+
 def test_other_threads_run_while_one_waits() -> None:
     here, there = pair()
     threading.Timer(0.05, lambda: there.send(b"now")).start()
@@ -104,9 +125,19 @@ def test_settings_change_and_are_checked() -> None:
             here.set(**wrong)
 
 
+def test_waits_end_in_time_and_say_for_what() -> None:
+    here, _ = pair()
+    with pytest.raises(TimeoutError, match="no message came from tokyo"):
+        here.receive(timeout=0.05)
+    assert not here.close(0.05), "the other end has not finished"
+    for nonsense in (-1.0, float("nan")):
+        with pytest.raises(xmml.Error, match=r"timeout=.* is not a number of seconds"):
+            here.receive(timeout=nonsense)
+
+
 def test_a_wrong_secret_is_told_and_a_time_passes() -> None:
     listener = path.listen("127.0.0.1:0", name="tokyo", **WHO)
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError, match="nobody dialled"):
         listener.accept(timeout=0.01)
 
     def accept_nobody() -> None:
@@ -120,6 +151,8 @@ def test_a_wrong_secret_is_told_and_a_time_passes() -> None:
     accepting.join()
     with pytest.raises(ValueError, match="either"):
         path.listen("127.0.0.1:0", run="survey", name="tokyo")
+    with pytest.raises(xmml.Error, match="secret of a path is empty"):
+        path.listen("127.0.0.1:0", secret=b"", run="survey", name="tokyo")
 
 
 def test_encrypted_paths_need_certificates_that_are_known(tmp_path: Path) -> None:
@@ -135,6 +168,12 @@ def test_encrypted_paths_need_certificates_that_are_known(tmp_path: Path) -> Non
     assert len(there.receive(timeout=30) or b"") == 1_000_000
     with pytest.raises(xmml.Error, match="not one of those that are trusted"):
         path.dial(listener.address, "tokyo", **WHO, **here_too, trusted=[mine])
+    path.make_credentials(tmp_path / "another.pem", "amsterdam", 3600)
+    here_too["credentials_file"] = tmp_path / "another.pem"
+    with pytest.raises(xmml.Error, match="refuses the certificate of this end"):
+        path.dial(listener.address, "tokyo", **WHO, **here_too, trusted=[theirs])
+    with pytest.raises(TimeoutError, match=r"nobody was let in .* is not one of those that are trusted"):
+        listener.accept(timeout=0.01)
 
 
 def test_files_that_others_can_read_are_refused(tmp_path: Path) -> None:
