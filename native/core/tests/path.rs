@@ -6,7 +6,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use support::{identity, pair, payload, streams, LIMIT};
-use xmml_core::path::{Identity, Lane, Listener, Path, Received, Settings};
+use xmml_core::path::{Identity, Lane, Listener, Path, Received, Settings, Ticket};
 
 fn message(received: Option<Received>) -> xmml_core::buffer::Buffer {
     match received {
@@ -255,6 +255,42 @@ fn settings_change_while_messages_pass_and_nothing_is_sent_twice_for_it() {
     assert!(stats.bytes_out < 100 * 220_000, "much was sent twice: {stats:?}");
     assert!(here.set(Settings { congestion: Some("none".to_owned()), ..streams(1) }).is_err());
     assert!(here.set(streams(129)).is_err() && here.set(streams(0)).is_err());
+}
+
+/// Were it only the timer of the path that wakes whoever waits, nearly every wait would take until it goes off again.
+#[test]
+fn who_waits_hears_at_once_of_what_a_thread_has_carried() {
+    let (here, there) = pair(Settings { workers: Some(1), queue: 1 << 20, ..streams(2) }, Settings::default());
+    std::thread::scope(|scope| {
+        scope.spawn(|| while let Some(Received::Message(_)) = there.receive(Lane::Bulk, LIMIT).unwrap() {});
+        let send = || {
+            assert!(here.wait_room(Lane::Bulk, LIMIT).unwrap());
+            here.post(Lane::Bulk, payload(1, 4 << 20)).unwrap()
+        };
+        let second_quickest = |wait: &dyn Fn(Ticket) -> bool| {
+            let mut times: Vec<Duration> = (0..12)
+                .map(|_| {
+                    let (begin, ticket) = (Instant::now(), send());
+                    assert!(wait(ticket));
+                    begin.elapsed()
+                })
+                .collect();
+            times.sort();
+            times[1]
+        };
+        let warm = Instant::now() + Duration::from_millis(300); // the thread has begun then
+        while Instant::now() < warm {
+            send();
+        }
+        let soon = Duration::from_millis(70);
+        let left = second_quickest(&|ticket| here.wait_left(ticket, LIMIT).unwrap());
+        let arrived = second_quickest(&|ticket| here.wait_arrived(ticket, LIMIT).unwrap());
+        let room = second_quickest(&|_| here.wait_room(Lane::Bulk, LIMIT).unwrap());
+        here.finish();
+        assert!(left < soon, "that a message has left is known after {left:?}");
+        assert!(arrived < soon, "that it has arrived is known after {arrived:?}");
+        assert!(room < soon, "that there is room is known after {room:?}");
+    });
 }
 
 #[test]

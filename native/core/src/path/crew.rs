@@ -111,27 +111,32 @@ impl Shared {
     }
 
     fn carry(self: &Arc<Shared>, stream: &Arc<Stream>, ready: &Ready) -> Result<bool, String> {
+        let before = self.session().sent();
         if ready.writable {
             stream.write(Some(&self.session), self.chunk())?;
         }
-        if !(ready.readable || ready.hung_up) {
-            return Ok(false);
-        }
-        let more = loop {
-            match stream.read(Some(&self.session))? {
-                Heard::Frame(frame) => self.crew.leave(stream, Mail::Frame(frame)),
-                Heard::Nothing => break false,
-                Heard::More => break true,
+        let mut more = false;
+        let mut rings = false;
+        if ready.readable || ready.hung_up {
+            more = loop {
+                match stream.read(Some(&self.session))? {
+                    Heard::Frame(frame) => self.crew.leave(stream, Mail::Frame(frame)),
+                    Heard::Nothing => break false,
+                    Heard::More => break true,
+                }
+            };
+            let works = {
+                let session = self.session();
+                rings = session.owes_receipt() || session.has_messages();
+                session.has_work()
+            };
+            if works {
+                self.pump();
             }
-        };
-        let (works, rings) = {
-            let session = self.session();
-            (session.has_work(), session.owes_receipt() || session.has_messages())
-        };
-        if works {
-            self.pump();
         }
-        if rings {
+        // There is room again where something has arrived; that something has left concerns only who waits just now.
+        let now = self.session().sent();
+        if rings || now.arrived != before.arrived || (now.given != before.given && self.turns.has_callers()) {
             self.crew.bell.raise();
         }
         Ok(more)

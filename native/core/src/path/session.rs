@@ -45,6 +45,15 @@ pub struct Bounds {
     pub max_message: u64,
 }
 
+/// How far the messages of this end are, by lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Everything before was given to a stream.
+    pub given: [u64; 2],
+    /// Everything before has come to the other end.
+    pub arrived: [u64; 2],
+}
+
 /// From so many streams on, the first is kept for what is urgent.
 const KEEPS_ONE_FROM: usize = 4;
 
@@ -194,6 +203,12 @@ impl Session {
         for (lane, range) in std::mem::take(taken) {
             self.outgoing[lane as usize].lose(range);
         }
+    }
+
+    /// How far the messages of this end are.
+    pub fn sent(&self) -> Sent {
+        let of = |position: fn(&Outbox) -> u64| [position(&self.outgoing[0]), position(&self.outgoing[1])];
+        Sent { given: of(Outbox::given_before), arrived: of(Outbox::arrived_before) }
     }
 
     /// How many streams carry.

@@ -42,6 +42,11 @@ impl Turns {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether somebody waits.
+    pub fn has_callers(&self) -> bool {
+        self.turn().callers > 0
+    }
+
     /// Something may have changed that somebody waits for.
     pub fn tell(&self) {
         let mut turn = self.turn();
