@@ -69,8 +69,15 @@ def dialled(machine: Machine, kind: str, address: str, streams: str, plan: str) 
         raise RunFailed(f"{kind} {streams} {plan}: not done within {LIMIT_S:.0f} s") from error
     if done.returncode != 0:
         raise RunFailed(f"{kind} {streams} {plan}: {done.stderr.strip()[-500:]}")
-    lines = [line.split() for line in done.stdout.splitlines()]
-    return [Line(words[0], int(words[1]), float(words[2])) for words in lines if words[0] != "stats"]
+    return lines_of(done.stdout)
+
+
+def lines_of(output: str) -> list[Line]:
+    """The lines about messages in what a client said; libraries say more."""
+    said = [line.split() for line in output.splitlines()]
+    return [
+        Line(words[0], int(words[1]), float(words[2])) for words in said if words[:1] in (["bulk"], ["echo"], ["load"])
+    ]
 
 
 def iperf(server: PlacedSite, client: Machine, streams: int, seconds: float) -> float:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import ends
 import files
+import mpwide
 from harness.processes import RunFailed
 from sample import WARM_AFTER, Sample
 from wan import Site, Wan
@@ -21,7 +23,7 @@ FORGETFUL = {"ipv4/tcp_no_metrics_save": "1"}
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is measured."""
+    """How much is measured; `mpwide` is the program of its ends, if MPWide is here."""
 
     rtts_ms: Sequence[float]
     sizes_b: Sequence[int]
@@ -30,6 +32,7 @@ class Extent:
     load_s: float
     file_b: int
     haul_b: int
+    mpwide: Path | None = None
 
 
 FULL = Extent((1, 15.2, 37.6, 273), (8 * MIB, 64 * MIB, 512 * MIB), (1, 2, 4, 8, 16, 32, 64), 8, 8, 1 << 30, 256 * MIB)
@@ -49,6 +52,7 @@ def bulk(round: int, extent: Extent, say: Report) -> Iterator[Sample]:
             turns: list[tuple[str, str]] = [("path", "auto")]
             for count in extent.streams:
                 turns += [("path", str(count)), ("tcp", str(count)), ("iperf3", str(count))]
+                turns += [("mpwide", str(count))] if extent.mpwide else []
             for peer, streams in turns[round % len(turns) :] + turns[: round % len(turns)]:
                 with _failures_told(say, f"{peer} x {streams}, {rtt_ms} ms"):
                     if peer == "iperf3":
@@ -59,9 +63,7 @@ def bulk(round: int, extent: Extent, say: Report) -> Iterator[Sample]:
                         continue
                     port = path_port if peer == "path" else tcp_port
                     for size_b in extent.sizes_b:
-                        plan = f"bulk:{size_b}*{WARM_AFTER + 2}"
-                        address = f"{wan['a'].address}:{port}"
-                        lines = ends.dialled(wan["b"].login, peer, address, streams, plan)
+                        lines = _messages(wan, extent, peer, port, streams, size_b, WARM_AFTER + 2)
                         late = ends.lateness_us(wan)
                         for number, line in enumerate(lines):
                             yield Sample(round, "bulk", peer, streams, rtt_ms, 0.0, size_b, number, line.seconds, late)
@@ -73,12 +75,14 @@ def windows(round: int, extent: Extent, say: Report) -> Iterator[Sample]:
     rtt_ms, size_b = 37.6, 2 * MIB
     with Wan(OPEN, kernel=FORGETFUL, windows_b=(16 << 10, 87380)) as wan:
         _shape(wan, rtt_ms, 0.0)
-        for peer, counts in (("path", ["1", "8", "32", "auto"]), ("tcp", ["1", "8", "32"])):
-            with ends.served(wan["a"].login, "serve", peer) as port:
+        swept = ["1", "8", "32"]
+        for peer, counts in (("path", [*swept, "auto"]), ("tcp", swept), ("mpwide", swept if extent.mpwide else [])):
+            # A server of MPWide takes one client.
+            serving = ends.served(wan["a"].login, "serve", peer) if peer != "mpwide" else contextlib.nullcontext(0)
+            with serving as port:
                 for streams in counts:
                     with _failures_told(say, f"small windows, {peer} x {streams}"):
-                        plan = f"bulk:{size_b}*{WARM_AFTER + 3}"
-                        lines = ends.dialled(wan["b"].login, peer, f"{wan['a'].address}:{port}", streams, plan)
+                        lines = _messages(wan, extent, peer, port, streams, size_b, WARM_AFTER + 3)
                         late = ends.lateness_us(wan)
                         for number, line in enumerate(lines):
                             yield Sample(
@@ -151,6 +155,14 @@ def _shape(wan: Wan, rtt_ms: float, loss: float) -> None:
     link = wan.link("a", "b")
     link.set(rtt_s=rtt_s, rate_bit_s=GIGABIT, loss=loss, queue_b=queue_b)
     link.clear()
+
+
+def _messages(wan: Wan, extent: Extent, peer: str, port: int, streams: str, size_b: int, count: int) -> list[ends.Line]:
+    """So many large messages from b to a, each of which is answered; `port` is that of the server, if it stands."""
+    if peer == "mpwide":
+        assert extent.mpwide is not None
+        return mpwide.messages(extent.mpwide, wan["a"], wan["b"].login, int(streams), size_b, count)
+    return ends.dialled(wan["b"].login, peer, f"{wan['a'].address}:{port}", streams, f"bulk:{size_b}*{count}")
 
 
 @contextlib.contextmanager

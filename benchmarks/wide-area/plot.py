@@ -17,6 +17,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "path": {"color": "#0b5fa5", "marker": "o", "linewidth": 2.2, "label": "xMML path"},
     "tcp": {"color": "#8a8a8a", "marker": "s", "linewidth": 1.4, "linestyle": "--", "label": "bare TCP"},
     "iperf3": {"color": "#2f8f46", "marker": "^", "linewidth": 1.4, "label": "iperf3"},
+    "mpwide": {"color": "#7a4fa3", "marker": "d", "linewidth": 1.4, "label": "MPWide"},
 }
 AUTOMATIC = {"color": "#d9601a", "linewidth": 2.0, "label": "xMML path, automatic"}
 
@@ -38,6 +39,8 @@ def draw(samples: Sequence[Sample], machine: str, path: Path) -> bool:
             known = [
                 (count, found) for count in counts if (found := _warm(bulk, peer, str(count), rtt, wanted)) is not None
             ]
+            if not known:
+                continue
             x = [count for count, _ in known]
             panel.plot(x, [each.median for _, each in known], markersize=4, **style)
             low, high = [each.low for _, each in known], [each.high for _, each in known]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from harness.figures import Spread, number, size, table
 from sample import Part, Sample, spread
 
-PEERS = {"path": "xMML path", "tcp": "bare TCP", "iperf3": "iperf3"}
+PEERS = {"path": "xMML path", "tcp": "bare TCP", "iperf3": "iperf3", "mpwide": "MPWide"}
 
 
 def report(samples: Sequence[Sample], machine: str) -> str:
@@ -83,7 +83,10 @@ def _ratios(samples: Sequence[Sample]) -> str:
             ("the best fixed number", "path"),
             ("the best bare TCP", "tcp"),
             ("the best iperf3", "iperf3"),
+            ("the best MPWide", "mpwide"),
         ):
+            if not any(sample.peer == peer for sample in mine):
+                continue
             cells = []
             for rtt in _rtts(mine):
                 ours = spread(

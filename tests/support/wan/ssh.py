@@ -42,14 +42,15 @@ def sshd_on(machine: Machine, address: str, folder: Path) -> Iterator[Path]:
         server.wait()
 
 
-def wait_for_port(machine: Machine, port: int, limit_s: float = 20) -> None:
-    """Waits until something listens at a TCP port of a machine.
+def wait_for_port(machine: Machine, port: int, limit_s: float = 20, count: int = 1) -> None:
+    """Waits until something listens at a TCP port of a machine, or at so many in a row from this one on.
 
     Raises:
         TimeoutError: nothing does within the limit.
     """
-    script = 'until ss -Hltn "sport = :$1" | grep -q .; do sleep 0.02; done'
+    listening = 'ss -Hltn "sport >= :$1 and sport < :$(($1 + $2))" | grep -c .'
+    script = f'until [ "$({listening})" -ge "$2" ]; do sleep 0.02; done'
     try:
-        machine.run(["bash", "-c", script, "bash", str(port)], timeout_s=limit_s)
+        machine.run(["bash", "-c", script, "bash", str(port), str(count)], timeout_s=limit_s)
     except subprocess.TimeoutExpired as error:
         raise TimeoutError(f"nothing listens at port {port} of {machine.name}") from error

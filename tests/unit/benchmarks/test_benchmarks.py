@@ -144,6 +144,30 @@ def test_links_between_sites_are_measured(tmp_path: Path) -> None:
     assert measured == {("path", "auto"), ("path", "2"), ("tcp", "2"), ("iperf3", "2")}
     assert all(float(row["seconds"]) > 8e-3 for row in rows), "1 MiB needs 8 ms at 1 Gbit/s"
     assert "automatic over the best bare TCP" in text
+    assert "without MPWide: say with --mpwide" in text
+    assert "best MPWide" not in text
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+@pytest.mark.skipif(shutil.which("iperf3") is None, reason="needs iperf3")
+def test_a_build_of_mpwide_takes_part(tmp_path: Path) -> None:
+    """The benchmark's side of it: the library is a stand-in, for MPWide itself is in no registry."""
+    source = Path(__file__).parent / "mpwide_stand_in"
+    built = tmp_path / "lib" / "libMPW.a"
+    built.parent.mkdir()
+    shutil.copytree(source, tmp_path / "include")
+    subprocess.run(["c++", "-c", "-O2", "-o", tmp_path / "MPWide.o", source / "MPWide.cpp"], check=True)
+    subprocess.run(["ar", "rcs", built, tmp_path / "MPWide.o"], check=True)
+    options = ["--quick", "--experiments", "bulk", "--rtt", "1", "--streams", "2", "--sizes", "1"]
+    results = tmp_path / "results"
+    text, rows = run("wide-area", results, *options, "--mpwide", str(tmp_path))
+    times = [float(row["seconds"]) for row in rows if (row["peer"], row["streams"]) == ("mpwide", "2")]
+    assert len(times) == 5
+    assert all(seconds > 8e-3 for seconds in times), "1 MiB needs 8 ms at 1 Gbit/s"
+    assert "automatic over the best MPWide" in text
+    command = [sys.executable, BENCHMARKS / "wide-area" / "run.py", "--mpwide", results]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert (refused.returncode, "there is no MPWide.h in" in refused.stdout) == (1, True), refused.stdout
 
 
 def test_chains_of_relays_are_measured_beside_bare_forwarders(tmp_path: Path) -> None:
