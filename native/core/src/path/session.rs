@@ -54,6 +54,9 @@ pub struct Sent {
     pub arrived: [u64; 2],
 }
 
+/// Pieces are not made shorter than that only because there are many streams.
+const LEAST_SHARE: u64 = 64 * 1024;
+
 /// From so many streams on, the first is kept for what is urgent.
 const KEEPS_ONE_FROM: usize = 4;
 
@@ -221,17 +224,21 @@ impl Session {
         self.streams.get(&stream).into_iter().flatten().map(|(_, range)| range.end - range.start).sum()
     }
 
-    /// The next frame for `stream`: receipts first, then control, then bulk in pieces of at most `chunk` bytes. `None`: nothing to be
-    /// sent now.
+    /// The next frame for `stream`: receipts first, then control, then bulk in pieces of at most `chunk` bytes, and shorter ones where
+    /// little is left, so that all streams have a part of it. `None`: nothing to be sent now.
     pub fn next(&mut self, stream: u32, chunk: u64) -> Option<Outgoing> {
-        let is_kept = stream == 0 && self.streams.len() >= KEEPS_ONE_FROM;
+        let streams = self.streams.len();
+        let is_kept = stream == 0 && streams >= KEEPS_ONE_FROM;
         let taken = self.streams.get_mut(&stream)?;
         let lane = Lane::ALL.into_iter().find(|&lane| self.incoming[lane as usize].receipt_is_due());
         if let Some(lane) = lane {
             return Some(Outgoing::of(&PathFrame::Receipt(self.incoming[lane as usize].receipt())));
         }
         let lanes = if is_kept { 1 } else { 2 };
-        let (head, payload) = self.outgoing[..lanes].iter_mut().find_map(|outbox| outbox.cut(chunk))?;
+        let (head, payload) = self.outgoing[..lanes].iter_mut().find_map(|outbox| {
+            let share = outbox.sendable() / streams as u64;
+            outbox.cut(chunk.min(share.max(LEAST_SHARE)))
+        })?;
         while taken.front().is_some_and(|(lane, range)| self.outgoing[*lane as usize].has_arrived(range)) {
             taken.pop_front();
         }

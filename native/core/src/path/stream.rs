@@ -351,7 +351,9 @@ impl StreamIo {
         let Some(session) = session.filter(|_| self.is_attached && !self.is_retired) else { return };
         let mut session = locked(session);
         let mut bytes = 0;
-        while bytes < STAGING && self.out.len() < PIECES / 2 {
+        // More than a piece would wait here for its turn, while another stream could send it.
+        let most = (STAGING as u64).min(chunk) as usize;
+        while bytes < most && self.out.len() < PIECES / 2 {
             let Some(frame) = session.next(id, chunk) else { break };
             bytes += frame.len();
             self.out.push_back(frame);

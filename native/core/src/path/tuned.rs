@@ -16,11 +16,14 @@ const ROUND: Duration = Duration::from_millis(100);
 /// While nothing is, so seldom.
 const IDLE_ROUND: Duration = Duration::from_secs(2);
 
-/// A round that decides on the number of streams takes at least so many round trips.
+/// Before the number of streams is decided on, they have had something to send for at least so many round trips.
 const ROUND_TRIPS: u32 = 8;
 
 /// And at least so long.
 const LEAST_DECISION: Duration = Duration::from_millis(400);
+
+/// And have carried so much: what a few small messages take says nothing.
+const LEAST_CARRIED: u64 = 4 << 20;
 
 /// Threads are worth their while from so many bytes per second on, both directions together.
 const MUCH: f64 = 60e6;
@@ -36,26 +39,48 @@ pub(super) struct Tuning {
     tuner: Tuner,
     /// When to look next.
     pub at: Instant,
-    /// Since when the present decision is measured.
-    since: Instant,
-    /// The sums over all streams at that time.
-    sums: Sums,
-    /// When streams were looked at last, and the bytes acknowledged by then.
-    last: (Instant, u64),
-    was_busy: bool,
-    /// What the other end was asked for last.
-    asked: u32,
+    /// When streams were looked at last.
+    last: Instant,
+    /// What they have done since the last decision on their number.
+    done: Done,
+    /// A number for the round trip time was decided on.
+    knows_round_trip: bool,
     /// Bytes that had come when streams were looked at last.
     bytes_in: u64,
     /// For so many rounds little has passed.
     quiet_rounds: u32,
 }
 
+/// What all streams together have done between two looks.
 #[derive(Clone, Copy, Default)]
-struct Sums {
+struct Done {
+    /// Bytes that the other end acknowledged.
     acked: u64,
+    /// For how long there was something to send; while the program pauses there is not.
+    active: Duration,
+    /// The same, of each stream for itself and added up.
     busy: Duration,
+    /// How long of that a window held a stream up.
     held: Duration,
+}
+
+impl Done {
+    fn add(&mut self, more: &Done) {
+        self.acked += more.acked;
+        self.active += more.active;
+        self.busy += more.busy;
+        self.held += more.held;
+    }
+
+    /// Takes in what one stream has done, by what the kernel said before and says now.
+    fn of_one(&mut self, before: &TcpInfo, now: &TcpInfo) {
+        let held = |info: &TcpInfo| info.held_by_receiver + info.held_by_sender;
+        let busy = now.busy.saturating_sub(before.busy);
+        self.acked += now.acked.saturating_sub(before.acked);
+        self.active = self.active.max(busy);
+        self.busy += busy;
+        self.held += held(now).saturating_sub(held(before));
+    }
 }
 
 impl Tuning {
@@ -63,11 +88,9 @@ impl Tuning {
         Tuning {
             tuner,
             at: now + ROUND,
-            since: now,
-            sums: Sums::default(),
-            last: (now, 0),
-            was_busy: false,
-            asked: 0,
+            last: now,
+            done: Done::default(),
+            knows_round_trip: false,
             bytes_in: 0,
             quiet_rounds: 0,
         }
@@ -76,8 +99,42 @@ impl Tuning {
     /// From a new number of streams on.
     pub fn begin(&mut self, count: u32) {
         self.tuner = Tuner::new(count);
-        self.since = Instant::now();
-        self.was_busy = false;
+        self.done = Done::default();
+        self.knows_round_trip = false;
+    }
+
+    /// The other end has decided on so many streams; whether that is another number.
+    pub fn follow(&mut self, count: u32) -> bool {
+        let is_new = self.tuner.follow(count);
+        if is_new {
+            self.done = Done::default();
+        }
+        is_new
+    }
+
+    /// The number of streams for the round trip time, when that is known for the first time.
+    fn begin_at(&mut self, round_trip: Duration, settings: &Settings) -> Option<u32> {
+        if self.knows_round_trip || round_trip.is_zero() {
+            return None;
+        }
+        let count = tuning::streams_at(round_trip, settings);
+        if let Some(count) = count {
+            self.begin(count);
+        }
+        self.knows_round_trip = true;
+        count
+    }
+
+    /// Whether enough was measured to decide on the number of streams.
+    fn is_due(&self, round_trip: Duration) -> bool {
+        self.done.active >= LEAST_DECISION.max(round_trip * ROUND_TRIPS) && self.done.acked >= LEAST_CARRIED
+    }
+
+    /// The number of streams from now on, by what was measured.
+    fn decide(&mut self) -> u32 {
+        let Done { acked, active, busy, held } = std::mem::take(&mut self.done);
+        let rate = acked as f64 / active.as_secs_f64().max(1e-9);
+        self.tuner.next(&Measured { rate, held: held.as_secs_f64() / busy.as_secs_f64().max(1e-9) })
     }
 }
 
@@ -85,19 +142,13 @@ impl Shared {
     /// Looks at the streams.
     pub(super) fn tune(&self, driver: &mut Driver, now: Instant, settings: &Settings) {
         let is_busy = self.session().has_unsent();
-        let infos = self.look(now, is_busy);
-        let sums = infos.iter().fold(Sums::default(), |sums, info| Sums {
-            acked: sums.acked + info.acked,
-            busy: sums.busy + info.busy,
-            held: sums.held + info.held_by_receiver + info.held_by_sender,
-        });
+        let (infos, done) = self.look(now, is_busy);
         let tuning = &mut driver.tuning;
-        let (last, acked) = tuning.last;
-        let rate = sums.acked.saturating_sub(acked) as f64 / (now - last).as_secs_f64().max(1e-3);
+        let passed = (now - tuning.last).as_secs_f64().max(1e-3);
+        let rate = done.acked as f64 / passed;
         let bytes_in: u64 = self.carrying().iter().map(|stream| stream.io().bytes_in).sum();
-        let rate_in = bytes_in.saturating_sub(tuning.bytes_in) as f64 / (now - last).as_secs_f64().max(1e-3);
-        tuning.bytes_in = bytes_in;
-        tuning.last = (now, sums.acked);
+        let rate_in = bytes_in.saturating_sub(tuning.bytes_in) as f64 / passed;
+        (tuning.bytes_in, tuning.last) = (bytes_in, now);
         let passes = rate + rate_in;
         tuning.quiet_rounds = if passes < LITTLE { tuning.quiet_rounds + 1 } else { 0 };
         let wanted = match settings.workers {
@@ -123,33 +174,28 @@ impl Shared {
         }
         tuning.at = now + if is_active { ROUND } else { IDLE_ROUND };
         let round_trip = infos.iter().map(|info| info.round_trip).max().unwrap_or_default();
-        if !is_busy {
-            (tuning.since, tuning.sums, tuning.was_busy) = (now, sums, false);
+        if settings.streams != Streams::Auto {
             return;
         }
-        if !tuning.was_busy {
-            (tuning.since, tuning.sums, tuning.was_busy) = (now, sums, true);
-            return;
-        }
-        if now - tuning.since < LEAST_DECISION.max(round_trip * ROUND_TRIPS) || settings.streams != Streams::Auto {
-            return;
-        }
-        let busy = sums.busy.saturating_sub(tuning.sums.busy).as_secs_f64();
-        let held = sums.held.saturating_sub(tuning.sums.held).as_secs_f64();
-        let measured = Measured {
-            rate: sums.acked.saturating_sub(tuning.sums.acked) as f64 / (now - tuning.since).as_secs_f64(),
-            held: if busy > 0.0 { held / busy } else { 0.0 },
-            was_busy: true,
-        };
-        let count = tuning.tuner.next(&measured);
-        (tuning.since, tuning.sums) = (now, sums);
+        tuning.done.add(&done);
         match &mut driver.end {
-            End::Dialling(dialling) => dialling.want(count),
-            End::Listening(_) if tuning.asked != count => {
-                tuning.asked = count;
-                self.ask_for(count);
+            End::Dialling(dialling) => {
+                if let Some(count) = tuning.begin_at(round_trip, settings) {
+                    dialling.want(count);
+                } else if tuning.is_due(round_trip) {
+                    dialling.want(tuning.decide());
+                }
             }
-            End::Listening(_) => {}
+            End::Listening(_) => {
+                // If there are others than this end has asked for, the other end has decided on them.
+                let standing = infos.len() as u32;
+                if tuning.is_due(round_trip) && !tuning.follow(standing) {
+                    let count = tuning.decide();
+                    if count != standing {
+                        self.ask_for(count);
+                    }
+                }
+            }
         }
     }
 
@@ -161,17 +207,20 @@ impl Shared {
         }
     }
 
-    /// What the kernel says of each stream; those that do not get on are passed over, if others do.
-    fn look(&self, now: Instant, is_busy: bool) -> Vec<TcpInfo> {
+    /// What the kernel says of each stream, and what all of them have done since the last look; those that do not get on are passed over, if
+    /// others do.
+    fn look(&self, now: Instant, is_busy: bool) -> (Vec<TcpInfo>, Done) {
         let streams = self.carrying();
         let mut infos = Vec::with_capacity(streams.len());
         let mut stuck = Vec::new();
         let mut some_get_on = false;
+        let mut done = Done::default();
         for stream in &streams {
             let Some(info) = TcpInfo::of(stream.wire.fd()) else { continue };
             infos.push(info);
             let mut io = stream.io();
             let gets_on = info.acked > io.info.acked;
+            done.of_one(&io.info, &info);
             io.info = info;
             some_get_on |= gets_on;
             let patience = tuning::patience(info.round_trip);
@@ -190,7 +239,7 @@ impl Shared {
             }
             self.pump();
         }
-        infos
+        (infos, done)
     }
 
     /// Takes streams out of use that are more than needed.

@@ -2,14 +2,24 @@
 //!
 //! One stream fills a link if its window holds what the link holds (bandwidth times round trip time). Where windows are smaller, streams
 //! add up; where they are not, more streams than a few only disturb each other. So the number doubles while streams are held up by their
-//! windows, is tried one step higher now and then otherwise, and falls back when that did not pay.
+//! windows, is tried one step higher now and then otherwise, and falls back when that did not pay. It begins with what the figures of the
+//! link ask for, or, where there are none, with what a link of 1 Gbit/s would of the round trip time that was seen.
 
 use std::time::Duration;
 
-use super::settings::{LinkFigures, Settings, Streams, MAX_STREAMS};
+use super::settings::{LinkFigures, Settings, Streams};
 
-/// Without figures a path begins with so many.
+/// Without figures a path begins with so many, until a round trip has been seen.
 const FIRST: u32 = 4;
+
+/// Bytes per second that a link of which nothing is known is taken to carry.
+const LIKELY: f64 = 125e6;
+
+/// A stream of such a link is taken to fill so much of its window: what is sent is not without end, and some of it is lost or late.
+const LIKELY_FILLED: f64 = 0.5;
+
+/// More streams than that it must measure to pay.
+const MOST_LIKELY: u32 = 32;
 
 /// `auto` has at least so many: one of them is kept for what is urgent.
 const LEAST: u32 = 4;
@@ -36,8 +46,6 @@ pub struct Measured {
     pub rate: f64,
     /// Which part of the time streams with something to send were held up by the windows of either end.
     pub held: f64,
-    /// Whether there was more to send all the time.
-    pub was_busy: bool,
 }
 
 /// How many streams to begin with.
@@ -47,6 +55,13 @@ pub fn first_streams(settings: &Settings) -> u32 {
         (Streams::Auto, None) => FIRST,
         (Streams::Auto, Some(link)) => for_link(link, window(settings)),
     }
+}
+
+/// How many streams to have once the round trip is known; `None`: something better is known.
+pub fn streams_at(round_trip: Duration, settings: &Settings) -> Option<u32> {
+    let is_open = settings.streams == Streams::Auto && settings.link.is_none();
+    let likely = LinkFigures { round_trip, bandwidth: LIKELY };
+    is_open.then(|| for_link(likely, window(settings) * LIKELY_FILLED).min(MOST_LIKELY))
 }
 
 /// How many streams hold as much as the link does, with half as much again for what is lost or late.
@@ -78,52 +93,61 @@ fn largest_buffer() -> f64 {
 #[derive(Clone, Debug)]
 pub struct Tuner {
     count: u32,
-    /// The best number with large windows that was seen, and its rate.
+    /// The number before the one that is being tried, and its rate.
     before: Option<(u32, f64)>,
     /// Rounds until something is tried again.
     pause: u32,
+    /// It pauses because the last try did not pay.
+    has_failed: bool,
 }
 
 impl Tuner {
     /// Begins with so many.
     pub fn new(count: u32) -> Tuner {
-        Tuner { count, before: None, pause: 1 }
+        Tuner { count, before: None, pause: 1, has_failed: false }
+    }
+
+    /// The other end has decided on so many; whether that is another number.
+    pub fn follow(&mut self, count: u32) -> bool {
+        let is_new = self.count != count;
+        if is_new {
+            *self = Tuner::new(count);
+        }
+        is_new
     }
 
     /// Takes in what was measured with the present number; the number from now on.
     pub fn next(&mut self, measured: &Measured) -> u32 {
-        if !measured.was_busy {
-            self.before = None;
-            return self.count; // nothing to learn from a pause
-        }
-        if measured.held > HELD {
-            self.before = None;
-            self.pause = 1;
-            self.count = (self.count * 2).min(MOST);
-            return self.count;
-        }
         if let Some((count, rate)) = self.before.take() {
             let pays = match self.count > count {
                 true => measured.rate >= rate * GAIN,
                 false => measured.rate * GAIN >= rate,
             };
             if !pays {
-                self.count = count;
-                self.pause = PAUSE;
+                (self.count, self.pause, self.has_failed) = (count, PAUSE, true);
                 return self.count;
             }
         }
+        if measured.held > HELD && self.count < MOST && !self.has_failed {
+            return self.attempt(self.count * 2, measured.rate);
+        }
         if self.pause > 0 {
             self.pause -= 1;
+            self.has_failed &= self.pause > 0;
             return self.count;
         }
-        let tried = match self.count > MOST_WITH_LARGE_WINDOWS {
-            true => self.count / 2,
-            false if self.count < MOST_WITH_LARGE_WINDOWS => (self.count + 2).min(MOST_WITH_LARGE_WINDOWS),
-            false => return self.count,
-        };
-        self.before = Some((self.count, measured.rate));
-        self.count = tried.clamp(LEAST, MAX_STREAMS);
+        match self.count {
+            more if more > MOST_WITH_LARGE_WINDOWS => self.attempt(more / 2, measured.rate),
+            less if less < MOST_WITH_LARGE_WINDOWS => {
+                self.attempt((less + 2).min(MOST_WITH_LARGE_WINDOWS), measured.rate)
+            }
+            as_it_is => as_it_is,
+        }
+    }
+
+    fn attempt(&mut self, count: u32, rate: f64) -> u32 {
+        self.before = Some((self.count, rate));
+        self.count = count.clamp(LEAST, MOST);
         self.count
     }
 }
@@ -151,7 +175,7 @@ mod tests {
     fn measured(count: u32, window: f64, round_trip: f64) -> Measured {
         let limit = f64::from(count) * window / round_trip;
         let disturbed = 125e6 * 0.9 / (1.0 + f64::from(count.saturating_sub(8)) * 0.01);
-        Measured { rate: limit.min(disturbed), held: if limit < disturbed { 0.9 } else { 0.0 }, was_busy: true }
+        Measured { rate: limit.min(disturbed), held: if limit < disturbed { 0.9 } else { 0.0 } }
     }
 
     fn settled(mut count: u32, window: f64, round_trip: f64) -> u32 {
@@ -165,7 +189,7 @@ mod tests {
     #[test]
     fn small_windows_need_many_streams_and_large_ones_few() {
         let small = settled(4, 85e3, 0.0376);
-        assert!((50..=64).contains(&small), "{small}");
+        assert!((32..=64).contains(&small), "{small}");
         let large = settled(4, 4e6, 0.0152);
         assert!((4..=8).contains(&large), "{large}");
     }
@@ -176,11 +200,31 @@ mod tests {
     }
 
     #[test]
-    fn nothing_changes_while_there_is_nothing_to_send() {
-        let mut tuner = Tuner::new(6);
-        for _ in 0..50 {
-            assert_eq!(tuner.next(&Measured { rate: 0.0, held: 0.0, was_busy: false }), 6);
-        }
+    fn what_did_not_pay_is_not_tried_again_at_once() {
+        // The other end does not take more: its window holds every number of streams up.
+        let mut tuner = Tuner::new(4);
+        let counts: Vec<u32> = (0..PAUSE).map(|_| tuner.next(&Measured { rate: 5e6, held: 0.9 })).collect();
+        assert_eq!(counts[..2], [8, 4]);
+        assert!(counts[2..].iter().all(|&count| count == 4), "{counts:?}");
+    }
+
+    #[test]
+    fn an_end_follows_what_the_other_decides() {
+        let mut tuner = Tuner::new(4);
+        assert!(tuner.follow(32) && !tuner.follow(32));
+        assert_eq!(tuner.next(&Measured { rate: 5e6, held: 0.0 }), 32);
+    }
+
+    #[test]
+    fn without_figures_the_round_trip_says_how_many_to_begin_with() {
+        let at = |milliseconds, settings: &Settings| streams_at(Duration::from_millis(milliseconds), settings);
+        let window = |bytes| Settings { socket_buffer: Some(bytes), ..Settings::default() };
+        assert_eq!(at(1, &window(2 << 20)), Some(4));
+        assert!((6..=8).contains(&at(38, &window(2 << 20)).unwrap()));
+        assert_eq!(at(273, &window(2 << 20)), Some(32));
+        assert_eq!(at(38, &window(16 << 10)), Some(32));
+        assert_eq!(at(273, &Settings { streams: Streams::Fixed(2), ..window(2 << 20) }), None);
+        assert_eq!(at(273, &Settings { link: Some(link(1)), ..window(2 << 20) }), None);
     }
 
     #[test]

@@ -111,6 +111,7 @@ impl Shared {
             PathFrame::Streams(count) => {
                 if let End::Dialling(dialling) = &mut driver.end {
                     dialling.want(count.clamp(1, MAX_STREAMS));
+                    driver.tuning.follow(count.clamp(1, MAX_STREAMS));
                 }
                 Ok(())
             }
@@ -157,6 +158,7 @@ impl Shared {
         }
         if matches!(driver.state, State::Opening | State::Broken(_)) {
             driver.state = State::Open;
+            driver.tuning.at = Instant::now(); // the round trip time is known now, and with it how many streams to begin with
         }
         let everything = Ready { token: stream.token, readable: true, writable: true, hung_up: false };
         if let Err(reason) = self.serve_stream(driver, &stream, &everything) {
