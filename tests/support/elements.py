@@ -8,14 +8,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+#: The elements are the same again after so many.
+PERIOD = 8191
 INTEGERS = {1: lambda m: m, 2: lambda m: m * 8, 4: lambda m: m * 524288 + m, 8: lambda m: (m << np.uint64(51)) + m}
 
 
 def array(dtype: str, shape: Sequence[int], seed: int, order: str) -> np.ndarray:
     """The array of this type and shape with this seed, laid out in this order."""
     kind = np.dtype(dtype)
-    n = np.arange(np.prod(shape, dtype=np.int64), dtype=np.uint64)
-    m = (n % 8191 * 131 + seed * 29) % 8191
+    size = int(np.prod(shape, dtype=np.int64))
+    n = np.arange(min(size, PERIOD), dtype=np.uint64)
+    m = (n * 131 + seed * 29) % 8191
     if kind.kind == "b":
         flat = (m & 1).astype(bool)
     elif kind.kind in "iu":
@@ -26,6 +29,8 @@ def array(dtype: str, shape: Sequence[int], seed: int, order: str) -> np.ndarray
     else:
         part = np.dtype(f"f{kind.itemsize // 2}")
         flat = np.stack([_reals(m, part), _reals((m * 7 + 3) % 8191, part)], axis=-1).reshape(-1).view(kind)
+    if size > PERIOD:
+        flat = np.resize(flat, size)
     return flat.reshape(shape).copy(order="C" if order == "row" else "F")
 
 

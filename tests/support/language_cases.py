@@ -64,19 +64,24 @@ def values() -> Iterator[str]:
     yield _array("uint8", ((1 << 20) + 1,))
 
 
-def lines() -> list[str]:
-    """The cases, one a line: number, time, next time (`none`: none follows) and value; times are bits of doubles."""
+def lines(large_order: str) -> list[str]:
+    """The cases, one a line: number, time, next time (`none`: none follows) and value; times are bits of doubles. The
+    last one is an array of 64 MiB in this order."""
     times = [-LARGEST_REAL, -1e10, -3.25, -0.0, 5e-324, 1.0, *(1.5 + 0.25 * i for i in range(1000))]
     cases = []
-    for number, value in enumerate(values()):
+    for number, value in enumerate([*values(), _large_array(64, large_order)]):
         following = "none" if number % 3 == 0 else elements.bits(times[number + 1])
         cases.append(f"{number} {elements.bits(times[number])} {following} {value}")
     return cases
 
 
-def large_line(mebibytes: int, order: str) -> list[str]:
+def large_line(mebibytes: int) -> list[str]:
     """One array of so many MiB."""
-    return [f"0 {elements.bits(0.0)} none {_array('float64', (mebibytes << 7, 1 << 10), order)}"]
+    return [f"0 {elements.bits(0.0)} none {_large_array(mebibytes, 'row')}"]
+
+
+def _large_array(mebibytes: int, order: str) -> str:
+    return _array("float64", (mebibytes << 7, 1 << 10), order)
 
 
 def expected(line: str, writer: str, reader: str) -> str:

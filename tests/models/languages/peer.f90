@@ -443,9 +443,15 @@ contains
         a = 1
         b = 0
         do i = 1, size(bytes, kind=int64)
-            a = modulo(a + iand(int(bytes(i), int64), 255_int64), 65521_int64)
-            b = modulo(b + a, 65521_int64)
+            a = a + iand(int(bytes(i), int64), 255_int64)
+            b = b + a
+            if (modulo(i, 4096_int64) == 0) then
+                a = modulo(a, 65521_int64)
+                b = modulo(b, 65521_int64)
+            end if
         end do
+        a = modulo(a, 65521_int64)
+        b = modulo(b, 65521_int64)
         digits = bits(transfer(ior(ishft(b, 16), a), 0.0_real64))
         text = " " // digits(10:17)
     end function
