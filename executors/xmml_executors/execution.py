@@ -141,6 +141,8 @@ class _Execution:
             if each.command and os.path.basename(each.command[0]) == MPI_LAUNCHER
         }
         self.processes = members(plan)
+        self.unstarted = {each.name for each in plan.instances if each.process is None and each.rank_of is None}
+        self.unstarted.update(self.processes)
         alike = [each.name for each in plan.instances if each.process is None and self.can_be_forked(each)]
         alike += self.processes
         self.forked = frozenset(alike if len(alike) >= FORKED_FROM else ())
@@ -256,12 +258,15 @@ class _Execution:
         return self.coordination.outcome
 
     def start_all(self) -> None:
-        """Start every process."""
+        """Start every process that can be started and has not been."""
+        ready = self.unstarted - self.executor.late
+        self.unstarted -= ready
         for instance in self.plan.instances:
-            if instance.process is None and instance.rank_of is None:
+            if instance.name in ready:
                 self.start(instance)
         for process, instances in self.processes.items():
-            self.start_process(process, instances)
+            if process in ready:
+                self.start_process(process, instances)
 
     def start(self, instance: PlannedInstance) -> None:
         terminal = self.options.terminal if instance.name in self.options.debug else None
@@ -394,7 +399,7 @@ class _Execution:
 
     def on_report(self, report: Mapping[str, Any], now: float) -> None:
         name, what = report["name"], report["is"]
-        if what in ("notice", "acquired", "site in doubt", "site failed"):
+        if what in ("notice", "acquired", "come", "site in doubt", "site failed"):
             self.on_site_report(report, now)
             return
         if name in self.processes:
@@ -427,7 +432,9 @@ class _Execution:
         elif report["is"] == "site in doubt":
             self.carry_out(self.coordination.on_site_doubt(now))
         else:
-            self.note("acquired")
+            self.note(report["is"])
+            if report["is"] == "come" and self.coordination.phase is Phase.RUNNING:
+                self.start_all()
 
     def on_last_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
         """What was reported while the run was closed: nothing of it changes what has become of the instances."""
@@ -483,7 +490,15 @@ class _Execution:
             if self.questions is not None:
                 self.questions.on_native(event)
             self.carry_out(self.coordination.on_native(event, now))
+            if event["event"] == "waiting":
+                self.hasten(event["instance"])
         self.carry_out(self.coordination.look_for_deadlock(now))
+
+    def hasten(self, name: str) -> None:
+        """An instance waits: if that is for one that is to come later, it is to come now."""
+        late, record = self.executor.late, self.coordination.records.get(name)
+        if late and record is not None:
+            self.executor.hasten(late & {each.partner for each in record.waits_for})
 
     def carry_out(self, orders: Sequence[policy.Order]) -> None:
         for order in orders:

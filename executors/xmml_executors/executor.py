@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,6 +13,14 @@ class Executor(Protocol):
     @property
     def is_acquired(self) -> bool:
         """Whether everything is there that processes need."""
+
+    @property
+    def late(self) -> frozenset[str]:
+        """Instances, and processes that they share, that cannot be started yet, though others can. The report `come`
+        tells that some of them can."""
+
+    def hasten(self, names: Collection[str]) -> None:
+        """Somebody waits for late instances: get now what they need."""
 
     def fileno(self) -> int:
         """A descriptor to wait on for reports."""

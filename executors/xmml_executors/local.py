@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,14 @@ class LocalExecutor:
     def is_acquired(self) -> bool:
         """This machine is always there."""
         return True
+
+    @property
+    def late(self) -> frozenset[str]:
+        """Nobody has to wait for this machine."""
+        return frozenset()
+
+    def hasten(self, names: Collection[str]) -> None:
+        """Nobody is late."""
 
     def open_relay(self) -> str | None:
         """Nothing here needs one."""

@@ -267,3 +267,64 @@ def wait_until(what: Callable[[], Any], why: str, limit_s: float) -> None:
     while not what():
         assert time.monotonic() < until, why
         time.sleep(0.1)
+
+
+SEQUENCE = """<model id="sequence" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml">
+  <definitions>
+    <submodel id="First"><timescale delta="1 s" total="3 s"/>
+      <ports><out id="o" operator="Of"/></ports>
+      <implementation language="python" path="first.py" runtime="2 hr"/></submodel>
+    <submodel id="Second"><timescale delta="1 s" total="3 s"/>
+      <ports><in id="i" operator="finit"/></ports>
+      <implementation language="python" path="second.py" runtime="1 min"/></submodel>
+  </definitions>
+  <topology>
+    <instance id="first" submodel="First"/><instance id="second" submodel="Second"/>
+    <coupling from="first.o" to="second.i"/>
+  </topology>
+</model>
+"""
+FIRST = """import time
+from pathlib import Path
+import xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        while not (Path.home() / "open").exists():
+            time.sleep(0.05)
+        me.send("o", 41)
+"""
+SECOND = """import xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        print("heard", me.receive("i").data + 1, flush=True)
+"""
+
+
+def test_the_job_of_a_component_that_comes_later_is_asked_for_when_somebody_waits_for_it(
+    bed: Bed, tmp_path: Path
+) -> None:
+    (tmp_path / "model").mkdir()
+    for name, text in (("model.xmml", SEQUENCE), ("first.py", FIRST), ("second.py", SECOND)):
+        (tmp_path / "model" / name).write_text(text)
+    sites = tmp_path / "sites.toml"
+    sites.write_text(bed.sites_toml("alpha").replace('walltime = "30 min"', 'walltime = "3 hr"'))
+    command = [XMML_RUN, tmp_path / "model/model.xmml", "--sites", sites, "-o", tmp_path / "run"]
+    command += ["--place=first=alpha", "--place=second=alpha"]
+    alpha = bed.cluster("alpha")
+    alpha.slurm.root("scontrol update PartitionName=batch MaxTime=600")
+    going = bed.laptop.start(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        events = tmp_path / "run/events.jsonl"
+        wait_until(lambda: events.exists() and '"joined"' in events.read_text(), "the first does not run", 120)
+        assert "alpha-2: asked for in " in events.read_text()
+        assert len(alpha.slurm.root("squeue -h").splitlines()) == 1
+        (alpha.home() / "open").touch()
+        _, errors = going.communicate(timeout=LIMIT_S)
+    finally:
+        going.kill()
+        alpha.slurm.root("scontrol update PartitionName=batch MaxTime=120")
+        (alpha.home() / "open").unlink(missing_ok=True)
+    assert going.returncode == 0, errors
+    assert (tmp_path / "run/instances/second/stdout").read_text() == "heard 42\n"
+    journal = [(line["what"], line["job"]) for line in lines_of(tmp_path / "run/journal.jsonl") if "job" in line]
+    assert journal.index(("submit", "alpha-2.1")) > journal.index(("go", "alpha-1.1"))

@@ -12,12 +12,11 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from xmml_planner import Plan
-from xmml_planner.sites import HERE, Site
 
 from xmml_executors.coallocation import Member
 from xmml_executors.launch.allocation import Allocation, AllocationFailed, choose_strategy
@@ -26,9 +25,17 @@ from xmml_executors.launch.bringing_back import SILENT_S, bring_back, too_large
 from xmml_executors.launch.channel import SiteSilent
 from xmml_executors.launch.coordinator_address import addresses_at
 from xmml_executors.launch.journal import Journal, Past
+from xmml_executors.launch.later_jobs import due_in_s, first_and_later
+from xmml_executors.launch.plan_of_sites import (
+    USUAL_WALLTIME_S,
+    cluster_of,
+    launch_site,
+    needs_relay,
+    relay_links,
+    remote_jobs,
+)
 from xmml_executors.launch.python_there import check_python
 from xmml_executors.launch.relay_here import RelayHere
-from xmml_executors.launch.relay_links import RelayLinks, links_of
 from xmml_executors.launch.remote_builds import build_at
 from xmml_executors.launch.run_site import (
     POLL_FIRST_S,
@@ -46,61 +53,19 @@ from xmml_executors.transports import ConnectionLost, NoAnswer, SiteUnreachable,
 
 Report = dict[str, Any]
 
-#: How long a job without a time limit of its own is asked for.
-USUAL_WALLTIME_S = 3600.0
 #: How long a site may take to be cleaned when the run is over and its results are here.
 CLEAN_WITHIN_S = 30.0
 #: How long the supervisors at the sites may take to end everything.
 ENDS_WITHIN_S = 8.0
-
-
 #: How long a queue may take to know that a job ends, and why, after the job itself has noticed.
 KNOWN_WITHIN_S = 3.0
 #: Pauses between the questions.
 ASK_AGAIN_S = 0.3
-
 #: How often it is looked whether the relay of this machine lives.
 RELAY_LOOK_S = 0.2
 
 #: What can go wrong at sites and is told in its own words.
 EXPECTED = (AllocationFailed, TransportError, SiteError, SiteSilent, SchedulerUnavailable)
-
-
-def remote_jobs(plan: Plan) -> dict[str, tuple[Any, Site]]:
-    """Return the jobs of a plan, with their sites, that do not simply run as processes of this machine."""
-    sites = {site.name: site for site in plan.sites}
-    return {
-        job.name: (job, sites[job.site])
-        for job in plan.jobs
-        if job.site in sites and not (sites[job.site].is_here and not sites[job.site].has_queue)
-    }
-
-
-def cluster_of(plan: Plan, site: Site) -> Site:
-    """Return the site that a part of a cluster takes login node and files from; of another site, itself."""
-    sites = {each.name: each for each in plan.sites}
-    while site.like is not None and site.like in sites:
-        site = sites[site.like]
-    return site
-
-
-def launch_site(plan: Plan) -> str:
-    """Return the name of the site that is this machine, if the plan has one."""
-    return next((site.name for site in plan.sites if site.is_here and not site.has_queue), HERE)
-
-
-def relay_links(plan: Plan, site: str) -> RelayLinks:
-    """Return the links of the relay of a site."""
-    clusters = {each.name: cluster_of(plan, each).name for each in plan.sites}
-    home = {launch_site(plan), *(each.name for each in plan.sites if each.is_here)}
-    return links_of(plan, site, clusters, home)
-
-
-def needs_relay(plan: Plan, *, is_direct: bool) -> bool:
-    """Whether some instances reach the coordinator, or each other, through a relay only; with `is_direct`, they reach
-    the coordinator without."""
-    through_relay = any(route.method == "relay" for route in plan.routes)
-    return through_relay or (not is_direct and any(site.has_queue for _, site in remote_jobs(plan).values()))
 
 
 class Launcher:
@@ -132,11 +97,13 @@ class Launcher:
         self.sites: dict[str, RunSite] = {}
         self.job_of: dict[str, str] = {}
         self.is_acquired = False
+        self.late: frozenset[str] = frozenset()
         self.relay: RelayHere | None = None
         self._addresses: dict[str, dict[str, str]] = {}
         self._paths: dict[str, SitePaths] = {}
-        self._allocation: Allocation | None = None
-        self._by_folder: dict[tuple[str, str], tuple[JobAtSite, int]] = {}
+        self._allocations: dict[str, Allocation] = {}
+        self._gone: set[str] = set()
+        self._wanted: dict[str, asyncio.Event] = {}
         self._over: set[str] = set()
         self._lost_jobs: set[str] = set()
         self._silent_jobs: set[str] = set()
@@ -148,7 +115,7 @@ class Launcher:
         self._thread = threading.Thread(target=self._serve, name="xmml sites", daemon=True)
         self._tasks: list[asyncio.Task[None]] = []
         self._bringing_back: list[asyncio.Task[list[str]]] = []
-        self._acquiring: asyncio.Task[None] | None = None
+        self._acquiring: list[asyncio.Task[None]] = []
         for name, (job, site) in remote_jobs(plan).items():
             cluster = cluster_of(plan, site)
             self.sites.setdefault(cluster.name, RunSite(cluster, folder.run_id, journal))
@@ -160,6 +127,8 @@ class Launcher:
                 self.job_of[instance.name] = self.job_of[instance.rank_of]
             if instance.process is not None and instance.name in self.job_of:
                 self.job_of[instance.process] = self.job_of[instance.name]
+        self._first, self._later = first_and_later(list(self.jobs.values()))
+        self.late = self._names_of(member for wave in self._later for member in wave)
         self._thread.start()
 
     def fileno(self) -> int:
@@ -200,6 +169,11 @@ class Launcher:
             coordinator: the addresses of the coordinator.
         """
         self._soon(lambda: self._begin(coordinator))
+
+    def hasten(self, names: Collection[str]) -> None:
+        """Ask now for the jobs of late instances, because somebody waits for them."""
+        members = {self.job_of[name] for name in names if name in self.job_of}
+        self._soon(lambda: [self._wanted[member].set() for member in members if member in self._wanted])
 
     def start(self, name: str, order: Mapping[str, Any], files: Sequence[Path] = ()) -> None:
         """Start a process at its site.
@@ -287,45 +261,74 @@ class Launcher:
         reason = str(error) or type(error).__name__
         self._report(_is="site failed", name="", reason=reason, site=site, gone=list(gone))
 
+    def _names_of(self, members: Iterable[str]) -> frozenset[str]:
+        """Return the instances, ranks and shared processes of jobs."""
+        wanted = set(members)
+        return frozenset(name for name, member in self.job_of.items() if member in wanted)
+
     def _begin(self, coordinator: Sequence[str]) -> None:
-        self._acquiring = self._loop.create_task(self._acquire(coordinator))
+        self._acquiring.append(self._loop.create_task(self._told(self._acquire(coordinator))))
 
     async def _acquire(self, coordinator: Sequence[str]) -> None:
         if self.relay is not None:
             self._tasks.append(self._loop.create_task(self._keep(self._keep_relay(self.relay))))
-        try:
-            await together(self._prepare(site, coordinator) for site in self.sites.values())
-            if not self.jobs:
-                self.is_acquired = True
-                self._report(_is="acquired", name="")
-                return
-            members = [
-                Member(job.member, job.site, max(1, job.planned.cores), job.walltime_s) for job in self.jobs.values()
-            ]
-            strategy = choose_strategy(members, self.sites, self.strategy)
-            strategy.adopt(self._adopted(), self._loop.time(), self._spent())
-            self._allocation = Allocation(strategy, self.jobs, self.sites, self._notice)
+        await together(self._prepare(site, coordinator) for site in self.sites.values())
+        if self.jobs:
             self._tasks.append(self._loop.create_task(self._watch_queues()))
-            await self._allocation.gather()
-            for job in self.jobs.values():
-                site = self.sites[job.site]
-                self._paths[job.member] = SitePaths(
-                    self.plan.model_folder,
-                    str(self.folder.path),
-                    site.folder,
-                    job.about["python"],
-                    job.about["path"],
-                    job.part.mpi,
-                    job.part.python,
-                    site.home,
-                )
-            self.is_acquired = True
-            self._report(_is="acquired", name="")
+        if self._first:
+            await self._get(self._first)
+        self.is_acquired = True
+        self._report(_is="acquired", name="")
+        begun = self._loop.time()
+        for wave in self._later:
+            self._acquiring.append(self._loop.create_task(self._told(self._get_later(wave, begun))))
+
+    async def _told(self, work: Coroutine[Any, Any, None]) -> None:
+        """Get jobs; what keeps us from it is told the run."""
+        try:
+            await work
         except EXPECTED as error:
             self._failed(error)
         except Exception as error:  # a mistake of ours must not leave the run waiting
             self._failed(SiteError(f"the launch failed: {type(error).__name__}: {error}"))
             raise
+
+    async def _get(self, group: Sequence[str]) -> None:
+        """Get the jobs of a group together, and let them begin."""
+        jobs = {name: self.jobs[name] for name in group}
+        members = [Member(job.member, job.site, max(1, job.planned.cores), job.walltime_s) for job in jobs.values()]
+        strategy = choose_strategy(members, self.sites, self.strategy)
+        strategy.adopt(self._adopted(jobs), self._loop.time(), self._spent(jobs))
+        allocation = Allocation(strategy, jobs, self.sites, self._notice)
+        self._allocations |= dict.fromkeys(jobs, allocation)
+        await allocation.gather()
+        for job in jobs.values():
+            site = self.sites[job.site]
+            self._paths[job.member] = SitePaths(
+                self.plan.model_folder,
+                str(self.folder.path),
+                site.folder,
+                job.about["python"],
+                job.about["path"],
+                job.part.mpi,
+                job.part.python,
+                site.home,
+            )
+        self._gone |= jobs.keys()
+
+    async def _get_later(self, group: Sequence[str], begun: float) -> None:
+        """Get the jobs of a group that comes later, when they are due or somebody waits for their instances."""
+        wanted = asyncio.Event()
+        self._wanted |= dict.fromkeys(group, wanted)
+        due_s = due_in_s([self.jobs[name] for name in group], self.plan)
+        self._notice(
+            f"{', '.join(group)}: asked for in {due_s:.0f} s, or as soon as somebody waits for what runs there"
+        )
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(wanted.wait(), max(0.0, begun + due_s - self._loop.time()))
+        await self._get(group)
+        self.late -= self._names_of(group)
+        self._report(_is="come", name="")
 
     async def _stage(self, site: RunSite, files: Sequence[FileToStage]) -> None:
         staged = await site.stage(files)
@@ -356,25 +359,25 @@ class Launcher:
         channel = site.listen(lambda job, report: self._on_report(site, job, report))
         self._tasks.append(self._loop.create_task(self._keep(channel.keep())))
 
-    def _adopted(self) -> dict[str, int]:
+    def _adopted(self, members: Collection[str]) -> dict[str, int]:
         """Take over the placeholders that an earlier launcher has submitted; return their attempts by member."""
         adopted: dict[str, int] = {}
-        for site, member, attempt, id in self._left_jobs():
+        for site, member, attempt, id in self._left_jobs(members):
             if id:
                 self.sites[site].adopt(self.jobs[member], attempt, id)
                 adopted[member] = attempt
         return adopted
 
-    def _spent(self) -> dict[str, int]:
+    def _spent(self, members: Collection[str]) -> dict[str, int]:
         """Return the attempts by member that an earlier launcher was about to submit when it was interrupted."""
-        return {member: attempt for _, member, attempt, id in self._left_jobs() if not id}
+        return {member: attempt for _, member, attempt, id in self._left_jobs(members) if not id}
 
-    def _left_jobs(self) -> Iterator[tuple[str, str, int, str]]:
+    def _left_jobs(self, members: Collection[str]) -> Iterator[tuple[str, str, int, str]]:
         """Yield site, member, attempt and id of the jobs that an earlier launcher has left."""
         for site, left in (self.past.sites if self.past is not None else {}).items():
             for folder, id in left.jobs.items():
                 member, _, attempt = folder.rpartition(".")
-                if member in self.jobs and site in self.sites:
+                if member in members and site in self.sites:
                     yield site, member, int(attempt), id
 
     async def _keep(self, work: Coroutine[Any, Any, None]) -> None:
@@ -400,17 +403,17 @@ class Launcher:
 
     def _on_report(self, site: RunSite, folder: str, report: Mapping[str, Any]) -> None:
         member, _, attempt = folder.rpartition(".")
-        job = self.jobs.get(member)
-        if job is None or self._allocation is None:
+        job, allocation = self.jobs.get(member), self._allocations.get(member)
+        if job is None or allocation is None:
             return
         if report["is"] == "over":
             self._over.add(folder)
             self._ended.set()
-        if report["is"] in ("killed", "gone") or (report["is"] == "over" and self.is_acquired):
+        if report["is"] in ("killed", "gone") or (report["is"] == "over" and member in self._gone):
             self._doubt(site, job, folder, report)
         elif report["is"] in ("ready", "given up", "lease over"):
-            self._allocation.on_report(job, int(attempt), report)
-            if report["is"] == "lease over" and self.is_acquired:
+            allocation.on_report(job, int(attempt), report)
+            if report["is"] == "lease over" and member in self._gone:
                 self._failed(SiteError(f"{site.name} has not heard of us for too long and has ended its part"))
         elif report["is"] != "over" and folder == job.folder and folder not in self._silent_jobs:
             self._reports.append(dict(report))
@@ -423,7 +426,7 @@ class Launcher:
         if report["is"] == "gone" and folder in self._over:
             return
         self._lost_jobs.add(folder)
-        if self.is_acquired:
+        if job.member in self._gone:
             self._report(_is="site in doubt", name="")
         why = report.get("why", "it was ended from outside")
         within_s = KNOWN_WITHIN_S
@@ -485,13 +488,13 @@ class Launcher:
 
     def _lost(self, site: RunSite, job: JobAtSite, attempt: int, why: str, *, for_good: bool = False) -> None:
         """A job is over that should not be; `for_good`: another one would end in the same way."""
-        if self._is_closing or attempt != job.attempt or self._allocation is None:
+        if self._is_closing or attempt != job.attempt or job.member not in self._allocations:
             return
         self._lost_jobs.add(job.folder)
         self._over.add(job.folder)
         self.journal.write("over", site=site.name, job=job.folder)
-        self._allocation.on_gone(job, attempt, why, for_good=for_good)
-        if self.is_acquired:
+        self._allocations[job.member].on_gone(job, attempt, why, for_good=for_good)
+        if job.member in self._gone:
             is_silent = job.folder in self._silent_jobs
             gone = [name for name, member in self.job_of.items() if member == job.member] if is_silent else []
             self._failed(SiteError(f"the job of {site.name} is over: {why}"), gone)
@@ -500,16 +503,15 @@ class Launcher:
 
     async def _close(self) -> None:
         self._is_closing = True
-        if self._acquiring is not None and not self._acquiring.done():
-            self._acquiring.cancel()
-            await asyncio.gather(self._acquiring, return_exceptions=True)
-        if self._allocation is not None and self.is_acquired:
-            await self._end_jobs()
-        if self._allocation is not None:
-            try:
-                await asyncio.wait_for(self._allocation.settle(), ENDS_WITHIN_S)
-            except TimeoutError:
-                self._notice("a site does not answer; what is left there ends by itself")
+        for task in self._acquiring:
+            task.cancel()
+        await asyncio.gather(*self._acquiring, return_exceptions=True)
+        await self._end_jobs()
+        allocations = list(dict.fromkeys(self._allocations.values()))
+        try:
+            await asyncio.wait_for(asyncio.gather(*(each.settle() for each in allocations)), ENDS_WITHIN_S)
+        except TimeoutError:
+            self._notice("a site does not answer; what is left there ends by itself")
         problems = await asyncio.gather(*(self._leave(site) for site in self.sites.values()), return_exceptions=True)
         for site, problem in zip(self.sites.values(), problems, strict=True):
             if isinstance(problem, BaseException):
@@ -522,12 +524,13 @@ class Launcher:
 
     async def _end_jobs(self) -> None:
         """Let the supervisors end everything, and wait until they have."""
-        for job in self.jobs.values():
+        going = [job for job in self.jobs.values() if job.member in self._gone]
+        for job in going:
             channel = self.sites[job.site].channel
             if channel is not None and job.folder not in self._over:
                 channel.tell(job.folder, {"do": "quit"})
         until = self._loop.time() + ENDS_WITHIN_S
-        while any(job.folder not in self._over for job in self.jobs.values()) and self._loop.time() < until:
+        while any(job.folder not in self._over for job in going) and self._loop.time() < until:
             self._ended.clear()
             try:
                 await asyncio.wait_for(self._ended.wait(), until - self._loop.time())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import select
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +53,17 @@ class OverSites:
 
     @property
     def is_acquired(self) -> bool:
-        """Whether all jobs run."""
+        """Whether all jobs run that the run begins with."""
         return self._launcher.is_acquired
+
+    @property
+    def late(self) -> frozenset[str]:
+        """What runs in jobs that come later, and have not come yet."""
+        return self._launcher.late
+
+    def hasten(self, names: Collection[str]) -> None:
+        """Ask now for the jobs of these instances."""
+        self._launcher.hasten(names)
 
     def fileno(self) -> int:
         """A descriptor to wait on for reports."""

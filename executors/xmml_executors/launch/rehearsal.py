@@ -9,7 +9,7 @@ from xmml_planner.sites import Site
 
 from xmml_executors.coallocation import Manners
 from xmml_executors.launch.at_site import SitePaths
-from xmml_executors.launch.launcher import USUAL_WALLTIME_S, cluster_of, remote_jobs
+from xmml_executors.launch.plan_of_sites import USUAL_WALLTIME_S, cluster_of, remote_jobs
 from xmml_executors.launch.remote_builds import builds_at
 from xmml_executors.launch.run_site import JobAtSite, placeholder
 from xmml_executors.launch.staging import files_of, needed

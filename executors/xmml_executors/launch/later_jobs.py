@@ -1,0 +1,42 @@
+"""Which jobs of a run are asked for at once, and which later, and when.
+
+Components that begin when others have ended have jobs of their own. These would hold cores for nothing if they were
+asked for together with the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xmml_planner import Plan
+
+from xmml_executors.launch.run_site import JobAtSite
+
+#: A job is asked for so much earlier than its queue usually takes, for submission and its start [s].
+AHEAD_S = 30.0
+
+
+def first_and_later(jobs: Sequence[JobAtSite]) -> tuple[list[str], list[list[str]]]:
+    """Return the names of the jobs that are got together at once, and those of each group that comes later. Where there
+    is no queue, nothing is gained by waiting."""
+    groups: dict[str, list[JobAtSite]] = {}
+    for job in jobs:
+        groups.setdefault(job.planned.group, []).append(job)
+    first: list[str] = []
+    later: list[list[str]] = []
+    for group in groups.values():
+        names = [job.member for job in group]
+        if all(job.planned.after for job in group) and any(job.part.has_queue for job in group):
+            later.append(names)
+        else:
+            first += names
+    return first, later
+
+
+def due_in_s(jobs: Sequence[JobAtSite], plan: Plan) -> float:
+    """Return how long after the run has begun the jobs of a group are to be asked for: as much before their expected
+    start as the slowest of their queues takes; a queue of which nobody knows that is taken for empty."""
+    begun_s = min((job.starts_s for job in plan.jobs), default=0.0)
+    starts_s = min(job.planned.starts_s for job in jobs)
+    queue_s = max(job.part.queue_wait_s or 0.0 for job in jobs)
+    return max(0.0, starts_s - begun_s - queue_s - AHEAD_S)
