@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection
+from dataclasses import replace
 
 from xmml_planner import Plan
 
+from xmml_executors.executor import Start
 from xmml_executors.local import LocalExecutor
 
 
@@ -37,23 +38,10 @@ class ByHandExecutor(LocalExecutor):
         """Return where the relay is; somebody else has started it."""
         return self._relay
 
-    def start(
-        self,
-        name: str,
-        command: Sequence[str],
-        env: Mapping[str, str],
-        folder: Path,
-        stdout: Path,
-        stderr: Path,
-        terminal: str | None = None,
-        hosted: Sequence[str] = (),
-        fork: bool = False,
-        files: Sequence[Path] = (),
-    ) -> None:
+    def start(self, process: Start) -> None:
         """Start a process, unless that is done by hand."""
-        if name not in self._by_hand:
-            env = {**env, "XMML_RELAY": self._relay}
-            super().start(name, command, env, folder, stdout, stderr, terminal, hosted, fork, files)
+        if process.name not in self._by_hand:
+            super().start(replace(process, env={**process.env, "XMML_RELAY": self._relay}))
 
     def signal(self, name: str, number: int) -> None:
         """Send a signal to the process group of an instance; those started by hand hear of the run's end from the

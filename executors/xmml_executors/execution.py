@@ -25,7 +25,7 @@ from xmml.late_dataclass import dataclass
 from xmml_executors import coordination as policy
 from xmml_executors.builds import Builds, build_name, missing_after_builds
 from xmml_executors.coordination import Coordination, Phase
-from xmml_executors.executor import Executor
+from xmml_executors.executor import Executor, Start
 from xmml_executors.instance_record import InstanceRecord
 from xmml_executors.limits import explained
 from xmml_executors.local import LocalExecutor
@@ -207,9 +207,8 @@ class _Execution:
             log.parent.mkdir(exist_ok=True)
             self.note("building", command=self.builds.build.command)
             env = self.environment(None)
-            self.executor.start(
-                build_name(number), self.builds.command(), env, Path(self.builds.build.folder), log, log
-            )
+            folder = Path(self.builds.build.folder)
+            self.executor.start(Start(build_name(number), self.builds.command(), env, folder, log, log))
             begin_to_show_at = time.monotonic() + BUILD_SHOWN_AFTER_S
             while self.builds.current == number and self.early is None:
                 self.wait(None if self.builds.is_shown else begin_to_show_at)
@@ -271,14 +270,16 @@ class _Execution:
     def start(self, instance: PlannedInstance) -> None:
         terminal = self.options.terminal if instance.name in self.options.debug else None
         self.executor.start(
-            instance.name,
-            under_tool(instance, self.options.debug.get(instance.name, ())),
-            {**self.mpi_session(instance), **self.environment(instance)},
-            self.folder.work(instance),
-            self.folder.log(instance.name, "stdout"),
-            self.folder.log(instance.name, "stderr"),
-            terminal,
-            fork=instance.name in self.forked,
+            Start(
+                instance.name,
+                under_tool(instance, self.options.debug.get(instance.name, ())),
+                {**self.mpi_session(instance), **self.environment(instance)},
+                self.folder.work(instance),
+                self.folder.log(instance.name, "stdout"),
+                self.folder.log(instance.name, "stderr"),
+                terminal,
+                fork=instance.name in self.forked,
+            )
         )
 
     def mpi_session(self, instance: PlannedInstance) -> dict[str, str]:
@@ -311,15 +312,17 @@ class _Execution:
         folder = self.folder.path / process
         self.folder.write(f"{process}/hosted.json", json.dumps(tasks, ensure_ascii=False))
         self.executor.start(
-            process,
-            SHARED_HOST_COMMAND,
-            {**self.joining_environment(), "XMML_HOSTED": str(folder / "hosted.json")},
-            folder,
-            folder / "stdout",
-            folder / "stderr",
-            hosted=[instance.name for instance in instances],
-            fork=process in self.forked,
-            files=[folder / "hosted.json"],
+            Start(
+                process,
+                SHARED_HOST_COMMAND,
+                {**self.joining_environment(), "XMML_HOSTED": str(folder / "hosted.json")},
+                folder,
+                folder / "stdout",
+                folder / "stderr",
+                hosted=[instance.name for instance in instances],
+                fork=process in self.forked,
+                files=[folder / "hosted.json"],
+            )
         )
 
     def joining_environment(self) -> dict[str, str]:

@@ -6,6 +6,48 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from xmml.late_dataclass import dataclass
+
+
+@dataclass(frozen=True)
+class Start:
+    """A process to be started.
+
+    Attributes:
+        name: of its instance, its build, or of the process that instances share.
+        env: what is added to the environment.
+        terminal: a device that it gets instead of captured streams.
+        hosted: the instances that it hosts and reports about.
+        fork: the fork server may start it.
+        files: of the run's folder, which it reads.
+    """
+
+    name: str
+    command: Sequence[str]
+    env: Mapping[str, str]
+    folder: Path
+    stdout: Path
+    stderr: Path
+    terminal: str | None = None
+    hosted: Sequence[str] = ()
+    fork: bool = False
+    files: Sequence[Path] = ()
+
+    def order(self) -> dict[str, Any]:
+        """Return what the supervisor is told."""
+        return {
+            "do": "start",
+            "name": self.name,
+            "command": list(self.command),
+            "env": dict(self.env),
+            "folder": str(self.folder),
+            "stdout": str(self.stdout),
+            "stderr": str(self.stderr),
+            "terminal": self.terminal,
+            "hosted": list(self.hosted),
+            "fork": self.fork,
+        }
+
 
 class Executor(Protocol):
     """Starts processes and tells what becomes of them; `fileno` is readable when `take_reports` has something."""
@@ -39,22 +81,8 @@ class Executor(Protocol):
             coordinator: the addresses of the coordinator.
         """
 
-    def start(
-        self,
-        name: str,
-        command: Sequence[str],
-        env: Mapping[str, str],
-        folder: Path,
-        stdout: Path,
-        stderr: Path,
-        terminal: str | None = None,
-        hosted: Sequence[str] = (),
-        fork: bool = False,
-        files: Sequence[Path] = (),
-    ) -> None:
-        """Start a process. With `terminal` (a device) it gets that instead of captured streams; `hosted` are the
-        instances that it hosts and reports about; `fork`: the fork server may start it; `files`: of the run's folder,
-        which it reads."""
+    def start(self, process: Start) -> None:
+        """Start a process where it is to be."""
 
     def signal(self, name: str, number: int) -> None:
         """Send a signal to the process group of an instance; of one that is gone, nothing happens."""

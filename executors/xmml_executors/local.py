@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from xmml_executors import supervisor
+from xmml_executors.executor import Start
 from xmml_executors.limits import explained
 from xmml_executors.outcome import SiteError
 
@@ -82,35 +83,9 @@ class LocalExecutor:
         """The process id of the supervisor."""
         return self._process.pid
 
-    def start(
-        self,
-        name: str,
-        command: Sequence[str],
-        env: Mapping[str, str],
-        folder: Path,
-        stdout: Path,
-        stderr: Path,
-        terminal: str | None = None,
-        hosted: Sequence[str] = (),
-        fork: bool = False,
-        files: Sequence[Path] = (),
-    ) -> None:
-        """Start a process. With `terminal` (a device) it gets that instead of captured streams; `hosted` are the
-        instances that it hosts and reports about; `fork`: the fork server may start it; `files` are there already."""
-        self._tell(
-            {
-                "do": "start",
-                "name": name,
-                "command": list(command),
-                "env": dict(env),
-                "folder": str(folder),
-                "stdout": str(stdout),
-                "stderr": str(stderr),
-                "terminal": terminal,
-                "hosted": list(hosted),
-                "fork": fork,
-            }
-        )
+    def start(self, process: Start) -> None:
+        """Start a process of this machine; its files are there already."""
+        self._tell(process.order())
 
     def signal(self, name: str, number: int) -> None:
         """Send a signal to the process group of an instance; of one that is gone, nothing happens."""

@@ -19,6 +19,7 @@ from typing import Any
 from xmml_planner import Plan
 
 from xmml_executors.coallocation import Member
+from xmml_executors.executor import Start
 from xmml_executors.launch.allocation import Allocation, AllocationFailed, choose_strategy
 from xmml_executors.launch.at_site import SitePaths
 from xmml_executors.launch.bringing_back import SILENT_S, bring_back, too_large
@@ -175,39 +176,30 @@ class Launcher:
         members = {self.job_of[name] for name in names if name in self.job_of}
         self._soon(lambda: [self._wanted[member].set() for member in members if member in self._wanted])
 
-    def start(self, name: str, order: Mapping[str, Any], files: Sequence[Path] = ()) -> None:
-        """Start a process at its site.
-
-        Args:
-            order: as the supervisor is given it, in the terms of this machine.
-            files: of the run's folder, which the process reads.
-        """
-        job = self.jobs[self.job_of[name]]
+    def start(self, process: Start) -> None:
+        """Start a process at its site, with the folders that instances in it work in."""
+        job = self.jobs[self.job_of[process.name]]
         paths = self._paths[job.member]
-        env = {**order["env"]}
+        for name in process.hosted:
+            planned = self.plan.by_name[name]
+            folder = paths.file(self.folder.work(planned))
+            self._tell(job, {"do": "prepare", "folder": folder, "stage_in": list(planned.stage_in)})
+        env = {**process.env}
         if "XMML_COORDINATOR" in env:
             env |= self._addresses[job.site]
-        instance = self.plan.by_name.get(name)
+        instance = self.plan.by_name.get(process.name)
         translated = {
-            **order,
-            "command": paths.command(order["command"]),
+            **process.order(),
+            "command": paths.command(process.command),
             "env": paths.env(env),
-            "folder": paths.file(order["folder"]),
-            "stdout": paths.file(order["stdout"]),
-            "stderr": paths.file(order["stderr"]),
-            "files": {paths.file(file): paths.text(file.read_text(encoding="utf-8")) for file in files},
+            "folder": paths.file(process.folder),
+            "stdout": paths.file(process.stdout),
+            "stderr": paths.file(process.stderr),
+            "terminal": None,
+            "files": {paths.file(file): paths.text(file.read_text(encoding="utf-8")) for file in process.files},
             "stage_in": list(instance.stage_in) if instance is not None else [],
         }
         self._tell(job, translated)
-
-    def make_folders(self, name: str, instances: Sequence[str]) -> None:
-        """Have the folders made that instances of a shared process work in."""
-        job = self.jobs[self.job_of[name]]
-        paths = self._paths[job.member]
-        for each in instances:
-            planned = self.plan.by_name[each]
-            folder = paths.file(self.folder.work(planned))
-            self._tell(job, {"do": "prepare", "folder": folder, "stage_in": list(planned.stage_in)})
 
     def signal(self, name: str, number: int) -> None:
         """Send a signal to the process group of an instance."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import select
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from xmml_planner import Plan
 
+from xmml_executors.executor import Start
 from xmml_executors.launch.journal import Journal, Past
 from xmml_executors.launch.launcher import Launcher
 from xmml_executors.local import LocalExecutor
@@ -77,40 +79,14 @@ class OverSites:
         """Begin to prepare the sites and to get the jobs."""
         self._launcher.acquire(coordinator)
 
-    def start(
-        self,
-        name: str,
-        command: Sequence[str],
-        env: Mapping[str, str],
-        folder: Path,
-        stdout: Path,
-        stderr: Path,
-        terminal: str | None = None,
-        hosted: Sequence[str] = (),
-        fork: bool = False,
-        files: Sequence[Path] = (),
-    ) -> None:
+    def start(self, process: Start) -> None:
         """Start a process where its instance is to be."""
-        if name not in self._launcher.job_of:
-            if self._launcher.relay is not None:
-                env = {**env, "XMML_RELAY": self._launcher.relay.address}
-            self._local.start(name, command, env, folder, stdout, stderr, terminal, hosted, fork, files)
+        if process.name in self._launcher.job_of:
+            self._launcher.start(process)
             return
-        order = {
-            "do": "start",
-            "name": name,
-            "command": list(command),
-            "env": dict(env),
-            "folder": str(folder),
-            "stdout": str(stdout),
-            "stderr": str(stderr),
-            "terminal": None,
-            "hosted": list(hosted),
-            "fork": fork,
-        }
-        if hosted:
-            self._launcher.make_folders(name, hosted)
-        self._launcher.start(name, order, files)
+        if self._launcher.relay is not None:
+            process = replace(process, env={**process.env, "XMML_RELAY": self._launcher.relay.address})
+        self._local.start(process)
 
     def signal(self, name: str, number: int) -> None:
         """Send a signal to the process group of an instance."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xmml_executors.executor import Start
 from xmml_executors.local import LocalExecutor
 
 PATIENCE_S = 30.0
@@ -40,7 +41,8 @@ class Started:
         paths = [self.folder / f"{name}.{stream}" for stream in ("out", "err")]
         env.setdefault("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
         command = [sys.executable, str(script), *arguments]
-        self.executor.start(name, command, {**env, "PYTHONUNBUFFERED": "1"}, self.folder, *paths, fork=fork)
+        env["PYTHONUNBUFFERED"] = "1"
+        self.executor.start(Start(name, command, env, self.folder, *paths, fork=fork))
         return script
 
     def report(self, what: str, name: str) -> dict[str, Any]:

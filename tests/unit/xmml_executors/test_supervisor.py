@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xmml_executors.executor import Start
 from xmml_executors.local import LocalExecutor
 from xmml_executors.memory_group import MemoryGroup
 from xmml_executors.supervisor import ForkServer, Supervisor
@@ -35,12 +36,13 @@ class Harness:
 
     def start(self, name: str, script: str) -> None:
         """Start a shell script."""
-        self.executor.start(name, ["/bin/sh", "-c", script], {}, self.folder, *self.logs(name))
+        self.executor.start(Start(name, ["/bin/sh", "-c", script], {}, self.folder, *self.logs(name)))
 
     def start_forked(self, name: str, text: str) -> None:
         """Start a Python program by the fork server."""
         env = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        self.executor.start(name, [sys.executable, "-c", text], env, self.folder, *self.logs(name), fork=True)
+        command = [sys.executable, "-c", text]
+        self.executor.start(Start(name, command, env, self.folder, *self.logs(name), fork=True))
 
     def logs(self, name: str) -> tuple[Path, Path]:
         """Return where the output of an instance goes."""
@@ -144,13 +146,14 @@ def test_output_that_nobody_reads_is_neither_lost_nor_kept_in_memory(harness: Ha
 
 
 def test_a_program_that_does_not_exist_is_refused(harness: Harness) -> None:
-    harness.executor.start("a", ["/nothere"], {}, harness.folder, harness.folder / "o", harness.folder / "e")
+    harness.executor.start(Start("a", ["/nothere"], {}, harness.folder, harness.folder / "o", harness.folder / "e"))
     report = harness.until(lambda report: report["is"] == "refused")
     assert (report["errno"], report["error"]) == ("ENOENT", "No such file or directory")
 
 
 def test_a_log_that_cannot_be_written_is_reported(harness: Harness) -> None:
-    harness.executor.start("a", ["/bin/echo", "x"], {}, harness.folder, Path("/dev/full"), harness.folder / "e")
+    full = Path("/dev/full")
+    harness.executor.start(Start("a", ["/bin/echo", "x"], {}, harness.folder, full, harness.folder / "e"))
     report = harness.until(lambda report: report["is"] == "unwritable")
     assert (report["file"], report["error"]) == ("/dev/full", "No space left on device")
 

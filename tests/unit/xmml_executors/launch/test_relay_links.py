@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from xmml_executors.launch.journal import Journal
-from xmml_executors.launch.launcher import relay_links
+from xmml_executors.launch.plan_of_sites import relay_links
 from xmml_executors.launch.relay_here import RelayHere
 from xmml_executors.launch.relay_there import RelayThere
 from xmml_executors.launch.run_site import RunSite
