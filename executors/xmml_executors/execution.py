@@ -27,6 +27,7 @@ from xmml_executors.builds import Builds, build_name, missing_after_builds
 from xmml_executors.coordination import Coordination, Phase
 from xmml_executors.executor import Executor, Start
 from xmml_executors.instance_record import InstanceRecord
+from xmml_executors.latecomers import Latecomers
 from xmml_executors.limits import explained
 from xmml_executors.local import LocalExecutor
 from xmml_executors.memory_group import MemoryGroup
@@ -131,6 +132,7 @@ class _Execution:
         self.executor: Executor
         self.coordinator: Coordinator | None = None
         self.questions: Questions | None = None
+        self.latecomers: Latecomers | None = None
         self.started = time.monotonic()
         self.refresh_at: float | None = None
         self.noted: dict[str, float] = {}
@@ -237,6 +239,8 @@ class _Execution:
         self.selector.register(self.coordinator, selectors.EVENT_READ, self.on_native)
         if self.questions is not None:
             self.questions.open(self.coordinator)
+        if self.executor.late:
+            self.latecomers = Latecomers(self.plan, self.executor, self.coordination.records)
         self.executor.acquire(self.coordinator.addresses)
         # Programs that can be started now are: they begin while the coordinator is told of them, which keeps who joins
         # before that waiting.
@@ -357,7 +361,8 @@ class _Execution:
     def wait(self, deadline: float | None) -> None:
         """Wait for something to happen, at most until `deadline`, and deal with it."""
         asked = self.questions.deadline if self.questions is not None else None
-        times = [at for at in (deadline, self.refresh_at, asked) if at is not None]
+        look_at = self.latecomers.deadline if self.latecomers is not None else None
+        times = [at for at in (deadline, self.refresh_at, asked, look_at) if at is not None]
         timeout = max(0.0, min(times) - time.monotonic()) if times else None
         for key, _ in self.selector.select(timeout):
             key.data()
@@ -365,6 +370,8 @@ class _Execution:
         now = time.monotonic()
         if self.questions is not None:
             self.questions.on_time(now)
+        if self.latecomers is not None and self.coordinator is not None:
+            self.latecomers.on_time(now, self.coordinator)
         if self.refresh_at is not None and self.refresh_at <= now:
             self.refresh_at = None
             self.watcher.refresh(self.coordination.records)
@@ -493,15 +500,9 @@ class _Execution:
             if self.questions is not None:
                 self.questions.on_native(event)
             self.carry_out(self.coordination.on_native(event, now))
-            if event["event"] == "waiting":
-                self.hasten(event["instance"])
+            if self.latecomers is not None:
+                self.latecomers.on_native(event)
         self.carry_out(self.coordination.look_for_deadlock(now))
-
-    def hasten(self, name: str) -> None:
-        """An instance waits: if that is for one that is to come later, it is to come now."""
-        late, record = self.executor.late, self.coordination.records.get(name)
-        if late and record is not None:
-            self.executor.hasten(late & {each.partner for each in record.waits_for})
 
     def carry_out(self, orders: Sequence[policy.Order]) -> None:
         for order in orders:

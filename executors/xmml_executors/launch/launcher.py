@@ -174,7 +174,8 @@ class Launcher:
     def hasten(self, names: Collection[str]) -> None:
         """Ask now for the jobs of late instances, because somebody waits for them."""
         members = {self.job_of[name] for name in names if name in self.job_of}
-        self._soon(lambda: [self._wanted[member].set() for member in members if member in self._wanted])
+        for member in members & self._wanted.keys():
+            self._soon(self._wanted[member].set)
 
     def start(self, process: Start) -> None:
         """Start a process at its site, with the folders that instances in it work in."""
@@ -313,9 +314,7 @@ class Launcher:
         wanted = asyncio.Event()
         self._wanted |= dict.fromkeys(group, wanted)
         due_s = due_in_s([self.jobs[name] for name in group], self.plan)
-        self._notice(
-            f"{', '.join(group)}: asked for in {due_s:.0f} s, or as soon as somebody waits for what runs there"
-        )
+        self._notice(f"{', '.join(group)}: asked for in {due_s:.0f} s, or as soon as somebody wants what runs there")
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(wanted.wait(), max(0.0, begun + due_s - self._loop.time()))
         await self._get(group)
