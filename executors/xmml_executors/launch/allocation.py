@@ -98,10 +98,11 @@ class Allocation:
         try:
             while self.strategy.phase is Phase.GATHERING:
                 deadline = self.strategy.deadline
-                timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+                left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
                 self._changed.clear()
                 try:
-                    await asyncio.wait_for(self._changed.wait(), timeout)
+                    async with asyncio.timeout(left_s):  # `wait_for` may swallow that we are cancelled
+                        await self._changed.wait()
                 except TimeoutError:
                     self._carry_out(self.strategy.on_time(time.monotonic()))
                 if self._failure is not None:
