@@ -7,11 +7,10 @@ import errno
 import json
 import os
 import selectors
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,6 +33,8 @@ from xmml_executors.memory_group import MemoryGroup
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError
 from xmml_executors.questions import Questions
 from xmml_executors.run_folder import RunFolder
+from xmml_executors.stop_signals import STOP_SIGNALS, stop_signals
+from xmml_executors.terminal import take_terminal_back
 
 #: What starts a process that instances share.
 SHARED_HOST_COMMAND = (sys.executable, "-c", "from xmml_native.shared_host import main; raise SystemExit(main())")
@@ -166,7 +167,7 @@ class _Execution:
     def run(self) -> RunResult:
         outcome: Outcome
         try:
-            with _signals() as wake:
+            with stop_signals() as wake:
                 self.executor = self.make_executor()
                 try:
                     self.selector.register(wake, selectors.EVENT_READ, lambda: self.on_wake(wake))
@@ -585,37 +586,3 @@ def refusal(instance: PlannedInstance, report: Mapping[str, Any]) -> str:
     if report["errno"] == "ENOEXEC":
         return f"{program} is neither a program for this machine nor a script with #! in its first line"
     return f"{program}: {explained(OSError(getattr(errno, report['errno'], 0), report['error']))}"
-
-
-def take_terminal_back(terminal: str) -> None:
-    """Make this process group the foreground of the terminal again, after a debugger had it."""
-    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-    try:
-        descriptor = os.open(terminal, os.O_RDWR | os.O_NOCTTY)
-        try:
-            os.tcsetpgrp(descriptor, os.getpgrp())
-        finally:
-            os.close(descriptor)
-    except OSError:
-        pass
-    finally:
-        signal.signal(signal.SIGTTOU, before)
-
-
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@contextmanager
-def _signals() -> Iterator[int]:
-    """Turn the signals that stop a run into bytes on a descriptor, as long as the block lasts."""
-    wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    before_wake = signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    before = {number: signal.signal(number, lambda *_: None) for number in STOP_SIGNALS}
-    try:
-        yield wake_read
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(before_wake)
-        os.close(wake_read)
-        os.close(wake_write)
