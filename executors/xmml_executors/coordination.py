@@ -18,6 +18,7 @@ from xmml_planner import Plan
 
 from xmml.late_dataclass import dataclass
 from xmml_executors import deadlock
+from xmml_executors.absences import Absences
 from xmml_executors.failure import SIMULTANEOUS_S, Failure, Sign, cause_of, concerns, describe, one_line
 from xmml_executors.instance_record import Awaited, InstanceRecord, State
 from xmml_executors.outcome import ExitStatus, Outcome
@@ -122,6 +123,7 @@ class Coordination:
         self._settled_at = 0.0
         self._is_in_doubt = False
         self._stop_steps: list[tuple[float, int | None]] = []
+        self._absences = Absences()
         self._waiting: dict[str, deadlock.Waiting] = {}
         self._is_to_look = False
         self._suspected: tuple[deadlock.Link, ...] = ()
@@ -184,6 +186,7 @@ class Coordination:
         record = self.records[name]
         record.exit_status, record.signal, record.ended_at = status, signal_number, now
         self._no_longer_waiting(name)
+        self._is_present(record)
         for rank in self._ranks.on_ended(name, self._failures):
             self._no_longer_waiting(rank.name)
             if not rank.state.is_final:
@@ -255,6 +258,7 @@ class Coordination:
 
     def _on_joined(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
         record.language, record.joined_at = event["language"], now
+        self._is_present(record)
         if record.state is State.PLANNED:
             # A quick program joins before the supervisor's news of its start has come.
             record.become(State.STARTED)
@@ -297,6 +301,7 @@ class Coordination:
 
     def _on_left(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
         self._no_longer_waiting(record.name)
+        self._is_present(record)
         record.runs, record.left_at = event["runs"], now
         self._count(record, event["conduits"])
         orders = self._tell_dropped(record, event["conduits"])
@@ -329,8 +334,33 @@ class Coordination:
         record.bytes_received = sum(each["bytes"] for each in totals if each["received"])
         record.dropped = sum(each["dropped"] for each in totals)
 
+    def _on_away(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        """Its connection is broken: what it reported may not hold any more, and nothing is decided by it."""
+        if record.state.is_final or self.phase is Phase.STOPPING:
+            return []
+        if record.name in self._pending:
+            return self._end_badly(record.name, now)
+        record.away_since = now
+        self._absences.begin(record.name, event["limit_s"], now)
+        if record.name in self._concerned:
+            self._suspected = ()
+            self._is_to_look = True
+        return []
+
+    def _on_back(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        self._is_to_look = True
+        if self._is_present(record) and self.phase is Phase.RUNNING:
+            return [Notice("every instance is connected to the coordinator again")]
+        return []
+
+    def _is_present(self, record: InstanceRecord) -> bool:
+        """It is not away (any more). Return whether people knew of somebody's absence, and that is over."""
+        record.away_since = None
+        return self._absences.end(record.name)
+
     def _on_lost(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
         self._no_longer_waiting(record.name)
+        self._is_present(record)
         if record.name in self._by_hand and not record.state.is_final:
             return self._lose_by_hand(record, now)
         if record.left_at is not None or self.phase is Phase.STOPPING:
@@ -423,6 +453,8 @@ class Coordination:
             times.append(self._settled_at)
         if self.phase is Phase.RUNNING and self._grown is not None:
             times.append(self._grown[1])
+        if self.phase is Phase.RUNNING and self._absences.deadline is not None:
+            times.append(self._absences.deadline)
         if self.phase is Phase.STOPPING and self._stop_steps:
             times.append(self._stop_steps[-1][0])
         return min(times, default=None)
@@ -434,6 +466,8 @@ class Coordination:
             orders += self._end_badly(name, now)
         if self._grown is not None and self._grown[1] <= now:
             orders += self._suspect(now)
+        if self.phase is Phase.RUNNING and (news := self._absences.news(now)) is not None:
+            orders.append(Notice(news))
         if self.phase is Phase.SETTLING and self._settled_at <= now:
             orders += self._settle(now)
         while self.phase is Phase.STOPPING and self._stop_steps and self._stop_steps[-1][0] <= now:
@@ -490,20 +524,24 @@ class Coordination:
             self._grown = None
 
     def _suspect(self, now: float) -> list[Order]:
-        """Look for a cycle, unless one is being confirmed or resolved, and ask its members whether they still wait."""
+        """Look for a cycle, unless one is being confirmed or resolved, and ask its members whether they still wait. One
+        that is away may have gone on, and is no member of any."""
         if self._grown is not None and self._grown[1] <= now:
             self._grown = None
         if self._suspected or self._grown or self.phase is not Phase.RUNNING:
             return []
         staying: frozenset[str] = frozenset()
-        if any(deadlock.is_for_holders(report) for report in self._waiting.values()):
+        waiting = self._waiting
+        if self._absences:
+            waiting = {name: report for name, report in waiting.items() if name not in self._absences}
+        if any(deadlock.is_for_holders(report) for report in waiting.values()):
             staying = frozenset(name for name, record in self.records.items() if record.may_still_act)
-        cycle = deadlock.find_cycle(self._waiting, self.plan.by_conduit, self._mappers, staying)
+        cycle = deadlock.find_cycle(waiting, self.plan.by_conduit, self._mappers, staying)
         if cycle is None:
             return []
         self._suspected = cycle
-        self._concerned = deadlock.concerned(cycle, self._waiting, self.plan.by_conduit, self._mappers, staying)
-        self._unconfirmed = {(name, self._waiting[name].epoch) for name in self._concerned}
+        self._concerned = deadlock.concerned(cycle, waiting, self.plan.by_conduit, self._mappers, staying)
+        self._unconfirmed = {(name, waiting[name].epoch) for name in self._concerned}
         return [Confirm(name, epoch) for name, epoch in sorted(self._unconfirmed)]
 
     def _on_confirmed(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:

@@ -62,6 +62,7 @@ class InstanceRecord:
         rank_of: the instance that it is a further rank of, if it is.
         runs: completed passes, known when it has left.
         waits_for: what it waits for now.
+        away_since: when its connection to the run broke, if it may come back (monotonic seconds).
         failure: what it reported as the reason of its failure.
         no_memory: if a process of it was killed for want of memory, of which.
     """
@@ -84,6 +85,7 @@ class InstanceRecord:
     dropped: int = 0
     methods: dict[int, str] = field(default_factory=dict)
     waits_for: tuple[Awaited, ...] = ()
+    away_since: float | None = None
     failure: str = ""
     exit_status: int | None = None
     signal: int | None = None

@@ -44,9 +44,11 @@ _SPANS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "joined": (("in the run",), ()),
     "waiting": (("waiting",), ()),
     "resumed": ((), ("waiting",)),
-    "left": ((), ("waiting", "in the run")),
-    "lost": ((), ("waiting", "in the run")),
-    "ended": ((), ("waiting", "in the run", "process")),
+    "away": (("away",), ()),
+    "back": ((), ("away",)),
+    "left": ((), ("waiting", "away", "in the run")),
+    "lost": ((), ("waiting", "away", "in the run")),
+    "ended": ((), ("waiting", "away", "in the run", "process")),
 }
 
 

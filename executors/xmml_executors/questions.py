@@ -28,7 +28,7 @@ from xmml_planner import Plan
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.conduit_figures import ConduitFigures, merged
-from xmml_executors.instance_record import InstanceRecord
+from xmml_executors.instance_record import InstanceRecord, State
 from xmml_executors.run_folder import DOOR
 
 #: How long instances may take to say how their conduits travel; whoever is late is left out.
@@ -112,7 +112,7 @@ class Questions:
             elif event["event"] == "changed" and asker.kind == "change" and event["change"] in asker.awaited:
                 asker.changes[event["change"]] = event
                 asker.awaited.pop(event["change"])
-            elif event["event"] in ("left", "lost") and asker.kind == "status":
+            elif event["event"] in ("left", "lost", "away") and asker.kind == "status":
                 asker.awaited.pop(event["instance"], None)
             if asker.kind and not asker.awaited:
                 self._answer(asker)
@@ -175,7 +175,7 @@ class Questions:
         asker.number, asker.until = self._count, time.monotonic() + FIGURES_WITHIN_S
         asker.kind = "status"
         if self._coordinator is not None:
-            asker.awaited = {name: name for name, record in self._records.items() if record.state.value == "running"}
+            asker.awaited = {name: name for name, record in self._records.items() if can_answer(record)}
             self._coordinator.enquire(asker.number)
 
     def _begin_change(self, asker: _Asker, question: Mapping[str, Any]) -> None:
@@ -225,6 +225,11 @@ def rows(figures: Iterable[ConduitFigures]) -> list[dict[str, Any]]:
     return [each.as_json() for each in figures]
 
 
+def can_answer(record: InstanceRecord) -> bool:
+    """Whether an instance will answer a question soon."""
+    return record.state is State.RUNNING and record.away_since is None
+
+
 def status_of(record: InstanceRecord) -> dict[str, Any]:
     """Return what is known of an instance that runs."""
     return {
@@ -233,4 +238,5 @@ def status_of(record: InstanceRecord) -> dict[str, Any]:
         "iteration": record.iteration,
         "time": record.time,
         "waits_for": [each.conduit for each in record.waits_for],
+        "is_away": record.away_since is not None,
     }

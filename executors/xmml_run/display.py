@@ -238,6 +238,8 @@ def quantity(time_s: float) -> str:
 
 def state_in_words(plan: Plan, record: InstanceRecord) -> str:
     """Return the state of an instance, and of one that waits, for whom."""
+    if record.state is State.RUNNING and record.away_since is not None:
+        return "its connection is broken"
     if record.state is not State.RUNNING or not record.waits_for:
         return record.state.value
     return f"waits for {record.waits_for[0].partner}"

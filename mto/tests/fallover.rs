@@ -169,16 +169,7 @@ fn conduits_go_over_to_the_relay_when_tcp_breaks_and_back_when_it_works_again() 
 fn a_run_whose_coordinator_is_behind_a_relay_needs_no_other_way_to_it() {
     let _alone = alone();
     let run = Run::reachable(model(&["relay"]), None, Some(relay()));
-    let join = |name: &str| {
-        let mut options = run.options(name);
-        let addresses = options.coordinator.take().unwrap();
-        let (by_relay, others): (Vec<&str>, Vec<&str>) =
-            addresses.split(',').partition(|address| address.starts_with("relay:"));
-        assert!(!by_relay.is_empty(), "the coordinator is at {others:?} only");
-        options.coordinator = Some(by_relay.join(","));
-        Instance::join(options).unwrap()
-    };
-    let (a, b) = (join("a"), join("b"));
+    let (a, b) = (run.join_by("relay", "a"), run.join_by("relay", "b"));
     every_number_arrives(&a, &b, 2000, &AtomicBool::new(true));
     for name in ["a", "b"] {
         run.event("it has left", |event| matches!(event, Event::Left { instance, .. } if instance == name));

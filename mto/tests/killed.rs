@@ -1,4 +1,5 @@
-//! The relay between two instances ends and begins again while messages pass: each arrives, once and in order.
+//! The relay between two instances, and between them and their coordinator, ends and begins again while messages pass: each arrives,
+//! once and in order, and neither instance is lost.
 //!
 //! `XMML_SOAK=1` ends it for two minutes instead of three times.
 
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use core_support::{receive, send, Model, Run, SECRET};
 use mto::log::{Format, Level, Log};
 use mto::relay::Relay;
+use xmml_core::coordinator::Event;
 use xmml_core::wakeup::EventFd;
 
 fn is_long() -> bool {
@@ -46,20 +48,23 @@ fn every_message_arrives_once_and_in_order_while_the_relay_is_killed_again_and_a
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         free.local_addr().unwrap().to_string()
     };
-    std::env::set_var("XMML_RELAY", format!("{address}/here"));
-    let run = Run::of(
+    let relay = format!("{address}/here");
+    std::env::set_var("XMML_RELAY", &relay);
+    let run = Run::reachable(
         Model::by("relay")
             .submodel("a", "out:Oi", 1)
             .submodel("b", "in:S", 1)
             .with("a", |spec| spec.check_order = false)
             .with("b", |spec| spec.check_order = false)
             .couple("a.out", "b.in"),
+        None,
+        Some(&relay),
     );
     let (done, passed) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut serving = Some(serve_at(&address));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let me = run.join("a");
+            let me = run.join_by("relay", "a");
             me.reuse().unwrap();
             let mut value = 0;
             while !done.load(Ordering::Relaxed) {
@@ -69,7 +74,7 @@ fn every_message_arrives_once_and_in_order_while_the_relay_is_killed_again_and_a
             me.leave().unwrap();
         });
         let receiving = scope.spawn(|| {
-            let me = run.join("b");
+            let me = run.join_by("relay", "b");
             me.reuse().unwrap();
             let mut expected = 0;
             while let Some(value) = receive(&me, "in") {
@@ -95,6 +100,12 @@ fn every_message_arrives_once_and_in_order_while_the_relay_is_killed_again_and_a
         }
         done.store(true, Ordering::Relaxed);
     });
+    for name in ["a", "b"] {
+        run.event("it has left", |event| matches!(event, Event::Left { instance, .. } if instance == name));
+    }
+    let events = run.drain();
+    assert!(events.iter().any(|event| matches!(event, Event::Back { .. })), "{events:?}");
+    assert!(!events.iter().any(|event| matches!(event, Event::Lost { .. })), "{events:?}");
     serving.expect("it serves").kill();
     assert!(passed.load(Ordering::Relaxed) >= 600);
 }

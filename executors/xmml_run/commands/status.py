@@ -52,5 +52,6 @@ def status_lines(view: RunView) -> list[str]:
         numbers = f"{row['messages_sent']:,} messages sent, {row['messages_received']:,} received"
         where = f" ({row['process']})" if row.get("process") else ""
         waits = f"; waits for {', '.join(row['waits_for'])}" if row.get("waits_for") else ""
-        lines.append(f"  {name.ljust(width)}  {row['state']:<8}  {numbers}{where}{waits}")
+        away = "; its connection is broken, it may come back" if row.get("is_away") else ""
+        lines.append(f"  {name.ljust(width)}  {row['state']:<8}  {numbers}{where}{waits}{away}")
     return [*lines, *conduit_lines(view.conduits)]

@@ -2,6 +2,8 @@
 //! body is MessagePack: a map with one entry, the variant's name, holding its fields by name. Unknown fields are ignored, so that
 //! fields can be added; an unknown variant is a protocol error.
 
+pub mod conversation;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +21,13 @@ pub const CONTROL_LIMIT: u64 = 16 << 20;
 pub enum ToCoordinator {
     /// Registers; answered by `Welcome`, once the instance is defined.
     Join { pid: u32, host: String, language: String, version: String },
+    /// Joins again over another connection, as the one who was given this token, and has heard so many messages since it was welcomed;
+    /// answered by `WelcomeBack`, or by `Abort`.
+    Rejoin { token: Vec<u8>, heard: u64 },
+    /// It has heard so many messages since it was welcomed: they need not be kept for it.
+    Heard { count: u64 },
+    /// It ends without leaving, and does not come back.
+    Quits,
     /// How this instance can be reached; sent before anything that could make a peer want to reach it.
     Reachable { table: Table },
     /// How far it is.
@@ -81,12 +90,29 @@ pub enum ToCoordinator {
     Admitted { conduit: u32, problem: Option<String> },
 }
 
+/// What an instance needs to join again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Again {
+    /// Nobody else has it.
+    pub token: Vec<u8>,
+    /// For so long after its connection broke it is taken back.
+    pub limit_ms: u64,
+}
+
 /// From the coordinator to an instance.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum ToInstance {
-    /// Answers `Join`.
-    Welcome { spec: InstanceSpec },
+    /// Answers `Join`. `again`: how to join again if the connection breaks (nothing: nobody is taken back).
+    Welcome {
+        spec: InstanceSpec,
+        #[serde(default)]
+        again: Option<Again>,
+    },
+    /// Answers `Rejoin`: so many messages have come here since the welcome; those after them are said again, from both sides.
+    WelcomeBack { heard: u64 },
+    /// So many messages have come here since the welcome: they need not be kept.
+    Heard { count: u64 },
     /// How a receiver of this instance can be reached.
     Peer { instance: String, table: Table },
     /// A peer ended normally: how many messages it sent on each conduit to this instance, and took on each from this instance.

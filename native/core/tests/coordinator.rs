@@ -87,7 +87,7 @@ fn an_instance_that_joins_is_welcomed_with_its_spec() {
     let coordinator = coordinator();
     coordinator.define(spec("a"));
     let mut client = join(&coordinator, "a");
-    assert!(matches!(client.hear(), ToInstance::Welcome { spec } if spec.name == "a"));
+    assert!(matches!(client.hear(), ToInstance::Welcome { spec, .. } if spec.name == "a"));
     wait_for(&coordinator, |event| matches!(event, Event::Joined { instance, .. } if instance == "a"));
 }
 
@@ -174,7 +174,7 @@ fn both_ends_hear_that_a_conduit_grows() {
     coordinator.grow(7, 5);
     assert!(matches!(sender.hear(), ToInstance::Grow { conduit: 7, capacity: 5 }));
     let mut receiver = join(&coordinator, "b");
-    assert!(matches!(receiver.hear(), ToInstance::Welcome { spec } if spec.conduits[0].capacity == 5));
+    assert!(matches!(receiver.hear(), ToInstance::Welcome { spec, .. } if spec.conduits[0].capacity == 5));
 }
 
 #[test]

@@ -160,6 +160,16 @@ fn frames() -> Vec<Vector> {
             encode_control(&control::encode(&ToInstance::Abort { reason: "b failed".into() })),
             json!({"frame": "control", "value": {"Abort": {"reason": "b failed"}}}),
         ),
+        vector(
+            "control-rejoin",
+            encode_control(&control::encode(&ToCoordinator::Rejoin { token: vec![1, 2, 200], heard: 5 })),
+            json!({"frame": "control", "value": {"Rejoin": {"token": [1, 2, 200], "heard": 5}}}),
+        ),
+        vector(
+            "control-welcome-back",
+            encode_control(&control::encode(&ToInstance::WelcomeBack { heard: 7 })),
+            json!({"frame": "control", "value": {"WelcomeBack": {"heard": 7}}}),
+        ),
         block(),
         lent(),
         returned(),

@@ -15,10 +15,16 @@ use xmml_core::instance::{Instance, JoinOptions};
 /// Instead of half a minute. Signs of life are given six times as often.
 const LIMIT_S: f64 = 4.0;
 
+/// Instead of a minute.
+const AWAY_LIMIT_S: f64 = 6.0;
+
 /// Shortens the limit, for all tests of this program.
 fn shorten() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| std::env::set_var("XMML_SILENCE_LIMIT_S", LIMIT_S.to_string()));
+    ONCE.call_once(|| {
+        std::env::set_var("XMML_SILENCE_LIMIT_S", LIMIT_S.to_string());
+        std::env::set_var("XMML_AWAY_LIMIT_S", AWAY_LIMIT_S.to_string());
+    });
 }
 
 fn pair(steps: u64) -> Model {
@@ -79,7 +85,7 @@ fn neither_a_pause_of_both_nor_a_receiver_that_computes_is_taken_for_silence() {
 }
 
 #[test]
-fn an_instance_whose_connection_to_the_coordinator_falls_silent_is_lost_and_one_that_is_idle_is_not() {
+fn an_instance_whose_connection_to_the_coordinator_falls_silent_is_away_then_lost_and_one_that_is_idle_is_not() {
     shorten();
     let run = Run::listening(Model::new().submodel("a", "", 2).submodel("b", "", 2), Some("127.0.0.1:0"));
     let direct: CoordinatorAddress =
@@ -95,13 +101,15 @@ fn an_instance_whose_connection_to_the_coordinator_falls_silent_is_lost_and_one_
     let began = Instant::now();
     silent.reuse().unwrap();
     proxy.silence.store(true, Ordering::Relaxed);
-    let event = run.event("a is lost", |event| matches!(event, Event::Lost { .. }));
-    assert!(matches!(event, Event::Lost { instance } if instance == "a"));
+    let event = run.event("a is away", |event| matches!(event, Event::Away { .. }));
+    assert!(matches!(event, Event::Away { instance, .. } if instance == "a"));
     assert!(began.elapsed().as_secs_f64() > 0.5 * LIMIT_S);
     run.event("people are told why", |event| {
         matches!(event, Event::Warning { instance, text } if instance == "a" && text.starts_with("nothing was heard"))
     });
-    assert!(!run.drain().iter().any(|event| matches!(event, Event::Lost { .. })));
+    let event = run.event("a is lost", |event| matches!(event, Event::Lost { .. }));
+    assert!(matches!(event, Event::Lost { instance } if instance == "a"));
+    assert!(!run.drain().iter().any(|event| matches!(event, Event::Away { .. } | Event::Lost { .. })));
     idle.reuse().unwrap();
     idle.leave().unwrap();
 }

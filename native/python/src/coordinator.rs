@@ -156,6 +156,8 @@ fn to_dict(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyDict>> {
             let conduits = conduits.into_iter().map(|c| totals(py, c)).collect::<PyResult<Vec<_>>>()?;
             dict!(py, "event": "left", "instance": instance, "runs": runs, "conduits": conduits, "waited_s": waited_s)
         }
+        Event::Away { instance, limit_s } => dict!(py, "event": "away", "instance": instance, "limit_s": limit_s),
+        Event::Back { instance } => dict!(py, "event": "back", "instance": instance),
         Event::Lost { instance } => dict!(py, "event": "lost", "instance": instance),
         Event::Refused { peer, reason } => {
             dict!(py, "event": "refused", "peer": peer, "reason": reason)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from xmml_executors.absences import TOLD_AFTER_S
 from xmml_executors.coordination import (
     GROWN_S,
     KILL_AFTER_S,
@@ -175,6 +176,85 @@ def test_a_partner_elsewhere_that_is_named_may_still_turn_out_to_be_the_cause(ma
     run.on_ended("a", 3, None, 1.9)
     run.on_time(1.9 + SETTLE_S)
     assert "a failed: it ended with exit status 3" in outcome(run)[1]
+
+
+def away(name: str, limit_s: float = 60.0) -> dict[str, Any]:
+    return {"event": "away", "instance": name, "limit_s": limit_s}
+
+
+def back(name: str) -> dict[str, Any]:
+    return {"event": "back", "instance": name}
+
+
+def test_who_is_away_and_comes_back_in_a_moment_is_not_worth_a_word(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"))
+    assert hear(run, away("a"), 1.0) == []
+    assert run.records["a"].away_since == 1.0
+    assert hear(run, back("a"), 1.5) == []
+    assert run.records["a"].away_since is None
+    assert (run.deadline, run.phase) == (None, Phase.RUNNING)
+
+
+def test_people_hear_once_of_those_who_stay_away_and_that_all_are_back(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b", "c"))
+    hear(run, away("a"), 1.0)
+    hear(run, away("b"), 1.1)
+    hear(run, away("c"), 1.9)
+    assert run.deadline == 1.0 + TOLD_AFTER_S
+    (told,) = run.on_time(1.2 + TOLD_AFTER_S)
+    assert isinstance(told, Notice)
+    assert told.text.startswith("a, b: the connection to the coordinator is broken")
+    assert "within 60 s" in told.text
+    assert hear(run, back("c"), 3.3) == []
+    assert run.deadline is None
+    assert hear(run, back("a"), 4.0) == []
+    assert hear(run, back("b"), 5.0) == [Notice("every instance is connected to the coordinator again")]
+
+
+def test_who_does_not_come_back_has_failed(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"))
+    hear(run, away("a"), 1.0)
+    hear(run, {"event": "lost", "instance": "a"}, 61.0)
+    run.on_time(61.0 + SETTLE_S)
+    assert outcome(run)[1] == "a failed: it lost its connection to the run"
+
+
+def test_a_process_that_dies_is_told_at_once_also_while_its_instance_is_away(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"))
+    hear(run, away("a"), 1.0)
+    run.on_ended("a", None, signal.SIGKILL, 1.1)
+    run.on_time(1.1 + SETTLE_S)
+    assert outcome(run)[1] == "a failed: it was killed by SIGKILL (Killed)"
+
+
+def test_a_process_that_ended_before_its_connection_did_and_said_nothing_has_failed(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"))
+    run.on_ended("a", 0, None, 1.0)
+    hear(run, away("a"), 1.05)
+    run.on_time(1.1 + SETTLE_S)
+    assert "without leaving the run" in outcome(run)[1]
+
+
+def test_who_is_away_belongs_to_no_deadlock_until_it_is_back(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b", couplings=[("a", "b"), ("b", "a")]))
+    hear(run, waits("a", (1, "receive")), 1.0)
+    hear(run, away("a"), 1.1)
+    assert hear(run, waits("b", (0, "receive")), 1.2) == []
+    assert hear(run, back("a"), 1.3) == [Confirm("a", 1), Confirm("b", 1)]
+
+
+def test_a_suspicion_is_dropped_when_one_of_its_members_goes_away(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b", couplings=[("a", "b"), ("b", "a")]))
+    hear(run, waits("a", (1, "receive")), 1.0)
+    hear(run, waits("b", (0, "receive")), 1.0)
+    hear(run, confirmed("a"), 1.1)
+    hear(run, away("a"), 1.2)
+    hear(run, confirmed("b"), 1.3)
+    assert run.phase is Phase.RUNNING
+    hear(run, back("a"), 1.4)
+    hear(run, {"event": "resumed", "instance": "a", "epoch": 1}, 1.4)
+    hear(run, confirmed("b"), 1.5)
+    assert run.phase is Phase.RUNNING
 
 
 def test_errors_that_follow_from_the_abort_do_not_become_the_cause(make_plan: MakePlan) -> None:

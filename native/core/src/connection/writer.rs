@@ -46,7 +46,9 @@ impl From<Vec<u8>> for Outgoing {
 }
 
 impl Outgoing {
-    fn len(&self) -> usize {
+    /// How many bytes it has.
+    #[allow(clippy::len_without_is_empty)] // no frame is empty
+    pub fn len(&self) -> usize {
         self.head.len() + self.payload.iter().map(|piece| piece.len()).sum::<usize>()
     }
 

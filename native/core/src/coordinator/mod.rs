@@ -108,7 +108,11 @@ pub enum Event {
     Failed { instance: String, text: String },
     /// An instance ended normally.
     Left { instance: String, runs: u64, conduits: Vec<ConduitTotals>, waited_s: f64 },
-    /// The connection of an instance closed without its leaving.
+    /// The connection of an instance broke; within `limit_s` seconds it may come back.
+    Away { instance: String, limit_s: f64 },
+    /// It has come back; what it has said meanwhile comes now.
+    Back { instance: String },
+    /// The connection of an instance closed without its leaving, and it does not come back.
     Lost { instance: String },
     /// A peer was turned away (reported once per source).
     Refused { peer: String, reason: String },

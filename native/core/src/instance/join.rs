@@ -5,19 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::buffer::BufferPool;
 use crate::connection::authentication::{Authentication, Progress};
 use crate::connection::{Connection, Looked};
-use crate::control::{self, ToCoordinator, ToInstance, CONTROL_LIMIT};
+use crate::control::{self, Again, ToCoordinator, ToInstance};
 use crate::coordinator::CoordinatorAddress;
 use crate::error::{explained, Error, Result};
-use crate::frame::{Frame, Limits};
+use crate::frame::Frame;
 use crate::handshake::{Party, Role};
 use crate::methods;
 use crate::private_file::{secret_in, SECRET_MAX};
 use crate::runtime::backoff::Backoff;
+use crate::runtime::control_channel::ControlChannel;
 use crate::runtime::io_thread::doors;
-use crate::runtime::io_thread::{self, Commands, Door, CONTROL};
+use crate::runtime::io_thread::rejoining::{control_connection, Rejoining};
+use crate::runtime::io_thread::{self, Commands, Door};
 use crate::runtime::reports::control_frame;
 use crate::runtime::state::State;
 use crate::runtime::{self, Runtime};
@@ -51,14 +52,13 @@ pub fn join(options: &JoinOptions) -> Result<Joined> {
     let secret = read_secret(&secret_file)?;
     let until = Instant::now() + JOIN_LIMIT;
 
-    let (control, run) = connect(&name, &addresses, &secret, until)?;
-    let host = methods::Place::here().host;
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    let register =
-        ToCoordinator::Join { pid: std::process::id(), host, language: options.language.to_owned(), version };
-    control.writer().push(control_frame(&register));
-    flush_now(&control, until)?;
-    let (spec, early) = await_welcome(&control, until)?;
+    let addresses: Vec<CoordinatorAddress> =
+        addresses.split(',').map(str::trim).filter(|text| !text.is_empty()).map(str::parse).collect::<Result<_>>()?;
+    let (entered, control, run) = enter(&name, &addresses, &secret, options.language, until)?;
+    let Entered { spec, again, early } = entered;
+    let is_kept = again.is_some();
+    let rejoining = again.map(|again| Rejoining::new(addresses, again));
+    let control = ControlChannel::new(control, is_kept);
 
     let allowed = methods_from_environment()?;
     let state = State::new(&spec, &allowed)?;
@@ -69,10 +69,14 @@ pub fn join(options: &JoinOptions) -> Result<Joined> {
     if !doors.is_empty() {
         let table = doors::table(&runtime.here, doors.iter());
         runtime.state().open.reached_by(&table);
-        runtime.control.writer().push(control_frame(&ToCoordinator::Reachable { table }));
-        flush_now(&runtime.control, until)?;
+        if let Some(connection) = runtime.control.say(&ToCoordinator::Reachable { table }) {
+            match flush_now(&connection, until) {
+                Err(error) if !is_kept => return Err(error),
+                _ => {} // it is said again
+            }
+        }
     }
-    io_thread::start(&runtime, watch, doors, early)?;
+    io_thread::start(&runtime, watch, doors, early, rejoining)?;
     Ok(Joined { spec, ports, runtime })
 }
 
@@ -108,21 +112,76 @@ enum NoConnection {
     NotNow(String),
 }
 
+/// What an instance is told when it is let in.
+struct Entered {
+    spec: InstanceSpec,
+    again: Option<Again>,
+    /// Messages that came after that.
+    early: Vec<Frame>,
+}
+
+/// Why an instance was not let in.
+enum NotEntered {
+    /// The coordinator does not want it, or is none.
+    Refused(Error),
+    /// The connection broke.
+    Broken(Error),
+}
+
+impl From<Error> for NotEntered {
+    fn from(error: Error) -> NotEntered {
+        NotEntered::Refused(error)
+    }
+}
+
+/// Connects, registers, and waits to be let in. A connection that breaks meanwhile is made again, for a while.
+fn enter(
+    name: &str,
+    addresses: &[CoordinatorAddress],
+    secret: &[u8],
+    language: &str,
+    until: Instant,
+) -> Result<(Entered, Arc<Connection>, String)> {
+    let mut attempts = Backoff::new(CONNECT_LIMIT);
+    loop {
+        let (control, run) = connect(name, addresses, secret, until)?;
+        let host = methods::Place::here().host;
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let pid = std::process::id();
+        let register = ToCoordinator::Join { pid, host, language: language.to_owned(), version };
+        control.writer().push(control_frame(&register));
+        let registered = flush_now(&control, until).map_err(NotEntered::Broken);
+        let broken = match registered.and_then(|()| await_welcome(&control, until)) {
+            Ok(entered) => return Ok((entered, control, run)),
+            Err(NotEntered::Refused(error)) => return Err(error),
+            Err(NotEntered::Broken(error)) => error,
+        };
+        control.close();
+        let again = attempts.failed(Instant::now()).filter(|again| control.can_fall_silent() && *again < until);
+        let Some(again) = again else { return Err(broken) };
+        std::thread::sleep(again.saturating_duration_since(Instant::now()));
+    }
+}
+
 /// Tries the addresses of the coordinator in order, again and again for a while.
-fn connect(name: &str, addresses: &str, secret: &[u8], until: Instant) -> Result<(Arc<Connection>, String)> {
+fn connect(
+    name: &str,
+    addresses: &[CoordinatorAddress],
+    secret: &[u8],
+    until: Instant,
+) -> Result<(Arc<Connection>, String)> {
     let mut attempts = Backoff::new(CONNECT_LIMIT);
     attempts.begin(Instant::now());
     loop {
         let mut problems = Vec::new();
         let mut is_hopeless = true;
-        for text in addresses.split(',').map(str::trim).filter(|text| !text.is_empty()) {
-            let address: CoordinatorAddress = text.parse()?;
-            match connect_to(name, &address, secret, until) {
-                Ok(connection) => return Ok((connection, address.run)),
-                Err(NoConnection::Refused(problem)) => problems.push(format!("{text}: {problem}")),
+        for address in addresses {
+            match connect_to(name, address, secret, until) {
+                Ok(connection) => return Ok((connection, address.run.clone())),
+                Err(NoConnection::Refused(problem)) => problems.push(format!("{address}: {problem}")),
                 Err(NoConnection::NotNow(problem)) => {
                     is_hopeless = false;
-                    problems.push(format!("{text}: {problem}"));
+                    problems.push(format!("{address}: {problem}"));
                 }
             }
         }
@@ -166,12 +225,7 @@ fn connect_to(
                 }
             }
             (_, Progress::Done { stream, rest, .. }) => {
-                let limits = Limits { message: 0, descriptor: 0, control: CONTROL_LIMIT, ..Limits::default() };
-                let pool = BufferPool::new();
-                let name = "the coordinator".to_owned();
-                let connection = Connection::new(CONTROL, method.name(), false, name, stream, pool, limits);
-                connection.reader().stage(&rest).map_err(|error| NoConnection::Refused(error.to_string()))?;
-                return Ok(Arc::new(connection));
+                return control_connection(method.name(), stream, &rest).map_err(NoConnection::Refused);
             }
             (_, Progress::Refused { reason, by_us: true }) => return Err(NoConnection::Refused(reason)),
             (_, Progress::Refused { reason, by_us: false }) => return Err(NoConnection::NotNow(reason)),
@@ -191,19 +245,19 @@ fn flush_now(connection: &Connection, until: Instant) -> Result<()> {
     Ok(())
 }
 
-/// Returns the specification, and the messages that came after it.
-fn await_welcome(control: &Connection, until: Instant) -> Result<(InstanceSpec, Vec<Frame>)> {
+/// Waits to be let in.
+fn await_welcome(control: &Connection, until: Instant) -> std::result::Result<Entered, NotEntered> {
     loop {
         let mut frames = Vec::new();
         let looked = control.look(&mut control.reader(), &mut frames);
         let mut frames = frames.into_iter();
         match frames.next() {
             Some(Frame::Control(body)) => match control::decode::<ToInstance>(&body, "the coordinator")? {
-                ToInstance::Welcome { spec } => return Ok((spec, frames.collect())),
-                ToInstance::Abort { reason } => return Err(Error::Aborted { reason }),
-                _ => return Err(not_a_coordinator()),
+                ToInstance::Welcome { spec, again } => return Ok(Entered { spec, again, early: frames.collect() }),
+                ToInstance::Abort { reason } => return Err(Error::Aborted { reason }.into()),
+                _ => return Err(not_a_coordinator().into()),
             },
-            Some(_) => return Err(not_a_coordinator()),
+            Some(_) => return Err(not_a_coordinator().into()),
             None => {}
         }
         let problem = match looked {
@@ -212,12 +266,12 @@ fn await_welcome(control: &Connection, until: Instant) -> Result<(InstanceSpec, 
             _ => None,
         };
         if let Some(problem) = problem {
-            return Err(Error::Protocol { peer: "the coordinator".into(), problem });
+            return Err(NotEntered::Broken(Error::Protocol { peer: "the coordinator".into(), problem }));
         }
         let polled = poll_readable(&[control.fd()], Some(until))
             .map_err(|error| Error::io("wait for the coordinator", &error))?;
         if polled == Polled::TimedOut {
-            return Err(no_answer());
+            return Err(no_answer().into());
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::connection::Outgoing;
 use crate::control::ToCoordinator;
 use crate::error::Result;
 use crate::filters::Chain;
+use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;
 use crate::runtime::Runtime;
 
@@ -122,18 +123,30 @@ impl Instance {
             (runs, runtime.state().totals())
         };
         runtime.tell(&ToCoordinator::Leaving { runs, conduits, waited_s: runtime.waited().as_secs_f64() });
-        let until = Instant::now() + FAREWELL_LIMIT;
-        let nothing = WaitFor::default();
         // Without an answer the messages are delivered all the same; the executor sees the exit.
-        let _ = runtime.wait(&nothing, Some(until), |state| {
-            Ok((state.farewell || state.coordinator_lost.is_some()).then_some(()))
-        });
+        let is_answered = |state: &mut State| {
+            let is_in_vain = state.coordinator_lost.as_ref().is_some_and(|lost| lost.for_good);
+            Ok((state.farewell || is_in_vain).then_some(()))
+        };
+        while let Ok(None) = runtime.wait(&WaitFor::default(), Some(Instant::now() + FAREWELL_LIMIT), is_answered) {
+            if runtime.state().coordinator_lost.is_none() {
+                break;
+            }
+        }
         Ok(())
     }
 
     /// Ends without leaving, as a program does that ends before it has left: for processes that go on with other instances.
     pub fn abandon(&self) {
-        self.program_even_after_leaving().left = true;
+        self.quit();
+    }
+
+    /// Says that it ends without leaving, so that nobody waits for it to come back, and stops.
+    fn quit(&self) {
+        let has_left = std::mem::replace(&mut self.program_even_after_leaving().left, true);
+        if let (Backend::Run { runtime }, false, false) = (&self.backend, has_left, self.is_forked()) {
+            runtime.tell(&ToCoordinator::Quits);
+        }
         self.stop();
     }
 
@@ -163,6 +176,6 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        self.stop();
+        self.quit();
     }
 }

@@ -6,6 +6,7 @@
 //! Order of locks: the reader of a connection, the state, the writer of a connection.
 
 pub mod backoff;
+pub mod control_channel;
 pub mod handles;
 pub mod io_thread;
 pub mod link;
@@ -30,11 +31,12 @@ use crate::handshake::{self, Party};
 use crate::methods::Place;
 use crate::shared_memory::arena::Arena;
 
+use self::control_channel::ControlChannel;
 use self::io_thread::{Command, Commands};
 use self::spin::Spin;
 use self::state::{Position, State, ToFlush};
 
-/// How long an instance goes on without its coordinator. A wait that has not ended by then is an error.
+/// How long an instance goes on without its coordinator, if that takes nobody back. A wait that has not ended by then is an error.
 pub const COORDINATOR_GRACE: Duration = Duration::from_secs(30);
 
 /// So many connections with a peer in a row may end with something that cannot be taken in, without a message between.
@@ -55,8 +57,8 @@ pub struct Runtime {
     pub pool: BufferPool,
     /// Where payloads are written that other processes read.
     pub arena: Arena,
-    /// The connection to the coordinator.
-    pub control: Arc<Connection>,
+    /// What is said to the coordinator.
+    pub control: ControlChannel,
     /// For the I/O thread.
     pub commands: Commands,
     /// Whether callers should look again and again before they sleep.
@@ -142,7 +144,7 @@ impl Runtime {
         name: String,
         run: String,
         secret: Vec<u8>,
-        control: Arc<Connection>,
+        control: ControlChannel,
         commands: Commands,
         state: State,
     ) -> Runtime {
@@ -234,7 +236,8 @@ impl Runtime {
     /// The peer does not take bytes any more; it may have said why before.
     pub fn write_failed(&self, connection: &Arc<Connection>, reason: &str) {
         if connection.token == io_thread::CONTROL {
-            // The I/O thread alone hears the coordinator, and finds the end of the stream behind its last words.
+            // The I/O thread alone hears the coordinator, and finds the end of the stream behind its last words. (What is cleared
+            // here is kept for the next connection, if there will be one.)
             connection.writer().clear();
             return;
         }

@@ -5,6 +5,7 @@ use crate::control::{self, ToCoordinator};
 use crate::coordinator::Wait;
 use crate::frame;
 
+use super::control_channel::ControlChannel;
 use super::state::State;
 use super::Runtime;
 
@@ -14,13 +15,12 @@ pub fn control_frame(message: &ToCoordinator) -> Outgoing {
 }
 
 impl Runtime {
-    /// Tells the coordinator something. If the connection to it is lost, nobody hears.
+    /// Tells the coordinator something. If the connection to it is lost, it hears that when there is another one; if there will be none,
+    /// nobody does.
     pub fn tell(&self, message: &ToCoordinator) {
-        if self.control.is_closed() {
-            return;
+        if let Some(connection) = self.control.say(message) {
+            self.flush(&connection);
         }
-        self.control.writer().push(control_frame(message));
-        self.flush(&self.control);
     }
 
     /// Reports a wait, and returns the number by which it is known from then on.
@@ -62,9 +62,9 @@ impl Runtime {
 
 impl State {
     /// Queues a message to the coordinator; it is written when the lock is released.
-    pub fn queue_control(&mut self, control: &std::sync::Arc<crate::connection::Connection>, message: &ToCoordinator) {
-        if !control.is_closed() {
-            self.queue(control, control_frame(message));
+    pub fn queue_control(&mut self, control: &ControlChannel, message: &ToCoordinator) {
+        if let Some(connection) = control.say(message) {
+            self.flush_later(&connection);
         }
     }
 }

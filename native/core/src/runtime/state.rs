@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -60,6 +60,39 @@ pub struct Counters {
     pub bytes_received: u64,
 }
 
+/// Since when there is no connection to the coordinator, and what is known of that.
+#[derive(Clone, Debug)]
+pub struct CoordinatorLost {
+    /// When it broke.
+    pub since: Instant,
+    /// So long after that waits go on.
+    pub limit: Duration,
+    /// There will be no other one.
+    pub for_good: bool,
+    /// What keeps another one from coming about; may be empty.
+    pub problem: String,
+}
+
+impl CoordinatorLost {
+    /// When waits end.
+    pub fn until(&self) -> Instant {
+        self.since + self.limit
+    }
+
+    /// Why they do.
+    pub fn error(&self) -> Error {
+        let seconds = self.limit.as_secs_f64();
+        let problem = match self.problem.is_empty() {
+            true => format!("the connection to it broke {seconds} s ago; this run has nobody to end it"),
+            false => format!(
+                "the connection to it broke {seconds} s ago and could not be made again ({}); this run has nobody to end it",
+                self.problem
+            ),
+        };
+        Error::Protocol { peer: "the coordinator".into(), problem }
+    }
+}
+
 /// Connections to be flushed; seldom more than one.
 pub type ToFlush = SmallVec<[Arc<Connection>; 2]>;
 
@@ -98,8 +131,8 @@ pub struct State {
     pub over: Option<Error>,
     /// By peer, connections in a row that ended with something that cannot be taken in.
     pub faults: HashMap<String, u32>,
-    /// When the connection to the coordinator was lost.
-    pub coordinator_lost: Option<Instant>,
+    /// There is no connection to the coordinator.
+    pub coordinator_lost: Option<CoordinatorLost>,
     /// The coordinator has written down that this instance left.
     pub farewell: bool,
     /// People know that waits of several threads are not reported.
@@ -236,6 +269,11 @@ impl State {
     /// Queues a frame on a connection; it is written when the lock is released.
     pub fn queue(&mut self, connection: &Arc<Connection>, frame: Outgoing) {
         connection.writer().push(frame);
+        self.flush_later(connection);
+    }
+
+    /// Has a connection flushed when the lock is released.
+    pub fn flush_later(&mut self, connection: &Arc<Connection>) {
         if !self.to_flush.iter().any(|other| Arc::ptr_eq(other, connection)) {
             self.to_flush.push(connection.clone());
         }

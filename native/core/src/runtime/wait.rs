@@ -17,7 +17,7 @@ use crate::wakeup::{poll_readable, Polled};
 
 use super::link::{Status, CONNECT_LIMIT, VERDICT_LIMIT};
 use super::state::{Flag, State};
-use super::{Read, Runtime, COORDINATOR_GRACE};
+use super::{Read, Runtime};
 
 /// A wait that lasts longer is reported to the coordinator.
 const REPORT_AFTER: Duration = Duration::from_millis(100);
@@ -134,13 +134,11 @@ impl WaitFor {
         self.verdict(state)?;
         let mut decided: Option<Instant> = None;
         let mut sooner = |when: Instant| decided = Some(decided.map_or(when, |other| other.min(when)));
-        if let Some(lost) = state.coordinator_lost {
-            if now >= lost + COORDINATOR_GRACE {
-                let seconds = COORDINATOR_GRACE.as_secs();
-                let problem = format!("the connection to it broke {seconds} s ago; this run has nobody to end it");
-                return Err(Error::Protocol { peer: "the coordinator".into(), problem });
+        if let Some(lost) = &state.coordinator_lost {
+            if now >= lost.until() {
+                return Err(lost.error());
             }
-            sooner(lost + COORDINATOR_GRACE);
+            sooner(lost.until());
         }
         for end in &self.sending {
             let link = &state.links[state.sending[*end].link];

@@ -81,14 +81,6 @@ impl<S: Read + Write> Client<S> {
         }
         self.frames.remove(0)
     }
-}
-
-impl Client {
-    /// The control connection of the instance `name`.
-    pub fn to_coordinator(coordinator: &Coordinator, secret: &[u8], name: &str) -> Result<Client, String> {
-        let address = control_address(coordinator);
-        Client::dial(connect(&address.address), &address.run, secret, name, Role::Control, "coordinator")
-    }
 
     /// Asks to be let into the run.
     pub fn ask_to_join(&mut self, pid: u32) {
@@ -117,5 +109,13 @@ impl Client {
                 }
             }
         }
+    }
+}
+
+impl Client {
+    /// The control connection of the instance `name`.
+    pub fn to_coordinator(coordinator: &Coordinator, secret: &[u8], name: &str) -> Result<Client, String> {
+        let address = control_address(coordinator);
+        Client::dial(connect(&address.address), &address.run, secret, name, Role::Control, "coordinator")
     }
 }

@@ -48,6 +48,8 @@ pub struct Proxy {
     /// From now on nothing passes any more, and nobody is told.
     pub silence: Arc<AtomicBool>,
     target: Arc<Mutex<String>>,
+    /// The diallers' ends of all connections.
+    diallers: Arc<Mutex<Vec<TcpStream>>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -64,11 +66,13 @@ impl Proxy {
             strikes: Arc::default(),
             silence: Arc::default(),
             target: Arc::default(),
+            diallers: Arc::default(),
             stop: Arc::default(),
         };
         let (target, stop) = (proxy.target.clone(), proxy.stop.clone());
         let (connections, strikes) = (proxy.connections.clone(), proxy.strikes.clone());
         let silence = proxy.silence.clone();
+        let diallers = proxy.diallers.clone();
         std::thread::spawn(move || {
             for dialler in listener.incoming() {
                 if stop.load(Ordering::Relaxed) {
@@ -77,6 +81,7 @@ impl Proxy {
                 let Ok(dialler) = dialler else { continue };
                 // The listener may be gone, as it may be without a proxy.
                 let Ok(listener) = TcpStream::connect(&*target.lock().unwrap()) else { continue };
+                diallers.lock().unwrap().push(dialler.try_clone().unwrap());
                 let number = connections.fetch_add(1, Ordering::Relaxed);
                 let fate = fate(number, strikes.load(Ordering::Relaxed));
                 carry(dialler, listener, fate, &strikes, &silence);
@@ -96,6 +101,13 @@ impl Proxy {
         std::env::remove_var("XMML_LISTEN");
         std::env::remove_var("XMML_PUBLISH");
         instance
+    }
+
+    /// Cuts every connection.
+    pub fn cut(&self) {
+        for dialler in self.diallers.lock().unwrap().drain(..) {
+            let _ = dialler.shutdown(Shutdown::Both);
+        }
     }
 
     /// Carries to this address instead, `host:port`.

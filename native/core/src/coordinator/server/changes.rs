@@ -83,8 +83,9 @@ impl Server {
         }
     }
 
+    /// Whether it can be told something, now or when it comes back.
     fn is_here(&self, instance: &str) -> bool {
-        self.members.get(instance).is_some_and(|member| member.connection.is_some())
+        self.members.get(instance).is_some_and(|member| member.connection.is_some() || member.away_until.is_some())
     }
 
     /// Sender and receiver.

@@ -26,9 +26,9 @@ impl Server {
             }
             if control.connection.silent_for() >= self.silence_limit {
                 let instance = control.name.clone();
-                let text = format!("{}; it counts as lost", silent(self.silence_limit));
+                let text = format!("{}; its connection is given up", silent(self.silence_limit));
                 self.shared.event(Event::Warning { instance, text });
-                self.lose(token);
+                self.part_from(token);
                 continue;
             }
             any = true;

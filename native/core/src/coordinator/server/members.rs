@@ -49,7 +49,8 @@ impl Server {
             match looked {
                 Looked::Nothing | Looked::Part => return,
                 Looked::Frames => {}
-                Looked::Closed(_) | Looked::Fault(_) => return self.lose(ready.token),
+                Looked::Closed(_) => return self.part_from(ready.token),
+                Looked::Fault(_) => return self.lose(ready.token),
             }
         }
     }
@@ -74,14 +75,22 @@ impl Server {
         if let ToCoordinator::Join { pid, host, language, version } = message {
             return self.join(token, Join { pid, host, language, version });
         }
+        if let ToCoordinator::Rejoin { token: presented, heard } = message {
+            return self.rejoin(token, &presented, heard);
+        }
         if self.members.get(&instance).and_then(|member| member.connection) != Some(token) {
             return self.complain(token, "it spoke before it joined");
         }
+        if let ToCoordinator::Heard { count } = message {
+            return self.has_heard(token, &instance, count);
+        }
+        self.note_heard(token, &instance);
         let event = match message {
-            ToCoordinator::Join { .. } => return,
+            ToCoordinator::Join { .. } | ToCoordinator::Rejoin { .. } | ToCoordinator::Heard { .. } => return,
+            ToCoordinator::Quits => return self.lose(token),
             ToCoordinator::Reachable { table } => return self.reachable(&instance, table),
             ToCoordinator::Leaving { runs, conduits, waited_s } => {
-                return self.leave(token, instance, runs, conduits, waited_s)
+                return self.leave(instance, runs, conduits, waited_s)
             }
             ToCoordinator::Progress {
                 run,
@@ -138,7 +147,8 @@ impl Server {
         let Some(control) = self.controls.get_mut(&token) else { return };
         let name = control.name.clone();
         let rival = self.members.get(&name).filter(|member| {
-            member.left.is_some() || (member.connection.is_some_and(|other| other != token) && member.pid != join.pid)
+            let is_held = member.connection.is_some_and(|other| other != token) || member.away_until.is_some();
+            member.left.is_some() || (is_held && !member.is_process(&join))
         });
         if let Some(rival) = rival {
             let reason = format!(
@@ -167,27 +177,36 @@ impl Server {
             }
         }
         let (receivers, neighbours) = neighbours_of(&spec);
-        let rejoined = self.members.get(&name).is_some_and(|member| member.pid == join.pid);
-        let member = Member { pid: join.pid, connection: Some(token), table: None, left: None };
+        let rejoined = self.members.get(&name).is_some_and(|member| member.is_process(&join));
+        let (ticket, again) = self.ticket(token).unzip();
+        let member = Member {
+            pid: join.pid,
+            host: join.host.clone(),
+            connection: Some(token),
+            ticket,
+            away_until: None,
+            table: None,
+            left: None,
+        };
         let before = self.members.insert(name.clone(), member);
         if let (Some(before), true) = (before, rejoined) {
             if let Some(member) = self.members.get_mut(&name) {
                 member.table = before.table;
             }
         }
-        self.send(token, &ToInstance::Welcome { spec });
+        self.send(token, &ToInstance::Welcome { spec, again });
         for receiver in receivers {
             if let Some(table) = self.members.get(&receiver).and_then(|member| member.table.clone()) {
-                self.send(token, &ToInstance::Peer { instance: receiver, table });
+                self.send_to(&name, &ToInstance::Peer { instance: receiver, table });
             }
         }
         for neighbour in neighbours {
             if let Some(message) = self.farewell(&neighbour, &name) {
-                self.send(token, &message);
+                self.send_to(&name, &message);
             }
         }
         if let Some(reason) = self.aborted.clone() {
-            self.send(token, &ToInstance::Abort { reason });
+            self.send_to(&name, &ToInstance::Abort { reason });
         }
         let Join { pid, host, language, version } = join;
         self.shared.event(Event::Joined { instance: name, pid, host, language, version });
@@ -227,7 +246,7 @@ impl Server {
         }
     }
 
-    fn leave(&mut self, token: u64, instance: String, runs: u64, conduits: Vec<ConduitTotals>, waited_s: f64) {
+    fn leave(&mut self, instance: String, runs: u64, conduits: Vec<ConduitTotals>, waited_s: f64) {
         if let Some(member) = self.members.get_mut(&instance) {
             member.left = Some(conduits.clone());
         }
@@ -237,10 +256,17 @@ impl Server {
                 self.send_to(&neighbour, &message);
             }
         }
-        self.send(token, &ToInstance::Goodbye);
+        self.send_to(&instance, &ToInstance::Goodbye);
         self.left_amid_changes(&instance);
         self.left_with_handles(&instance);
         self.shared.event(Event::Left { instance, runs, conduits, waited_s });
+    }
+}
+
+impl Member {
+    /// Whether it was this process that joined.
+    fn is_process(&self, join: &Join) -> bool {
+        self.pid == join.pid && self.host == join.host
     }
 }
 

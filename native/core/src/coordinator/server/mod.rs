@@ -1,5 +1,6 @@
 //! The thread of a coordinator: one epoll over its listeners, handshakes under way, and one control connection per instance.
 
+mod absence;
 mod changes;
 mod door;
 mod handles;
@@ -15,7 +16,7 @@ use super::{io_error, Command, ConduitTotals, CoordinatorOptions, Event, Shared}
 use crate::buffer::BufferPool;
 use crate::connection::authentication::Authentication;
 use crate::connection::pulse::silence_limit;
-use crate::connection::Connection;
+use crate::connection::{Connection, Outgoing};
 use crate::control::{self, ToInstance};
 use crate::error::Result;
 use crate::frame::encode_control;
@@ -40,8 +41,13 @@ const WANTED: u64 = 0;
 /// What an instance has told about itself.
 struct Member {
     pid: u32,
-    /// Token of its control connection; `None` after it was lost or closed.
+    host: String,
+    /// Token of its control connection; `None` while it is away, and after it was lost or closed.
     connection: Option<u64>,
+    /// How it can come back; `None`: it cannot.
+    ticket: Option<absence::Ticket>,
+    /// It is away, and lost if it does not come back by then.
+    away_until: Option<Instant>,
     table: Option<Table>,
     /// Its totals, once it has left.
     left: Option<Vec<ConduitTotals>>,
@@ -92,6 +98,10 @@ pub struct Server {
     silence_limit: Duration,
     /// When signs of life are due; `None`: no connection needs them.
     next_beat: Option<Instant>,
+    /// How long an instance may be away.
+    away_limit: Duration,
+    /// Who went away, and until when it may come back, in order. An entry counts only while its member says the same.
+    away: VecDeque<(Instant, String)>,
 }
 
 impl Server {
@@ -121,6 +131,8 @@ impl Server {
             pool: BufferPool::new(),
             silence_limit: silence_limit(),
             next_beat: None,
+            away_limit: absence::away_limit(),
+            away: VecDeque::new(),
         };
         for listener in listeners {
             let token = server.token();
@@ -170,7 +182,7 @@ impl Server {
     fn next_deadline(&self) -> Option<Instant> {
         // Pending handshakes are in the order of their deadlines: each gets the same time.
         let handshake = self.pending_order.iter().find_map(|token| Some(self.pending.get(token)?.deadline));
-        [handshake, self.listeners_rest_until, self.next_beat].into_iter().flatten().min()
+        [handshake, self.listeners_rest_until, self.next_beat, self.next_given_up()].into_iter().flatten().min()
     }
 
     fn meet_deadlines(&mut self) {
@@ -183,6 +195,7 @@ impl Server {
             }
             self.pending_order.pop_front();
         }
+        self.give_up_the_absent(now);
         if self.next_beat.is_some_and(|when| when <= now) {
             self.beat(now);
         }
@@ -202,10 +215,11 @@ impl Server {
             Command::Abort(reason) => {
                 let message = ToInstance::Abort { reason: reason.clone() };
                 self.aborted = Some(reason);
-                let tokens: Vec<u64> = self.controls.keys().copied().collect();
-                for token in tokens {
-                    self.send(token, &message);
-                }
+                let names: Vec<String> = self.members.keys().cloned().collect();
+                names.iter().for_each(|name| self.send_to(name, &message));
+                let told: BTreeSet<u64> = self.members.values().filter_map(|member| member.connection).collect();
+                let others: Vec<u64> = self.controls.keys().copied().filter(|token| !told.contains(token)).collect();
+                others.into_iter().for_each(|token| self.send(token, &message));
             }
             Command::Grow { conduit, capacity } => {
                 self.capacities.insert(conduit, capacity);
@@ -216,8 +230,9 @@ impl Server {
             }
             Command::Confirm { instance, epoch } => self.send_to(&instance, &ToInstance::Confirm { epoch }),
             Command::Enquire { number } => {
-                let here: Vec<u64> = self.members.values().filter_map(|member| member.connection).collect();
-                here.into_iter().for_each(|token| self.send(token, &ToInstance::Enquire { number }));
+                let here = self.members.iter().filter(|(_, member)| member.connection.is_some());
+                let here: Vec<String> = here.map(|(name, _)| name.clone()).collect();
+                here.iter().for_each(|name| self.send_to(name, &ToInstance::Enquire { number }));
             }
             Command::Change { change, conduit, methods } => self.change(change, None, conduit, &methods),
             Command::Close => {}
@@ -244,15 +259,14 @@ impl Server {
 
     // ---- sending ----
 
-    fn send_to(&mut self, instance: &str, message: &ToInstance) {
-        if let Some(token) = self.members.get(instance).and_then(|member| member.connection) {
-            self.send(token, message);
-        }
+    /// Says something on a connection that is no part of the conversation with an instance ([`Server::send_to`] is).
+    fn send(&mut self, token: u64, message: &ToInstance) {
+        self.push(token, encode_control(&control::encode(message)).into());
     }
 
-    fn send(&mut self, token: u64, message: &ToInstance) {
+    fn push(&mut self, token: u64, frame: Outgoing) {
         if let Some(control) = self.controls.get(&token) {
-            control.connection.writer().push(encode_control(&control::encode(message)).into());
+            control.connection.writer().push(frame);
             self.write_on(token);
         }
     }
@@ -282,13 +296,21 @@ impl Server {
         self.lose(token);
     }
 
-    fn lose(&mut self, token: u64) {
-        let Some(control) = self.controls.remove(&token) else { return };
+    /// Closes a connection.
+    fn take_down(&mut self, token: u64) -> Option<Control> {
+        let control = self.controls.remove(&token)?;
         self.epoll.remove(control.connection.fd());
         control.connection.close();
+        Some(control)
+    }
+
+    /// Closes a connection whose instance does not come back.
+    fn lose(&mut self, token: u64) {
+        let Some(control) = self.take_down(token) else { return };
         if let Some(member) = self.members.get_mut(&control.name) {
             if member.connection == Some(token) {
                 member.connection = None;
+                member.ticket = None;
                 if member.left.is_none() {
                     self.shared.event(Event::Lost { instance: control.name });
                 }

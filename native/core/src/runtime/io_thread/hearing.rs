@@ -14,17 +14,18 @@ use super::{IoThread, CONTROL};
 impl IoThread {
     pub(super) fn watch_control(&mut self, write: bool) {
         let wanted = Interest { write, ..Interest::READ };
-        if wanted != self.control_interest && self.epoll.change(self.runtime.control.fd(), CONTROL, wanted).is_ok() {
+        let fd = self.runtime.control.connection().fd();
+        if wanted != self.control_interest && self.epoll.change(fd, CONTROL, wanted).is_ok() {
             self.control_interest = wanted;
         }
     }
 
     pub(super) fn control_ready(&mut self, event: Ready) {
         if self.control_interest.write && event.writable {
-            match self.runtime.control.flush_watched() {
+            match self.runtime.control.connection().flush_watched() {
                 Ok(true) => self.watch_control(false),
                 Ok(false) => {}
-                Err(_) => return self.coordinator_lost(),
+                Err(error) => return self.coordinator_lost(&error.to_string()),
             }
         }
         if event.readable {
@@ -33,15 +34,17 @@ impl IoThread {
     }
 
     pub(super) fn control(&mut self) {
-        let control = self.runtime.control.clone();
-        loop {
+        let control = self.runtime.control.connection();
+        while !control.is_closed() {
             let mut frames = Vec::new();
             let looked = control.look(&mut control.reader(), &mut frames);
             self.hear(frames);
             match looked {
                 Looked::Frames => {}
                 Looked::Nothing | Looked::Part => return,
-                Looked::Closed(_) | Looked::Fault(_) => return self.coordinator_lost(),
+                Looked::Closed(reason) => return self.coordinator_lost(&reason),
+                // What was not understood would come again on every connection.
+                Looked::Fault(_) => return self.coordinator_lost_for_good(),
             }
         }
     }
@@ -51,30 +54,40 @@ impl IoThread {
             match frame {
                 Frame::Control(body) => match control::decode::<ToInstance>(&body, "the coordinator") {
                     Ok(message) => self.told(message),
-                    Err(_) => return self.coordinator_lost(),
+                    Err(_) => return self.coordinator_lost_for_good(),
                 },
                 Frame::Alive => {}
-                _ => return self.coordinator_lost(),
+                _ => return self.coordinator_lost_for_good(),
             }
         }
     }
 
-    /// Whatever the reason, from here it looks the same; the coordinator's own side knows more.
-    pub(super) fn coordinator_lost(&mut self) {
-        self.epoll.remove(self.runtime.control.fd());
-        self.runtime.control.close();
-        let mut state = self.runtime.state();
-        state.coordinator_lost.get_or_insert_with(Instant::now);
-        self.runtime.attract_attention(&state);
+    /// Some messages are about the conversation with the coordinator; the others belong to it.
+    fn told_of_conversation(&mut self, message: &ToInstance) -> bool {
+        let done = match message {
+            ToInstance::WelcomeBack { heard } => self.taken_back(*heard),
+            ToInstance::Heard { count } => self.runtime.control.has(*count),
+            _ => return false,
+        };
+        if done.is_err() {
+            self.coordinator_lost_for_good();
+        }
+        true
     }
 
     pub(super) fn told(&mut self, message: ToInstance) {
+        if self.told_of_conversation(&message) {
+            return;
+        }
+        if let Some(connection) = self.runtime.control.hear() {
+            self.runtime.flush(&connection);
+        }
         let mut dial = Vec::new();
         let mut doors = None;
         let is_last_word = matches!(message, ToInstance::Abort { .. });
         let mut state = self.runtime.state();
         match message {
-            ToInstance::Welcome { .. } => {}
+            ToInstance::Welcome { .. } | ToInstance::WelcomeBack { .. } | ToInstance::Heard { .. } => {}
             ToInstance::Peer { instance, table } => {
                 let here = self.runtime.here.clone();
                 for link in 0..state.links.len() {

@@ -45,7 +45,7 @@ impl IoThread {
 
     fn fell_silent(&mut self, connection: &Arc<Connection>) {
         if connection.token == CONTROL {
-            self.coordinator_lost();
+            self.coordinator_lost(&silent(self.silence_limit));
         } else {
             self.runtime.connection_lost(connection, &silent(self.silence_limit));
         }
@@ -54,8 +54,8 @@ impl IoThread {
     fn silent_ones(&self) -> Vec<Arc<Connection>> {
         let state = self.runtime.state();
         let links = state.links.iter().filter_map(|link| link.connection.as_ref());
-        let all = links.chain(state.inbound.values().flatten()).chain([&self.runtime.control]);
-        all.filter(|connection| connection.can_fall_silent() && !connection.is_closed()).cloned().collect()
+        let all = links.chain(state.inbound.values().flatten()).cloned().chain([self.runtime.control.connection()]);
+        all.filter(|connection| connection.can_fall_silent() && !connection.is_closed()).collect()
     }
 }
 

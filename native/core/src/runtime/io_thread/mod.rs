@@ -8,6 +8,7 @@ mod hearing;
 pub mod heartbeats;
 mod peers;
 pub mod process;
+pub mod rejoining;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -27,6 +28,7 @@ use super::{Read, Runtime};
 
 pub use process::Commands;
 use process::Watch;
+use rejoining::Rejoining;
 
 /// Token of the connection to the coordinator.
 pub const CONTROL: u64 = 1;
@@ -68,6 +70,8 @@ enum Purpose {
     Accepted { method: &'static str },
     /// A connection of this link.
     Link { link: usize, method: &'static str },
+    /// Another connection to the coordinator.
+    Coordinator { method: &'static str },
 }
 
 struct Handshake {
@@ -92,6 +96,8 @@ pub struct IoThread {
     /// Watched connections through memory that have something already.
     pending: Vec<u64>,
     control_interest: Interest,
+    /// How to come back to the coordinator.
+    rejoining: Option<Rejoining>,
     timers: Vec<(Instant, Timer)>,
     last_progress: Option<(Instant, ToCoordinator)>,
     refused_sources: HashSet<String>,
@@ -109,12 +115,22 @@ enum Timer {
     Listen(u64),
     Progress,
     Beat,
+    /// The coordinator is dialled again.
+    Rejoin,
+    /// The coordinator must have taken us back.
+    TakenBack,
 }
 
 /// Has the thread serve an instance; `early` came from the coordinator already.
-pub fn start(runtime: &Arc<Runtime>, epoll: Watch, doors: Vec<Door>, early: Vec<Frame>) -> Result<()> {
+pub fn start(
+    runtime: &Arc<Runtime>,
+    epoll: Watch,
+    doors: Vec<Door>,
+    early: Vec<Frame>,
+    rejoining: Option<Rejoining>,
+) -> Result<()> {
     let problem = |error: io::Error| Error::io("have connections watched", &error);
-    epoll.add(runtime.control.fd(), CONTROL, Interest::READ).map_err(problem)?;
+    epoll.add(runtime.control.connection().fd(), CONTROL, Interest::READ).map_err(problem)?;
     let mut listeners = HashMap::new();
     for (method, listener) in doors {
         let token = runtime.token();
@@ -130,6 +146,7 @@ pub fn start(runtime: &Arc<Runtime>, epoll: Watch, doors: Vec<Door>, early: Vec<
         watched: HashMap::new(),
         pending: Vec::new(),
         control_interest: Interest::READ,
+        rejoining,
         timers: Vec::new(),
         last_progress: None,
         refused_sources: HashSet::new(),
@@ -142,7 +159,7 @@ pub fn start(runtime: &Arc<Runtime>, epoll: Watch, doors: Vec<Door>, early: Vec<
 
 impl IoThread {
     fn begin(&mut self, early: Vec<Frame>) {
-        self.look_after(&self.runtime.control.clone());
+        self.look_after(&self.runtime.control.connection());
         self.hear(early);
     }
 
@@ -158,7 +175,7 @@ impl IoThread {
 
     /// Stops watching everything. (To close the descriptors is not enough: a child after fork may hold copies of them.)
     fn end(&mut self) {
-        self.epoll.remove(self.runtime.control.fd());
+        self.epoll.remove(self.runtime.control.connection().fd());
         self.listeners.values().for_each(|(_, listener)| self.epoll.remove(listener.fd()));
         self.handshakes.values().for_each(|shake| self.epoll.remove(shake.authentication.fd()));
         self.watched.values().for_each(|(connection, _)| self.epoll.remove(connection.fd()));
@@ -200,6 +217,8 @@ impl IoThread {
                 Timer::Listen(token) => self.listen(token),
                 Timer::Progress => self.report_progress(now),
                 Timer::Beat => self.beat(now),
+                Timer::Rejoin => self.rejoin(),
+                Timer::TakenBack => self.look_whether_taken_back(now),
             }
         }
     }
@@ -243,7 +262,9 @@ impl IoThread {
 
     fn watch_for_room(&mut self, connection: &Arc<Connection>) {
         if connection.token == CONTROL {
-            self.watch_control(true);
+            if Arc::ptr_eq(connection, &self.runtime.control.connection()) {
+                self.watch_control(true);
+            }
             return;
         }
         let interest = self.watched.get(&connection.token).map_or(Interest::NONE, |(_, interest)| *interest);

@@ -113,6 +113,7 @@ impl IoThread {
                 match purpose {
                     Purpose::Accepted { method } => self.admit(token, method, established.peer, stream, &rest),
                     Purpose::Link { link, method } => self.link_up(token, link, method, stream, &rest),
+                    Purpose::Coordinator { method } => self.reached_coordinator(method, stream, &rest),
                 }
             }
             (_, Progress::Refused { reason, by_us }) => self.handshake_failed(&purpose, peer, reason, by_us),
@@ -134,6 +135,7 @@ impl IoThread {
                 self.runtime.state().links[*link].refuse(method, reason);
                 self.dial(*link);
             }
+            Purpose::Coordinator { .. } => self.not_reached(reason),
         }
     }
 
