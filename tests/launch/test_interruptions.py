@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 
@@ -111,6 +112,41 @@ def test_a_lost_connection_is_made_again_and_nothing_of_the_run_is_lost(sites: S
     ended = sites.end(going).check(0, "the last answer is 121.1")
     lines = [line.partition("| ")[2] for line in ended.out.splitlines() if "asking" in line]
     assert lines == [f"asking {step}.0" for step in range(12)]
+
+
+def test_instances_that_lose_their_way_to_the_coordinator_come_back(sites: Sites) -> None:
+    """Their only way to it is the connection by ssh, which is cut at random moments. `XMML_SOAK=1`: 100 times."""
+    cuts, steps = (100, 4000) if "XMML_SOAK" in os.environ else (5, 200)
+    stop = sites.folder / "stop"
+    held = f'while t == {steps - 1} and not pathlib.Path("{stop}").exists(): time.sleep(0.02)'
+    asks = f"import pathlib, time; time.sleep(0.02)\n            {held}"
+    going = sites.launch(sites.write_model(asks=asks, steps=steps))
+    sites.await_event("joined", 2)
+    chance = random.Random(1)
+    for number in range(cuts):
+        time.sleep(chance.uniform(0.0, 0.3))  # at any moment, also while the last cut is being mended
+        for server in chance.sample(list(sites.servers.values()), chance.choice([1, 2])):
+            server.cut()
+        sites.await_event("back", number // 4)
+    sites.await_event("back", 1)
+    stop.touch()
+    sites.end(going).check(0, f"the last answer is {(steps - 1) ** 2 + 0.1}")
+    totals = {each["instance"]: each for each in sites.events("left")}
+    for name in ("asks", "answers"):
+        assert sum(conduit["sent"] for conduit in totals[name]["conduits"]) == steps
+    assert not sites.events("lost")
+
+
+def test_a_killed_instance_is_told_within_two_seconds_though_its_connection_might_come_back(sites: Sites) -> None:
+    going = sites.launch(sites.write_model(answers=WAIT))
+    sites.await_event("joined", 2)
+    (pid,) = [event["pid"] for event in sites.events("joined") if event["instance"] == "answers"]
+    began = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+    sites.await_event("stopping")
+    took = time.monotonic() - began
+    sites.end(going).check(4, "answers failed: it was killed by SIGKILL")
+    assert took < (2.0 if "XMML_SOAK" in os.environ else 6.0), f"it took {took:.1f} s"  # busy machines are slow
 
 
 def test_a_connection_that_is_lost_while_jobs_wait_for_each_other_does_no_harm(sites: Sites) -> None:

@@ -299,28 +299,44 @@ def kill_relay(bed: Bed, site: str) -> None:
     login.run("set -- $(cat ~/xmml/runs/*/relay) && kill -KILL $2")  # host, process, when it began
 
 
-def test_relays_that_die_are_started_again_and_the_run_goes_on(open_bed: Bed, tmp_path: Path) -> None:
-    steps = 120  # twelve seconds at least: both relays die long before the end
-    pair = Pair(open_bed, tmp_path / "pair", steps=steps, pause=0.1)
-    try:
-        over_relays = sites(open_bed).replace('methods = ["tcp"]', 'methods = ["relay"]')
-        run = pair.start(over_relays, CLUSTERS)  # the coordinator is reached without relays
-        run.until("left  | heard 3.0", WAIT_S)
-        kill_relay(open_bed, "alpha")
-        run.until("alpha: its relay has ended", WAIT_S)
-        run.until("left  | heard 20.0", WAIT_S)
-        kill_relay(open_bed, "beta")
-        run.until("beta: its relay has ended", WAIT_S)
-        assert run.wait(WAIT_S) == 0, run.output
-    finally:
-        pair.end()
+def cut_ssh(bed: Bed, site: str) -> None:
+    """As by a login node that is started anew: every ssh connection ends, and the ports that it forwarded."""
+    servers = "pgrep -P $(cat /run/sshd.pid)"
+    words = f'for each in $({servers}); do kill -KILL $(pgrep -x "sshd.*" -P $each) $each; done'
+    bed.site(site).login.run(["sh", "-c", words], cwd="/", check=False)
+
+
+def goes_on(run: Run, steps: int, *faults: Callable[[], None]) -> None:
+    """Whatever is done to a run, after so many steps at both sites each message has come once and in order."""
+    for number, fault in enumerate(faults):
+        run.until(f"left  | heard {3 + 20 * number}.0", WAIT_S)
+        fault()
+    assert run.wait(2 * WAIT_S) == 0, run.output
     for name in CLUSTERS:
-        told = (pair.folder / "run" / "instances" / name / "stdout").read_text().split("\n")[:-1]
+        told = (run.pair.folder / "run" / "instances" / name / "stdout").read_text().split("\n")[:-1]
         assert [line.split()[1] for line in told] == [f"{step}.0" for step in range(steps)], run.output
 
 
-def test_the_end_of_a_relay_on_the_way_to_the_coordinator_is_that_of_the_run(firewalled: Bed, pair: MakePair) -> None:
-    run = running(pair())
-    with released(run, "alpha", "beta"):
-        kill_relay(firewalled, "alpha")
-    check(run, 5, "the relay of alpha has ended")
+#: Twelve seconds at least: what is done to a run is done long before its end.
+STEPS = 120
+
+
+def test_relays_that_die_are_started_again_and_the_run_goes_on(open_bed: Bed, tmp_path: Path) -> None:
+    pair = Pair(open_bed, tmp_path / "pair", steps=STEPS, pause=0.1)
+    try:
+        over_relays = sites(open_bed).replace('methods = ["tcp"]', 'methods = ["relay"]')
+        run = pair.start(over_relays, CLUSTERS)  # the coordinator is reached without relays
+        goes_on(run, STEPS, *(lambda name=name: kill_relay(open_bed, name) for name in ("alpha", "beta")))
+    finally:
+        pair.end()
+    assert sum("its relay has ended" in line for line in run.lines) == 2, run.output
+
+
+def test_a_run_goes_on_when_ways_to_its_coordinator_are_lost(firewalled: Bed, pair: MakePair) -> None:
+    """Instances come by the relay of their cluster, and that by ssh; both end, and no other way leads there."""
+    run = start(pair(steps=STEPS, pause=0.1))
+    goes_on(run, STEPS, lambda: kill_relay(firewalled, "alpha"), lambda: cut_ssh(firewalled, "beta"))
+    for name in ("alpha", "beta"):
+        assert any(f"{name}: its relay has ended" in line for line in run.lines), run.output
+    events = (run.pair.folder / "run" / "events.jsonl").read_text()
+    assert '"what": "back"' in events or '"what":"back"' in events, events

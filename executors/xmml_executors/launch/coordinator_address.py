@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import shlex
 from collections.abc import Sequence
-from pathlib import Path
 
-from xmml_executors.launch import door
+from xmml_executors.launch.door_there import DoorThere
+from xmml_executors.launch.kept_there import KeptThere
 from xmml_executors.launch.relay_here import RelayHere
 from xmml_executors.launch.relay_links import RelayLinks
 from xmml_executors.launch.relay_there import RelayThere
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.outcome import SiteError
 from xmml_executors.transports import TransportError
-
-#: The door of a site ends when nobody has renewed its lease for so long [s].
-DOOR_LEASE_S = 60.0
 
 
 async def addresses_at(
@@ -27,9 +22,9 @@ async def addresses_at(
     links: RelayLinks,
     *,
     is_direct: bool,
-) -> tuple[dict[str, str], RelayThere | None]:
-    """Return the variables that tell the processes of a site where the coordinator and their relay are, and that relay
-    if it was started at the site.
+) -> tuple[dict[str, str], KeptThere | None]:
+    """Return the variables that tell the processes of a site where the coordinator and their relay are, and what was
+    started at the site for that and must be kept.
 
     A port of the login node's loopback device leads back to us through the ssh connection that we have anyway. A site
     without a queue runs our programs there; a cluster has a relay of its own on its login node, which is linked to ours
@@ -54,7 +49,7 @@ async def addresses_at(
         place, _, run = over_tcp[0].partition("?")
         host, _, port = place.removeprefix("tcp:").rpartition(":")
         return {"XMML_COORDINATOR": f"tcp:127.0.0.1:{await port_back(site, host.strip('[]'), int(port))}?{run}"}, None
-    # Who can come directly needs no relay for that: conduits survive the end of a relay, a registration does not.
+    # Who can come directly needs no relay for that, and is not away while one is started again.
     coming = over_tcp if is_direct and over_tcp else [each for each in addresses if each.startswith("relay:")]
     coordinator = {"XMML_COORDINATOR": ",".join(coming)}
     if site.site.is_here:
@@ -78,9 +73,13 @@ async def port_back(site: RunSite, host: str, port: int) -> int:
     return (await site.transport.forward_remote(host, port)).port
 
 
-async def relay_or_door(site: RunSite, relay: RelayHere, port: int, links: RelayLinks) -> tuple[str, RelayThere | None]:
-    """Return where the compute nodes of a cluster find a relay: one on their login node, which is returned too, else
-    ours through a door. `port` of the login node's loopback device leads to ours."""
+async def relay_or_door(site: RunSite, relay: RelayHere, port: int, links: RelayLinks) -> tuple[str, KeptThere]:
+    """Return where the compute nodes of a cluster find a relay, and what leads there: a relay on their login node, else
+    a door to ours. `port` of the login node's loopback device leads to ours.
+
+    Raises:
+        SiteError: the door does not open.
+    """
     options = links.words(f"127.0.0.1:{port}")
     there = RelayThere(site, f"{site.name}-{relay.run[-8:]}", options, relay.run, relay.secret)
     has_one = await there.start()
@@ -89,16 +88,7 @@ async def relay_or_door(site: RunSite, relay: RelayHere, port: int, links: Relay
         host = (await site.transport.run("hostname")).stdout.strip()
     if has_one:
         return f"{host}:{there.port}/{there.name}", there
-    return relay.at(host, await open_door(site, port)), None
-
-
-async def open_door(site: RunSite, port: int) -> int:
-    """Let the compute nodes of a cluster come through their login node to a port of its loopback device; return the
-    port that they dial."""
-    path = f"{site.folder}/door.py"
-    await site.transport.put_text(path, Path(door.__file__).read_text(encoding="utf-8"))
-    command = f"exec {shlex.quote(site.python)} -I -S {shlex.quote(path)} 127.0.0.1 {port}"
-    process = await site.transport.start(command, lease_s=DOOR_LEASE_S)
-    async for line in process.lines():
-        return int(json.loads(line)["port"])
-    raise SiteError(f"site {site.name}: compute nodes cannot come through its login node: the door has ended")
+    through = DoorThere(site, port)
+    if not await through.start_on(0):
+        raise SiteError(f"site {site.name}: compute nodes cannot come through its login node: the door has ended")
+    return relay.at(host, through.port), through

@@ -1,10 +1,10 @@
 """A door on a login node: compute nodes, which can reach nothing beyond it, come through to a port on its loopback.
 
-    door.py HOST PORT
+    door.py HOST PORT OWN
 
-listens on every interface, prints `{"port": N}`, and joins each connection to HOST:PORT. That end is an ssh forwarding
-to the relay of the run, where everybody must prove that they know its secret. It is copied to the site like the agent,
-and ends with the lease that it was started under.
+listens on every interface at port OWN (0: any), prints `{"port": N}`, and joins each connection to HOST:PORT. That end
+is an ssh forwarding to the relay of the run, where everybody must prove that they know its secret. It is copied to the
+site like the agent, and ends with the lease that it was started under.
 """
 
 from __future__ import annotations
@@ -57,16 +57,22 @@ class Door:
             target.write_eof()
 
 
-async def serve(host: str, port: int) -> None:
+async def serve(host: str, port: int, own: int) -> None:
     """Serve until terminated."""
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    server = await asyncio.start_server(Door(host, port).on_connection, "0.0.0.0", 0, backlog=512)
+    server = await asyncio.start_server(
+        Door(host, port).on_connection,
+        "0.0.0.0",
+        own,
+        backlog=512,
+        reuse_port=True,  # one that was started earlier, and whose lease is not over yet, may still be there
+    )
     print(json.dumps({"port": server.sockets[0].getsockname()[1]}), flush=True)
     await ended.wait()
     server.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(serve(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))

@@ -341,12 +341,11 @@ class Launcher:
         await site.prepare(self.folder.secret.hex())
         await together([self._stage(site, files), check_python(site, parts, self.plan)])
         await build_at(site, parts, self.plan, self.folder, self._notice)
-        self._addresses[site.name], relay = await addresses_at(
+        self._addresses[site.name], kept = await addresses_at(
             site, coordinator, self.relay, relay_links(self.plan, site.name), is_direct=self.is_direct
         )
-        if relay is not None:
-            kept = relay.keep(self._notice, may_end=self.is_direct)
-            self._tasks.append(self._loop.create_task(self._keep(kept)))
+        if kept is not None:
+            self._tasks.append(self._loop.create_task(self._keep(kept.keep(self._notice))))
         channel = site.listen(lambda job, report: self._on_report(site, job, report))
         self._tasks.append(self._loop.create_task(self._keep(channel.keep())))
 
@@ -379,16 +378,14 @@ class Launcher:
                 self._failed(error)
 
     async def _keep_relay(self, relay: RelayHere) -> None:
-        """Start the relay of this machine again when it ends; without it sites do not reach the coordinator.
+        """Start the relay of this machine again when it ends; those who use it come back to it.
 
         Raises:
-            SiteError: it cannot be started again, or that would not help.
+            SiteError: it cannot be started again.
         """
         while True:
             await asyncio.sleep(RELAY_LOOK_S)
             if relay.has_ended and not self._is_closing:
-                if not self.is_direct:
-                    raise SiteError("the relay of this machine has ended, through which sites reach the coordinator")
                 self._notice("the relay of this machine has ended and is started again")
                 await asyncio.to_thread(relay.start)
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from xmml_executors.launch.kept_there import KeptThere
 from xmml_executors.launch.run_site import RunSite
-from xmml_executors.outcome import SiteError
-from xmml_executors.transports import RemoteProcess, TransportError
 
 #: The relay of a site ends when nobody has renewed its lease for so long [s].
 RELAY_LEASE_S = 60.0
-#: How long it may take until a relay that has ended serves again: those who use it try for half a minute.
-AGAIN_WITHIN_S = 25.0
-AGAIN_PAUSE_S = 0.3
 
 
-class RelayThere:
+class RelayThere(KeptThere):
     """`mto` beside the Python of a site, for one run."""
+
+    kind = "relay"
 
     def __init__(self, site: RunSite, name: str, options: Sequence[str], run: str, secret: bytes) -> None:
         """
@@ -28,9 +25,8 @@ class RelayThere:
             name: of the relay, as streams are addressed to it.
             options: the words of its command line that say to which relays it is linked, and how.
         """
-        self.site, self.name, self.options, self.run, self.secret = site, name, options, run, secret
-        self.port = 0
-        self._process: RemoteProcess | None = None
+        super().__init__(site)
+        self.name, self.options, self.run, self.secret = name, options, run, secret
 
     async def start(self) -> bool:
         """Start it; return whether the site has one that answers.
@@ -46,11 +42,11 @@ class RelayThere:
         if described is not None:
             named = described.port or (int(described.listen.rpartition(":")[2]) if described.listen else 0)
         for port in dict.fromkeys((named, 0)):
-            if await self._start(port):
+            if await self.start_on(port):
                 return True
         return False
 
-    async def _start(self, port: int) -> bool:
+    async def start_on(self, port: int) -> bool:
         """Start it on a port. The run's secret goes to it over its standard input. One that was started earlier and
         holds the port, because its connection broke and it has not noticed, makes room: it is known by its host and
         the time at which it began, for its number may be another's by now, and another login node may see the file."""
@@ -79,45 +75,6 @@ class RelayThere:
             return False
         self._process, self.port = process, int(str(status["listen"][0]).rpartition(":")[2])
         return True
-
-    async def keep(self, tell: Callable[[str], None], *, may_end: bool) -> None:
-        """Start it again, on its port, whenever it ends; return never.
-
-        Args:
-            tell: says to people what happens.
-            may_end: everybody who uses it comes back to it; else its end is that of the run.
-
-        Raises:
-            SiteError: it has ended for good.
-        """
-        while True:
-            assert self._process is not None
-            try:
-                how = f"exit status {await self._process.wait()}"
-            except TransportError:
-                how = "its connection to us was lost"
-            if not may_end:
-                raise SiteError(
-                    f"the relay of {self.site.name} has ended ({how}), through which its instances reach the "
-                    f"coordinator; with --listen HOST:PORT, where {self.site.name} can dial this machine, they do not "
-                    "need it for that"
-                )
-            tell(f"{self.site.name}: its relay has ended ({how}) and is started again")
-            await self._again(how)
-
-    async def _again(self, how: str) -> None:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + AGAIN_WITHIN_S
-        why = how
-        while loop.time() < until:
-            try:
-                if await self._start(self.port):
-                    return
-                why = f"port {self.port} is taken, or mto does not begin"
-            except (TransportError, OSError) as error:
-                why = str(error)
-            await asyncio.sleep(AGAIN_PAUSE_S)
-        raise SiteError(f"the relay of {self.site.name} has ended ({how}) and cannot be started again: {why}")
 
 
 async def _answer(lines: Any) -> dict[str, Any] | None:

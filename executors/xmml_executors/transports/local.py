@@ -51,6 +51,9 @@ class LocalTransport(ChannelTransport):
     async def forward_remote(self, host: str, port: int) -> Forwarding:
         return await self.forward_local(host, port)
 
+    async def open_again(self, forwarding: Forwarding) -> bool:
+        return True
+
     async def stop_forwarding(self, forwarding: Forwarding) -> None:
         server = self._servers.pop(forwarding, None)
         if server is not None:

@@ -55,9 +55,17 @@ class AsyncsshTransport(ChannelTransport):
             if _stands(self._connection):
                 return
             self._connection = await self._open(self.destination)
-            for forwarding, (kind, host, port) in self._forwardings.items():
-                with contextlib.suppress(asyncssh.Error, OSError):
-                    self._listeners[forwarding] = await self._listen(kind, host, port, forwarding.port)
+            await self.reopen(list(self._forwardings))
+
+    async def open_again(self, forwarding: Forwarding) -> bool:
+        wanted, connection = self._forwardings.get(forwarding), self._connection
+        if wanted is None or not _stands(connection):
+            return True  # the next connection opens it
+        try:
+            self._listeners[forwarding] = await self._listen(*wanted, forwarding.port)
+        except (asyncssh.Error, asyncssh.ChannelListenError, OSError):
+            return not _stands(connection)
+        return True
 
     async def _open(self, destination: Destination, *, ciphers: str = "") -> asyncssh.SSHClientConnection:
         options = await self._options(destination)

@@ -23,6 +23,8 @@ from xmml_executors.transports.transport import Forwarding
 MOST_OUTPUT = 16 * 2**20
 #: What login scripts may print before the command begins [bytes].
 MOST_BANNER = 2**18
+#: How often a port is tried that a site has not closed yet [s].
+REOPEN_EVERY_S = 1.0
 #: sshd allows 10 sessions in a connection by default.
 CHANNELS = 8
 LONGEST_LINE = 2**16
@@ -68,6 +70,7 @@ class ChannelTransport(abc.ABC):
         self._connecting = asyncio.Lock()
         self._home: str | None = None
         self._leases = Leases(self)
+        self._reopening: asyncio.Task[None] | None = None
 
     @abc.abstractmethod
     async def connect(self) -> None: ...
@@ -86,10 +89,33 @@ class ChannelTransport(abc.ABC):
     async def stop_forwarding(self, forwarding: Forwarding) -> None: ...
 
     @abc.abstractmethod
+    async def open_again(self, forwarding: Forwarding) -> bool:
+        """Open a port again that led through an earlier connection; return whether that is done, or no more wanted."""
+
+    async def reopen(self, forwardings: Sequence[Forwarding]) -> None:
+        """Open the ports again that led through the last connection. One that the site still takes for open, because it
+        has not noticed yet that this connection broke, is tried again until it has."""
+        self._stop_reopening()
+        left = [each for each in forwardings if not await self.open_again(each)]
+        if left:
+            self._reopening = asyncio.ensure_future(self._keep_reopening(left))
+
+    async def _keep_reopening(self, left: Sequence[Forwarding]) -> None:
+        while left:
+            await asyncio.sleep(REOPEN_EVERY_S)
+            left = [each for each in left if not await self.open_again(each)]
+
+    def _stop_reopening(self) -> None:
+        if self._reopening is not None:
+            self._reopening.cancel()
+            self._reopening = None
+
+    @abc.abstractmethod
     async def disconnect(self) -> None:
         """Close the connection."""
 
     async def close(self) -> None:
+        self._stop_reopening()
         try:
             await self._leases.close()
         finally:

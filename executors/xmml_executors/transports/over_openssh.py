@@ -83,10 +83,15 @@ class OpensshTransport(ChannelTransport):
             if "No ControlPath specified" not in said and _CONFIGURATION.search(said):
                 raise ConfigurationProblem(self.site, f"the OpenSSH configuration cannot be used: {_last(said)}")
             await self._start_master()
-            for forwarding, words in self._forwardings.items():
-                again = [words[0], words[1].replace(":0:", f":{forwarding.port}:", 1)]
-                await self._control("forward", *again)
-                self._forwardings[forwarding] = again
+            await self.reopen(list(self._forwardings))
+
+    async def open_again(self, forwarding: Forwarding) -> bool:
+        words = self._forwardings.get(forwarding)
+        if words is None or not self._socket:
+            return True
+        again = [words[0], words[1].replace(":0:", f":{forwarding.port}:", 1)]
+        self._forwardings[forwarding] = again
+        return (await self._control("forward", *again))[0] == 0 or not await self._stands()
 
     async def _start_master(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="xmml-ssh-"))

@@ -1,6 +1,7 @@
 """What goes wrong on the way to a site is told by its cause, alike over both kinds of ssh."""
 
 import asyncio
+import socket
 import subprocess
 import time
 
@@ -118,6 +119,53 @@ def test_after_a_lost_connection_the_next_command_connects_again(kind, own_serve
         await transport.close()
 
     asyncio.run(work())
+
+
+def test_ports_of_a_lost_connection_are_opened_again_also_where_they_are_not_free_at_once(kind, own_server):
+    async def greet(reader, writer):
+        writer.write(b"hello")
+        writer.close()
+
+    async def word_at(port):
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        except ConnectionRefusedError:
+            return b""
+        word = await reader.read()
+        writer.close()
+        return word
+
+    async def is_connected(transport):
+        try:
+            return (await transport.run("true")).status == 0
+        except ConnectionLost:
+            return False
+
+    async def work():
+        transport = make(kind, own_server)
+        there = await asyncio.start_server(greet, "127.0.0.1", 0)
+        forwarding = await transport.forward_remote("127.0.0.1", there.sockets[0].getsockname()[1])
+        assert await word_at(forwarding.port) == b"hello"
+        own_server.cut()
+        await until(lambda: is_free(forwarding.port))
+        # As where a server has not noticed that the connection is gone: somebody holds the port.
+        with socket.create_server(("127.0.0.1", forwarding.port)):
+            while not await is_connected(transport):
+                await asyncio.sleep(0.02)
+        end = time.monotonic() + 30
+        while await word_at(forwarding.port) != b"hello":
+            assert time.monotonic() < end
+            await asyncio.sleep(0.05)
+        await transport.close()
+        there.close()
+
+    asyncio.run(work())
+
+
+def is_free(port):
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def test_a_command_that_nobody_comes_back_for_ends_with_its_lease(kind, own_server, tmp_path):

@@ -1,0 +1,68 @@
+"""A program of ours on a login node that is started again whenever it ends, so that those who come back find it."""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+from collections.abc import Callable
+
+from xmml_executors.launch.run_site import RunSite
+from xmml_executors.outcome import SiteError
+from xmml_executors.transports import RemoteProcess, TransportError
+
+#: How long it may take until it serves again: conduits through it are tried for half a minute, the coordinator for a
+#: whole one.
+AGAIN_WITHIN_S = 55.0
+AGAIN_PAUSE_S = 0.3
+
+
+class KeptThere(abc.ABC):
+    """A program that listens on a port at a site, for one run."""
+
+    #: How people call it.
+    kind: str
+
+    def __init__(self, site: RunSite) -> None:
+        self.site = site
+        self.port = 0
+        self._process: RemoteProcess | None = None
+
+    @abc.abstractmethod
+    async def start_on(self, port: int) -> bool:
+        """Start it on a port (0: any), and note process and port; return whether it serves.
+
+        Raises:
+            TransportError: the site cannot be reached.
+        """
+
+    async def keep(self, tell: Callable[[str], None]) -> None:
+        """Start it again, on its port, whenever it ends; return never.
+
+        Args:
+            tell: says to people what happens.
+
+        Raises:
+            SiteError: it has ended for good.
+        """
+        while True:
+            assert self._process is not None
+            try:
+                how = f"exit status {await self._process.wait()}"
+            except TransportError:
+                how = "its connection to us was lost"
+            tell(f"{self.site.name}: its {self.kind} has ended ({how}) and is started again")
+            await self._again(how)
+
+    async def _again(self, how: str) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + AGAIN_WITHIN_S
+        why = how
+        while loop.time() < until:
+            try:
+                if await self.start_on(self.port):
+                    return
+                why = f"port {self.port} is taken, or it does not begin"
+            except (TransportError, OSError) as error:
+                why = str(error)
+            await asyncio.sleep(AGAIN_PAUSE_S)
+        raise SiteError(f"the {self.kind} of {self.site.name} has ended ({how}) and cannot be started again: {why}")
