@@ -35,7 +35,7 @@ RECOVERY_S = 5.0
 RESENT_S = 3.0
 #: So soon when a stream of the link lets nothing through any more: nothing is heard of it for ten seconds, then its
 #: share goes by the others.
-TAKEN_OVER_S = 13.0
+TAKEN_OVER_S = 3.0
 #: The coordinator takes an instance that is silent for much longer for lost, and rightly so.
 STOPPED_S = 5.0
 #: So much memory a relay may hold, whatever happens: docs/relay.md promises 256 MiB for streams.

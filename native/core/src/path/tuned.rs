@@ -142,7 +142,7 @@ impl Shared {
     /// Looks at the streams.
     pub(super) fn tune(&self, driver: &mut Driver, now: Instant, settings: &Settings) {
         let is_busy = self.session().has_unsent();
-        let (infos, done) = self.look(now, is_busy);
+        let (infos, done) = self.look(now);
         let tuning = &mut driver.tuning;
         let passed = (now - tuning.last).as_secs_f64().max(1e-3);
         let rate = done.acked as f64 / passed;
@@ -172,7 +172,9 @@ impl Shared {
                 self.set_chunk(tuning::chunk(rate, infos.len()));
             }
         }
-        tuning.at = now + if is_active { ROUND } else { IDLE_ROUND };
+        // What is on its way may be stuck: that shall not be found out only much later.
+        let is_awaited = infos.iter().any(|info| info.unacked > 0);
+        tuning.at = now + if is_active || is_awaited { ROUND } else { IDLE_ROUND };
         let round_trip = infos.iter().map(|info| info.round_trip).max().unwrap_or_default();
         if settings.streams != Streams::Auto {
             return;
@@ -209,11 +211,10 @@ impl Shared {
 
     /// What the kernel says of each stream, and what all of them have done since the last look; those that do not get on are passed over, if
     /// others do.
-    fn look(&self, now: Instant, is_busy: bool) -> (Vec<TcpInfo>, Done) {
+    fn look(&self, now: Instant) -> (Vec<TcpInfo>, Done) {
         let streams = self.carrying();
         let mut infos = Vec::with_capacity(streams.len());
         let mut stuck = Vec::new();
-        let mut some_get_on = false;
         let mut done = Done::default();
         for stream in &streams {
             let Some(info) = TcpInfo::of(stream.wire.fd()) else { continue };
@@ -222,7 +223,6 @@ impl Shared {
             let gets_on = info.acked > io.info.acked;
             done.of_one(&io.info, &info);
             io.info = info;
-            some_get_on |= gets_on;
             let patience = tuning::patience(info.round_trip);
             let is_stuck =
                 !gets_on && info.unacked > 0 && info.since_ack > patience && now - io.spoke.min(now) > patience / 2;
@@ -232,7 +232,8 @@ impl Shared {
                 false => io.is_passed_over = false,
             }
         }
-        if (some_get_on || is_busy) && stuck.len() < streams.len() {
+        // Those that carry nothing at the moment take over as well: what is stuck may be all that there is to send.
+        if stuck.len() < streams.len() {
             for stream in stuck {
                 stream.io().is_passed_over = true;
                 self.session().send_again(stream.id);
