@@ -235,12 +235,19 @@ impl Shared {
 
     /// Lets streams that have nothing to do take what is to be sent.
     pub fn pump(&self) {
-        let mut taken = Vec::new();
-        for stream in self.carrying() {
-            let is_idle = stream.try_io().map(|io| io.is_idle());
-            match is_idle {
-                Some(true) => self.write(&stream),
-                Some(false) => continue,
+        let (mut taken, mut passed_over) = (Vec::new(), Vec::new());
+        let streams = self.carrying();
+        let all = streams.len();
+        for stream in streams {
+            let state = stream.try_io().map(|io| (io.is_idle(), io.is_passed_over));
+            match state {
+                // What it is given would only lie there; the others will have time for it.
+                Some((_, true)) => {
+                    passed_over.push(stream);
+                    continue;
+                }
+                Some((true, false)) => self.write(&stream),
+                Some((false, false)) => continue,
                 None => {
                     taken.push(stream);
                     continue;
@@ -249,6 +256,9 @@ impl Shared {
             if !self.session().has_work() {
                 return;
             }
+        }
+        if passed_over.len() == all {
+            taken = passed_over;
         }
         // Who has them may have looked for work already: look again behind them.
         for stream in taken {

@@ -200,8 +200,9 @@ impl Session {
         self.incoming.iter_mut().for_each(Inbox::forget_told);
     }
 
-    /// A stream does not get on: others send what it has taken as well. The other end takes what comes first.
+    /// A stream does not get on: others send what it has taken as well, receipts included. The other end takes what comes first.
     pub fn send_again(&mut self, stream: u32) {
+        self.incoming.iter_mut().for_each(Inbox::forget_told);
         let Some(taken) = self.streams.get_mut(&stream) else { return };
         for (lane, range) in std::mem::take(taken) {
             self.outgoing[lane as usize].lose(range);

@@ -214,7 +214,7 @@ impl Shared {
     fn look(&self, now: Instant) -> (Vec<TcpInfo>, Done) {
         let streams = self.carrying();
         let mut infos = Vec::with_capacity(streams.len());
-        let mut stuck = Vec::new();
+        let (mut stuck, mut others) = (Vec::new(), 0);
         let mut done = Done::default();
         for stream in &streams {
             let Some(info) = TcpInfo::of(stream.wire.fd()) else { continue };
@@ -229,11 +229,15 @@ impl Shared {
             match is_stuck || (!gets_on && !io.is_idle() && now - io.spoke.min(now) > patience) {
                 true if !io.is_passed_over => stuck.push(stream),
                 true => {}
-                false => io.is_passed_over = false,
+                // What was written to it is no sign of life: only what is acknowledged is.
+                false if gets_on || (info.unacked == 0 && io.is_idle()) => {
+                    (io.is_passed_over, others) = (false, others + 1)
+                }
+                false => others += usize::from(!io.is_passed_over),
             }
         }
         // Those that carry nothing at the moment take over as well: what is stuck may be all that there is to send.
-        if stuck.len() < streams.len() {
+        if others > 0 {
             for stream in stuck {
                 stream.io().is_passed_over = true;
                 self.session().send_again(stream.id);

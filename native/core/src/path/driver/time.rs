@@ -39,7 +39,8 @@ impl Shared {
     }
 
     fn send_late_receipts(&self) {
-        let stream = self.carrying().into_iter().find(|stream| stream.io().is_idle());
+        let idle = self.carrying().into_iter().filter(|stream| stream.io().is_idle());
+        let stream = idle.min_by_key(|stream| stream.io().is_passed_over);
         let Some(stream) = stream else { return }; // all are writing: receipts go along
         let mut io = stream.io();
         while let Some(receipt) = self.session().late_receipt() {
