@@ -232,7 +232,9 @@ impl Runtime {
         drop(state);
         // What is there already, or in a moment, needs neither a spin nor a clock.
         let seen = self.attention.load(Ordering::Acquire);
-        let first = if is_mixed(&connections) { Look::Memory } else { Look::All };
+        // Who only asks, without any time to wait, does not come to the sockets later.
+        let has_time = || until.is_none_or(|until| Instant::now() < until);
+        let first = if is_mixed(&connections) && has_time() { Look::Memory } else { Look::All };
         let (mut is_news, _) = self.read_these(&connections, first, &mut |state| looking.look(state));
         let may_glance = !is_news && until.is_none() && self.spin.is_worth_a_glance();
         if may_glance && self.glance(&connections, seen, FIRST_GLANCES) {
@@ -284,8 +286,9 @@ impl Runtime {
             return now;
         }
         let mut spin_until = self.spin.begin(began);
-        let mut sockets_at = began;
+        let (mut sockets_at, mut has_looked) = (began, false);
         while spin_until.is_some_and(|end| now < end) && until.is_none_or(|until| now < until) {
+            has_looked = true;
             let is_mixed = is_mixed(&connections);
             self.glance(&connections, seen, GLANCES);
             let look = if is_mixed && now < sockets_at { Look::Memory } else { Look::All };
@@ -309,7 +312,7 @@ impl Runtime {
                 spin_until = Some(self.spin.go_on(now)); // the rest is under way
             }
         }
-        if spin_until.is_some() {
+        if has_looked {
             self.spin.missed();
         }
         now
