@@ -16,6 +16,9 @@ use super::{Backend, Instance};
 /// How long the coordinator may take to write down that an instance left. After that the instance ends anyway.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
 
+/// The same where what breaks comes back: silence is noticed after half a minute, and it may be away for a whole one.
+const LATEST_FAREWELL: Duration = Duration::from_secs(120);
+
 impl Instance {
     /// Tells people something, through the coordinator (alone: on standard error).
     pub fn warn(&self, text: &str) {
@@ -128,8 +131,11 @@ impl Instance {
             let is_in_vain = state.coordinator_lost.as_ref().is_some_and(|lost| lost.for_good);
             Ok((state.farewell || is_in_vain).then_some(()))
         };
+        // Where a connection may break and be made again, the answer may come by the next one.
+        let latest = Instant::now() + LATEST_FAREWELL;
         while let Ok(None) = runtime.wait(&WaitFor::default(), Some(Instant::now() + FAREWELL_LIMIT), is_answered) {
-            if runtime.state().coordinator_lost.is_none() {
+            let is_hopeless = !runtime.control.is_kept() && runtime.state().coordinator_lost.is_none();
+            if is_hopeless || Instant::now() > latest {
                 break;
             }
         }
@@ -143,8 +149,12 @@ impl Instance {
 
     /// Says that it ends without leaving, so that nobody waits for it to come back, and stops.
     fn quit(&self) {
+        // First of all: in a child after fork, whoever had the program then has it for ever.
+        if self.is_forked() {
+            return;
+        }
         let has_left = std::mem::replace(&mut self.program_even_after_leaving().left, true);
-        if let (Backend::Run { runtime }, false, false) = (&self.backend, has_left, self.is_forked()) {
+        if let (Backend::Run { runtime }, false) = (&self.backend, has_left) {
             runtime.tell(&ToCoordinator::Quits);
         }
         self.stop();

@@ -65,6 +65,11 @@ impl ControlChannel {
         self.lock().conversation.as_mut().map_or(Ok(()), |conversation| conversation.has(count))
     }
 
+    /// Whether another connection may follow when this one breaks.
+    pub fn is_kept(&self) -> bool {
+        self.lock().conversation.is_some()
+    }
+
     /// The connection is no good any more. Whether another one may follow it.
     pub fn lose(&self) -> bool {
         let mut inner = self.lock();
