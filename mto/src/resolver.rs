@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use xmml_core::path::resolve;
@@ -55,7 +56,8 @@ impl Resolver {
         let asked = address.to_owned();
         // It ends by itself: nobody can hurry it.
         std::thread::Builder::new().name("mto-names".into()).spawn(move || {
-            let answer = look_up(&asked);
+            let answer = catch_unwind(AssertUnwindSafe(|| look_up(&asked)))
+                .unwrap_or_else(|_| Err("the search for its address ended by a fault of the program".to_owned()));
             found.lock().unwrap_or_else(PoisonError::into_inner).push((asked, answer));
             bell.raise();
         })?;
