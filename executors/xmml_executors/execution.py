@@ -25,7 +25,7 @@ from xmml_executors import coordination as policy
 from xmml_executors.builds import Builds, build_name, missing_after_builds
 from xmml_executors.coordination import Coordination, Phase
 from xmml_executors.executor import Executor, Start
-from xmml_executors.instance_record import InstanceRecord
+from xmml_executors.instance_record import InstanceRecord, State
 from xmml_executors.latecomers import Latecomers
 from xmml_executors.limits import explained
 from xmml_executors.local import LocalExecutor
@@ -439,6 +439,9 @@ class _Execution:
             self.watcher.notice(report["text"], None)
         elif report["is"] == "site failed":
             self.note("site failed", reason=report["reason"], failed_site=report["site"])
+            inside = [self.coordination.records[name] for name in report.get("inside", ())]
+            if inside and all(record.state is State.DONE for record in inside):
+                return  # a job whose time is over while it waits for nothing but the end of the others
             self.carry_out(self.coordination.on_site_failure(report["reason"], now, report.get("gone", ())))
         elif report["is"] == "site in doubt":
             self.carry_out(self.coordination.on_site_doubt(now))

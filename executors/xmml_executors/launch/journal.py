@@ -76,12 +76,14 @@ class AtSite:
         jobs: the folder of each job below `jobs/`, with its id in the queue (empty: it was about to be submitted).
         reservations: their ids, with the jobs they are for.
         is_clean: everything was removed again.
+        has_begun: somebody was told to go since it was clean.
     """
 
     folder: str = ""
     jobs: dict[str, str] = field(default_factory=dict)
     reservations: dict[str, str] = field(default_factory=dict)
     is_clean: bool = False
+    has_begun: bool = False
 
 
 @dataclass
@@ -90,12 +92,10 @@ class Past:
 
     Attributes:
         launcher: process id and start of the last launcher, as the kernel counts it.
-        has_begun: everybody was told to go.
     """
 
     run_id: str = ""
     launcher: tuple[int, str] = (0, "")
-    has_begun: bool = False
     sites: dict[str, AtSite] = field(default_factory=dict)
 
     @property
@@ -151,7 +151,6 @@ def past(lines: Iterable[Mapping[str, Any]]) -> Past:
         match what:
             case "launch":
                 told.run_id, told.launcher = line["run"], (line["pid"], line["started"])
-                told.has_begun = False
             case "prepare":
                 site.folder, site.is_clean = line["folder"], False
             case "submit":
@@ -165,9 +164,10 @@ def past(lines: Iterable[Mapping[str, Any]]) -> Past:
             case "unreserved":
                 site.reservations.pop(line["name"], None)
             case "go":
-                told.has_begun = True
+                for each in told.sites.values():
+                    each.has_begun = True
             case "clean":
-                site.is_clean = True
+                site.is_clean, site.has_begun = True, False
                 site.jobs.clear()
                 site.reservations.clear()
     return told

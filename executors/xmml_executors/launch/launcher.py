@@ -248,11 +248,12 @@ class Launcher:
     def _notice(self, text: str) -> None:
         self._report(_is="notice", name="", text=text)
 
-    def _failed(self, error: BaseException, gone: Sequence[str] = ()) -> None:
-        """Something keeps the run from going on. Of the instances `gone` nothing more will be heard."""
+    def _failed(self, error: BaseException, gone: Sequence[str] = (), inside: Sequence[str] = ()) -> None:
+        """Something keeps the run from going on, unless all instances `inside` have ended well by now (without any: in
+        any case). Of the instances `gone` nothing more will be heard."""
         site = getattr(error, "site", None)
         reason = str(error) or type(error).__name__
-        self._report(_is="site failed", name="", reason=reason, site=site, gone=list(gone))
+        self._report(_is="site failed", name="", reason=reason, site=site, gone=list(gone), inside=list(inside))
 
     def _names_of(self, members: Iterable[str]) -> frozenset[str]:
         """Return the instances, ranks and shared processes of jobs."""
@@ -316,7 +317,8 @@ class Launcher:
         due_s = due_in_s([self.jobs[name] for name in group], self.plan)
         self._notice(f"{', '.join(group)}: asked for in {due_s:.0f} s, or as soon as somebody wants what runs there")
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(wanted.wait(), max(0.0, begun + due_s - self._loop.time()))
+            async with asyncio.timeout(max(0.0, begun + due_s - self._loop.time())):
+                await wanted.wait()
         await self._get(group)
         self.late -= self._names_of(group)
         self._report(_is="come", name="")
@@ -334,7 +336,7 @@ class Launcher:
         parts = {job.part.name for job in self.jobs.values() if job.site == site.name}
         files = await describe(Path(self.plan.model_folder), needed(self.plan, parts))
         left = self.past.sites.get(site.name) if self.past is not None else None
-        if left is not None and self.past is not None and (self.past.has_begun or left.reservations):
+        if left is not None and (left.has_begun or left.reservations):
             await site.locate()
             await site.clean([id for id in left.jobs.values() if id], list(left.reservations))
             left.jobs.clear()
@@ -373,9 +375,11 @@ class Launcher:
     async def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
-        except (SiteSilent, SiteError, TransportError) as error:
+        except Exception as error:
+            # Also what nobody thought of: a run must not wait for something that nobody keeps any more.
+            is_known = isinstance(error, (SiteSilent, SiteError, TransportError))
             if not self._is_closing:
-                self._failed(error)
+                self._failed(error if is_known else SiteError(f"{type(error).__name__}: {error}"))
 
     async def _keep_relay(self, relay: RelayHere) -> None:
         """Start the relay of this machine again when it ends; those who use it come back to it.
@@ -483,9 +487,9 @@ class Launcher:
         self.journal.write("over", site=site.name, job=job.folder)
         self._allocations[job.member].on_gone(job, attempt, why, for_good=for_good)
         if job.member in self._gone:
-            is_silent = job.folder in self._silent_jobs
-            gone = [name for name, member in self.job_of.items() if member == job.member] if is_silent else []
-            self._failed(SiteError(f"the job of {site.name} is over: {why}"), gone)
+            inside = [name for name, member in self.job_of.items() if member == job.member]
+            gone = inside if job.folder in self._silent_jobs else []
+            self._failed(SiteError(f"the job of {site.name} is over: {why}"), gone, inside)
 
     # --- the end ----------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ def test_what_was_begun_may_exist_and_what_was_cleaned_does_not(tmp_path: Path) 
     journal.close()
     told = read_journal(tmp_path)
     assert told is not None
-    assert (told.run_id, told.launcher, told.has_begun) == ("r-1", (7, "99"), False)
+    assert (told.run_id, told.launcher) == ("r-1", (7, "99"))
     assert told.unclean == ["alpha", "beta"]
     assert told.sites["alpha"].jobs == {"m.1": "17", "m.2": ""}
     assert told.sites["beta"].reservations == {"res-1": "k"}
