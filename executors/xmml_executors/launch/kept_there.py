@@ -14,6 +14,8 @@ from xmml_executors.transports import RemoteProcess, TransportError
 #: whole one.
 AGAIN_WITHIN_S = 55.0
 AGAIN_PAUSE_S = 0.3
+#: What has served for so long has begun well.
+BEGUN_WELL_S = 10.0
 
 
 class KeptThere(abc.ABC):
@@ -44,14 +46,23 @@ class KeptThere(abc.ABC):
         Raises:
             SiteError: it has ended for good.
         """
+        loop = asyncio.get_running_loop()
+        began = failing_since = loop.time()
         while True:
             assert self._process is not None
             try:
                 how = f"exit status {await self._process.wait()}"
             except TransportError:
                 how = "its connection to us was lost"
+            if loop.time() - began > BEGUN_WELL_S:
+                failing_since = loop.time()
+            elif loop.time() - failing_since > AGAIN_WITHIN_S:
+                raise SiteError(f"the {self.kind} of {self.site.name} ends again and again ({how})")
+            else:
+                await asyncio.sleep(AGAIN_PAUSE_S)
             tell(f"{self.site.name}: its {self.kind} has ended ({how}) and is started again")
             await self._again(how)
+            began = loop.time()
 
     async def _again(self, how: str) -> None:
         loop = asyncio.get_running_loop()
@@ -62,7 +73,7 @@ class KeptThere(abc.ABC):
                 if await self.start_on(self.port):
                     return
                 why = f"port {self.port} is taken, or it does not begin"
-            except (TransportError, OSError) as error:
-                why = str(error)
+            except Exception as error:  # of ssh, of what it says: whatever it is, another try may do
+                why = str(error) or type(error).__name__
             await asyncio.sleep(AGAIN_PAUSE_S)
         raise SiteError(f"the {self.kind} of {self.site.name} has ended ({how}) and cannot be started again: {why}")

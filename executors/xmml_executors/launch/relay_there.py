@@ -66,6 +66,7 @@ class RelayThere(KeptThere):
         answers = process.lines()
         status = await _answer(answers)
         if status is None:
+            await process.kill()
             return False
         order = {"command": "add-run", "run": self.run, "secret": self.secret.hex()}
         await process.write(json.dumps(order).encode() + b"\n")

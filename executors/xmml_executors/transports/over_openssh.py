@@ -79,6 +79,7 @@ class OpensshTransport(ChannelTransport):
             status, said = await self._control("check")
             if status == 0:
                 self._socket, self._own = ["-o", "ControlMaster=no"], False
+                await self.reopen(list(self._forwardings))
                 return
             if "No ControlPath specified" not in said and _CONFIGURATION.search(said):
                 raise ConfigurationProblem(self.site, f"the OpenSSH configuration cannot be used: {_last(said)}")
