@@ -68,10 +68,10 @@ async def _carried_out(site: RunSite, text: str, log: Path) -> tuple[int | None,
     """Run shell text as in a login and write what it says into a file, as it comes; return its exit status (`None`: it
     took too long) and the last of its words. Whatever ends the waiting ends also what runs there."""
     said = ""
-    process = await site.transport.start(f"exec bash -lc {shlex.quote(text)} 2>&1", lease_s=LEASE_S)
+    process = await site.transport.start(f"exec bash -lc {shlex.quote(text)} </dev/null 2>&1", lease_s=LEASE_S)
     try:
         async with asyncio.timeout(BUILD_WITHIN_S):
-            with log.open("w", encoding="utf-8") as file:
+            with log.open("w", buffering=1, encoding="utf-8") as file:
                 async for line in process.lines():
                     file.write(line + "\n")
                     said = line.strip() or said

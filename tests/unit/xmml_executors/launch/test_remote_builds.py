@@ -67,7 +67,9 @@ class Building:
         return [int(line) for line in file.read_text().split()] if file.exists() else []
 
     def log(self, number: int) -> str:
-        return (self.folder.path / f"builds/cluster-{number}.log").read_text()
+        """What a build has said; nothing, if it has not begun."""
+        file = self.folder.path / f"builds/cluster-{number}.log"
+        return file.read_text() if file.exists() else ""
 
 
 @pytest.fixture
@@ -103,6 +105,10 @@ def test_an_interrupted_build_leaves_no_process(building: Building) -> None:
 
     async def interrupt(task: asyncio.Task[None]) -> None:
         await asyncio.to_thread(wait_for_two, building)
+        until = time.monotonic() + LIMIT_S
+        while not building.log(1):
+            assert time.monotonic() < until, "the build has said nothing"
+            await asyncio.sleep(0.02)
         task.cancel()
 
     with pytest.raises(asyncio.CancelledError):
