@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import greeting
 import pytest
 
 if TYPE_CHECKING:
@@ -16,37 +17,17 @@ LIMIT_S = 240
 #: With the making of the test bed, and what it takes to find it clean.
 pytestmark = pytest.mark.timeout(400)
 
-MODEL = """<model id="pair" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml">
-  <definitions>
-    <submodel id="World"><timescale delta="1 s" total="3 s"/>
-      <param id="number" value="1"/>
-      <ports><out id="greeting" operator="Oi"/></ports>
-      <implementation><code language="python" part="Oi">greeting = me.param("number", int)</code></implementation>
-    </submodel>
-    <submodel id="Listener"><timescale delta="1 s" total="3 s"/>
-      <ports><in id="greeting" operator="S"/></ports>
-      <implementation>
-        <code language="python" part="S">print(greeting, file=open("heard.txt", "a"))</code>
-      </implementation>
-    </submodel>
-  </definitions>
-  <topology>
-    <instance id="world" submodel="World"/><instance id="listener" submodel="Listener"/>
-    <coupling from="world.greeting" to="listener.greeting"/>
-  </topology>
-</model>
-"""
-SNAKEFILE = """
+SNAKEFILE = f"""
 rule all:
     input: "sum.txt"
 rule couple:
     input: "model.xmml"
-    output: "heard/{number}.txt"
-    shell: "xmml-run {input} -p world.number={wildcards.number} --result listener/heard.txt={output}"
+    output: "heard/{{number}}.txt"
+    shell: "{greeting.COMMAND}"
 rule add:
-    input: expand("heard/{number}.txt", number=[1, 2])
+    input: expand("heard/{{number}}.txt", number=[1, 2])
     output: "sum.txt"
-    shell: "cat {input} | paste -s -d + | tr -d '\\\\n' > {output}"
+    shell: "cat {{input}} | paste -s -d + | tr -d '\\\\n' > {{output}}"
 """
 PLACES = {"world": "alpha", "listener": "beta"}
 
@@ -54,7 +35,7 @@ PLACES = {"world": "alpha", "listener": "beta"}
 def test_coupled_rules_run_over_two_clusters_and_their_results_are_there_for_other_rules(
     firewalled: Bed, tmp_path: Path
 ) -> None:
-    (tmp_path / "model.xmml").write_text(MODEL)
+    (tmp_path / "model.xmml").write_text(greeting.model())
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
     (tmp_path / "sites.toml").write_text(firewalled.sites_toml())
     places = " ".join(f"--place {name}={site}" for name, site in PLACES.items())

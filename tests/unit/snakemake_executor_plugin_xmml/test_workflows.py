@@ -10,32 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-HEAD = '<model id="pair" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml">'
-#: World says so many greetings; the listener writes them down. What `before` holds happens first of all.
-MODEL = """{head}
-  <definitions>
-    <submodel id="World">
-      <timescale delta="1 s" total="3 s"/>
-      <param id="number" value="1"/>
-      <ports> <out id="greeting" operator="Oi"/> </ports>
-      <implementation><code language="python" part="Oi">{before}
-greeting = me.param("number", int)</code></implementation>
-    </submodel>
-    <submodel id="Listener">
-      <timescale delta="1 s" total="3 s"/>
-      <ports> <in id="greeting" operator="S"/> </ports>
-      <implementation>
-        <code language="python" part="S">print(greeting, file=open("heard.txt", "a"))</code>
-      </implementation>
-    </submodel>
-  </definitions>
-  <topology>
-    <instance id="world" submodel="World"/>
-    <instance id="listener" submodel="Listener"/>
-    <coupling from="world.greeting" to="listener.greeting"/>
-  </topology>
-</model>
-"""
+import greeting
+
 SNAKEFILE = """
 rule all:
     input: expand("heard/{{number}}.txt", number={numbers})
@@ -43,7 +19,7 @@ rule couple:
     input: "model.xmml"
     output: "heard/{{number}}.txt"
     {more}
-    shell: "xmml-run {{input}} -p world.number={{wildcards.number}} --result listener/heard.txt={{output}}"
+    shell: "{command}"
 """
 OPTIONS = ("--xmml-sites", "--xmml-runs", "--xmml-keep-runs", "--xmml-options")
 #: How long a test waits for what takes a second or two on a machine at rest.
@@ -55,8 +31,8 @@ class Workflow:
 
     def __init__(self, folder: Path, numbers: list[int], before: str = "pass", more: str = "") -> None:
         self.folder = folder
-        (folder / "model.xmml").write_text(MODEL.format(head=HEAD, before=before))
-        (folder / "Snakefile").write_text(SNAKEFILE.format(numbers=numbers, more=more))
+        (folder / "model.xmml").write_text(greeting.model(before))
+        (folder / "Snakefile").write_text(SNAKEFILE.format(numbers=numbers, more=more, command=greeting.COMMAND))
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "snakemake", "--executor", "xmml", "--jobs", "4", *arguments]
