@@ -34,6 +34,10 @@ class DoorThere(KeptThere):
         words = [self.site.python, "-I", "-S", path, "127.0.0.1", str(self.leads_to), str(port)]
         process = await self.site.transport.start(f"exec {shlex.join(words)}", lease_s=DOOR_LEASE_S)
         async for line in process.lines():
-            self._process, self.port = process, int(json.loads(line)["port"])
+            try:
+                self._process, self.port = process, int(json.loads(line)["port"])
+            except (ValueError, KeyError, TypeError):
+                await process.kill()  # something else has answered
+                return False
             return True
         return False
