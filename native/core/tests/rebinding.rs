@@ -29,7 +29,7 @@ fn changes() -> usize {
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// How often a pause that was too long is measured again: the machine may have been busy with something else.
-const TRIES: usize = 10;
+const TRIES: usize = 3;
 
 /// A stream of messages without an end, from `a` to `b`, without an order of operators.
 fn stream(capacity: u32) -> Model {
