@@ -164,3 +164,16 @@ def test_ranks_in_python_gather_and_broadcast(run_model: RunModel) -> None:
     run = run_model(HERE / "gathered")
     assert run.lines("reader") == ["(3, 5) [[0, 0, 1, 1, 1], [2, 2, 3, 3, 3], [2, 2, 3, 3, 3]] {'k': [1.5, 'two']}"]
     assert run.lines("writer") == [f"rank {rank} has [0. 1. 2.] and {{'k': [1.5, 'two']}}" for rank in range(4)]
+
+
+@pytest.mark.parametrize("program", ["in_c", "in_cpp"])
+def test_ranks_in_c_and_cpp_gather(run_model: RunModel, tmp_path: Path, program: str) -> None:
+    folder = tmp_path / "native" / "gathered"
+    shutil.copytree(HERE / "gathered", folder, ignore=shutil.ignore_patterns("build"))
+    model = (folder / "model.xmml").read_text()
+    python = 'language="python" path="writer.py" run:mpi="4"'
+    assert python in model
+    native = f'language="c" path="build/{program}" run:mpi="4" run:build="make build/{program}"'
+    (folder / "model.xmml").write_text(model.replace(python, native))
+    run = run_model(folder)
+    assert run.lines("reader") == ["(3, 5) [[0, 0, 1, 1, 1], [2, 2, 3, 3, 3], [2, 2, 3, 3, 3]] None"]

@@ -4,6 +4,8 @@
 //! The program is its own coordinator, and starts itself twice more, as the two instances.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -71,11 +73,12 @@ fn conduct(method: &str) {
             scales: Vec::new(),
             params: BTreeMap::new(),
             ports: vec![port("out", Direction::Out, Operator::Oi), port("in", Direction::In, Operator::S)],
-            conduits: vec![conduit(1, "a", "b"), conduit(2, "b", "a")],
+            conduits: vec![conduit(1, "a", "b").into(), conduit(2, "b", "a").into()],
         });
     }
     let file = std::env::temp_dir().join(format!("xmml-ping-pong-{}", std::process::id()));
     std::fs::write(&file, secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>()).expect("a secret file");
+    std::fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("its own file");
     let start = |name: &str| -> Child {
         Command::new(std::env::current_exe().expect("this program"))
             .args(std::env::args().skip(1))

@@ -11,6 +11,9 @@ pub const SECRET_MAX: u64 = 4096;
 /// Largest file with a key and its certificate that is read, in bytes.
 pub const KEY_MAX: u64 = 64 << 10;
 
+/// Shortest secret, in bytes: shorter ones can be found by trying.
+pub const SECRET_LEAST: usize = 16;
+
 /// The text of a file that nobody but its owner can read; `what` names what is in it, for people.
 ///
 /// # Errors
@@ -27,8 +30,31 @@ pub fn read(path: &Path, most: u64, what: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| explained(&error))
 }
 
+/// The secret in a file of hexadecimal digits that nobody but its owner can read.
+///
+/// # Errors
+/// As of [`read`], or there is no secret in it, or a short one.
+pub fn read_secret(path: &Path) -> Result<Vec<u8>, String> {
+    secret_of_text(&read(path, SECRET_MAX, "this secret")?)
+}
+
+/// A secret written as hexadecimal digits.
+///
+/// # Errors
+/// It is none, or so short that it can be found by trying.
+pub fn secret_of_text(text: &str) -> Result<Vec<u8>, String> {
+    let secret = secret_in(text).ok_or("the secret must be hexadecimal digits, two for each byte")?;
+    match secret.len() < SECRET_LEAST {
+        true => Err(format!(
+            "the secret has {} bytes, at least {SECRET_LEAST} are needed; make one with: openssl rand -hex 32",
+            secret.len()
+        )),
+        false => Ok(secret),
+    }
+}
+
 /// The bytes of a secret that is written as hexadecimal digits; `None`: this is none.
-pub fn secret_in(text: &str) -> Option<Vec<u8>> {
+fn secret_in(text: &str) -> Option<Vec<u8>> {
     let text = text.trim();
     if text.is_empty() || text.len() % 2 != 0 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
@@ -45,6 +71,21 @@ mod tests {
         assert_eq!(secret_in(" 00ff\n"), Some(vec![0, 255]));
         for text in ["", "0", "xy", "ää", "+1"] {
             assert_eq!(secret_in(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_not_short() {
+        assert_eq!(secret_of_text(&format!(" {}\n", "0f".repeat(16))), Ok(vec![15; 16]));
+        let short = "0f".repeat(15);
+        for (text, expected) in [
+            ("", "hexadecimal"),
+            ("secret", "hexadecimal"),
+            ("00ff", "2 bytes, at least"),
+            (&short, "15 bytes, at least"),
+        ] {
+            let problem = secret_of_text(text).unwrap_err();
+            assert!(problem.contains(expected), "{text}: {problem}");
         }
     }
 

@@ -7,6 +7,9 @@
 //!
 //! Nothing here waits or sends: the runtime asks (`may_...`) before it acts, and tells what became of it after.
 
+use rustc_hash::FxHashMap;
+use smallvec::{smallvec, SmallVec};
+
 use crate::error::{Error, Result};
 use crate::spec::{Direction, InstanceSpec, Kind, Operator};
 
@@ -84,6 +87,9 @@ impl PortTable {
     }
 }
 
+/// Nearly every port is coupled once.
+type Turns = SmallVec<[bool; 8]>;
+
 #[derive(Clone, Debug)]
 struct Port {
     operator: Operator,
@@ -93,9 +99,9 @@ struct Port {
     /// Whether it receives the state of the previous run, which the first has not.
     is_state: bool,
     /// For each copy, whether it has had its turn.
-    done: Vec<bool>,
+    done: Turns,
     /// For each copy, whether it has ended and needs no turn any more.
-    ended: Vec<bool>,
+    ended: Turns,
     /// Copies that still need their turn.
     left: usize,
 }
@@ -134,21 +140,20 @@ impl Port {
 impl Sequence {
     /// Before the first run of this instance.
     pub fn new(spec: &InstanceSpec) -> Sequence {
+        // Whether state comes by it, for each coupled port.
+        let mut coupled: FxHashMap<(bool, &str), bool> = FxHashMap::default();
+        for conduit in &spec.conduits {
+            if conduit.sender == spec.name {
+                coupled.insert((true, &conduit.sender_port), false);
+            }
+            if conduit.receiver == spec.name {
+                *coupled.entry((false, &conduit.receiver_port)).or_default() |= conduit.is_state;
+            }
+        }
         let mut ports = PortTable::default();
         for port in &spec.ports {
             let sends = port.direction == Direction::Out;
-            let mut conduits = spec
-                .conduits
-                .iter()
-                .filter(|conduit| match sends {
-                    true => conduit.sender == spec.name && conduit.sender_port == port.name,
-                    false => conduit.receiver == spec.name && conduit.receiver_port == port.name,
-                })
-                .peekable();
-            if conduits.peek().is_none() {
-                continue;
-            }
-            let is_state = !sends && conduits.any(|conduit| conduit.is_state);
+            let Some(is_state) = coupled.get(&(sends, &*port.name)).copied() else { continue };
             // Without an operator (mappers) the loop is: receive everything, send everything.
             let operator = port.operator.unwrap_or(if sends { Operator::Of } else { Operator::Finit });
             let copies = port.copies.max(1) as usize;
@@ -159,8 +164,8 @@ impl Sequence {
                     sends,
                     multiplied: port.copies > 0,
                     is_state,
-                    done: vec![false; copies],
-                    ended: vec![false; copies],
+                    done: smallvec![false; copies],
+                    ended: smallvec![false; copies],
                     left: copies,
                 },
             );
@@ -276,14 +281,20 @@ impl Sequence {
         Ok(self.iteration())
     }
 
+    /// Where a port stands here, for calls that need not look for it again; `None`: it is not coupled.
+    pub fn place(&self, port: &str) -> Option<usize> {
+        self.ports.at(port)
+    }
+
     /// Whether a send on this port (to this copy; `None`: to all) may come now. Always, if the port is not coupled.
     pub fn may_send(&self, port: &str, to: Option<u32>) -> Result<()> {
         self.may(port, to, "send on")
     }
 
     /// Asks whether a send may come now, and if so takes it for done (also if it will be dropped because the receiver is gone).
-    pub fn send(&mut self, port: &str, to: Option<u32>) -> Result<()> {
-        let Some(at) = self.ports.at(port) else { return Ok(()) };
+    /// `place` is that of the port.
+    pub fn send(&mut self, place: Option<usize>, to: Option<u32>) -> Result<()> {
+        let Some(at) = place else { return Ok(()) };
         self.may_at(at, to, "send on")?;
         self.did_at(at, to);
         Ok(())
@@ -299,9 +310,21 @@ impl Sequence {
         self.may(port, of, "receive on")
     }
 
+    /// The same by the place of the port.
+    pub fn may_receive_at(&self, place: Option<usize>, of: Option<u32>) -> Result<()> {
+        place.map_or(Ok(()), |at| self.may_at(at, of, "receive on"))
+    }
+
     /// A message was received.
     pub fn received(&mut self, port: &str, of: Option<u32>) {
         self.did(port, of);
+    }
+
+    /// The same by the place of the port.
+    pub fn received_at(&mut self, place: Option<usize>, of: Option<u32>) {
+        if let Some(at) = place {
+            self.did_at(at, of);
+        }
     }
 
     /// A receive met the end of its conduit: nothing is expected of it from now on, and the loop may stop early.

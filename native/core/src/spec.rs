@@ -3,7 +3,8 @@
 //! be very many, what is empty is left out.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use crate::parallel::decomposition::Decomposition;
 
@@ -73,8 +74,23 @@ pub struct InstanceSpec {
     pub params: BTreeMap<String, String>,
     /// Every declared port, coupled or not.
     pub ports: Vec<PortSpec>,
-    /// Every conduit that begins or ends here.
-    pub conduits: Vec<ConduitSpec>,
+    /// Every conduit that begins or ends here. Whoever keeps it in the same process shares it: there may be very many. (A plan tells of
+    /// them apart from the instances: see [`wired`].)
+    #[serde(default)]
+    pub conduits: Vec<Arc<ConduitSpec>>,
+}
+
+/// Gives each instance the conduits that begin or end there, in their order. What begins or ends elsewhere is left out.
+pub fn wired(mut instances: Vec<InstanceSpec>, conduits: Vec<ConduitSpec>) -> Vec<InstanceSpec> {
+    let names: HashMap<String, usize> =
+        instances.iter().enumerate().map(|(place, instance)| (instance.name.clone(), place)).collect();
+    for conduit in conduits {
+        let ends = [Some(&conduit.sender), Some(&conduit.receiver).filter(|receiver| **receiver != conduit.sender)];
+        let places = ends.map(|end| end.and_then(|name| names.get(name)).copied());
+        let conduit = Arc::new(conduit);
+        places.into_iter().flatten().for_each(|place| instances[place].conduits.push(conduit.clone()));
+    }
+    instances
 }
 
 /// What dimension a scale is of.
@@ -114,6 +130,7 @@ pub struct PortSpec {
     /// Place in the loop; none on mappers and terminals.
     pub operator: Option<Operator>,
     /// Number of copies at the other end when it is a multiplied instance (then it is addressed by `to`/`of`), else 0.
+    #[serde(default)]
     pub copies: u32,
     /// How its arrays are spread over the ranks of this instance; whole: rank 0 has all of them.
     #[serde(default)]
@@ -182,7 +199,7 @@ pub struct ConduitSpec {
     pub is_state: bool,
     /// It carries parts of arrays that are spread over ranks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parts: Option<PartsSpec>,
+    pub parts: Option<Box<PartsSpec>>,
 }
 
 /// Between which ranks a conduit carries parts of arrays. A side without a decomposition is one rank with the whole array.

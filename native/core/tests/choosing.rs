@@ -192,7 +192,13 @@ fn conduits_between_the_same_two_share_a_connection_unless_they_are_for_somethin
 
 #[test]
 fn a_control_message_does_not_wait_behind_bulk() {
-    let model = Model::by("tcp")
+    for (method, bulk_bytes) in [("tcp", 32 << 20), ("unix", 4 << 20), ("shm", 4 << 20), ("inproc", 4 << 20)] {
+        pass_control_messages_by_bulk(method, bulk_bytes);
+    }
+}
+
+fn pass_control_messages_by_bulk(method: &str, bulk_bytes: usize) {
+    let model = Model::by(method)
         .submodel("a", "big:Oi small:Oi", 1)
         .submodel("b", "big:S small:S", 1)
         .with("a", |spec| spec.check_order = false)
@@ -208,7 +214,7 @@ fn a_control_message_does_not_wait_behind_bulk() {
     b.reuse().unwrap();
     send(&a, "small", 0);
     assert_eq!(receive(&b, "small"), Some(0));
-    let bulk = |value: u8| Data::Bytes(xmml_core::buffer::Buffer::from(vec![value; 32 << 20]));
+    let bulk = |value: u8| Data::Bytes(xmml_core::buffer::Buffer::from(vec![value; bulk_bytes]));
     a.send("big", None, bulk(0), None, None).unwrap();
     assert!(matches!(b.receive("big", None, None).unwrap(), Received::Message(_)));
     for value in 0..6 {
@@ -216,13 +222,13 @@ fn a_control_message_does_not_wait_behind_bulk() {
     }
     for value in 1..50 {
         send(&a, "small", value);
-        assert_eq!(receive(&b, "small"), Some(value));
+        assert_eq!(receive(&b, "small"), Some(value), "{method}");
     }
-    assert_eq!(b.methods("big").unwrap()[0].traffic.messages, 1, "the bulk still waits");
+    assert_eq!(b.methods("big").unwrap()[0].traffic.messages, 1, "{method}: the bulk still waits");
     for value in 0..6 {
         let Received::Message(message) = b.receive("big", None, None).unwrap() else { panic!("no message") };
         let Data::Bytes(bytes) = message.data else { panic!("not bytes") };
-        assert_eq!((bytes.len(), bytes[0]), (32 << 20, value));
+        assert_eq!((bytes.len(), bytes[0]), (bulk_bytes, value), "{method}");
     }
 }
 

@@ -53,7 +53,7 @@ fn spec(name: &str) -> InstanceSpec {
         scales: Vec::new(),
         params: BTreeMap::new(),
         ports: vec![],
-        conduits: vec![conduit],
+        conduits: vec![conduit.into()],
     }
 }
 

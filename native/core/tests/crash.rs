@@ -5,12 +5,13 @@ mod support;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::{receive, send, Model, Run};
+use support::{receive, receive_any, send, Model, Run};
 use xmml_core::buffer::Buffer;
 use xmml_core::coordinator::Event;
 use xmml_core::data::Data;
 use xmml_core::error::Error;
 use xmml_core::instance::{Instance, JoinOptions, Received};
+use xmml_core::spec::InstanceSpec;
 
 /// How long a test waits before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,10 +31,9 @@ fn role() {
         }
         "exits without leaving" => {
             send(&me, "out", 1);
-            // What waits for a connection dies with the process; only what the kernel has survives it.
-            while me.methods("out").unwrap()[0].chosen.is_none() {
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            // What waits in this process dies with it; only what the kernel has survives it. The first message has come when the other
+            // end says so, so nothing waits any more, and the second goes straight to the kernel.
+            std::io::stdin().read_line(&mut String::new()).unwrap();
             send(&me, "out", 2);
         }
         "sends until it is killed" => {
@@ -44,6 +44,12 @@ fn role() {
             }
         }
         "receives until it is killed" => while receive(&me, "in").is_some() {},
+        "keeps what it is lent until it is killed" => {
+            let mut kept = Vec::new();
+            while let Some(message) = receive_any(&me, "in") {
+                kept.push(message);
+            }
+        }
         other => panic!("no such role: {other}"),
     }
     std::process::abort();
@@ -57,6 +63,7 @@ fn start(run: &Run, instance: &str, role: &str) -> std::process::Child {
         .env("XMML_INSTANCE", instance)
         .env("XMML_COORDINATOR", options.coordinator.unwrap())
         .env("XMML_SECRET_FILE", options.secret_file.unwrap())
+        .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
         .unwrap()
@@ -97,6 +104,7 @@ fn without_a_word_from_the_coordinator_a_broken_connection_is_an_error_in_the_en
         b.reuse().unwrap();
         let mut child = start(&run, "a", "exits without leaving");
         assert_eq!(receive(&b, "in"), Some(1));
+        drop(child.stdin.take());
         assert_eq!(receive(&b, "in"), Some(2), "it was handed over, so it survives its sender");
         let error = b.receive("in", None, None).unwrap_err().to_string();
         assert!(error.starts_with("a: the connection broke before the conduit ended"), "{error}");
@@ -167,5 +175,61 @@ fn a_sender_whose_receiver_is_killed_hears_of_the_abort_and_does_not_hang() {
             run.coordinator.abort("b was killed");
             assert!(matches!(leaving.join().unwrap(), Err(Error::Aborted { .. })), "{method}");
         });
+    }
+}
+
+/// Memory that this process has made to lend payloads in [bytes].
+fn memory_for_payloads() -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let lines = maps.lines().filter(|line| line.contains("memfd:xmml-payloads"));
+    let ranges = lines.map(|line| line.split(' ').next().unwrap().split_once('-').unwrap());
+    let address = |hex| u64::from_str_radix(hex, 16).unwrap();
+    ranges.map(|(start, end)| address(end) - address(start)).sum()
+}
+
+#[test]
+fn what_a_receiver_holds_that_is_killed_comes_home_and_the_sender_goes_on() {
+    const PAYLOADS: u8 = 24;
+    const PAYLOAD: usize = 1 << 20;
+    let rounds: u64 = if std::env::var_os("XMML_SOAK").is_some() { 200 } else { 10 };
+    let ports: String = (0..rounds).map(|round| format!("out{round}:Oi ")).collect();
+    let free = |spec: &mut InstanceSpec| spec.check_order = false;
+    let mut model = Model::by("shm").submodel("a", &ports, 1).with("a", free);
+    for round in 0..rounds {
+        let name = format!("b{round}");
+        model = model.submodel(&name, "in:S", 1).with(&name, free);
+        model = model.couple_with(&format!("a.out{round}"), &format!("{name}.in"), |conduit| {
+            (conduit.capacity, conduit.byte_budget) = (2 * u32::from(PAYLOADS), 1 << 30);
+        });
+    }
+    let run = Run::of(model);
+    let a = run.join("a");
+    a.reuse().unwrap();
+    for round in 0..rounds {
+        let (port, name) = (format!("out{round}"), format!("b{round}"));
+        let mut child = start(&run, &name, "keeps what it is lent until it is killed");
+        let until = Instant::now() + PATIENCE;
+        while a.methods(&port).unwrap()[0].chosen.is_none() {
+            assert!(Instant::now() < until, "no connection");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(|| {
+                for number in 0..PAYLOADS {
+                    let data = Data::Bytes(Buffer::from(vec![number; PAYLOAD]));
+                    a.send(&port, None, data, None, None).unwrap();
+                }
+            });
+            // With all that it can hold, or at another moment each time, from before the first is lent.
+            match round % 2 {
+                0 => sending.join().unwrap(),
+                _ => std::thread::sleep(Duration::from_micros(round * 3_371 % 30_000)),
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+        });
+        run.event("b is lost", |event| matches!(event, Event::Lost { instance } if *instance == name));
+        let (bytes, limit) = (memory_for_payloads(), 3 * u64::from(PAYLOADS) * PAYLOAD as u64);
+        assert!(bytes <= limit, "{bytes} bytes after {} receivers, each of which could hold {}", round + 1, limit / 3);
     }
 }

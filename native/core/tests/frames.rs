@@ -139,6 +139,26 @@ fn a_descriptor_longer_than_the_staging_area_is_understood() {
 }
 
 #[test]
+fn what_is_read_ahead_grows_with_what_comes() {
+    let mut decoder = decoder();
+    assert!(decoder.space().len() <= 1024, "a silent connection needs little");
+    let receipts = encode_receipt(1, 2).repeat(1024);
+    let (mut rest, mut frames) = (&receipts[..], 0);
+    while !rest.is_empty() {
+        let space = decoder.space();
+        let count = space.len().min(rest.len());
+        space[..count].copy_from_slice(&rest[..count]);
+        decoder.filled(count);
+        rest = &rest[count..];
+        while decoder.next_frame().unwrap().is_some() {
+            frames += 1;
+        }
+    }
+    assert_eq!(frames, 1024);
+    assert_eq!(decoder.space().len(), Limits::default().staging, "a busy one is read as far as it may");
+}
+
+#[test]
 fn a_control_frame_longer_than_the_staging_area_is_understood() {
     let value = vec![7; 100_000];
     assert_eq!(decoder().push(&encode_control(&value)).unwrap(), [Frame::Control(value)]);

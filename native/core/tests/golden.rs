@@ -346,6 +346,7 @@ fn path_frames() -> Vec<(&'static str, PathFrame, Value)> {
     let attach = |resumes| PathFrame::Attach { id: *b"sixteen bytes id", stream: 3, resumes, have: have() };
     let attaches = |resumes: bool| json!({"frame": "attach", "id": hex(b"sixteen bytes id"), "stream": 3, "resumes": resumes, "have": both});
     let refused = PathFrame::Refused { code: STREAM, reason: "there are too many paths".to_owned() };
+    let streams = |count, is_fixed| PathFrame::Streams { count, is_fixed };
     vec![
         ("path-attach", attach(false), attaches(false)),
         ("path-attach-again", attach(true), attaches(true)),
@@ -362,7 +363,8 @@ fn path_frames() -> Vec<(&'static str, PathFrame, Value)> {
         ),
         ("path-alive", PathFrame::Alive, json!({"frame": "alive"})),
         ("path-retire", PathFrame::Retire, json!({"frame": "retire"})),
-        ("path-streams", PathFrame::Streams(8), json!({"frame": "streams", "count": 8})),
+        ("path-streams", streams(8, false), json!({"frame": "streams", "count": 8, "is_fixed": false})),
+        ("path-streams-fixed", streams(3, true), json!({"frame": "streams", "count": 3, "is_fixed": true})),
         ("path-bye", PathFrame::Bye, json!({"frame": "bye"})),
         ("path-refused", refused, json!({"frame": "refused", "code": 3, "reason": "there are too many paths"})),
     ]

@@ -132,6 +132,33 @@ fn a_loan_for_several_receivers_that_are_not_connected_yet_is_read_only_for_all_
     }
 }
 
+/// Resident memory of this process that is shared with nobody, in bytes.
+fn private_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn arrays_that_wait_for_a_receiver_wait_where_it_will_read_them() {
+    const EACH: usize = 6 << 20;
+    let run = pair("shm");
+    let a = run.join("a");
+    a.reuse().unwrap();
+    let array = vec![7_u8; EACH];
+    let before = private_memory();
+    for _ in 0..8 {
+        a.send("out", None, seen(array.as_ptr(), EACH), None, None).unwrap();
+    }
+    let waiting = private_memory().saturating_sub(before);
+    assert!(waiting < 4 * EACH as u64, "{waiting} bytes of copies that have to be copied again");
+    let b = run.join("b");
+    b.reuse().unwrap();
+    for _ in 0..8 {
+        assert!(bytes_of(&receive_any(&b, "in").unwrap().data).iter().all(|byte| *byte == 7));
+    }
+}
+
 #[test]
 fn an_array_lent_by_one_process_is_passed_on_by_another_as_it_is() {
     let model = Model::by("shm").submodel("a", "out:Oi", 9).submodel("b", "in:S out:Oi", 9).submodel("c", "in:S", 9);

@@ -117,7 +117,7 @@ fn spread(sender: &Decomposition, receiver: &Decomposition, steps: u64, shape: &
         let (from, to) = (member("a", sender_rank), member("b", receiver_rank));
         model = model.couple_with(&format!("{from}.out"), &format!("{to}.in"), |conduit| {
             let (sender, receiver) = (sender.clone(), receiver.clone());
-            conduit.parts = Some(PartsSpec { sender, sender_rank, receiver, receiver_rank });
+            conduit.parts = Some(PartsSpec { sender, sender_rank, receiver, receiver_rank }.into());
         });
     }
     model.couple("b.reply", "a.answer")
@@ -226,7 +226,7 @@ fn a_mapper_addresses_the_copies_of_a_parallel_program() {
             model = model.couple_with("m.o", &format!("{name}.in"), |conduit| {
                 conduit.receiver_copy = Some(copy);
                 let (sender, receiver) = (Decomposition::whole(), side.clone());
-                conduit.parts = Some(PartsSpec { sender, sender_rank: 0, receiver, receiver_rank: rank });
+                conduit.parts = Some(PartsSpec { sender, sender_rank: 0, receiver, receiver_rank: rank }.into());
             });
         }
     }
@@ -349,4 +349,38 @@ fn a_time_out_on_a_parallel_port_takes_nothing_on_any_rank() {
     a.send("out", None, Data::Array(whole), None, None).unwrap();
     a.leave().unwrap();
     assert_eq!(readers.join().unwrap(), vec![vec![2, 2]; 2]);
+}
+
+/// What the ranks of `a` have sent to those of `b` [bytes]: frames with arrays of this type and shape, one for each pair that overlaps.
+fn bytes_sent(sender: &Decomposition, receiver: &Decomposition, shape: &[u64]) -> u64 {
+    let run = Arc::new(Run::of(spread(sender, receiver, 1, shape)));
+    let writers = ranks(&run, "a", sender.ranks(), |me| {
+        assert!(me.reuse().unwrap());
+        me.next_step().unwrap();
+        me.send("out", None, Data::Array(values(&me, "out", Order::RowMajor, 0)), None, None).unwrap();
+        me.receive("answer", None, None).unwrap();
+        let sent = me.methods("out").unwrap().iter().map(|conduit| conduit.traffic.bytes).sum::<u64>();
+        me.leave().unwrap();
+        sent
+    });
+    let readers = ranks(&run, "b", receiver.ranks(), |me| {
+        assert!(me.reuse().unwrap());
+        me.next_step().unwrap();
+        array(me.receive("in", None, None).unwrap());
+        me.send("reply", None, Data::Int(1), None, None).unwrap();
+        me.leave().unwrap();
+    });
+    readers.join().unwrap();
+    writers.join().unwrap().iter().sum()
+}
+
+#[test]
+fn the_bytes_on_the_wire_are_those_of_the_overlaps() {
+    let (sender, receiver) = (cut(&[(0, 2), (1, 2)]), cut(&[(1, 3)]));
+    let frames = sender.pairs(&receiver).len() as u64;
+    for shape in [[4, 6], [400, 600]] {
+        let elements = 8 * shape[0] * shape[1];
+        let described = bytes_sent(&sender, &receiver, &shape).checked_sub(elements);
+        assert!(described.is_some_and(|bytes| bytes <= 200 * frames), "{described:?} bytes for {frames} frames");
+    }
 }

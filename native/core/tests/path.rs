@@ -57,6 +57,22 @@ fn lanes_are_apart() {
 }
 
 #[test]
+fn control_messages_pass_bulk_that_nobody_takes() {
+    let small = Settings { window: 1 << 20, ..streams(1) };
+    let (here, there) = pair(small.clone(), small);
+    let bulk: Vec<Ticket> = (0..20).map(|number| here.post(Lane::Bulk, payload(number, 1 << 20)).unwrap()).collect();
+    for number in 0..50 {
+        here.post(Lane::Control, payload(number, 64)).unwrap();
+        assert!(message(there.receive(Lane::Control, LIMIT).unwrap()) == payload(number, 64));
+    }
+    assert!(!here.has_arrived(bulk[19]), "the bulk still waits");
+    for number in 0..20 {
+        assert!(message(there.receive(Lane::Bulk, LIMIT).unwrap()) == payload(number, 1 << 20));
+    }
+    assert!(here.wait_arrived(bulk[19], LIMIT).unwrap());
+}
+
+#[test]
 fn a_path_ends_in_order_at_both_ends() {
     let (here, there) = pair(streams(4), Settings::default());
     here.post(Lane::Bulk, payload(1, 100_000)).unwrap();
@@ -255,6 +271,36 @@ fn settings_change_while_messages_pass_and_nothing_is_sent_twice_for_it() {
     assert!(stats.bytes_out < 100 * 220_000, "much was sent twice: {stats:?}");
     assert!(here.set(Settings { congestion: Some("none".to_owned()), ..streams(1) }).is_err());
     assert!(here.set(streams(129)).is_err() && here.set(streams(0)).is_err());
+}
+
+/// Whichever end it is: what the other one measures does not change it.
+#[test]
+fn a_number_that_a_program_has_asked_for_holds_while_the_other_end_measures() {
+    let pairs = [pair(streams(2), Settings::default()), pair(Settings::default(), streams(2))];
+    let flowing = Duration::from_millis(1500); // measurements are acted upon twice within this
+    std::thread::scope(|scope| {
+        for (here, there) in &pairs {
+            let end = Instant::now() + flowing;
+            for (from, to) in [(here, there), (there, here)] {
+                scope.spawn(move || {
+                    while Instant::now() < end {
+                        assert!(from.send(Lane::Bulk, payload(1, 1 << 20), LIMIT).unwrap());
+                    }
+                    from.finish();
+                });
+                scope.spawn(move || while let Some(Received::Message(_)) = to.receive(Lane::Bulk, LIMIT).unwrap() {});
+            }
+            scope.spawn(move || {
+                let mut counts = Vec::new();
+                while Instant::now() < end {
+                    counts.push(here.stats().streams);
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                let begins = counts.iter().position(|count| *count == 2).expect("so many are opened");
+                assert!(counts[begins..].iter().all(|count| *count == 2), "{counts:?}");
+            });
+        }
+    });
 }
 
 /// Were it only the timer of the path that wakes whoever waits, nearly every wait would take until it goes off again.

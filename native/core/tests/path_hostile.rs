@@ -198,7 +198,7 @@ fn every_frame_is_read_as_it_was_written_and_none_with_a_byte_less() {
         PathFrame::Receipt(receipt),
         PathFrame::Alive,
         PathFrame::Retire,
-        PathFrame::Streams(9),
+        PathFrame::Streams { count: 9, is_fixed: true },
         PathFrame::Bye,
         PathFrame::Refused { code: 2, reason: "enough".to_owned() },
     ];

@@ -3,10 +3,18 @@
 #[path = "support/path.rs"]
 mod support;
 
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use support::{identity, payload, streams, LIMIT};
-use xmml_core::path::{Credentials, Fingerprint, Identity, Lane, Listener, Path, Received, Settings, State, Tls};
+use xmml_core::methods::Stream;
+use xmml_core::path::{
+    Credentials, Fingerprint, Identity, Lane, Listener, Path, Received, Settings, State, Tls, TlsWire,
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -134,4 +142,64 @@ fn credentials_are_the_same_after_a_file() {
     assert!(Tls::new(&read, &[made.fingerprint()]).is_ok());
     assert!(Credentials::from_pem("nothing").is_err());
     assert!("0g".repeat(32).parse::<Fingerprint>().is_err());
+}
+
+/// A socket that counts what is written to it.
+struct Counting {
+    socket: UnixStream,
+    written: Arc<AtomicUsize>,
+}
+
+impl Stream for Counting {
+    fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    fn peer(&self) -> &str {
+        "the test"
+    }
+
+    fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        (&self.socket).read(into)
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let count = (&self.socket).write_vectored(parts)?;
+        self.written.fetch_add(count, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    fn shut(&self) {}
+}
+
+/// What small messages cost is records and system calls: the parts of one write are one record, and a read that has got it looks no
+/// further.
+#[test]
+fn what_is_written_at_once_is_one_record_and_is_read_at_once() {
+    const RECORD: usize = 5 + 1 + 16; // head, kind, seal
+    let (mine, theirs) = (Credentials::make("here", HOUR).unwrap(), Credentials::make("there", HOUR).unwrap());
+    let (one, other) = UnixStream::pair().unwrap();
+    let written = Arc::new(AtomicUsize::new(0));
+    let counting = |socket: UnixStream| {
+        socket.set_nonblocking(true).unwrap();
+        Box::new(Counting { socket, written: written.clone() })
+    };
+    let here = TlsWire::client(counting(one), &tls(&mine, &[theirs.fingerprint()])).unwrap();
+    let there = TlsWire::server(counting(other), &tls(&theirs, &[mine.fingerprint()]), &[]).unwrap();
+    let mut bytes = [0; 1024];
+    let nothing = |wire: &TlsWire, bytes: &mut [u8]| {
+        let _ = wire.flush();
+        assert_eq!(wire.read(bytes).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    };
+    for _ in 0..5 {
+        nothing(&here, &mut bytes);
+        nothing(&there, &mut bytes);
+    }
+    let before = written.load(Ordering::Relaxed);
+    let parts = [[1; 10], [2; 10], [3; 10]];
+    assert_eq!(here.write(&parts.each_ref().map(|part| IoSlice::new(part))).unwrap(), 30);
+    assert_eq!(written.load(Ordering::Relaxed) - before, 30 + RECORD);
+    assert_eq!(there.read(&mut bytes).unwrap(), 30);
+    assert_eq!(bytes[..30], parts.concat()[..]);
+    assert!(!there.reads_ahead(), "it would be read once more, for nothing");
 }

@@ -133,6 +133,25 @@ fn cut_at_random_bytes_every_word_is_heard_once_and_in_order() {
     assert!(count(Some("away")) > 0 && count(Some("away")) >= count(Some("back")), "{events:?}");
 }
 
+/// Each pause is at least half as long as planned, and the planned ones double from 10 ms on.
+#[test]
+fn connections_that_break_again_and_again_are_made_again_ever_more_slowly() {
+    let proxy = Proxy::new(|_, _| Fate::default());
+    let run = run_of(Model::new().submodel("a", "", 1), LONG_S);
+    let a = join_through(&proxy, &run, "a");
+    a.reuse().unwrap();
+    let began = Instant::now();
+    for number in 0..7 {
+        proxy.cut();
+        a.warn(&format!("{number}"));
+        // It is said on the next connection, when the coordinator has taken the instance back.
+        run.event("it is heard", |event| matches!(event, Event::Warning { text, .. } if *text == format!("{number}")));
+    }
+    let least = Duration::from_millis((10 + 20 + 40 + 80 + 160 + 320) / 2);
+    assert!(began.elapsed() > least, "seven times within {:?}", began.elapsed());
+    a.leave().unwrap();
+}
+
 /// A run in which `a` has just lost its only way to the coordinator, and `b` has not.
 fn a_is_away() -> (Proxy, Run, Instance, Instance) {
     let proxy = Proxy::new(|_, _| Fate::default());
@@ -270,6 +289,25 @@ fn nobody_takes_the_place_of_another_who_is_here_or_away() {
     assert!(matches!(back.hear(), ToInstance::WelcomeBack { heard: 2 }));
     assert!(matches!(back.hear(), ToInstance::Grow { conduit: 1, capacity: 9 }));
     wait_for(&run, "a", "back");
+}
+
+#[test]
+fn who_was_welcomed_and_has_spoken_cannot_join_once_more() {
+    let run = run_of(pair(), LONG_S);
+    // Its welcome may have been lost with its connection.
+    let (_silent, _) = enter(&run, "a");
+    let (mut second, _) = enter(&run, "a");
+    second.say(&ToCoordinator::Warning { text: "here".into() });
+    run.event("it is heard", |event| matches!(event, Event::Warning { text, .. } if text == "here"));
+    let refused = || {
+        let mut other = client(&run, "a");
+        other.ask_to_join(1);
+        assert!(matches!(other.hear(), ToInstance::Abort { reason } if reason.contains("has joined already")));
+    };
+    refused();
+    drop(second);
+    wait_for(&run, "a", "away");
+    refused();
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn spec(kind: Kind, steps: u64, until: bool, ports: &[PortOf]) -> InstanceSpec {
     for (name, operator, copies, coupled) in ports {
         for copy in 0..(*copies).max(1) {
             if *coupled {
-                conduits.push(conduit(conduits.len(), name, sends(*operator), (*copies > 0).then_some(copy)));
+                conduits.push(conduit(conduits.len(), name, sends(*operator), (*copies > 0).then_some(copy)).into());
             }
         }
     }

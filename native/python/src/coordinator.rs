@@ -3,11 +3,14 @@
 use std::os::fd::RawFd;
 use std::time::Duration;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use pythonize::{depythonize, pythonize};
+use serde::Deserialize;
 use xmml_core::coordinator::{self as core, ConduitTotals, CoordinatorOptions, Event, Wait, WaitKind};
 use xmml_core::methods::MethodReport;
+use xmml_core::spec::{wired, ConduitSpec, InstanceSpec};
 
 use crate::{errors, methods};
 
@@ -66,6 +69,16 @@ impl Coordinator {
         Ok(())
     }
 
+    /// Makes all instances of a plan known, which is given as the text of its `plan.json`.
+    fn define_plan(&self, py: Python<'_>, text: &str) -> PyResult<()> {
+        py.detach(|| {
+            let plan: PlanText = serde_json::from_str(text)?;
+            self.core.define_all(wired(plan.instances, plan.conduits));
+            Ok(())
+        })
+        .map_err(|error: serde_json::Error| PyValueError::new_err(format!("the plan cannot be read: {error}")))
+    }
+
     /// Tells every instance that the run is over, and why.
     fn abort(&self, py: Python<'_>, reason: &str) {
         py.detach(|| self.core.abort(reason));
@@ -96,6 +109,13 @@ impl Coordinator {
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.core.close());
     }
+}
+
+/// What a plan tells the coordinator; the rest is about how programs are started.
+#[derive(Deserialize)]
+struct PlanText {
+    instances: Vec<InstanceSpec>,
+    conduits: Vec<ConduitSpec>,
 }
 
 fn events(py: Python<'_>, events: Vec<Event>) -> PyResult<Bound<'_, PyList>> {

@@ -16,6 +16,7 @@ mod params;
 mod path;
 mod payload;
 mod processes;
+mod starting;
 mod team;
 
 /// The native half of `xmml_native`.
@@ -39,6 +40,8 @@ mod _native {
     use crate::payload::Payload;
     #[pymodule_export]
     use crate::processes::{die_with_parent, enter_folder_alone, threads_can_have_folders};
+    #[pymodule_export]
+    use crate::starting::start_program;
     #[pymodule_export]
     use crate::team::rank_pairs;
 

@@ -26,6 +26,34 @@ def enter_folder_alone(folder: str) -> None:
 def threads_can_have_folders() -> bool:
     """Whether threads may have working folders of their own here; some containers forbid it."""
 
+def start_program(
+    command: Sequence[str],
+    environment: dict[str, str],
+    folder: str,
+    outputs: tuple[int, int],
+    kept: int | None,
+    defaults: Sequence[int],
+    open_files: tuple[int, int],
+) -> int:
+    """Start a program as a child of this process, and return its process id.
+
+    It leads a process group, reads from nowhere, and is killed when the thread that started it ends. Unlike fork, this
+    copies nothing of the calling process, which stands still until the program has begun.
+
+    Args:
+        command: the path of the program, and its arguments.
+        environment: all of it.
+        folder: its working folder.
+        outputs: descriptors of its standard output and standard error.
+        kept: another descriptor that it gets, under the same number.
+        defaults: numbers of signals that it does not ignore, whatever this process does.
+        open_files: how many descriptors it may have, and to how many it may raise that.
+
+    Raises:
+        OSError: it cannot be started; `errno` says why.
+        ValueError: a text cannot be told to the system.
+    """
+
 class Message:
     """A message as a submodel sends and receives it.
 
@@ -361,6 +389,8 @@ class Coordinator:
         """As `take_events`, but waits up to `timeout` seconds for the first one."""
     def define(self, spec: Mapping[str, Any]) -> None:
         """Make an instance known; `spec` has the fields of the plan."""
+    def define_plan(self, text: str) -> None:
+        """Make all instances of a plan known, which is given as the text of its `plan.json`."""
     def abort(self, reason: str) -> None:
         """Tell every instance that the run is over, and why."""
     def grow(self, conduit: int, capacity: int) -> None:

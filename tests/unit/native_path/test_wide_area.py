@@ -187,6 +187,10 @@ def test_files_that_others_can_read_are_refused(tmp_path: Path) -> None:
             path.listen("127.0.0.1:0", secret_file=secret, **there)
     secret.chmod(0o600)
     assert path.listen("127.0.0.1:0", secret_file=secret, credentials_file=key, **there).address
+    secret.write_text("0f" * 15)
+    with pytest.raises(ValueError, match="has 15 bytes; at least 16 are needed"):
+        path.listen("127.0.0.1:0", secret_file=secret, **there)
+    secret.write_text("0f" * 16)
     key.chmod(0o644)
     with pytest.raises(PermissionError, match="others can read this key"):
         path.dial("127.0.0.1:1", "tokyo", secret_file=secret, credentials_file=key, **there)

@@ -63,7 +63,11 @@ fn path_seeds() -> Vec<Vec<u8>> {
         PathFrame::Attach { id: [1; 16], stream: 3, resumes: true, have: have.clone() }.encode(),
         PathFrame::Attached { have }.encode(),
         [PathFrame::Receipt(receipt(Lane::Bulk)).encode(), PathFrame::Alive.encode(), PathFrame::Bye.encode()].concat(),
-        [PathFrame::Streams(9).encode(), PathFrame::Refused { code: 1, reason: "no".into() }.encode()].concat(),
+        [
+            PathFrame::Streams { count: 9, is_fixed: true }.encode(),
+            PathFrame::Refused { code: 1, reason: "no".into() }.encode(),
+        ]
+        .concat(),
         [chunk(0, 5000, 4096, 904), chunk(0, 5000, 0, 4096), chunk(5064, 10, 0, 10), chunk(5064, 10, 0, 10)].concat(),
     ]
 }

@@ -44,6 +44,9 @@ impl Inlet {
             }
             if let Some(message) = end.take() {
                 if self.chain.is_empty() {
+                    if self.ready.capacity() == 0 {
+                        self.ready.reserve_exact(1); // never more than one is here then
+                    }
                     self.ready.push_back(message);
                 } else {
                     self.ready.extend(self.chain.apply(message)?);

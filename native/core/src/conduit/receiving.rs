@@ -1,6 +1,7 @@
 //! The receiving end of a conduit: checks numbers, queues messages, and tells the sender what was taken.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use crate::filters;
 use crate::frame::{self, MessageFrame};
@@ -23,7 +24,7 @@ pub enum Arrival {
 #[derive(Debug)]
 pub struct ReceivingEnd {
     /// The coupling.
-    pub spec: ConduitSpec,
+    pub spec: Arc<ConduitSpec>,
     /// Messages taken by the program (before filters).
     pub taken: u64,
     /// Bytes of these.
@@ -52,7 +53,8 @@ pub struct ReceivingEnd {
 
 impl ReceivingEnd {
     /// Nothing received yet.
-    pub fn new(spec: ConduitSpec) -> ReceivingEnd {
+    pub fn new(spec: impl Into<Arc<ConduitSpec>>) -> ReceivingEnd {
+        let spec = spec.into();
         ReceivingEnd {
             is_checked: filters::checksum(&spec.receiver_filters).is_some(),
             spec,
@@ -101,6 +103,9 @@ impl ReceivingEnd {
         let arrival = self.arrival(frame.sequence, "message")?;
         match arrival {
             Arrival::New => {
+                if self.queue.capacity() == 0 {
+                    self.queue.reserve_exact(1); // left to itself it begins with four, and most conduits hold one at a time
+                }
                 self.queue.push_back((frame.message, frame.frame_len));
                 self.take_in_early();
             }

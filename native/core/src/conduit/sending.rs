@@ -2,6 +2,7 @@
 //! (again).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::connection::Outgoing;
@@ -41,7 +42,7 @@ enum Flow {
 #[derive(Debug)]
 pub struct SendingEnd {
     /// The coupling.
-    pub spec: ConduitSpec,
+    pub spec: Arc<ConduitSpec>,
     /// Which link to the receiver it uses.
     pub link: usize,
     /// The link that it will use as soon as that has a connection.
@@ -62,6 +63,7 @@ pub struct SendingEnd {
     pub last_timestamp: f64,
     taken: u64,
     capacity: u32,
+    byte_budget: u64,
     untaken_sizes: VecDeque<u64>,
     untaken_bytes: u64,
     kept: VecDeque<(u64, Outgoing)>,
@@ -78,9 +80,11 @@ pub struct SendingEnd {
 
 impl SendingEnd {
     /// Nothing sent yet.
-    pub fn new(spec: ConduitSpec, link: usize) -> SendingEnd {
+    pub fn new(spec: impl Into<Arc<ConduitSpec>>, link: usize) -> SendingEnd {
+        let spec = spec.into();
         SendingEnd {
             capacity: spec.capacity.max(1),
+            byte_budget: spec.byte_budget,
             spec,
             link,
             next_link: None,
@@ -105,7 +109,7 @@ impl SendingEnd {
     }
 
     /// Of a conduit that was made by a handle.
-    pub fn fresh(spec: ConduitSpec, link: usize) -> SendingEnd {
+    pub fn fresh(spec: impl Into<Arc<ConduitSpec>>, link: usize) -> SendingEnd {
         SendingEnd { is_fresh: true, ..SendingEnd::new(spec, link) }
     }
 
@@ -115,7 +119,7 @@ impl SendingEnd {
         if self.gone {
             Room::Gone
         } else if untaken == 0
-            || (untaken < u64::from(self.capacity) && self.untaken_bytes.saturating_add(bytes) <= self.spec.byte_budget)
+            || (untaken < u64::from(self.capacity) && self.untaken_bytes.saturating_add(bytes) <= self.byte_budget)
         {
             Room::Free
         } else {
@@ -169,6 +173,9 @@ impl SendingEnd {
     fn pass(&mut self, sequence: u64, frame: Outgoing) -> Now {
         match self.flow {
             Flow::Held => {
+                if self.kept.capacity() == 0 {
+                    self.kept.reserve_exact(1); // frames are large, and very many conduits may wait for their first connection
+                }
                 self.kept.push_back((sequence, frame));
                 None
             }
@@ -230,7 +237,8 @@ impl SendingEnd {
             frames.extend(self.kept.iter().map(|(_, frame)| frame.clone()));
         } else {
             self.flow = Flow::Once;
-            frames.extend(self.kept.drain(..).map(|(_, frame)| frame));
+            // Nothing is kept any more, so nor is the memory for it.
+            frames.extend(std::mem::take(&mut self.kept).into_iter().map(|(_, frame)| frame));
         }
         Ok(frames)
     }
@@ -291,7 +299,7 @@ impl SendingEnd {
     pub fn grow(&mut self, capacity: u32) {
         if capacity > self.capacity {
             self.capacity = capacity;
-            self.spec.byte_budget = self.spec.byte_budget.saturating_mul(2);
+            self.byte_budget = self.byte_budget.saturating_mul(2);
         }
     }
 }

@@ -4,14 +4,14 @@ pub mod authentication;
 pub mod pulse;
 pub mod writer;
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::buffer::BufferPool;
-use crate::frame::{self, Decoder, EncodedMessage, Frame, FrameError, Lent, Limits};
+use crate::frame::{self, Decoder, Frame, FrameError, Lent, Limits};
 use crate::methods::{LentPlace, Stream};
 use crate::wakeup::{poll_writable, Polled};
 
@@ -227,9 +227,9 @@ impl Connection {
         }
     }
 
-    /// Writes a message past the queue, if that is possible at once: always if it is short, goes through memory, and nothing waits.
-    pub fn write_at_once(&self, message: &EncodedMessage) -> bool {
-        self.is_memory() && self.writer().write_at_once(message, &*self.stream)
+    /// Writes a frame past the queue, if that is possible at once: always if it is short, goes through memory, and nothing waits.
+    pub fn write_at_once(&self, pieces: &[IoSlice<'_>]) -> bool {
+        self.writer().write_at_once(pieces, &*self.stream)
     }
 
     /// Writes what is queued as far as there is room; what stays behind is copied if it belongs to a caller. False: the rest needs a watch for room, which the caller must arrange (it is the

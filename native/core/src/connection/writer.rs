@@ -12,6 +12,9 @@ use crate::methods::{LentPlace, Stream};
 /// How many pieces one system call writes at most (the system allows 1024).
 const PIECES: usize = 64;
 
+/// A queue that was longer gives memory back when it is empty.
+const KEPT_FRAMES: usize = 8;
+
 /// A frame ready to be written. Cloning copies the head and shares the payload.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
@@ -121,19 +124,14 @@ impl Writer {
         self.was_used = false;
     }
 
-    /// Writes a message past the queue, if nothing waits there and the stream takes all of it at once; false: it must be queued.
-    pub fn write_at_once(&mut self, message: &EncodedMessage, stream: &dyn Stream) -> bool {
-        let payload: &[u8] = match &message.payload[..] {
-            [] => &[],
-            [only] if only.len() < stream.lends_from() => only,
-            _ => return false,
-        };
+    /// Writes a frame past the queue, if nothing waits there and the stream takes all of it at once; false: it must be queued.
+    pub fn write_at_once(&mut self, pieces: &[IoSlice<'_>], stream: &dyn Stream) -> bool {
         if self.handed_over || !self.queue.is_empty() {
             return false;
         }
         self.was_used = true;
         // What is wrong with the stream, who writes the queue finds out too.
-        stream.write_whole(&[IoSlice::new(&message.head), IoSlice::new(payload)]).unwrap_or(false)
+        stream.write_whole(pieces).unwrap_or(false)
     }
 
     /// Whether the kernel has taken everything.
@@ -211,6 +209,9 @@ impl Writer {
             self.written -= len;
             self.queue.pop_front();
             self.offered = self.offered.saturating_sub(1);
+        }
+        if self.queue.is_empty() && self.queue.capacity() > KEPT_FRAMES {
+            self.queue = VecDeque::new();
         }
     }
 }

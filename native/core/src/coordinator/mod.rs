@@ -148,7 +148,7 @@ struct Shared {
 
 /// What the holder asks of the thread.
 enum Command {
-    Define(Box<InstanceSpec>),
+    Define(Vec<InstanceSpec>),
     Abort(String),
     Grow { conduit: u32, capacity: u32 },
     Confirm { instance: String, epoch: u64 },
@@ -228,7 +228,12 @@ impl Coordinator {
 
     /// Makes an instance known; it may join from now on. (One that asks earlier is kept waiting.)
     pub fn define(&self, spec: InstanceSpec) {
-        self.shared.command(Command::Define(Box::new(spec)));
+        self.define_all(vec![spec]);
+    }
+
+    /// As [`Coordinator::define`], for many.
+    pub fn define_all(&self, specs: Vec<InstanceSpec>) {
+        self.shared.command(Command::Define(specs));
     }
 
     /// Tells every instance that the run is over: whatever it waits for ends with an error.

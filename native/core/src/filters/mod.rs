@@ -247,6 +247,7 @@ impl Arguments<'_> {
 
 /// The filters at one end of a conduit, in the order of application.
 pub struct Chain {
+    /// Empty without filters, which have nothing to say.
     conduit: String,
     filters: Vec<(String, Box<dyn Filter>)>,
 }
@@ -264,7 +265,8 @@ impl Chain {
                 filters.push((spec.name.clone(), filter));
             }
         }
-        Ok(Chain { conduit: conduit.to_owned(), filters })
+        let conduit = if filters.is_empty() { String::new() } else { conduit.to_owned() };
+        Ok(Chain { conduit, filters })
     }
 
     /// Whether messages pass as they are.

@@ -290,7 +290,7 @@ fn every_filter(k: u32) -> Vec<FilterSpec> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 24 }, ..ProptestConfig::default() })]
 
     #[test]
     fn as_many_messages_come_out_as_the_filter_declares(k in 1_u32..7, n in 0_u64..40) {
@@ -351,7 +351,7 @@ impl Declared {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 48 }, ..ProptestConfig::default() })]
 
     #[test]
     fn filters_count_on_over_the_runs_of_the_sender_and_only_last_lets_go_at_their_ends(

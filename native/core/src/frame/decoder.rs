@@ -1,7 +1,8 @@
 //! Frames from a stream of bytes that arrives in pieces.
 //!
 //! The decoder says where the next bytes belong, so that the payload of a large message is read straight into the block it stays
-//! in. Short frames are read many at a time into a small staging area and copied out of it.
+//! in. Short frames are read many at a time into a small staging area and copied out of it. That area grows with what comes: a run
+//! may have thousands of connections, most of which are silent.
 
 use crate::buffer::{Buffer, BufferMut, BufferPool};
 use crate::control::CONTROL_LIMIT;
@@ -18,9 +19,15 @@ pub struct Limits {
     pub descriptor: u32,
     /// Longest body of a control frame, and every other kind.
     pub control: u64,
-    /// How much is read ahead; frames up to this size pass through the staging area.
+    /// How much is read ahead at most; frames up to this size pass through the staging area.
     pub staging: usize,
 }
+
+/// How much is read ahead at first.
+const FIRST_STAGING: usize = 1024;
+
+/// The least that the staging area may be: what is looked at of a frame at a time must fit.
+const LEAST_STAGING: usize = 2 * (HEAD + PREFIX + CHECKSUMS);
 
 impl Default for Limits {
     fn default() -> Limits {
@@ -63,7 +70,8 @@ enum State {
 impl Decoder {
     /// A decoder that puts large payloads into blocks of `pool`.
     pub fn new(pool: BufferPool, limits: Limits) -> Decoder {
-        let staging = vec![0; limits.staging.max(2 * (HEAD + PREFIX + CHECKSUMS))];
+        let limits = Limits { staging: limits.staging.max(LEAST_STAGING), ..limits };
+        let staging = vec![0; limits.staging.min(FIRST_STAGING.max(LEAST_STAGING))];
         Decoder { pool, limits, staging, start: 0, end: 0, state: State::Idle, scratch: Vec::new() }
     }
 
@@ -90,7 +98,20 @@ impl Decoder {
             State::Payload(_, _, _, payload, filled) if self.start == self.end => {
                 *filled = (*filled + count).min(payload.len());
             }
-            _ => self.end = (self.end + count).min(self.staging.len()),
+            _ => {
+                self.end = (self.end + count).min(self.staging.len());
+                if self.end == self.staging.len() {
+                    self.make_room_for(2 * self.staging.len()); // there may be more, and to ask again costs a system call
+                }
+            }
+        }
+    }
+
+    /// Has the staging area hold `bytes`, as far as it may.
+    fn make_room_for(&mut self, bytes: usize) {
+        let wanted = bytes.next_power_of_two().min(self.limits.staging);
+        if wanted > self.staging.len() {
+            self.staging.resize(wanted, 0);
         }
     }
 
@@ -113,6 +134,7 @@ impl Decoder {
     /// Takes in bytes that somebody else has read, without looking for frames in them yet. They must fit into the staging area: what comes
     /// along with a handshake does.
     pub fn stage(&mut self, bytes: &[u8]) -> Result<(), FrameError> {
+        self.make_room_for(self.end + bytes.len());
         let space = self.space();
         let Some(room) = space.get_mut(..bytes.len()) else {
             return Err(FrameError::LeftOver { bytes: bytes.len() as u64 });
@@ -176,8 +198,9 @@ impl Decoder {
                 return Ok(None);
             }
             self.check(&head)?;
-            let fits = head.length <= (self.staging.len() - HEAD) as u64;
+            let fits = head.length <= (self.limits.staging - HEAD) as u64;
             if fits && self.end - self.start < HEAD + head.length as usize {
+                self.make_room_for(HEAD + head.length as usize);
                 return Ok(None);
             }
             self.start += HEAD;

@@ -46,14 +46,14 @@ const FRONT_ROOM: usize = 64;
 /// Room made for children before they are seen; more is made as they come.
 const BELIEVED: usize = 1024;
 
-const NOTHING: u8 = 0;
-const BOOL: u8 = 1;
-const INT: u8 = 2;
-const FLOAT: u8 = 3;
-const COMPLEX: u8 = 4;
+pub(crate) const NOTHING: u8 = 0;
+pub(crate) const BOOL: u8 = 1;
+pub(crate) const INT: u8 = 2;
+pub(crate) const FLOAT: u8 = 3;
+pub(crate) const COMPLEX: u8 = 4;
 const TEXT: u8 = 5;
-const BYTES: u8 = 6;
-const ARRAY: u8 = 7;
+pub(crate) const BYTES: u8 = 6;
+pub(crate) const ARRAY: u8 = 7;
 const LIST: u8 = 8;
 const MAP: u8 = 9;
 
@@ -201,12 +201,49 @@ pub(crate) fn push_array_node(descriptor: &mut Front, dtype: Dtype, order: Order
 
 /// Puts data together again: arrays and bytes are views into `payload`.
 pub fn decode(descriptor: &[u8], payload: &Buffer) -> std::result::Result<Data, FrameError> {
+    if let Some(data) = decode_plain(descriptor, payload) {
+        return Ok(data);
+    }
     let mut decoder = Decoder { reader: Reader::new(descriptor), payload, used: 0 };
     let data = decoder.node(0)?;
     decoder.reader.end()?;
     match payload.len() as u64 - decoder.used {
         0 => Ok(data),
         bytes => Err(FrameError::LeftOver { bytes }),
+    }
+}
+
+/// One number, one array, or nothing, as in most messages; `None`: it is something else, or says something impossible.
+fn decode_plain(descriptor: &[u8], payload: &Buffer) -> Option<Data> {
+    let number = |at: usize| Some(u64::from_le_bytes(*descriptor.get(at..)?.first_chunk()?));
+    let first = number(0)?;
+    let [tag, dtype, order, rank, 0, 0, 0, 0] = first.to_le_bytes() else { return None };
+    if tag == ARRAY {
+        let rank = usize::from(rank);
+        if descriptor.len() != 16 + 8 * rank || rank > MAX_RANK || number(8 + 8 * rank)? != 0 {
+            return None;
+        }
+        let order = match order {
+            0 => Order::RowMajor,
+            1 => Order::ColumnMajor,
+            _ => return None,
+        };
+        let dtype = Dtype::from_code(dtype).filter(|dtype| *dtype != Dtype::Bool)?;
+        let mut shape = Vec::with_capacity(rank);
+        for at in 1..=rank {
+            shape.push(number(8 * at)?);
+        }
+        let fits = array_bytes(dtype, &shape) == Some(payload.len() as u64);
+        return fits.then(|| Data::Array(Array { dtype, order, shape, data: payload.clone() }));
+    }
+    if !payload.is_empty() || first != u64::from(tag) {
+        return None;
+    }
+    match (tag, descriptor.len()) {
+        (NOTHING, 8) => Some(Data::Nothing),
+        (INT, 16) => Some(Data::Int(number(8)? as i64)),
+        (FLOAT, 16) => Some(Data::Float(f64::from_bits(number(8)?))),
+        _ => None,
     }
 }
 

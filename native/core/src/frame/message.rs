@@ -59,6 +59,12 @@ pub struct EncodedMessage {
     frame_len: u64,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How many messages this thread has encoded.
+    pub(crate) static ENCODED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// Encodes a message without copying arrays and bytes (except short ones).
 pub fn encode_message(
     conduit: u32,
@@ -76,6 +82,8 @@ pub(crate) fn encode_apart(
     sender_copy: Option<u32>,
     message: &Message,
 ) -> Result<EncodedMessage> {
+    #[cfg(test)]
+    ENCODED.set(ENCODED.get() + 1);
     let layout = Layout::behind(HEAD + PREFIX, &message.data)?;
     let descriptor_len = layout.descriptor.len() - HEAD - PREFIX;
     if descriptor_len > MAX_DESCRIPTOR {
@@ -165,11 +173,17 @@ impl EncodedMessage {
     }
 
     /// Copies what is lent by the caller, so that its memory may change after this.
-    pub fn owned(mut self, pool: &BufferPool) -> std::result::Result<EncodedMessage, OutOfMemory> {
-        for piece in &mut self.payload {
-            if piece.is_lent() {
-                *piece = pool.copy_of(piece)?;
-            }
+    pub fn owned(self, pool: &BufferPool) -> std::result::Result<EncodedMessage, OutOfMemory> {
+        self.owned_by(|piece| pool.copy_of(piece))
+    }
+
+    /// The same with copies of another making.
+    pub(crate) fn owned_by(
+        mut self,
+        copy_of: impl Fn(&Buffer) -> std::result::Result<Buffer, OutOfMemory>,
+    ) -> std::result::Result<EncodedMessage, OutOfMemory> {
+        for piece in self.payload.iter_mut().filter(|piece| piece.is_lent()) {
+            *piece = copy_of(piece)?;
         }
         Ok(self)
     }

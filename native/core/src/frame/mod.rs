@@ -17,6 +17,7 @@ pub mod decoder;
 pub mod descriptor;
 pub mod lent;
 pub mod message;
+mod short;
 
 use std::fmt;
 
@@ -28,6 +29,7 @@ pub use decoder::{Decoder, Limits};
 pub use lent::{Lent, Returned};
 pub(crate) use message::encode_apart;
 pub use message::{encode_message, EncodedMessage, MessageFrame};
+pub(crate) use short::ShortMessage;
 
 /// Bytes of the head.
 pub const HEAD: usize = 24;

@@ -1,7 +1,7 @@
 //! An instance without a run: messages come from lists and go into lists.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ pub struct Alone {
 impl Alone {
     /// Puts a conduit on every out port and on every in port that has inputs; returns the specification with them.
     pub fn new(mut spec: InstanceSpec, inputs: BTreeMap<String, Vec<Message>>) -> Result<(InstanceSpec, Alone)> {
-        let mut conduits: Vec<ConduitSpec> = Vec::new();
+        let mut conduits: Vec<Arc<ConduitSpec>> = Vec::new();
         let mut keys = Vec::new();
         let mut lists = Vec::new();
         let mut inputs = inputs;
@@ -32,12 +32,12 @@ impl Alone {
                 let id = conduits.len() as u32 + 1;
                 match port.direction {
                     Direction::Out => {
-                        conduits.push(conduit(id, (&spec.name, &port.name), ("outputs", &key), None, copy));
+                        conduits.push(conduit(id, (&spec.name, &port.name), ("outputs", &key), None, copy).into());
                         keys.push(key);
                     }
                     Direction::In => {
                         if let Some(list) = inputs.remove(&key) {
-                            conduits.push(conduit(id, ("inputs", &key), (&spec.name, &port.name), copy, None));
+                            conduits.push(conduit(id, ("inputs", &key), (&spec.name, &port.name), copy, None).into());
                             lists.push(list);
                         }
                     }

@@ -11,6 +11,7 @@ use crate::frame::{encode_apart, EncodedMessage};
 use crate::message::Message;
 use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;
+use crate::runtime::Runtime;
 use crate::spec::{Kind, Operator};
 
 use super::ports::Port;
@@ -39,7 +40,7 @@ impl Instance {
         let mut spread = self.spread(declared, &data, shape)?;
         let (mut message, position) = {
             let mut program = self.program()?;
-            program.sequence.send(port, to)?;
+            program.sequence.send(declared.place, to)?;
             if !matches!(declared.operator, None | Some(Operator::Of)) {
                 program.follow_iteration();
             }
@@ -163,6 +164,9 @@ impl Instance {
             Some(outgoing) => *outgoing,
             None => (runtime.state().sending[end].spec.id, None, None),
         };
+        if once.is_none() && checksum.is_none() && write_short(runtime, end, copy, message) {
+            return Ok(true);
+        }
         let encoded = match once {
             None => encode_apart(id, 0, copy, message)?,
             Some(Some(encoded)) => encoded.readdressed(id, 0, copy),
@@ -173,7 +177,6 @@ impl Instance {
             None => encoded,
         };
         let bytes = encoded.frame_len();
-        let pool = &runtime.pool;
         let mut encoded = Some(encoded);
         let mut try_to_send = |state: &mut State| match state.sending[end].room(bytes) {
             Room::Full => Ok(None),
@@ -189,7 +192,13 @@ impl Instance {
                     return Ok(Some(true));
                 }
                 let Some(frame) = encoded.take().map(EncodedMessage::in_few_pieces) else { return Ok(Some(true)) };
-                let frame = if state.sending[end].keeps() { frame.owned(pool).map_err(no_memory)? } else { frame };
+                let frame = match state.sending[end].keeps() {
+                    true => {
+                        let lends_later = state.may_lend_later(end);
+                        frame.owned_by(|piece| runtime.copy_to_keep(piece, lends_later)).map_err(no_memory)?
+                    }
+                    false => frame,
+                };
                 if let Some(now) = state.sending[end].send(frame.into(), bytes) {
                     state.queue_on_link(end, now);
                 }
@@ -240,7 +249,7 @@ impl Instance {
             drop(self.program()?);
             return Ok(Received::NoStateYet);
         }
-        self.program()?.sequence.may_receive(port, of)?;
+        self.program()?.sequence.may_receive_at(declared.place, of)?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         if declared.in_parts {
             return self.receive_parts(port, of, until);
@@ -270,7 +279,7 @@ impl Instance {
     pub(super) fn account_for(&self, port: &Port, of: Option<u32>, message: &Message) -> Result<()> {
         let (drift, position) = {
             let mut program = self.program()?;
-            program.sequence.received(&port.name, of);
+            program.sequence.received_at(port.place, of);
             program.clock.received(message.timestamp, message.next_timestamp);
             let mut drift = None;
             if matches!(port.operator, Some(Operator::S | Operator::B)) {
@@ -293,6 +302,115 @@ impl Instance {
     }
 }
 
+/// Sends a message the short way, if it can go that.
+fn write_short(runtime: &Runtime, end: usize, copy: Option<u32>, message: &Message) -> bool {
+    let written = runtime.state().write_short(end, copy, message, false);
+    written.unwrap_or_else(|receipts| {
+        runtime.read(&receipts);
+        runtime.state().write_short(end, copy, message, true).unwrap_or(false)
+    })
+}
+
 pub(super) fn no_memory(none: OutOfMemory) -> Error {
     Error::Io { action: "keep a message until it is sent".into(), cause: none.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+
+    use super::*;
+    use crate::coordinator::{Coordinator, CoordinatorOptions};
+    use crate::frame::message::ENCODED;
+    use crate::instance::JoinOptions;
+    use crate::spec::{ConduitSpec, Direction, InstanceSpec, PortSpec};
+
+    const RECEIVERS: [&str; 3] = ["b", "c", "d"];
+
+    fn conduit(id: u32, receiver: &str) -> ConduitSpec {
+        ConduitSpec {
+            id,
+            name: format!("a.out -> {receiver}.in"),
+            sender: "a".into(),
+            sender_port: "out".into(),
+            receiver: receiver.into(),
+            receiver_port: "in".into(),
+            sender_copy: None,
+            receiver_copy: None,
+            capacity: 8,
+            byte_budget: 1 << 20,
+            methods: vec![],
+            traffic_class: None,
+            sender_filters: vec![],
+            receiver_filters: vec![],
+            is_state: false,
+            parts: None,
+        }
+    }
+
+    /// `a`, whose one out port leads to all receivers, or one of them.
+    fn spec(name: &str) -> InstanceSpec {
+        let (port, direction, operator) = match name {
+            "a" => ("out", Direction::Out, Operator::Oi),
+            _ => ("in", Direction::In, Operator::S),
+        };
+        let conduits = (0..).zip(RECEIVERS).map(|(id, receiver)| conduit(id, receiver));
+        InstanceSpec {
+            name: name.into(),
+            kind: Kind::Submodel,
+            index: 0,
+            count: 1,
+            check_order: false,
+            steps: 1,
+            until: false,
+            delta_s: 1.0,
+            total_s: 1.0,
+            scales: vec![],
+            params: Default::default(),
+            ports: vec![PortSpec {
+                name: port.into(),
+                direction,
+                operator: Some(operator),
+                copies: 0,
+                decomposition: Default::default(),
+                shape: vec![],
+                open: false,
+            }],
+            conduits: conduits.filter(|conduit| name == "a" || name == conduit.receiver).map(Into::into).collect(),
+        }
+    }
+
+    #[test]
+    fn a_message_to_several_receivers_is_encoded_once() {
+        let secret = [7_u8; 32];
+        let options = CoordinatorOptions { run_id: "run".into(), secret: secret.to_vec(), listen: None, relay: None };
+        let coordinator = Coordinator::start(options).unwrap();
+        let secret_file = std::env::temp_dir().join(format!("xmml-encoded-once-{}", std::process::id()));
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&secret_file).unwrap();
+        file.write_all(secret.map(|byte| format!("{byte:02x}")).concat().as_bytes()).unwrap();
+        let join = |name: &str| {
+            coordinator.define(spec(name));
+            Instance::join(JoinOptions {
+                coordinator: Some(coordinator.addresses().join(",")),
+                instance: Some(name.into()),
+                secret_file: Some(secret_file.clone()),
+                language: "rust",
+            })
+        };
+        let (a, receivers) = (join("a"), RECEIVERS.map(join));
+        std::fs::remove_file(&secret_file).unwrap();
+        let (a, receivers) = (a.unwrap(), receivers.map(Result::unwrap));
+        assert!(a.reuse().unwrap() && receivers.iter().all(|me| me.reuse().unwrap()));
+        let values = [Data::Int(7), Data::Bytes(vec![1; 100_000].into()), Data::List(vec![Data::Int(1); 9])];
+        for (count, data) in (1..).zip(values) {
+            assert_eq!(a.send("out", None, data.clone(), None, None).unwrap(), Sent::Queued);
+            assert_eq!(ENCODED.get(), count);
+            for me in &receivers {
+                let Received::Message(message) = me.receive("in", None, None).unwrap() else { panic!("no message") };
+                assert_eq!(message.data, data);
+            }
+        }
+    }
 }

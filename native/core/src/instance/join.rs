@@ -10,10 +10,10 @@ use crate::connection::{Connection, Looked};
 use crate::control::{self, Again, ToCoordinator, ToInstance};
 use crate::coordinator::CoordinatorAddress;
 use crate::error::{explained, Error, Result};
-use crate::frame::Frame;
+use crate::frame::{encode_alive, Frame};
 use crate::handshake::{Party, Role};
 use crate::methods;
-use crate::private_file::{secret_in, SECRET_MAX};
+use crate::private_file;
 use crate::runtime::backoff::Backoff;
 use crate::runtime::control_channel::ControlChannel;
 use crate::runtime::io_thread::doors;
@@ -66,7 +66,12 @@ pub fn join(options: &JoinOptions) -> Result<Joined> {
     let (commands, watch) = Commands::new()?;
     let runtime = Arc::new(Runtime::new(name, run, secret, control, commands, state));
     let doors = open_doors(&spec, &allowed, &runtime.party()?)?;
-    if !doors.is_empty() {
+    if doors.is_empty() && is_kept {
+        // The coordinator knows by this that the welcome has come, and takes nobody else for this process any more.
+        let connection = runtime.control.connection();
+        connection.writer().push(encode_alive().to_vec().into());
+        let _ = flush_now(&connection, until); // a broken connection is found by whoever reads it
+    } else if !doors.is_empty() {
         let table = doors::table(&runtime.here, doors.iter());
         runtime.state().open.reached_by(&table);
         if let Some(connection) = runtime.control.say(&ToCoordinator::Reachable { table }) {
@@ -93,15 +98,10 @@ fn methods_from_environment() -> Result<Vec<String>> {
         .map_err(|error| Error::Usage { problem: format!("XMML_METHODS: {error}") })
 }
 
-/// The secret in a file of hexadecimal digits.
+/// The secret in a file of hexadecimal digits that others cannot read.
 fn read_secret(path: &Path) -> Result<Vec<u8>> {
-    let problem = |cause: String| Error::Io { action: format!("read the run's secret from {}", path.display()), cause };
-    let size = std::fs::metadata(path).map_err(|error| problem(explained(&error)))?.len();
-    if size > SECRET_MAX {
-        return Err(problem(format!("it has {size} bytes; expected 32 bytes as hexadecimal digits")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| problem(explained(&error)))?;
-    secret_in(&text).ok_or_else(|| problem("expected 32 bytes as hexadecimal digits".to_owned()))
+    let action = || format!("read the run's secret from {}", path.display());
+    private_file::read_secret(path).map_err(|cause| Error::Io { action: action(), cause })
 }
 
 /// Why there is no connection to the coordinator.

@@ -148,7 +148,7 @@ impl Instance {
         Instance::assemble(spec, ports, Backend::Alone(Box::new(alone)))
     }
 
-    fn assemble(spec: InstanceSpec, ports: Ports, backend: Backend) -> Result<Instance> {
+    fn assemble(spec: InstanceSpec, mut ports: Ports, backend: Backend) -> Result<Instance> {
         let outlets = spec
             .conduits
             .iter()
@@ -165,6 +165,7 @@ impl Instance {
             wholes: BTreeMap::new(),
             order: Order::RowMajor,
         };
+        ports.take_places(&program.sequence);
         let filters_outlet = program.outlets.iter().map(|outlet| !outlet.is_empty()).collect();
         let sending = spec.conduits.iter().filter(|conduit| conduit.sender == spec.name);
         let outgoing = sending

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::runtime::state::State;
+use crate::sequence::Sequence;
 use crate::spec::{Direction, InstanceSpec, Kind, Operator};
 
 /// One declared port.
@@ -26,8 +27,10 @@ pub struct Port {
     pub is_open: bool,
     /// It is coupled at rank 0 only, which talks for all ranks.
     pub of_lead: bool,
+    /// Where it stands in the order of operators; `None`: it is not coupled.
+    pub place: Option<usize>,
     /// Sending or receiving ends, with the copy at the other end.
-    ends: Vec<(Option<u32>, usize)>,
+    ends: SmallVec<[(Option<u32>, usize); 1]>,
 }
 
 impl Port {
@@ -75,7 +78,8 @@ impl Ports {
                 in_parts: false,
                 is_open,
                 of_lead: false,
-                ends: Vec::new(),
+                place: None,
+                ends: SmallVec::new(),
             };
             by_name.insert(name, port);
         }
@@ -147,6 +151,11 @@ impl Ports {
     pub fn senders(&self, name: &str, of: Option<u32>) -> Result<(&Port, Vec<usize>)> {
         let (port, _) = self.sender(name, of)?;
         Ok((port, port.ends.iter().filter(|(copy, _)| of.is_none() || *copy == of).map(|(_, end)| *end).collect()))
+    }
+
+    /// Notes where the ports stand in the order of operators, so that no call need look for that.
+    pub fn take_places(&mut self, sequence: &Sequence) {
+        self.by_name.values_mut().for_each(|port| port.place = sequence.place(&port.name));
     }
 
     /// Takes over from rank 0 which ports are coupled there only.

@@ -112,7 +112,9 @@ impl Instance {
     /// Takes over from rank 0 what every rank goes by: the ports that are coupled, the order of operators, the parameters.
     fn follow(&mut self, lead: &InstanceSpec) {
         self.ports.follow(lead);
-        self.program_even_after_leaving().sequence = Sequence::new(lead);
+        let sequence = Sequence::new(lead);
+        self.ports.take_places(&sequence);
+        self.program_even_after_leaving().sequence = sequence;
         self.spec.ports = lead.ports.clone();
         self.spec.params = lead.params.clone();
     }
@@ -217,7 +219,7 @@ impl Instance {
         let declared = self.ports.get(port)?;
         let mut program = self.program()?;
         if sent != Sent::NotConnected {
-            program.sequence.send(port, to)?;
+            program.sequence.send(declared.place, to)?;
             if !matches!(declared.operator, None | Some(Operator::Of)) {
                 program.follow_iteration();
             }

@@ -5,7 +5,7 @@ mod streams;
 mod time;
 
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -78,6 +78,10 @@ pub(super) struct Shared {
     chunk: AtomicU64,
     /// Bytes per second, lately.
     rate: AtomicU64,
+    /// Nothing passes, and the streams are looked at but seldom.
+    pub rests: AtomicBool,
+    /// It was asked to be driven soon while somebody drives it, who may just set the timer to a later time.
+    hurried: AtomicBool,
     pub turns: Turns,
     pub crew: Crew,
     pub is_encrypted: bool,
@@ -101,6 +105,10 @@ pub(super) struct Driver {
     /// A farewell was sent.
     closing_until: Option<Instant>,
     pub tuning: Tuning,
+    /// The other end's program has asked for so many streams.
+    pub theirs: Option<u32>,
+    /// How often the other end has asked for other numbers of streams than this end's program wants.
+    pub refused_wishes: u32,
     counts: Counts,
 }
 
@@ -153,6 +161,8 @@ impl Shared {
             this: this.clone(),
             is_encrypted,
             rate: AtomicU64::new(0),
+            rests: AtomicBool::new(false),
+            hurried: AtomicBool::new(false),
             id,
             peer,
             epoll,
@@ -172,6 +182,8 @@ impl Shared {
                 tick_at: now,
                 closing_until: None,
                 tuning: Tuning::new(tuner, now),
+                theirs: None,
+                refused_wishes: 0,
                 counts: Counts::default(),
             }),
             crew,
@@ -220,6 +232,7 @@ impl Shared {
                 _ => self.serve(&mut driver, ready),
             }
         }
+        self.hurried.store(false, Ordering::SeqCst);
         self.pass_time(&mut driver);
         self.set_timer(&mut driver);
         let failed = match &driver.state {
@@ -235,6 +248,14 @@ impl Shared {
 
     /// Lets streams that have nothing to do take what is to be sent.
     pub fn pump(&self) {
+        self.hand_out();
+        // Whether it gets on is to be seen soon, not with the next look at a path at rest.
+        if self.rests.load(Ordering::Relaxed) && self.rests.swap(false, Ordering::Relaxed) {
+            self.hurry();
+        }
+    }
+
+    fn hand_out(&self) {
         let (mut taken, mut passed_over) = (Vec::new(), Vec::new());
         let streams = self.carrying();
         let all = streams.len();
@@ -375,9 +396,14 @@ impl Shared {
         *locked(&self.settings) = Arc::new(settings);
         let mut driver = locked(&self.driver);
         driver.tuning.begin(count);
+        // Of two numbers that programs ask for the later one counts.
+        driver.theirs = None;
         match &mut driver.end {
-            End::Dialling(dialling) => dialling.want(count),
-            End::Listening(_) => self.ask_for(count),
+            End::Dialling(dialling) => {
+                dialling.want(count);
+                self.tell_streams(&self.own_streams());
+            }
+            End::Listening(_) => self.tell_streams(&self.wish(count)),
         }
         self.timer.set(Some(Instant::now()));
         drop(driver);
@@ -387,6 +413,7 @@ impl Shared {
 
     /// The path is to be driven soon: something was asked for that only [`Shared::drive`] does.
     pub fn hurry(&self) {
+        self.hurried.store(true, Ordering::SeqCst);
         self.timer.set(Some(Instant::now()));
     }
 }

@@ -247,8 +247,14 @@ pub enum PathFrame {
     Alive,
     /// The sender of this puts nothing more on this stream, which is taken out of use; answered by the same, then closed. No body.
     Retire,
-    /// The listening end would like the dialling end to have so many streams. Body: u32.
-    Streams(u32),
+    /// How many streams an end would like the path to have; the dialling end opens them, and says this whenever a stream is attached.
+    /// Body: u32, the highest bit for `is_fixed`.
+    Streams {
+        /// So many; 0: the end that says this measures how many pay, and has nothing to say yet.
+        count: u32,
+        /// The program has asked for this number; what was measured at the other end does not change it.
+        is_fixed: bool,
+    },
     /// The path has ended at this end: everything has come, and everything it sent was receipted. No body.
     Bye,
     /// The path or the stream is not taken, or given up, and why. Body: u16 code, u16 length, reason in UTF-8.
@@ -268,6 +274,9 @@ pub const GIVEN_UP: u16 = 2;
 
 /// Code of a refusal: this stream is not needed or not allowed; the path goes on.
 pub const STREAM: u16 = 3;
+
+/// In a number of streams: the program has asked for it.
+const FIXED: u32 = 1 << 31;
 
 const ATTACH: u8 = 1;
 const ATTACHED: u8 = 2;
@@ -316,8 +325,9 @@ impl PathFrame {
             }
             PathFrame::Alive => (ALIVE, 0),
             PathFrame::Retire => (RETIRE, 0),
-            PathFrame::Streams(count) => {
-                body.extend_from_slice(&count.to_le_bytes());
+            PathFrame::Streams { count, is_fixed } => {
+                let fixed = if *is_fixed { FIXED } else { 0 };
+                body.extend_from_slice(&(count & !FIXED | fixed).to_le_bytes());
                 (STREAMS, 0)
             }
             PathFrame::Bye => (BYE, 0),
@@ -385,7 +395,10 @@ impl PathFrame {
             RECEIPT => PathFrame::Receipt(Receipt::decode_body(Lane::from_code(head.lane)?, reader)?),
             ALIVE => PathFrame::Alive,
             RETIRE => PathFrame::Retire,
-            STREAMS => PathFrame::Streams(reader.u32()?),
+            STREAMS => {
+                let number = reader.u32()?;
+                PathFrame::Streams { count: number & !FIXED, is_fixed: number & FIXED != 0 }
+            }
             BYE => PathFrame::Bye,
             REFUSED => {
                 let (code, reason) = (reader.u16()?, reader.text()?);

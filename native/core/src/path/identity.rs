@@ -27,15 +27,13 @@ impl Identity {
         Identity { secret: secret.to_vec(), run: run.to_owned(), name: name.to_owned(), tls: None }
     }
 
-    /// The same with the secret from a file of hexadecimal digits that only its owner can read, as a run's is.
+    /// The same with the secret from a file of hexadecimal digits that only its owner can read, as a run's is: 16 bytes at least.
     ///
     /// # Errors
     /// [`Error::Io`] that names the file, and what is wrong with it.
     pub fn from_secret_file(file: &std::path::Path, run: &str, name: &str) -> Result<Identity> {
         let problem = |cause: String| Error::Io { action: format!("read the secret from {}", file.display()), cause };
-        let text = private_file::read(file, private_file::SECRET_MAX, "this secret").map_err(problem)?;
-        let secret = private_file::secret_in(&text).ok_or_else(|| problem("expected hexadecimal digits".to_owned()))?;
-        Ok(Identity::new(&secret, run, name))
+        Ok(Identity::new(&private_file::read_secret(file).map_err(problem)?, run, name))
     }
 
     /// Every stream is encrypted: TLS 1.3, in which both ends show a certificate, and believe that of the other as their [`Tls`] says.

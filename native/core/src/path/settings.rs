@@ -31,7 +31,8 @@ pub struct LinkFigures {
 /// What can be set on a path. Each end has its own; windows, pacing and congestion control act on what the end itself sends or takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Streams. Only the dialling end opens them; set at the listening end, it asks the other.
+    /// Streams. Only the dialling end opens them; set at the listening end, it asks the other. A fixed number holds while the other end is
+    /// on auto; of two the dialling end's, until one is set anew.
     pub streams: Streams,
     /// Bytes of a piece of a message; `None`: adapted to the rate, 16 KiB to 1 MiB.
     pub chunk: Option<u64>,

@@ -37,6 +37,8 @@ struct TlsState {
     staging: Box<[u8]>,
     from: usize,
     to: usize,
+    /// The last read of the socket got less than it asked for: more is told by the descriptor.
+    is_drained: bool,
     /// The other end has closed its direction.
     is_at_end: bool,
     /// Bytes that came by the socket.
@@ -75,7 +77,7 @@ impl TlsWire {
     fn over(socket: Box<dyn Wire>, mut connection: Connection, mine: Fingerprint, dialled: bool) -> TlsWire {
         connection.set_buffer_limit(Some(AHEAD));
         let staging = vec![0; READ].into_boxed_slice();
-        let state = TlsState { connection, staging, from: 0, to: 0, is_at_end: false, received: 0 };
+        let state = TlsState { connection, staging, from: 0, to: 0, is_drained: false, is_at_end: false, received: 0 };
         TlsWire { socket, mine, dialled, state: Mutex::new(state) }
     }
 
@@ -149,7 +151,8 @@ impl Wire for TlsWire {
     }
 
     fn reads_ahead(&self) -> bool {
-        true
+        let state = self.state();
+        !state.is_drained || state.from < state.to
     }
 
     fn read(&self, into: &mut [u8]) -> io::Result<usize> {
@@ -175,6 +178,7 @@ impl Wire for TlsWire {
             let TlsState { staging, .. } = &mut *state;
             let count = self.socket.read(&mut staging[..most])?;
             (state.from, state.to) = (0, count);
+            state.is_drained = count < most;
             state.received += count as u64;
             if count == 0 {
                 state.is_at_end = true;
@@ -189,14 +193,8 @@ impl Wire for TlsWire {
         if !state.connection.is_handshaking() {
             state.flush(&*self.socket)?;
         }
-        let mut count = 0;
-        for part in parts {
-            let taken = state.connection.writer().write(part)?;
-            count += taken;
-            if taken < part.len() {
-                break;
-            }
-        }
+        // As one record, if it is short: each costs the other end as much to open as a message does.
+        let count = state.connection.writer().write_vectored(parts)?;
         would_block_is_fine(state.flush(&*self.socket))?;
         match count {
             0 if parts.iter().any(|part| !part.is_empty()) => Err(io::ErrorKind::WouldBlock.into()),

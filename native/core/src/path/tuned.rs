@@ -1,6 +1,7 @@
 //! A path measures itself while it runs, and sets what it can set: the number of streams, the length of pieces; and it notices streams that
 //! do not get on.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::crew;
@@ -11,7 +12,7 @@ use super::tcp_info::TcpInfo;
 use super::tuning::{self, Measured, Tuner};
 
 /// While something is under way, streams are looked at so often.
-const ROUND: Duration = Duration::from_millis(100);
+pub(super) const ROUND: Duration = Duration::from_millis(100);
 
 /// While nothing is, so seldom.
 const IDLE_ROUND: Duration = Duration::from_secs(2);
@@ -141,6 +142,8 @@ impl Tuning {
 impl Shared {
     /// Looks at the streams.
     pub(super) fn tune(&self, driver: &mut Driver, now: Instant, settings: &Settings) {
+        // What is sent from here on takes it back.
+        self.rests.store(true, Ordering::Relaxed);
         let is_busy = self.session().has_unsent();
         let (infos, done) = self.look(now);
         let tuning = &mut driver.tuning;
@@ -174,9 +177,13 @@ impl Shared {
         }
         // What is on its way may be stuck: that shall not be found out only much later.
         let is_awaited = infos.iter().any(|info| info.unacked > 0);
-        tuning.at = now + if is_active || is_awaited { ROUND } else { IDLE_ROUND };
+        let rests = !is_active && !is_awaited;
+        tuning.at = now + if rests { IDLE_ROUND } else { ROUND };
+        if !rests {
+            self.rests.store(false, Ordering::Relaxed);
+        }
         let round_trip = infos.iter().map(|info| info.round_trip).max().unwrap_or_default();
-        if settings.streams != Streams::Auto {
+        if settings.streams != Streams::Auto || driver.theirs.is_some() {
             return;
         }
         tuning.done.add(&done);
@@ -194,17 +201,30 @@ impl Shared {
                 if tuning.is_due(round_trip) && !tuning.follow(standing) {
                     let count = tuning.decide();
                     if count != standing {
-                        self.ask_for(count);
+                        self.tell_streams(&self.wish(count));
                     }
                 }
             }
         }
     }
 
-    /// Asks the other end, which opens the streams, for so many.
-    pub(super) fn ask_for(&self, count: u32) {
+    /// That this end would like so many streams.
+    pub(super) fn wish(&self, count: u32) -> PathFrame {
+        PathFrame::Streams { count, is_fixed: matches!(self.settings().streams, Streams::Fixed(_)) }
+    }
+
+    /// What the dialling end, which opens the streams, has to say of their number.
+    pub(super) fn own_streams(&self) -> PathFrame {
+        match self.settings().streams {
+            Streams::Fixed(count) => PathFrame::Streams { count, is_fixed: true },
+            Streams::Auto => PathFrame::Streams { count: 0, is_fixed: false },
+        }
+    }
+
+    /// Tells the other end of a number of streams.
+    pub(super) fn tell_streams(&self, wish: &PathFrame) {
         if let Some(stream) = self.carrying().first() {
-            stream.push(&PathFrame::Streams(count));
+            stream.push(wish);
             self.write(stream);
         }
     }

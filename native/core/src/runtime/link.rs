@@ -193,6 +193,11 @@ impl Link {
         self.connection.take()
     }
 
+    /// Whether its conduits may use this method at all.
+    pub fn allows(&self, method: &str) -> bool {
+        self.allowed.is_empty() || self.allowed.iter().any(|choice| name_of(choice) == method)
+    }
+
     /// Whether `connection` is the one in use.
     pub fn is_on(&self, connection: &Arc<Connection>) -> bool {
         self.connection.as_ref().is_some_and(|own| Arc::ptr_eq(own, connection))

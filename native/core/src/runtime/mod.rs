@@ -22,19 +22,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::buffer::BufferPool;
+use crate::buffer::{Buffer, BufferPool, OutOfMemory};
 use crate::connection::{Connection, Looked};
 use crate::control::ToCoordinator;
 use crate::error::{Error, Result};
 use crate::frame::{FrameError, Limits};
 use crate::handshake::{self, Party};
+use crate::methods::shm::stream::LENT_FROM;
 use crate::methods::Place;
 use crate::shared_memory::arena::Arena;
 
 use self::control_channel::ControlChannel;
 use self::io_thread::{Command, Commands};
 use self::spin::Spin;
-use self::state::{Position, State, ToFlush};
+use self::state::{Flag, Position, State, ToFlush};
 
 /// How long an instance goes on without its coordinator, if that takes nobody back. A wait that has not ended by then is an error.
 pub const COORDINATOR_GRACE: Duration = Duration::from_secs(30);
@@ -260,6 +261,16 @@ impl Runtime {
 
     /// The same; if something was taken in, `then` looks at the state before anybody else does.
     pub fn read_and(&self, connection: &Arc<Connection>, then: &mut dyn FnMut(&mut State)) -> Read {
+        self.read_for(None, connection, then)
+    }
+
+    /// The same for a caller who has a flag: that is not raised, since the caller looks at the state after this.
+    fn read_for(
+        &self,
+        own: Option<&Arc<Flag>>,
+        connection: &Arc<Connection>,
+        then: &mut dyn FnMut(&mut State),
+    ) -> Read {
         if !connection.has_news() {
             return Read::Nothing;
         }
@@ -273,7 +284,7 @@ impl Runtime {
             found = Read::Something;
             let mut state = self.state();
             fault = state.deliver(connection, frames.drain(..)).err();
-            state.wake_all();
+            state.wake_others(own);
             if fault.is_none() {
                 then(&mut state);
             }
@@ -367,6 +378,17 @@ impl Runtime {
         if let Some(link) = connect_again {
             self.commands.give(Command::Dial(link));
         }
+    }
+
+    /// A copy of what has to wait here. If a connection through memory may come, it waits where that will lend it from (or there is no
+    /// room there).
+    pub fn copy_to_keep(&self, piece: &Buffer, lends_later: bool) -> std::result::Result<Buffer, OutOfMemory> {
+        if lends_later && piece.len() >= LENT_FROM {
+            if let Ok(copy) = self.arena.copy_of(std::slice::from_ref(piece)) {
+                return Ok(copy);
+            }
+        }
+        self.pool.copy_of(piece)
     }
 
     /// Notes which thread makes a call. From the second one on, a wait says nothing about the instance: another thread may go on.

@@ -48,7 +48,7 @@ impl State {
         let current = self.sending[end].link;
         let (peer, class) = (self.links[current].peer.clone(), self.links[current].class);
         let next = self.link_to(&peer, methods, class);
-        self.sending[end].spec.methods = methods.to_vec();
+        Arc::make_mut(&mut self.sending[end].spec).methods = methods.to_vec();
         if matches!(self.links[current].status, Status::Over) || self.sending[end].is_gone() {
             self.report(end, Some(format!("{peer} has left")));
             return None;
@@ -211,7 +211,8 @@ impl State {
             }
             if self.sending[end].next_link == Some(link) {
                 self.sending[end].next_link = None;
-                self.sending[end].spec.methods = self.links[self.sending[end].link].allowed.clone();
+                let allowed = self.links[self.sending[end].link].allowed.clone();
+                Arc::make_mut(&mut self.sending[end].spec).methods = allowed;
                 self.report(end, Some(reason.to_owned()));
             }
         }

@@ -273,6 +273,20 @@ mod tests {
     }
 
     #[test]
+    fn nobody_spins_in_a_process_with_more_instances_than_processors() {
+        static INSTANCES: AtomicUsize = AtomicUsize::new(4);
+        // The delay of this thread is not looked at: a busy machine would be a reason of its own.
+        let (looked_us, pause_us) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+        let longest = LONGEST;
+        let spin = Spin { processors: 4, instances: &INSTANCES, looked_us, pause_us, longest, ..Spin::new() };
+        assert!(spin.begin(Instant::now()).is_some() && spin.is_worth_a_glance());
+        INSTANCES.store(5, Ordering::Relaxed);
+        assert!(spin.begin(Instant::now()).is_none() && !spin.is_worth_a_glance(), "from the next wait on");
+        INSTANCES.store(4, Ordering::Relaxed);
+        assert!(spin.begin(Instant::now()).is_some() && spin.is_worth_a_glance());
+    }
+
+    #[test]
     fn the_time_spent_waiting_for_a_processor_is_the_second_field_and_how_often_the_third() {
         assert_eq!(parse_delay("2718281828 31415926 1414\n"), Some(Delay { ns: 31_415_926, turns: 1414 }));
         assert_eq!(parse_delay(""), None);

@@ -1,7 +1,7 @@
 //! What an instance knows about its conduits; one lock guards all of it.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -11,13 +11,14 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::conduit::inlet::Next;
-use crate::conduit::{Arrival, Inlet, ReceivingEnd, SendingEnd};
+use crate::conduit::{Arrival, Inlet, ReceivingEnd, Room, SendingEnd};
 use crate::connection::{Connection, Outgoing};
 use crate::control::ToCoordinator;
 use crate::coordinator::{ConduitTotals, Wait, WaitKind};
 use crate::error::{Error, Result};
 use crate::filters::Chain;
-use crate::frame::{EncodedMessage, Frame};
+use crate::frame::{EncodedMessage, Frame, ShortMessage};
+use crate::message::Message;
 use crate::spec::{InstanceSpec, TrafficClass, FIRST_OPENED};
 use crate::wakeup::EventFd;
 
@@ -245,7 +246,13 @@ impl State {
 
     /// Wakes everybody who waits, to look at the state again.
     pub fn wake_all(&self) {
-        self.waiters.iter().for_each(|waiter| waiter.raise());
+        self.wake_others(None);
+    }
+
+    /// The same, except for the caller, whose flag is `own`: it looks by itself.
+    pub fn wake_others(&self, own: Option<&Arc<Flag>>) {
+        let others = self.waiters.iter().filter(|waiter| own.is_none_or(|own| !Arc::ptr_eq(waiter, own)));
+        others.for_each(|waiter| waiter.raise());
     }
 
     /// A flag that from now on is raised when the state changes.
@@ -291,12 +298,51 @@ impl State {
     /// queued.
     pub fn write_at_once(&mut self, sending: usize, message: &EncodedMessage) -> bool {
         let end = &mut self.sending[sending];
-        let connection = self.links[end.link].connection.as_ref().filter(|_| !end.keeps());
-        let is_written = connection.is_some_and(|connection| connection.write_at_once(message));
+        let Some(connection) = self.links[end.link].connection.as_ref() else { return false };
+        let payload: &[u8] = match &message.payload[..] {
+            [] => &[],
+            [only] if only.len() < connection.lends_from() => only,
+            _ => return false,
+        };
+        let may_be = connection.is_memory() && !end.keeps();
+        let is_written = may_be && connection.write_at_once(&[IoSlice::new(&message.head), IoSlice::new(payload)]);
         if is_written {
             end.count(message.frame_len());
         }
         is_written
+    }
+
+    /// Sends a short message past all queues; false: it must go the general way (it is none that [`ShortMessage`] can encode, or cannot
+    /// be written at once). An error names the connection in which receipts may wait, which are to be looked for first, so that they do
+    /// not pile up.
+    pub fn write_short(
+        &mut self,
+        sending: usize,
+        copy: Option<u32>,
+        message: &Message,
+        has_looked: bool,
+    ) -> std::result::Result<bool, Arc<Connection>> {
+        let end = &mut self.sending[sending];
+        let Some(connection) = self.links[end.link].connection.as_ref() else { return Ok(false) };
+        // Of a time that goes back people are told.
+        if !connection.is_memory() || end.keeps() || self.over.is_some() || message.timestamp < end.last_timestamp {
+            return Ok(false);
+        }
+        if !has_looked && end.may_have_receipts() {
+            return Err(connection.clone());
+        }
+        let Some(short) = ShortMessage::encode(end.spec.id, end.next_sequence(), copy, message) else {
+            return Ok(false);
+        };
+        let bytes = short.frame_len();
+        let is_written = short.payload_len() < connection.lends_from()
+            && end.room(bytes) == Room::Free
+            && connection.write_at_once(&short.slices());
+        if is_written {
+            end.last_timestamp = end.last_timestamp.max(message.timestamp);
+            end.count(bytes);
+        }
+        Ok(is_written)
     }
 
     /// What the program would get from a receiving end now. What that takes off the conduit is acknowledged.
@@ -320,6 +366,12 @@ impl State {
     pub fn connections_are_flushed(&self) -> bool {
         let in_use = self.links.iter().filter_map(|link| link.connection.as_ref());
         in_use.chain(&self.retired).all(|connection| connection.writer().is_empty())
+    }
+
+    /// Whether what waits for the first connection of a sending end may be lent by that.
+    pub fn may_lend_later(&self, sending: usize) -> bool {
+        let link = &self.links[self.sending[sending].link];
+        link.connection.is_none() && link.chosen.is_none() && link.allows("shm")
     }
 
     /// Tells a sender what was taken, if it is due (or in any case, when `now`).

@@ -383,8 +383,10 @@ impl Runtime {
             let connections = what.connections(&state);
             drop(state);
 
-            let (is_news, part) = self.read_these(&connections, Look::All, &mut |_| {});
-            if is_news || part || !connections.iter().all(|connection| connection.may_sleep()) {
+            // What this thread reads itself need not raise its own flag, which takes two system calls.
+            let read = |connection| self.read_for(Some(&enrolment.flag), connection, &mut |_| {});
+            let found = connections.iter().map(read).filter(|read| *read != Read::Nothing).count();
+            if found > 0 || !connections.iter().all(|connection| connection.may_sleep()) {
                 continue;
             }
             let mut fds = Vec::with_capacity(connections.len() + 1);
@@ -396,7 +398,7 @@ impl Runtime {
             for connection in connections.iter().filter(|connection| connection.is_memory()) {
                 self.woken(connection);
                 // The bell may have been for another thread: what it announced is taken in whatever becomes of this wait.
-                self.read(connection);
+                read(connection);
             }
             if polled != Polled::Ready && interrupt.as_ref().is_some_and(|check| check()) {
                 return Err(Error::Interrupted);

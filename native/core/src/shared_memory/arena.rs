@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::buffer::{size_class, Buffer, BufferMut, OutOfMemory, Owner, DEFAULT_POOL_BYTES};
+use crate::per_process::process_id;
 
 use super::SharedMemory;
 
@@ -87,7 +88,7 @@ impl Owner for ArenaBlock {
 
 impl Drop for ArenaBlock {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
+        if self.process != process_id() {
             return;
         }
         if let Some(arena) = self.arena.upgrade() {
@@ -187,7 +188,7 @@ impl Arena {
         // SAFETY: the block lies within the region.
         let start = unsafe { region.memory.start().add(offset) };
         let arena = Arc::downgrade(&self.0);
-        let process = std::process::id();
+        let process = process_id();
         let block = ArenaBlock { arena, region, offset, capacity, for_many: AtomicBool::new(false), process };
         // SAFETY: nobody else has this block; it is initialised (memfd memory is zero at first), and kept alive by its owner.
         let buffer = unsafe { BufferMut::over(start, capacity, len, Box::new(block)) };

@@ -6,7 +6,9 @@ pub mod by_hand;
 pub mod proxy;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -15,7 +17,7 @@ use xmml_core::coordinator::{Coordinator, CoordinatorOptions, Event};
 use xmml_core::data::Data;
 use xmml_core::instance::{Instance, JoinOptions, Received};
 use xmml_core::message::Message;
-use xmml_core::spec::{ConduitSpec, Direction, FilterSpec, InstanceSpec, Kind, Operator, PortSpec};
+use xmml_core::spec::{wired, ConduitSpec, Direction, FilterSpec, InstanceSpec, Kind, Operator, PortSpec};
 
 /// A run with its coordinator.
 pub struct Run {
@@ -37,6 +39,12 @@ pub static NUMBERED: AtomicBool = AtomicBool::new(false);
 
 /// How many runs with names of their own there have been.
 static RUNS: AtomicUsize = AtomicUsize::new(0);
+
+/// Writes a secret to a file that others cannot read.
+pub fn write_secret(file: &Path, secret: &[u8]) {
+    std::fs::write(file, secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>()).unwrap();
+    std::fs::set_permissions(file, Permissions::from_mode(0o600)).unwrap();
+}
 
 impl Run {
     pub fn of(model: Model) -> Run {
@@ -64,7 +72,7 @@ impl Run {
         }
         let unique = format!("xmml-test-{}-{:?}", std::process::id(), std::thread::current().id());
         let secret_file = std::env::temp_dir().join(unique.replace(['(', ')'], "-"));
-        std::fs::write(&secret_file, SECRET.iter().map(|byte| format!("{byte:02x}")).collect::<String>()).unwrap();
+        write_secret(&secret_file, &SECRET);
         Run { coordinator, events: Mutex::default(), secret_file }
     }
 
@@ -236,16 +244,8 @@ impl Model {
         self.instances.remove(name).unwrap()
     }
 
-    fn specs(mut self) -> Vec<InstanceSpec> {
-        for spec in self.instances.values_mut() {
-            spec.conduits = self
-                .conduits
-                .iter()
-                .filter(|conduit| conduit.sender == spec.name || conduit.receiver == spec.name)
-                .cloned()
-                .collect();
-        }
-        self.instances.into_values().collect()
+    fn specs(self) -> Vec<InstanceSpec> {
+        wired(self.instances.into_values().collect(), self.conduits)
     }
 }
 

@@ -326,7 +326,8 @@ private:
 // What send takes: everything that converts to a Value. Arrays are sent from where they lie, which is why this is not for keeping.
 class Sendable {
 public:
-    Sendable() = default;
+    Sendable() : given_(&nothing()) {}
+    Sendable(std::nullptr_t) : Sendable() {}
     Sendable(const Value& value) : given_(&value) {}
     template <class T, std::enable_if_t<std::is_convertible_v<const T&, Value> && !std::is_same_v<T, Value>, int> = 0>
     Sendable(const T& data) : made_(data) {}
@@ -354,7 +355,13 @@ private:
         return Value::lent(elements, 1, &size);
     }
 
-    Value made_;
+    // Never destroyed, so that it is there for who sends at the very end.
+    static const Value& nothing() {
+        static const Value& nothing = *new Value();
+        return nothing;
+    }
+
+    Value made_{Value::Pointer()};
     const Value* given_ = nullptr;
 };
 

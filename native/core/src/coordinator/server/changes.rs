@@ -1,6 +1,8 @@
 //! Changes of methods: who asks is answered when the sender has gone over; the receiver opens its doors before. Each change has a number, so
 //! that of several for one conduit each gets its own answer.
 
+use std::sync::Arc;
+
 use super::Server;
 use crate::control::ToInstance;
 use crate::coordinator::Event;
@@ -22,7 +24,7 @@ impl Server {
         };
         for spec in self.specs.values_mut() {
             for end in spec.conduits.iter_mut().filter(|end| end.id == conduit) {
-                end.methods = methods.to_vec();
+                Arc::make_mut(end).methods = methods.to_vec();
             }
         }
         let has_left = |name: &str| self.members.get(name).is_some_and(|member| member.left.is_some());

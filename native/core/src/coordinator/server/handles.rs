@@ -1,6 +1,8 @@
 //! Handles of ports: who opens one gets a conduit to the instance that made it, which then is like any other. The coordinator makes it
 //! known to both ends, the receiver first; no payload passes here.
 
+use std::sync::Arc;
+
 use super::Server;
 use crate::control::ToInstance;
 use crate::coordinator::Event;
@@ -98,9 +100,10 @@ impl Server {
     /// Makes the conduit known to whoever opened the handle.
     fn opened(&mut self, id: u32, is_gone: bool) {
         let Some(Opening { asker, request, conduit, table }) = self.openings.remove(&id) else { return };
+        let shared = Arc::new(conduit.clone());
         for end in [&conduit.sender, &conduit.receiver] {
             if let Some(spec) = self.specs.get_mut(end).filter(|spec| spec.conduits.iter().all(|each| each.id != id)) {
-                spec.conduits.push(conduit.clone());
+                spec.conduits.push(shared.clone());
             }
         }
         self.shared.event(Event::Opened { instance: asker.clone(), conduit: Box::new(conduit.clone()) });

@@ -1,6 +1,7 @@
 //! What instances say once they are let in, and what they are told about each other.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::{Control, Join, Member, Server};
 use crate::connection::{Connection, Looked};
@@ -59,6 +60,9 @@ impl Server {
         for frame in frames {
             let Some(control) = self.controls.get(&token) else { return };
             let name = control.name.clone();
+            if let Some(member) = self.members.get_mut(&name).filter(|member| member.connection == Some(token)) {
+                member.has_spoken = true;
+            }
             let message = match frame {
                 Frame::Control(body) => control::decode(&body, &name).map_err(|error| error.to_string()),
                 Frame::Alive => continue,
@@ -148,7 +152,9 @@ impl Server {
         let name = control.name.clone();
         let rival = self.members.get(&name).filter(|member| {
             let is_held = member.connection.is_some_and(|other| other != token) || member.away_until.is_some();
-            member.left.is_some() || (is_held && !member.is_process(&join))
+            // The same process asks once more if its connection broke before it was welcomed, and has said nothing since then.
+            let asks_again = member.is_process(&join) && !member.has_spoken;
+            member.left.is_some() || (is_held && !asks_again)
         });
         if let Some(rival) = rival {
             let reason = format!(
@@ -173,6 +179,7 @@ impl Server {
         let mut spec = self.specs[&name].clone();
         for conduit in &mut spec.conduits {
             if let Some(grown) = self.capacities.get(&conduit.id) {
+                let conduit = Arc::make_mut(conduit);
                 conduit.capacity = conduit.capacity.max(*grown);
             }
         }
@@ -184,6 +191,7 @@ impl Server {
             host: join.host.clone(),
             connection: Some(token),
             ticket,
+            has_spoken: false,
             away_until: None,
             table: None,
             left: None,

@@ -46,6 +46,8 @@ struct Member {
     connection: Option<u64>,
     /// How it can come back; `None`: it cannot.
     ticket: Option<absence::Ticket>,
+    /// Something was heard of it after its `Join`: its `Welcome` has come.
+    has_spoken: bool,
     /// It is away, and lost if it does not come back by then.
     away_until: Option<Instant>,
     table: Option<Table>,
@@ -211,7 +213,7 @@ impl Server {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Define(spec) => self.define(*spec),
+            Command::Define(specs) => specs.into_iter().for_each(|spec| self.define(spec)),
             Command::Abort(reason) => {
                 let message = ToInstance::Abort { reason: reason.clone() };
                 self.aborted = Some(reason);

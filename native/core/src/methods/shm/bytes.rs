@@ -42,7 +42,9 @@ impl Bytes {
         // SAFETY: both pieces lie within the ring.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(at), first);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr().add(first), self.start, bytes.len() - first);
+            if first < bytes.len() {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr().add(first), self.start, bytes.len() - first);
+            }
         }
     }
 
@@ -56,7 +58,9 @@ impl Bytes {
         // SAFETY: both pieces lie within the ring.
         unsafe {
             std::ptr::copy_nonoverlapping(self.start.add(at), into.as_mut_ptr(), first);
-            std::ptr::copy_nonoverlapping(self.start, into.as_mut_ptr().add(first), into.len() - first);
+            if first < into.len() {
+                std::ptr::copy_nonoverlapping(self.start, into.as_mut_ptr().add(first), into.len() - first);
+            }
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Payloads lent from one process to another: the lender keeps a block until the borrower says, in shared memory, that it is done.
 //!
 //! The books are in [`super::returns`]. A borrower that dies returns nothing: what it had comes home when its process has ended, and not
-//! before, since it may still look at it after it has left the run.
+//! before, since it may still look at it after it has left the run. Whether it has ended is asked when fresh memory would be taken.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::buffer::{Buffer, Owner};
+use crate::per_process::process_id;
 use crate::shared_memory::arena::Lender;
 use crate::shared_memory::SharedMemory;
 
@@ -24,12 +26,30 @@ pub struct Loans {
     closed: AtomicBool,
     /// The process of the borrower, if it is known.
     borrower: Option<u32>,
+    /// When the system was asked last whether that has ended.
+    asked: Mutex<Option<Instant>>,
 }
+
+/// While nobody has noticed that a borrower is gone, the system is asked for it so seldom: a sender to thousands of receivers that takes
+/// block after block would ask for each of them each time.
+const ASK_EVERY: Duration = Duration::from_millis(10);
 
 impl Loans {
     /// Nothing lent.
     pub fn new(segment: Segment, borrower: Option<u32>) -> Loans {
-        Loans { segment, books: Mutex::new(Books::new(SLOTS)), closed: AtomicBool::new(false), borrower }
+        let (books, asked) = (Mutex::new(Books::new(SLOTS)), Mutex::default());
+        Loans { segment, books, closed: AtomicBool::new(false), borrower, asked }
+    }
+
+    /// Whether the process of the borrower has ended, as far as it is time to ask.
+    fn borrower_has_ended(&self) -> bool {
+        let Some(borrower) = self.borrower else { return false };
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = self.is_closed() || asked.is_none_or(|asked| asked.elapsed() >= ASK_EVERY);
+        if is_due {
+            *asked = Some(Instant::now());
+        }
+        is_due && process::has_ended(borrower)
     }
 
     fn books(&self) -> MutexGuard<'_, Books<Buffer>> {
@@ -62,7 +82,8 @@ impl Lender for Loans {
     fn reclaim(&self) -> bool {
         let mut books = self.books();
         let mut back = books.collect(self.segment.returns_to_here());
-        if books.is_any_out() && self.is_closed() && self.borrower.is_some_and(process::has_ended) {
+        // Also while nobody has noticed here that the connection is broken: who sends on other conduits only does not look at this one.
+        if books.is_any_out() && self.borrower_has_ended() {
             back.extend(books.collect_all());
         }
         let is_any_out = books.is_any_out();
@@ -100,8 +121,7 @@ impl Borrowed {
             let whole = memory.length();
             return Err(format!("it lent {length} bytes at {offset} of a memory of {whole} bytes"));
         }
-        let borrowed =
-            Borrowed { _memory: memory.clone(), segment: segment.clone(), ticket, process: std::process::id() };
+        let borrowed = Borrowed { _memory: memory.clone(), segment: segment.clone(), ticket, process: process_id() };
         // SAFETY: within the mapping, which the owner keeps. The lender promised not to touch the bytes until they are returned; if it
         // does, they change under the reader's eyes, but no memory outside of them can be reached.
         Ok(unsafe { Buffer::owned_by(memory.start().add(offset as usize), length as usize, Box::new(borrowed)) })
@@ -124,7 +144,7 @@ impl Owner for Borrowed {
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
-        if std::process::id() == self.process {
+        if process_id() == self.process {
             self.ticket.give_back(self.segment.returns_from_here());
         }
     }

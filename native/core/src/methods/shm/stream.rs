@@ -325,11 +325,18 @@ impl ShmStream {
         // Who sends without end is heard again at the next look, so that it keeps nobody here for ever.
         for _ in 0..MESSAGES_AT_A_TIME {
             let mut bytes = [0; 256];
+            let files = beside.files.len();
             match passing::receive(&self.socket, &mut bytes, &mut beside.files) {
                 Ok(0) => live.ended.store(true, Ordering::Release),
                 Ok(count) => {
                     beside.bytes.extend(&bytes[..count]);
-                    let Err(problem) = beside.take_in() else { continue };
+                    // A read that gets less than it asks for has taken all there is, unless a descriptor cut it short.
+                    let is_all = count < bytes.len() && beside.files.len() == files;
+                    let problem = match beside.take_in() {
+                        Err(problem) => problem,
+                        Ok(()) if is_all => return,
+                        Ok(()) => continue,
+                    };
                     // Nothing that follows can be understood.
                     let _ = live.fault.set(problem); // the first one counts
                     live.ended.store(true, Ordering::Release);

@@ -9,9 +9,13 @@ use crate::methods::Stream as Wire;
 use crate::path::crew::Mail;
 use crate::path::dialling::{Failure, Verdict};
 use crate::path::frame::{PathFrame, Receipt, GIVEN_UP, STREAM, UNKNOWN_PATH};
-use crate::path::settings::MAX_STREAMS;
+use crate::path::settings::{Streams, MAX_STREAMS};
 use crate::path::stream::{Heard, Stream};
 use crate::wakeup::{Interest, Ready};
+
+/// How often an end that leaves the number of streams to chance is told that it is fixed: it asks once or twice, and each answer waits here
+/// until it is read.
+const MOST_WISHES: u32 = 1000;
 
 impl Shared {
     pub(super) fn serve(&self, driver: &mut Driver, ready: &Ready) {
@@ -108,14 +112,37 @@ impl Shared {
                 self.write(stream);
                 Ok(())
             }
-            PathFrame::Streams(count) => {
-                if let End::Dialling(dialling) = &mut driver.end {
-                    dialling.want(count.clamp(1, MAX_STREAMS));
-                    driver.tuning.follow(count.clamp(1, MAX_STREAMS));
+            PathFrame::Streams { count, is_fixed } => {
+                self.hear_of_streams(driver, count, is_fixed);
+                match driver.refused_wishes {
+                    ..=MOST_WISHES => Ok(()),
+                    _ => Err("it asks again and again for other streams than it can have".to_owned()),
                 }
-                Ok(())
             }
             other => Err(format!("it sends {other:?} where none belongs")),
+        }
+    }
+
+    /// The other end would like so many streams.
+    fn hear_of_streams(&self, driver: &mut Driver, count: u32, is_fixed: bool) {
+        driver.theirs = is_fixed.then_some(count);
+        let own = self.settings().streams;
+        match &mut driver.end {
+            End::Dialling(dialling) => match own {
+                Streams::Fixed(own) if !is_fixed => dialling.want(own),
+                _ => {
+                    let count = count.clamp(1, MAX_STREAMS);
+                    dialling.want(count);
+                    driver.tuning.follow(count);
+                }
+            },
+            // The end that dials leaves the number to this one.
+            End::Listening(_) => {
+                if let (Streams::Fixed(own), false) = (own, is_fixed) {
+                    driver.refused_wishes += 1;
+                    self.tell_streams(&self.wish(own));
+                }
+            }
         }
     }
 
@@ -152,6 +179,9 @@ impl Shared {
             }
         }
         stream.io().is_attached = true;
+        if let End::Dialling(_) = driver.end {
+            stream.push(&self.own_streams());
+        }
         locked(&self.carrying).push(stream.clone());
         if let State::Broken(_) = driver.state {
             driver.counts.resumed += 1;

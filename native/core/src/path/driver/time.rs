@@ -1,11 +1,13 @@
 //! What becomes due on a path: streams to be dialled, receipts, signs of life, its end.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::{Driver, End, Shared, State, FAREWELL};
 use crate::error::Error;
 use crate::path::frame::PathFrame;
 use crate::path::settings::Settings;
+use crate::path::tuned::ROUND;
 
 impl Shared {
     pub(super) fn pass_time(&self, driver: &mut Driver) {
@@ -22,6 +24,9 @@ impl Shared {
                 self.dial_failed(driver, failure);
             }
             self.retire(spare);
+        }
+        if !self.rests.load(Ordering::Relaxed) {
+            driver.tuning.at = driver.tuning.at.min(now + ROUND);
         }
         if driver.tuning.at <= now {
             self.tune(driver, now, &settings);
@@ -120,6 +125,10 @@ impl Shared {
         if !is_in_time {
             self.timer.set(next);
             driver.timer_at = next;
+        }
+        if self.hurried.swap(false, Ordering::SeqCst) {
+            driver.timer_at = Some(Instant::now());
+            self.timer.set(driver.timer_at);
         }
     }
 }

@@ -24,6 +24,9 @@ use super::{IoThread, Purpose, Timer, CONTROL};
 /// From the loss of a connection to the first attempt to make another.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
+/// A connection that breaks within so long after it was made again counts with those before it: the next pause is longer.
+const STEADY: Duration = Duration::from_secs(10);
+
 /// How long a coordinator that was reached may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
@@ -33,6 +36,10 @@ pub struct Rejoining {
     token: Vec<u8>,
     limit: Duration,
     attempts: Backoff,
+    /// Connections in a row that broke soon after the coordinator had taken the instance back.
+    breaks: Backoff,
+    /// When it did so last.
+    back_at: Option<Instant>,
     /// The address to be tried next.
     next: usize,
     /// Why those before it did not lead there.
@@ -45,8 +52,27 @@ impl Rejoining {
     /// As the coordinator has allowed it, at the addresses that led to it at first.
     pub fn new(addresses: Vec<CoordinatorAddress>, again: Again) -> Rejoining {
         let limit = Duration::from_millis(again.limit_ms);
-        let attempts = Backoff::new(limit);
-        Rejoining { addresses, token: again.token, limit, attempts, next: 0, problems: Vec::new(), answer_by: None }
+        Rejoining {
+            addresses,
+            token: again.token,
+            limit,
+            attempts: Backoff::new(limit),
+            breaks: Backoff::new(Duration::MAX),
+            back_at: None,
+            next: 0,
+            problems: Vec::new(),
+            answer_by: None,
+        }
+    }
+
+    /// How long to wait before the first attempt: the longer the oftener connections broke that had only just been made again.
+    fn first_pause(&mut self, now: Instant) -> Duration {
+        let is_steady = self.back_at.is_none_or(|back| now.duration_since(back) >= STEADY);
+        if is_steady {
+            self.breaks.succeeded();
+            return FIRST_PAUSE;
+        }
+        self.breaks.failed(now).map_or(FIRST_PAUSE, |again| again - now)
     }
 }
 
@@ -93,7 +119,8 @@ impl IoThread {
             rejoining.attempts.begin(now);
             rejoining.problems.clear();
             rejoining.next = 0;
-            self.timers.push((now + FIRST_PAUSE, Timer::Rejoin));
+            let pause = rejoining.first_pause(now);
+            self.timers.push((now + pause, Timer::Rejoin));
         } else {
             self.not_reached(format!("it broke again: {reason}"));
         }
@@ -189,6 +216,7 @@ impl IoThread {
             return Err("nobody asked for that".to_owned());
         }
         rejoining.attempts.succeeded();
+        rejoining.back_at = Some(Instant::now());
         rejoining.problems.clear();
         let mut state = self.runtime.state();
         let connection = self.runtime.control.go_on(heard)?;

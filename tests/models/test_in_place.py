@@ -1,0 +1,71 @@
+"""Large arrays are read where their sender has put them: in memory that both processes see, without a copy."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import fortran
+import pytest
+from compiled import compiled
+from coupled import Program, Run
+from xmml_native import config
+
+HERE = Path(__file__).parent / "in_place"
+needs_java = pytest.mark.skipif(
+    shutil.which("javac") is None or not (config.SDK / "java/xmml.jar").exists(),
+    reason="no Java development kit, or xMML was built without one",
+)
+needs_fortran = pytest.mark.skipif(fortran.compiler_is_missing(), reason="gfortran is not installed")
+
+
+def in_java(folder: Path) -> Sequence[str | Path]:
+    command = ["javac", "-cp", str(config.jar()), "-d", str(folder), str(HERE / "Reader.java")]
+    subprocess.run(command, check=True)
+    # The address of a buffer is nobody's business otherwise.
+    return ["java", "--add-opens", "java.base/java.nio=ALL-UNNAMED", "-cp", f"{config.jar()}:{folder}", "Reader"]
+
+
+READERS = {
+    "python": lambda _: [sys.executable, HERE / "reader.py"],
+    "cpp": lambda _: [compiled(HERE / "reader.cpp", "-O1")],
+    "fortran": lambda _: [fortran.compiled(HERE / "reader.f90", options=("-O1",))],
+    "java": in_java,
+}
+
+
+def lies_in(maps: str, address: int) -> str:
+    """What the memory at an address is made of, by the words of the kernel."""
+    for start, end, name in re.findall(r"^([0-9a-f]+)-([0-9a-f]+)(?: +\S+){4} *(.*)$", maps, re.MULTILINE):
+        if int(start, 16) <= address < int(end, 16):
+            return str(name)
+    raise AssertionError(f"nothing is mapped at {address:x}:\n{maps}")
+
+
+@pytest.mark.parametrize(
+    "language",
+    [
+        "python",
+        "cpp",
+        pytest.param("fortran", marks=needs_fortran),
+        pytest.param("java", marks=needs_java),
+    ],
+)
+@pytest.mark.parametrize("method", ["shm", "unix"])
+def test_a_large_array_is_read_where_it_was_lent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, language: str, method: str
+) -> None:
+    monkeypatch.setenv("XMML_METHODS", method)
+    writer = Program({"out": "Oi"}, [sys.executable, HERE / "writer.py"])
+    reader = Program({"in": "finit"}, READERS[language](tmp_path), checks_order=False)
+    ended = Run(tmp_path, {"writer": writer, "reader": reader}, "writer.out -> reader.in").carry_out()
+    assert [end.status for end in ended.values()] == [0, 0], ended
+    output = ended["reader"].output
+    assert float(re.findall(r"^sum (\S+)", output)[0]) == 1 << 16
+    (address,) = re.findall(r"^address (\d+)$", output, re.MULTILINE)
+    is_lent = "memfd:xmml-payloads" in lies_in(output, int(address))
+    assert is_lent == (method == "shm"), "what comes through a socket lies in memory of the reader's own"

@@ -1,0 +1,83 @@
+"""The methods of a conduit, asked for in each of the ways there are: the same comes of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.models.conftest import logs, xmml_run
+
+SENDER = """import json
+import xmml
+
+with xmml.Instance() as me:
+    while me.reuse():
+        ASK
+        for t in me.steps():
+            me.send("o", t)
+            me.receive("i")
+        (row,) = me.methods("o")
+        print(json.dumps([row["chosen"], row["slower"]]))
+"""
+ANSWERING = """import xmml
+
+with xmml.Instance() as me:
+    while me.reuse():
+        number = me.receive("i").data
+        for _ in me.steps():
+            pass
+        me.send("o", number)
+"""
+
+
+def submodel(name: str, file: str, ports: str) -> str:
+    program = f'<implementation language="python" path="{file}.py"/>'
+    return f'<submodel id="{name}"><timescale delta="1 s" total="3 s"/><ports>{ports}</ports>{program}</submodel>'
+
+
+A = submodel("A", "a", '<out id="o" operator="Oi"/><in id="i" operator="S"/>')
+B = submodel("B", "b", '<out id="o" operator="Of"/><in id="i" operator="finit"/>')
+MODEL = (
+    '<model id="asked" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">'
+    f'<definitions>{A}{B}</definitions><topology><instance id="a" submodel="A" init="yes"/>'
+    '<instance id="b" submodel="B"/><coupling from="a.o" to="b.i"/><coupling from="b.o" to="a.i"/></topology></model>'
+)
+OURS = '<coupling from="a.o" to="b.i"/>'
+#: What is in use, and what would be the next.
+CHOSEN = ["tcp", ["unix"]]
+
+
+@pytest.mark.parametrize("way", ["model", "plan", "environment", "program"])
+def test_every_way_of_asking_gives_the_same_table(tmp_path: Path, environment: dict[str, str], way: str) -> None:
+    model = tmp_path / "model.xmml"
+    model.write_text(MODEL.replace(OURS, OURS.replace("/>", ' run:methods="tcp,unix"/>')) if way == "model" else MODEL)
+    (tmp_path / "a.py").write_text(
+        SENDER.replace("ASK", 'me.set_methods("o", ["tcp", "unix"])' if way == "program" else "pass")
+    )
+    (tmp_path / "b.py").write_text(ANSWERING)
+    env = {**environment, "XMML_METHODS": "tcp,unix"} if way == "environment" else environment
+    document = model
+    if way == "plan":
+        document = tmp_path / "plan.json"
+        command = [sys.executable, "-c", "from xmml_run.main import xmml; raise SystemExit(xmml())", "plan", str(model)]
+        subprocess.run([*command, "-o", str(document)], check=True, env=env, cwd=tmp_path)
+        plan = json.loads(document.read_text())
+        (conduit,) = [conduit for conduit in plan["conduits"] if conduit["sender"] == "a"]
+        conduit["methods"] = ["tcp", "unix"]
+        document.write_text(json.dumps(plan))
+    run = tmp_path / "run"
+    done = subprocess.run(
+        [xmml_run(), str(document), "-o", str(run)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=env,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr + logs(run)
+    assert json.loads((run / "instances/a/stdout").read_text()) == CHOSEN
