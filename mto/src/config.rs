@@ -17,9 +17,6 @@ use crate::log::{Format, Level};
 /// Largest file that is read, in bytes.
 const FILE_MAX: u64 = 1 << 20;
 
-/// Shortest secret that is taken, in bytes: a shorter one can be found by trying.
-const SECRET_LEAST: usize = 16;
-
 /// No two hosts are further apart [s].
 const LATENCY_MOST_S: f64 = 60.0;
 
@@ -312,8 +309,7 @@ impl RunConfig {
     /// It cannot be read, others can read it, or it is none.
     pub fn secret(&self) -> Result<Vec<u8>, Problem> {
         let problem = |text: String| Problem(format!("run \"{}\": {}: {text}", self.name, self.secret_file.display()));
-        let text = private_file::read(&self.secret_file, private_file::SECRET_MAX, "this secret").map_err(problem)?;
-        secret_of_text(&text).map_err(problem)
+        private_file::read_secret(&self.secret_file).map_err(problem)
     }
 
     /// Its lease.
@@ -327,21 +323,6 @@ pub fn default_control(site: &str) -> String {
     // SAFETY: geteuid has no preconditions and cannot fail.
     let user = unsafe { libc::geteuid() };
     format!("@xmml-mto-{user}-{site}")
-}
-
-/// A secret written as hexadecimal digits.
-///
-/// # Errors
-/// It is none, or so short that it can be found by trying.
-pub fn secret_of_text(text: &str) -> Result<Vec<u8>, String> {
-    let secret = private_file::secret_in(text).ok_or("the secret must be hexadecimal digits, two for each byte")?;
-    match secret.len() < SECRET_LEAST {
-        true => Err(format!(
-            "the secret has {} bytes, at least {SECRET_LEAST} are needed; make one with: openssl rand -hex 32",
-            secret.len()
-        )),
-        false => Ok(secret),
-    }
 }
 
 fn check_address(what: &str, address: &str) -> Result<(), Problem> {
@@ -398,21 +379,6 @@ mod tests {
             ("site = 'a'\n[[run]]\nname = 'r'\nsecret_file = 's'\nlease_s = -1.0", "above 0"),
         ] {
             assert!(problem(text).contains(expected), "{text}: {}", problem(text));
-        }
-    }
-
-    #[test]
-    fn a_secret_is_hexadecimal_digits_and_not_short() {
-        assert_eq!(secret_of_text(&format!(" {}\n", "0f".repeat(16))), Ok(vec![15; 16]));
-        let short = "0f".repeat(15);
-        for (text, expected) in [
-            ("", "hexadecimal"),
-            ("secret", "hexadecimal"),
-            ("00ff", "2 bytes, at least"),
-            (&short, "15 bytes, at least"),
-        ] {
-            let problem = secret_of_text(text).unwrap_err();
-            assert!(problem.contains(expected), "{text}: {problem}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -79,6 +80,57 @@ def test_kill_minus_9_leaves_no_process_socket_or_secret(models: Models) -> None
     wait_until(lambda: not (going.folder / ".secret").exists(), "the secret is left", GONE_AFTER_S)
     assert not sockets_of(going.folder)
     assert {path.name for path in models.folder.iterdir()} <= {"a.py", "b.py", "model.xmml", "run", "fault.daemon"}
+
+
+#: Lend each other large arrays without end, and keep some of what they are lent.
+LENDING = """import numpy as np
+import xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        for t in me.steps():
+            array = me.empty(100_000)
+            array[:] = t
+            me.send("o", array)
+"""
+BORROWING = """import os
+import xmml
+kept = []
+with xmml.Instance() as me:
+    while me.reuse():
+        for _ in me.steps():
+            kept = [*kept[-5:], me.receive("i").data]
+            if len(kept) == 6:
+                open(os.environ["FAULT_TIME"] + ".lent", "w").close()
+"""
+
+
+def shared_memory_of(pid: int) -> set[str]:
+    """The memory without a name that a process has, or holds open: its numbers, which no other memory has meanwhile."""
+    found = set()
+    with contextlib.suppress(OSError):  # it ends just now, or is somebody else's
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            if "memfd:xmml" in line:
+                found.add(line.split()[4])
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if "memfd:xmml" in os.readlink(entry):
+                    found.add(str(entry.stat().st_ino))
+    return found
+
+
+def test_kill_minus_9_leaves_no_shared_memory(models: Models) -> None:
+    before = set(os.listdir("/dev/shm"))
+    going = models.start(models.write({"a": LENDING, "b": BORROWING}, steps=10**9))
+    pids = [*going.pids(), going.supervisor()]
+    wait_until(lambda: Path(f"{going.fault_time}.lent").exists(), "nothing was lent")
+    lent = set().union(*map(shared_memory_of, pids))
+    assert len(lent) >= 2, "the rings and the payloads"
+    os.kill(going.process.pid, signal.SIGKILL)
+    wait_until(lambda: not any(map(is_running, pids)), "processes are left", GONE_AFTER_S)
+    survivors = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+    held = {pid: shared_memory_of(pid) & lent for pid in survivors}
+    assert not any(held.values()), {pid: memory for pid, memory in held.items() if memory}
+    assert not [name for name in set(os.listdir("/dev/shm")) - before if "xmml" in name]
 
 
 def test_a_killed_supervisor_ends_the_run_and_everything_in_it(models: Models) -> None:

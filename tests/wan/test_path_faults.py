@@ -6,14 +6,19 @@ Every message of both lanes and both directions is numbered, checked byte by byt
 
 from __future__ import annotations
 
+import contextlib
+import select
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from counted import LONG, Counted, Figures, counted
 from promises import kept
-from wan import Link, Site, Wan, why_not
+from wan import Link, MachineProcess, Site, Wan, why_not
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
@@ -34,6 +39,7 @@ SILENCE_S = 1.0
 #: So many bytes each way are messages, not only what opens streams.
 FLOWING_B = 4_000_000
 Record = Callable[[str, object], None]
+QUIET_END = Path(__file__).parent / "ends" / "quiet_path.py"
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +124,65 @@ def test_one_stalled_stream_of_many_holds_nobody_longer_than_it_takes_to_notice(
         return max(longest_gap_s(server), longest_gap_s(client))
 
     record_property("longest_gap_s", kept(TAKEN_OVER_S, gap_s))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_short_message_on_a_stalled_stream_of_a_quiet_path_goes_by_the_other(
+    wan: Wan, link: Link, number: int, record_property: Record
+) -> None:
+    """Nothing else passes, and nobody is silent for long enough to be given up."""
+
+    def longest_s() -> float:
+        with quiet(wan) as (listening, dialling):
+            port = sorted(each.local[1] for each in wan["b"].login.connections())[number]
+            await_quiet(link)
+            link.cut_flow(port)
+            times_s = [passes_s(dialling, listening), passes_s(listening, dialling)]
+            link.mend_flow(port)
+        return max(times_s)
+
+    record_property("longest_s", kept(TAKEN_OVER_S, longest_s))
+
+
+@contextlib.contextmanager
+def quiet(wan: Wan) -> Iterator[tuple[MachineProcess, MachineProcess]]:
+    """The two ends of a path of two streams on which nothing passes, from site b to site a."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    ends = [wan["a"].login.start([sys.executable, QUIET_END, "listen"], **pipes)]
+    try:
+        assert ends[0].stdout is not None
+        address = f"{wan['a'].address}:{ends[0].stdout.readline().strip()}"
+        ends.append(wan["b"].login.start([sys.executable, QUIET_END, "dial", address], **pipes))
+        for end in ends:
+            assert end.stdout is not None
+            assert end.stdout.readline() == "stands\n"
+        yield ends[0], ends[1]
+    finally:
+        for end in ends:
+            end.kill()
+            end.communicate()
+
+
+def await_quiet(link: Link) -> None:
+    """Wait until nothing has passed for half a second."""
+    since, before = time.monotonic(), -1
+    while time.monotonic() < since + 0.5:
+        if (passed := sum(link.towards(end).figures().bytes for end in ("a", "b"))) != before:
+            since, before = time.monotonic(), passed
+        time.sleep(0.01)
+
+
+def passes_s(sender: MachineProcess, receiver: MachineProcess) -> float:
+    """How long a message of 100 bytes takes from one end to the other [s]."""
+    assert sender.stdin is not None
+    assert receiver.stdout is not None
+    began = time.monotonic()
+    sender.stdin.write(f"{'short':100}".replace(" ", ".") + "\n")
+    sender.stdin.flush()
+    came, _, _ = select.select([receiver.stdout], [], [], NEVER_S)
+    assert came, "it does not come"
+    assert receiver.stdout.readline().startswith("short...")
+    return time.monotonic() - began
 
 
 @pytest.mark.parametrize("loss", [0.001, 0.01])

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use xmml_core::methods::relay::asking::write_out;
 use xmml_core::methods::Stream;
+use xmml_core::private_file::secret_of_text;
 use xmml_core::wakeup::Interest;
 
 use super::{Connection, Relay};
-use crate::config::secret_of_text;
 use crate::log::Level;
 use crate::owner::{self, Answer, Request, LINE_MAX};
 use crate::registry::Token;
