@@ -5,15 +5,14 @@ All problems come in one pass; what a model will do can only be said of one with
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 
 from xmml.checks.index import Index
 from xmml.checks.model import model_problems
 from xmml.checks.programs import program_problems
 from xmml.document import load
+from xmml.garbage import no_collection
 from xmml.late_dataclass import dataclass
 from xmml.model import Model
 from xmml.problems import ModelError, Problem, errors_in, in_order, render_all
@@ -64,7 +63,7 @@ def check(
     overrides: Mapping[str, str] | None = None,
 ) -> CheckResult:
     """Check a model document with its parameter files and overrides; never raises for what stands in the files."""
-    with _no_collection():
+    with no_collection():
         document, problems = load(path)
         if document is None:
             return CheckResult(tuple(problems), None)
@@ -75,22 +74,3 @@ def check(
             problems += model_problems(resolved)
         problems = in_order(problems)
         return CheckResult(tuple(problems), None if errors_in(problems) else resolved, resolved)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep the cyclic garbage collector from looking through a growing document again and again.
-
-    A document has no cycles, but of a large one it took a third of the time. In the end everything that was made moves
-    to the oldest generation unseen, as if it had been collected there.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            if not gc.get_freeze_count():
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()

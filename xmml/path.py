@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+#: Bytes of the shortest secret that is taken from a file: shorter ones can be found by trying.
+LEAST_SECRET = 16
+
 __all__ = ["Path", "PathListener", "cycle", "dial", "gather", "listen", "make_credentials", "relay", "scatter"]
 
 
@@ -158,6 +161,10 @@ def _secret(secret: bytes | None, file: str | os.PathLike[str] | None) -> bytes:
         key = b""
     if not key:
         raise ValueError(f"{os.fspath(file or '')} holds no secret: hexadecimal digits are expected")
+    if len(key) < LEAST_SECRET:
+        raise ValueError(
+            f"the secret in {os.fspath(file or '')} has {len(key)} bytes; at least {LEAST_SECRET} are needed"
+        )
     return key
 
 

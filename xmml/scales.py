@@ -45,6 +45,8 @@ class Range:
         """The middle of the range, or its single bound, or `None` if it has none."""
         if self.min is None or self.max is None:
             return self.max if self.min is None else self.min
+        if self.min is self.max:  # nearly always, and arithmetic with fractions takes its time
+            return self.min
         return (self.min + self.max) / 2
 
 

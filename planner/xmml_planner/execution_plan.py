@@ -14,6 +14,7 @@ from dataclasses import field
 from functools import cached_property
 from typing import Any
 
+from xmml.garbage import no_collection
 from xmml.late_dataclass import dataclass
 from xmml_planner.plain_values import PlanFormatError, plain_value, read
 from xmml_planner.sites.catalogue import Link, Site
@@ -22,6 +23,11 @@ from xmml_planner.sites.catalogue import Link, Site
 PLAN_VERSION = 1
 #: Conduits that handles make while a model runs have numbers from here on; those of the plan have smaller ones.
 FIRST_OPENED = 1 << 30
+
+
+#: Of a field that the JSON form leaves out where it has its default: a plan may hold a hundred thousand conduits and
+#: ports, and nearly all of them are plain.
+_LEFT_OUT = {"left_out": True}
 
 
 @dataclass(frozen=True)
@@ -55,10 +61,10 @@ class PortSpec:
     name: str
     direction: str
     operator: str | None
-    copies: int = 0
-    decomposition: tuple[Cut, ...] = ()
-    shape: tuple[int, ...] = ()
-    open: bool = False
+    copies: int = field(default=0, metadata=_LEFT_OUT)
+    decomposition: tuple[Cut, ...] = field(default=(), metadata=_LEFT_OUT)
+    shape: tuple[int, ...] = field(default=(), metadata=_LEFT_OUT)
+    open: bool = field(default=False, metadata=_LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,7 @@ class ConduitSpec:
     """A coupling at run time: one sender, one receiver, one queue.
 
     Attributes:
+        sender_copy, receiver_copy: by which index the other end addresses a copy of a multiplied instance.
         traffic_class: what it is for (`run:class`); conduits of different classes never share a connection.
         is_state: it brings an instance the state of its own previous run, so the first does without.
         parts: between which ranks it carries parts of arrays; `None`: it carries whole messages.
@@ -101,20 +108,16 @@ class ConduitSpec:
     sender_port: str
     receiver: str
     receiver_port: str
-    sender_copy: int | None
-    receiver_copy: int | None
     capacity: int
     byte_budget: int
-    methods: tuple[str, ...] = ()
-    sender_filters: tuple[FilterSpec, ...] = ()
-    receiver_filters: tuple[FilterSpec, ...] = ()
-    is_state: bool = False
-    parts: PartsSpec | None = None
-    traffic_class: str | None = None
-
-
-#: Of a field that the JSON form leaves out where it has its default, as in every plan for this machine alone.
-_LEFT_OUT = {"left_out": True}
+    sender_copy: int | None = field(default=None, metadata=_LEFT_OUT)
+    receiver_copy: int | None = field(default=None, metadata=_LEFT_OUT)
+    methods: tuple[str, ...] = field(default=(), metadata=_LEFT_OUT)
+    sender_filters: tuple[FilterSpec, ...] = field(default=(), metadata=_LEFT_OUT)
+    receiver_filters: tuple[FilterSpec, ...] = field(default=(), metadata=_LEFT_OUT)
+    is_state: bool = field(default=False, metadata=_LEFT_OUT)
+    parts: PartsSpec | None = field(default=None, metadata=_LEFT_OUT)
+    traffic_class: str | None = field(default=None, metadata=_LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -366,16 +369,10 @@ class Plan:
                 found[conduit.receiver].append(conduit)
         return found
 
-    @cached_property
-    def _plain_conduits(self) -> Mapping[int, Any]:
-        return {conduit.id: plain_value(conduit) for conduit in self.conduits}
-
     def with_opened(self, conduits: Iterable[Mapping[str, Any]]) -> Plan:
         """Return the plan with the conduits that handles have made while the model ran, as the coordinator tells
         them."""
-        # What has its default is left out where the coordinator tells of it.
-        copies = {"sender_copy": None, "receiver_copy": None}
-        opened = tuple(read(ConduitSpec, {**copies, **conduit}, "conduit") for conduit in conduits)
+        opened = tuple(read(ConduitSpec, conduit, "conduit") for conduit in conduits)
         return dataclasses.replace(self, conduits=self.conduits + opened) if opened else self
 
     def spec(self, name: str) -> dict[str, Any]:
@@ -385,7 +382,7 @@ class Plan:
         spec["params"] = dict(instance.params)
         spec["scales"] = [plain_value(scale) for scale in instance.scales]
         spec["ports"] = [plain_value(port) for port in instance.ports]
-        spec["conduits"] = [self._plain_conduits[conduit.id] for conduit in self._conduits_of[name]]
+        spec["conduits"] = [plain_value(conduit) for conduit in self._conduits_of[name]]
         return spec
 
     def as_json(self) -> dict[str, Any]:
@@ -397,6 +394,10 @@ class Plan:
     def text(self) -> str:
         """What `plan.json` holds of it in the folder of a run: the text that it was read from, or `to_text`."""
         return self.to_text()
+
+    def let_go_of_text(self) -> None:
+        """Forget `text`, which of a plan with very many conduits is large; it is made again if somebody asks."""
+        vars(self).pop("text", None)
 
     def to_text(self) -> str:
         """Return the plan as the text of `plan.json`, with a line for each instance and each conduit; the same plan
@@ -420,15 +421,17 @@ def plan_from_text(text: str) -> Plan:
     Raises:
         PlanFormatError: it is not JSON, of another version, or lacks a field.
     """
-    try:
-        plain = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise PlanFormatError(f"the plan is not JSON: {error}") from None
-    if not isinstance(plain, dict) or plain.get("version") != PLAN_VERSION:
-        found = plain.get("version") if isinstance(plain, dict) else None
-        raise PlanFormatError(
-            f"the plan has version {found}; this program reads version {PLAN_VERSION}: make it again with xmml plan"
-        )
-    made = read(Plan, plain, "plan")
+    with no_collection():
+        try:
+            plain = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise PlanFormatError(f"the plan is not JSON: {error}") from None
+        if not isinstance(plain, dict) or plain.get("version") != PLAN_VERSION:
+            found = plain.get("version") if isinstance(plain, dict) else None
+            raise PlanFormatError(
+                f"the plan has version {found}; this program reads version {PLAN_VERSION}: make it again with xmml plan"
+            )
+        made = read(Plan, plain, "plan")
+        del plain
     vars(made)["text"] = text
     return made

@@ -34,17 +34,14 @@ def plain_value(value: Any) -> Any:
     if not dataclasses.is_dataclass(kind):
         return {key: plain_value(each) for key, each in value.items()}
     form = _written_form(typing.cast(Any, kind))
-    if form.is_whole:
-        plain = dict(vars(value))
-        for name in form.nested:
-            each = plain[name]
-            plain[name] = [] if each == () else plain_value(each)
-        return plain
-    return {
-        each.name: plain_value(getattr(value, each.name))
-        for each in dataclasses.fields(kind)
-        if not each.metadata.get("left_out") or getattr(value, each.name) != each.default
-    }
+    plain = dict(vars(value)) if form.is_whole else {name: getattr(value, name) for name in form.names}
+    for name, default in form.left_out:
+        if plain[name] == default:
+            del plain[name]
+    for name in form.nested & plain.keys():
+        each = plain[name]
+        plain[name] = [] if each == () else plain_value(each)
+    return plain
 
 
 @dataclass(frozen=True)
@@ -52,12 +49,16 @@ class _WrittenForm:
     """How a class is written.
 
     Attributes:
-        is_whole: what an object keeps is its fields, in their order, and all of them are written.
+        names: its fields, in their order.
+        is_whole: what an object keeps is its fields, in their order, and nothing else.
+        left_out: fields that are not written where they have their defaults, with these.
         nested: fields that may hold something else than scalars.
     """
 
+    names: tuple[str, ...]
     is_whole: bool
-    nested: tuple[str, ...]
+    left_out: tuple[tuple[str, Any], ...]
+    nested: frozenset[str]
 
 
 @cache
@@ -66,8 +67,10 @@ def _written_form(kind: Any) -> _WrittenForm:
     keeps_more = any(isinstance(each, cached_property) for base in kind.__mro__ for each in vars(base).values())
     hints = _field_types(kind)
     return _WrittenForm(
-        is_whole=not keeps_more and not any(each.metadata.get("left_out") for each in fields),
-        nested=tuple(each.name for each in fields if not _is_scalar(hints[each.name])),
+        names=tuple(each.name for each in fields),
+        is_whole=not keeps_more,
+        left_out=tuple((each.name, each.default) for each in fields if each.metadata.get("left_out")),
+        nested=frozenset(each.name for each in fields if not _is_scalar(hints[each.name])),
     )
 
 
@@ -153,12 +156,16 @@ class _UnexpectedError(Exception):
 
 _Convert = Callable[[Any], Any]
 
+#: Frozen classes with few different objects: of those that are alike, one is made.
+_SHARED = frozenset({"PortSpec"})
+
 
 @cache
 def _reader(kind: Any) -> _Convert:
     """Return what makes an object of a class from a dictionary."""
-    shapes: dict[tuple[Any, ...], tuple[tuple[tuple[str, _Convert], ...], bool]] = {}
-    names = tuple(each.name for each in _fields(kind))
+    shapes: dict[tuple[Any, ...], tuple[tuple[tuple[str, _Convert], ...], dict[str, Any] | None]] = {}
+    alike: dict[tuple[Any, ...], Any] = {}
+    is_shared = kind.__name__ in _SHARED
     if hasattr(kind, "__post_init__") or hasattr(kind, "__slots__"):
         return _refuse
     new = object.__new__
@@ -169,19 +176,36 @@ def _reader(kind: Any) -> _Convert:
         shape = (*plain, *map(type, plain.values()))
         found = shapes.get(shape)
         if found is None:
-            found = shapes[shape] = _examined(kind, plain), tuple(plain) == names
-        conversions, is_complete = found
+            found = shapes[shape] = _examined(kind, plain), _defaults(kind, plain)
+        conversions, defaults = found
+        if defaults is None:
+            return kind(**{**plain, **{name: convert(plain[name]) for name, convert in conversions}})
+        key = (shape, *plain.values()) if is_shared and not conversions else None
+        if key in alike:
+            return alike[key]
         # As its own method would, but without a call for each field: what is frozen is frozen from here on.
         made = new(kind)
-        if is_complete:
-            values = vars(made)
-            values.update(plain)
-            for name, convert in conversions:
-                values[name] = convert(plain[name])
-            return made
-        return kind(**{**plain, **{name: convert(plain[name]) for name, convert in conversions}})
+        values = vars(made)
+        values.update(defaults)
+        values.update(plain)
+        for name, convert in conversions:
+            values[name] = convert(plain[name])
+        if key is not None:
+            alike[key] = made
+        return made
 
     return read_object
+
+
+def _defaults(kind: Any, plain: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what the fields hold that plain values of this shape leave out: all fields in their order, so that an
+    object has them in this one. Empty: nothing is left out; `None`: something is that each object has anew."""
+    fields = _fields(kind)
+    if tuple(plain) == tuple(each.name for each in fields):
+        return {}
+    if any(each.name not in plain and each.default is dataclasses.MISSING for each in fields):
+        return None
+    return {each.name: None if each.name in plain else each.default for each in fields}
 
 
 def _refuse(plain: Any) -> Any:

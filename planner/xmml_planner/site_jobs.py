@@ -72,7 +72,21 @@ def jobs_of(
             (share, _job(predictor, prediction, share, name, members, [times[group] for group in share.groups]))
         )
     named = {(share.site.name, group): job.name for share, job in made for group in share.groups}
-    return tuple(replace(job, after=_after(predictor, share, job, named)) for share, job in made)
+    jobs = [replace(job, after=_after(predictor, share, job, named)) for share, job in made]
+    return tuple(
+        _with_time_to_wait(job, share.site, jobs, predictor) for (share, _), job in zip(made, jobs, strict=True)
+    )
+
+
+def _with_time_to_wait(job: Job, site: Site, jobs: Sequence[Job], predictor: Predictor) -> Job:
+    """Let a job ask for the time that the queues of those take that come after it: its instances may have to wait for
+    them, if they are asked for too late because a run time was foretold too long."""
+    sites = predictor.ways.catalogue.sites
+    waits = [
+        sites[each.site].queue_wait_s or 0.0 for each in jobs if job.name in each.after and sites[each.site].has_queue
+    ]
+    longest_s = site.walltime_s or float("inf")
+    return replace(job, walltime_s=max(job.walltime_s, min(longest_s, job.walltime_s + max(waits, default=0.0))))
 
 
 def _after(predictor: Predictor, share: _Share, job: Job, named: dict[tuple[str, int], str]) -> tuple[str, ...]:

@@ -41,9 +41,11 @@ def ambiguous_starts(network: Network) -> tuple[tuple[str, str], ...]:
             if channel.receiver_operator in ("S", "B")
         }
         starting = [name for name in group.instances if name in initial]
+        if len(starting) < 2:
+            continue
+        marked = (name for name in starting if network.processes[network.by_instance[name][0]].init)
+        first = next(marked, starting[0])
         for name in starting:
-            others = [other for other in starting if other != name]
-            if others and name in receiving and is_unmarked(name):
-                marked = (other for other in others if network.processes[network.by_instance[other][0]].init)
-                found.append((name, next(marked, others[0])))
+            if name in receiving and is_unmarked(name):
+                found.append((name, first if first != name else starting[1]))
     return tuple(found)

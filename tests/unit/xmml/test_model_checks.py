@@ -156,6 +156,21 @@ def test_of_two_that_could_begin_those_that_are_not_marked_are_told(problems) ->
     assert [(each.code, each.message.count('"b"') > 0) for each in found] == [("W06", True)]
 
 
+@pytest.mark.parametrize(
+    ("marked", "told"),
+    [
+        ("", [("a", "b"), ("b", "a"), ("c", "a")]),
+        ("b", [("a", "b"), ("c", "b")]),
+        ("c", [("a", "c"), ("b", "c")]),
+        ("bc", [("a", "b")]),
+    ],
+)
+def test_each_is_told_with_one_that_is_marked_or_else_the_first(problems, marked: str, told: list[object]) -> None:  # type: ignore[no-untyped-def]
+    parts = "".join(f"{name} 3{' init' if name in marked else ''}\n" for name in "abc")
+    found = [each for each in problems(f"{parts}a.Oi -> b.S\nb.Oi -> c.S\nc.Oi -> a.S") if each.code == "W06"]
+    assert [tuple(each.message.split('"')[1:4:2]) for each in found] == told
+
+
 def test_messages_left_over_are_counted(problems) -> None:  # type: ignore[no-untyped-def]
     (problem,) = [each for each in problems("a 6\nb 2\na.Oi -> b.S") if each.code == "W11"]
     assert problem.message == "4 of 6 messages from a.Oi are never taken: b.S receives only 2"

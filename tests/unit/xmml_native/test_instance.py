@@ -32,6 +32,27 @@ def test_outside_a_run_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch
         Instance()
 
 
+@pytest.mark.parametrize(
+    ("mode", "digits", "problem"),
+    [
+        (0o644, "0f" * 16, r"others can read this secret \(mode 644\); chmod 600 it"),
+        (0o600, "0f" * 15, "the secret has 15 bytes, at least 16 are needed"),
+        (0o600, "secret", "hexadecimal digits"),
+    ],
+)
+def test_a_secret_that_is_none_is_refused_before_anything_is_dialled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, digits: str, problem: str
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(digits)
+    secret.chmod(mode)
+    monkeypatch.setenv("XMML_SECRET_FILE", str(secret))
+    monkeypatch.setenv("XMML_INSTANCE", "a")
+    monkeypatch.setenv("XMML_COORDINATOR", "unix:@nobody?run=test")
+    with pytest.raises(Error, match=problem):
+        Instance()
+
+
 def test_steps_are_those_of_the_model() -> None:
     with Instance.alone(ports={"state": "Oi"}, delta=0.1, steps=3) as me:
         assert me.reuse()

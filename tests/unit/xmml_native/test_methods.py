@@ -57,6 +57,38 @@ def test_a_program_sees_and_changes_how_its_messages_travel(run: Any, sender: st
     assert (done["a"].returncode, done["b"].returncode) == (0, 0), done
 
 
+TIMED = """
+import time
+from xmml_native import Instance
+with Instance() as me:
+    began = time.monotonic()
+    for value in range(200):
+        me.send("out", value)  # waits for room again and again, and so hears of receipts
+    (row,) = me.methods("out")
+    assert 0 < row["latency_s"] <= time.monotonic() - began, row
+    assert row["messages"] == 200 and row["bytes_per_s"] == row["messages_per_s"] == 0, row
+"""
+TAKING = """
+from xmml_native import Instance
+with Instance() as me:
+    assert [me.receive("in").data for value in range(200)] == list(range(200))
+    (row,) = me.methods("in")
+    assert row["latency_s"] is None, row
+"""
+
+
+@pytest.mark.parametrize("method", ["shm", "unix", "tcp"])
+def test_a_sender_knows_how_long_a_message_takes(run: Any, method: str) -> None:
+    run.declare("a", {"out": "Oi"}, check_order=False)
+    run.declare("b", {"in": "S"}, check_order=False)
+    run.couple("a.out", "b.in", methods=[method])
+    run.define()
+    run.start("a", TIMED)
+    run.start("b", TAKING)
+    done = run.finish()
+    assert (done["a"].returncode, done["b"].returncode) == (0, 0), done
+
+
 def test_a_method_in_the_environment_that_does_not_exist_is_refused(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run.declare("a", {"out": "Oi"}, check_order=False)
     run.define()

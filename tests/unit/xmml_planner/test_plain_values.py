@@ -24,7 +24,7 @@ CUT = Cut(0, 2)
 WHOLE = [
     PortSpec("p", "in", "S", 0, (CUT, CUT), (3, 4), True),
     ConduitSpec(
-        *(3, "a.o -> b.i", "a", "o", "b", "i", None, 2, 15, 1 << 26, ("shm", "tcp")),
+        *(3, "a.o -> b.i", "a", "o", "b", "i", 15, 1 << 26, None, 2, ("shm", "tcp")),
         sender_filters=(FilterSpec("multiply", 2.5, {"a": "b"}), FilterSpec("reduce")),
         parts=PartsSpec((CUT,), 1, (), 0),
     ),
@@ -34,6 +34,8 @@ WHOLE = [
         scales=(ScaleSpec("x", "space", 0.1, 1.0, 10),),
     ),
     PlannedPath(("a", "b"), None, 4, True, 0.01, 1e9, 1 << 20),
+    PortSpec("p", "in", None),
+    ConduitSpec(3, "a.o -> b.i", "a", "o", "b", "i", 15, 1 << 26, is_state=True),
     Job("job", "site", ("a", "b"), nodes=2, cost=1.5),
     Site("here", env={"A": "B"}, options=("--x",)),
 ]

@@ -121,6 +121,24 @@ def test_a_plan_that_was_read_keeps_its_text_until_it_is_changed(model: MakeMode
     assert dataclasses.replace(read, model="other").text == dataclasses.replace(made, model="other").to_text()
 
 
+def test_the_text_of_a_plan_can_be_let_go_of(model: MakeModel) -> None:
+    made = plan(model(AB))
+    read = plan_from_text(json.dumps(made.as_json(), indent=3))
+    read.let_go_of_text()
+    assert "text" not in vars(read)
+    assert read.text == made.to_text()
+    read.let_go_of_text()
+    read.let_go_of_text()  # nothing is there
+
+
+def test_what_has_its_default_is_left_out_of_conduits_and_ports(model: MakeModel) -> None:
+    plain = plan(model(AB)).as_json()
+    assert plain["conduits"][0].keys() == {
+        *("id", "name", "sender", "sender_port", "receiver", "receiver_port", "capacity", "byte_budget")
+    }
+    assert plain["instances"][0]["ports"][0].keys() == {"name", "direction", "operator"}
+
+
 @pytest.mark.parametrize("text", ["<model/>", "[" * 100_000])
 def test_text_that_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(PlanFormatError, match="not JSON"):

@@ -324,6 +324,14 @@ def test_a_job_asks_for_more_time_than_is_expected_and_never_for_more_than_there
     assert job.walltime_s == 5400
 
 
+def test_a_job_asks_for_the_time_that_the_queue_of_one_after_it_takes(model: MakeModel, tmp_path: Path) -> None:
+    first, second = planned(chain(model, tmp_path, 3600), ALPHA, 'queue_wait = "30 min"\n').jobs
+    assert first.walltime_s == pytest.approx(1.5 * 3600 + 600 + 1800, rel=1e-3)
+    assert second.walltime_s < 3600
+    first, _ = planned(chain(model, tmp_path, 3600), ALPHA, 'queue_wait = "30 min"\nwalltime = "2 h"\n').jobs
+    assert first.walltime_s == 7200
+
+
 def test_unknown_run_times_and_guessed_links_are_told(model: MakeModel, tmp_path: Path) -> None:
     for name in ("macro.py", "micro.py"):
         (tmp_path / name).write_text("")
