@@ -32,7 +32,7 @@ export PATH := $(BIN):$(PATH)
 # The target of a relay without shared libraries.
 MUSL := $(shell uname -m)-unknown-linux-musl
 
-.PHONY: help run test test-rust test-python lint format soak fuzz fuzz-native thread-sanitizer mto-static bench pictures build tools clean
+.PHONY: help run test test-rust test-python lint format soak fuzz fuzz-native miri thread-sanitizer mto-static bench pictures build tools clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -75,6 +75,9 @@ fuzz: build $(VENV)/.test ## a million random inputs: make fuzz ARGS="--seed 2" 
 # The name is bash's own, so that it is passed on only if it was given to make.
 fuzz-native: ## cargo-fuzz drives every reader of foreign bytes: make fuzz-native SECONDS=600 ARGS="frames listener"
 	native/core/fuzz/campaign $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60) $(ARGS)
+
+miri: ## the core's unit tests, as far as they need no foreign code, interpreted by Miri (needs a nightly compiler with it)
+	native/core/miri $(ARGS)
 
 thread-sanitizer: build $(VENV)/.test ## the core, and programs in C and C++, under the thread sanitizer (needs a nightly compiler with its source)
 	native/core/thread-sanitizer $(ARGS)

@@ -38,8 +38,10 @@ GIVE_UP_AFTER_S = 2.0
 GROWN_S = 0.5
 #: Who the coordinator names where the system, and no stranger, keeps its door shut.
 THE_SYSTEM = "the system"
-#: How long the news that an ended process had left normally may take.
-LEAVING_NEWS_S = 0.25
+#: An ended process may have left normally, or have joined, without our having read it yet. If it had joined, that or
+#: the end of its connection is read in the end, and decides: so long is waited for it. If not, nothing may ever come.
+LEAVING_NEWS_S = 5.0
+JOINING_NEWS_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -190,14 +192,25 @@ class Coordination:
         for rank in self._ranks.on_ended(name, self._failures):
             self._no_longer_waiting(rank.name)
             if not rank.state.is_final:
-                self._pending[rank.name] = now + LEAVING_NEWS_S
+                self._await_news(rank, now)
         if record.failure or signal_number is not None or status != 0:
             return self._end_badly(name, now)
         if record.state is State.LEFT:
             record.become(State.DONE)
             return self._look_whether_all_ended(now)
-        self._pending[name] = now + LEAVING_NEWS_S
+        self._await_news(record, now)
         return []
+
+    def _await_news(self, record: InstanceRecord, now: float) -> None:
+        """Give an instance whose process is gone time for what it said last."""
+        self._pending[record.name] = now + (LEAVING_NEWS_S if record.state is State.RUNNING else JOINING_NEWS_S)
+
+    def on_vanished(self, name: str, now: float) -> list[Order]:
+        """The process that has joined as an instance is gone, though what has started it may not be: if its connection
+        breaks, or is broken, it does not come back."""
+        record = self.records[name]
+        record.has_vanished = True
+        return self._on_lost(record, {}, now) if record.away_since is not None else []
 
     def _end_badly(self, name: str, now: float) -> list[Order]:
         record = self.records[name]
@@ -340,6 +353,8 @@ class Coordination:
             return []
         if record.name in self._pending:
             return self._end_badly(record.name, now)
+        if record.has_vanished:
+            return self._on_lost(record, event, now)
         record.away_since = now
         self._absences.begin(record.name, event["limit_s"], now)
         if record.name in self._concerned:

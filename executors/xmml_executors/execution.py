@@ -51,6 +51,9 @@ BUILD_SHOWN_AFTER_S = 1.0
 #: How often an instance's progress is noted in the events; less often if there are so many that this would be too much.
 PROGRESS_NOTED_EVERY_S = 1.0
 PROGRESS_NOTES_PER_S = 20
+#: What is not noted as it comes in an event of the coordinator: who and when stands elsewhere, and how much each
+#: conduit has carried so far is only for finding deadlocks.
+_NOT_NOTED = frozenset(("event", "instance", "time", "sent", "received"))
 
 
 class Watcher(Protocol):
@@ -248,8 +251,8 @@ class _Execution:
         can_start = self.executor.is_acquired
         if can_start:
             self.start_all()
-        for instance in self.plan.instances:
-            self.coordinator.define(self.plan.spec(instance.name))
+        self.coordinator.define_plan(self.plan.text)
+        self.plan.let_go_of_text()
         while not self.executor.is_acquired and self.coordination.phase is not Phase.ENDED:
             self.wait(self.coordination.deadline)
             self.carry_out(self.coordination.on_time(time.monotonic()))
@@ -474,6 +477,8 @@ class _Execution:
             return self.coordination.on_started(name, report["pid"], now, report["process"])
         if report["is"] == "refused":
             return self.coordination.on_refused(name, refusal(self.plan.by_name[name], report), now)
+        if report["is"] == "vanished":
+            return self.coordination.on_vanished(name, now)
         record = self.coordination.records[name]
         record.cpu_s, record.memory_bytes = report["cpu_s"], report["memory_bytes"]
         record.no_memory = report.get("no_memory", "")
@@ -504,6 +509,8 @@ class _Execution:
             if self.questions is not None:
                 self.questions.on_native(event)
             self.carry_out(self.coordination.on_native(event, now))
+            if event["event"] == "joined":
+                self.executor.watch(event["instance"], event["pid"])
             if self.latecomers is not None:
                 self.latecomers.on_native(event)
         self.carry_out(self.coordination.look_for_deadlock(now))
@@ -550,7 +557,7 @@ class _Execution:
             if now - self.noted.get(str(name), -pause) < pause:
                 return
             self.noted[str(name)] = now
-        details = {key: value for key, value in event.items() if key not in ("event", "instance", "time")}
+        details = {key: value for key, value in event.items() if key not in _NOT_NOTED}
         if "time" in event:
             details["model_time"] = event["time"]
         self.note(what, name, **details)

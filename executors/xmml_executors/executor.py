@@ -87,6 +87,10 @@ class Executor(Protocol):
     def signal(self, name: str, number: int) -> None:
         """Send a signal to the process group of an instance; of one that is gone, nothing happens."""
 
+    def watch(self, name: str, pid: int) -> None:
+        """A process has joined as an instance. If it is gone and its connection may still come back, `vanished` is to
+        be reported."""
+
     def remove_at_end(self, path: Path) -> None:
         """Have a file, or a folder, removed when everything has ended, also if this process is killed."""
 

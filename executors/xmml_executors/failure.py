@@ -110,6 +110,8 @@ def _what(failure: Failure, record: InstanceRecord) -> str:
         return "it ended without joining the run: the program must make an xmml.Instance (C: call xmml_join)"
     if record.exit_status == 0:
         return "it ended without leaving the run: the program must close its xmml.Instance (C: call xmml_leave)"
+    if record.has_vanished:
+        return "the process that had joined the run is gone, though what started it goes on"
     return "it lost its connection to the run"
 
 

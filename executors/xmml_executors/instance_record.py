@@ -63,6 +63,7 @@ class InstanceRecord:
         runs: completed passes, known when it has left.
         waits_for: what it waits for now.
         away_since: when its connection to the run broke, if it may come back (monotonic seconds).
+        has_vanished: the process that has joined is gone, though the one that was started may not be.
         failure: what it reported as the reason of its failure.
         no_memory: if a process of it was killed for want of memory, of which.
     """
@@ -86,6 +87,7 @@ class InstanceRecord:
     methods: dict[int, str] = field(default_factory=dict)
     waits_for: tuple[Awaited, ...] = ()
     away_since: float | None = None
+    has_vanished: bool = False
     failure: str = ""
     exit_status: int | None = None
     signal: int | None = None

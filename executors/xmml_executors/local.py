@@ -15,6 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from xmml_native import _native
+
 from xmml_executors import supervisor
 from xmml_executors.executor import Start
 from xmml_executors.limits import explained
@@ -41,7 +43,7 @@ class LocalExecutor:
             raise SiteError(f"the supervisor cannot be started: {explained(error)}") from None
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(Path(supervisor.__file__))],
+                [sys.executable, "-I", "-S", supervisor.__file__, os.path.dirname(_native.__file__)],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 process_group=0,
@@ -90,6 +92,9 @@ class LocalExecutor:
     def signal(self, name: str, number: int) -> None:
         """Send a signal to the process group of an instance; of one that is gone, nothing happens."""
         self._tell({"do": "signal", "name": name, "signal": int(number)})
+
+    def watch(self, name: str, pid: int) -> None:
+        """Connections within this machine break only when their process ends."""
 
     def remove_at_end(self, path: Path) -> None:
         """Have a file, or a folder, removed when everything has ended, also if this process is killed."""

@@ -73,7 +73,7 @@ class RunFolder:
                 (self.path / "plan.json").write_bytes(text)
             for instance in plan.instances:
                 if instance.rank_of is None:
-                    self.work(instance).mkdir(parents=True, exist_ok=resumed is not None)
+                    os.makedirs(self.work(instance), exist_ok=resumed is not None)
             for process in members(plan):
                 (self.path / process).mkdir(parents=True, exist_ok=resumed is not None)
             self._write_secret()

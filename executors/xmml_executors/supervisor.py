@@ -1,11 +1,13 @@
 """The supervisor: a small process between `xmml-run` and the instances, so that nothing outlives the run.
 
-It is started with `python -I -S supervisor.py` and imports little, because it must stay simple, start fast, and run
-whatever happens to others:
+It is started with `python -I -S supervisor.py [COMPILED]` and imports little, because it must stay simple, start fast,
+and run whatever happens to others:
 
 * It is a child subreaper: a process that an instance leaves behind, also one that detached itself, becomes its child
   and stays findable.
 * Each instance is the leader of a process group and gets SIGKILL when the supervisor dies.
+* How it starts processes stands in `starting`, which it has beside it. Its one argument, if there is one, is the folder
+  of xMML's compiled part, without which it takes somewhat longer.
 * A program for the same interpreter may be started by the fork server (`fork`, see `xmml_native.fork_server`), which
   has one ready. Its processes are the supervisor's children like all others; if it is gone, they are started as others.
 * Its standard input is a socket to `xmml-run`. When that closes, however it came about, everything ends: SIGTERM, a
@@ -15,6 +17,7 @@ On the socket, both ways, each message is one line of JSON. To the supervisor:
 
     {"do": "start", "name", "command", "env", "folder", "stdout", "stderr", "terminal", "hosted", "fork"}
     {"do": "signal", "name", "signal"}     to the process group of the instance, or of what hosts it
+    {"do": "watch", "name", "pid"}         this process, below that of the instance, is the one that has joined the run
     {"do": "remove", "path"}               this file, or folder, when everything has ended
     {"do": "quit"}                         end what is left, then the supervisor
 
@@ -23,6 +26,7 @@ From the supervisor:
     {"is": "started", "name", "pid", "process"}
     {"is": "refused", "name", "error", "errno"}    it was started, but its program could not be executed
     {"is": "output", "name", "stream", "text"}
+    {"is": "vanished", "name"}             the process that was to be watched is gone; that of the instance may not be
     {"is": "unwritable", "name", "file", "error", "number"}
     {"is": "ended", "name", "status", "signal", "cpu_s", "memory_bytes", "process", "with_process", "no_memory"}
 
@@ -50,10 +54,11 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from xmml_executors.memory_group import MemoryGroup
+    from xmml_executors.starting import Forking, ForkServer, Starter
 
 #: How long instances have to end by themselves after the run has gone.
 STOP_GRACE_S = 1.0
@@ -65,28 +70,19 @@ BACKLOG_LIMIT_BYTES = 4 * 1024 * 1024
 LONGEST_LINE_BYTES = 64 * 1024
 READ_BYTES = 64 * 1024
 
-#: The program of the fork server, for the descriptor of its socket, and what can be sent to it at once.
-FORK_SERVER = "from xmml_native.fork_server import serve; serve({})"
-LONGEST_PACKET_BYTES = 128 * 1024
-#: How many processes the fork server is asked for before it has answered.
-FORKS_AT_ONCE = 8
-#: How the names of variables begin that differ from instance to instance.
-ABOUT_ONE_INSTANCE = ("XMML_INSTANCE", "XMML_HOST")
-
-PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 #: What the supervisor ignores: it ends when it is told to, or when `xmml-run` is gone, not with the keys of a terminal.
 IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTTOU, signal.SIGPIPE)
-#: What an instance gets back: these and what Python itself ignores.
+#: What an instance gets back: these, what the supervisor handles, and what Python itself ignores.
 RESTORED = (*IGNORED, signal.SIGTERM, signal.SIGCHLD, signal.SIGXFSZ)
 
 
 class Instance:
-    """One started process and its captured streams. `exec_error` is a pipe that holds why its program did not start,
-    `hosted` the instances in it that have not ended."""
+    """One started process and its captured streams. `exec_error` is a pipe that holds why its program did not start
+    (`None`: it has), `hosted` the instances in it that have not ended."""
 
-    def __init__(self, name: str, pid: int, exec_error: int, hosted: Iterable[str]) -> None:
+    def __init__(self, name: str, pid: int, exec_error: int | None, hosted: Iterable[str]) -> None:
         self.name = name
         self.pid = pid
         self.exec_error = exec_error
@@ -107,78 +103,19 @@ class Stream:
         self.rest = b""
 
 
-class Forking:
-    """A process that the fork server is to start."""
-
-    def __init__(
-        self, order: dict[str, Any], pipes: dict[str, tuple[int, int]], logs: dict[str, int], packet: bytes
-    ) -> None:
-        self.order = order
-        self.pipes = pipes
-        self.logs = logs
-        self.packet = packet
-
-
 def let_go(pipes: dict[str, tuple[int, int]], logs: dict[str, int]) -> None:
     """Close what was opened for a process that could not be started."""
     for end in (*(end for ends in pipes.values() for end in ends), *logs.values()):
         os.close(end)
 
 
-class ForkServer:
-    """The supervisor's side of the fork server: what it was asked for and has not answered, and what comes then."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.socket = connection
-        self.socket.setblocking(False)
-        self.asked: dict[str, Forking] = {}
-        self.waiting: list[Forking] = []
-        self.is_gone = False
-
-    def ask(self) -> list[Forking]:
-        """Ask for what waits, as far as the server keeps up: it must never wait for us while we wait for it.
-        Return what it cannot be asked for."""
-        refused: list[Forking] = []
-        while self.waiting and len(self.asked) < FORKS_AT_ONCE:
-            first = self.waiting[0]
-            ends = [first.pipes[kind][1] for kind in ("stdout", "stderr", "error", "reports") if kind in first.pipes]
-            try:
-                socket.send_fds(self.socket, [first.packet], ends)
-            except OSError as error:
-                if self.asked or error.errno == errno.EAGAIN:
-                    break  # it is busy, and answers; or it is gone, and that shows when we read
-                refused.append(self.waiting.pop(0))  # no answer would have us ask again
-            else:
-                self.asked[first.order["name"]] = self.waiting.pop(0)
-        return refused
-
-    def answers(self) -> Iterator[dict[str, Any]]:
-        """Give what it has answered so far; note if it is gone. Other trouble of the system passes: what is not read
-        now is read when the selector tells of it again."""
-        while not self.is_gone:
-            try:
-                packet = self.socket.recv(LONGEST_PACKET_BYTES)
-            except ConnectionError:
-                packet = b""
-            except OSError:
-                return
-            if packet:
-                yield json.loads(packet)
-            else:
-                self.is_gone = True
-
-    def close(self) -> None:
-        """Let it end."""
-        self.is_gone = True
-        self.socket.close()
-
-
 class Supervisor:
     """Starts, captures, signals, reaps."""
 
-    def __init__(self, control: socket.socket, memory: MemoryGroup) -> None:
+    def __init__(self, control: socket.socket, memory: MemoryGroup, starter: Starter) -> None:
         self.control = control
         self.memory = memory
+        self.starter = starter
         self.control.setblocking(False)
         self.selector = selectors.DefaultSelector()
         self.incoming = b""
@@ -190,14 +127,13 @@ class Supervisor:
         self.quitting = False
         self.fork_server: ForkServer | None = None
         self.unclaimed: dict[int, tuple[int, resource.struct_rusage]] = {}
-        self.libc = ctypes.CDLL(None)
-        self.file_limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     def run(self) -> None:
         """Serve until told to quit, or until `xmml-run` is gone."""
-        self.libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         # Two pipes and two logs for each instance.
-        resource.setrlimit(resource.RLIMIT_NOFILE, (self.file_limits[1], self.file_limits[1]))
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -253,6 +189,8 @@ class Supervisor:
                 self.start(order)
             case "signal":
                 self.signal_group(self.by_name.get(order["name"]), order["signal"])
+            case "watch":
+                self.watch_joined(order["name"], order["pid"])
             case "remove":
                 self.remove.append(order["path"])
             case "quit":
@@ -282,7 +220,7 @@ class Supervisor:
     def start_directly(self, order: dict[str, Any], pipes: dict[str, tuple[int, int]], logs: dict[str, int]) -> None:
         """Start a process without the fork server."""
         try:
-            pid, exec_error = self.fork(order, pipes)
+            pid, exec_error = self.starter.start(order, pipes)
         except OSError as error:
             # No descriptor or no process is left: the run hears of it, and ends.
             let_go(pipes, logs)
@@ -296,18 +234,17 @@ class Supervisor:
         """Have the fork server start a process; return False if it cannot."""
         if self.fork_server is None:
             try:
-                self.fork_server = self.start_fork_server(order)
+                self.fork_server = self.starter.start_fork_server(order)
             except OSError:
                 return False
             self.selector.register(self.fork_server.socket, selectors.EVENT_READ, lambda _: self.on_forked())
-        packet = json.dumps({**order, "environ": {**os.environ, **order["env"]}, "parent": os.getpid()}).encode()
-        if self.fork_server.is_gone or len(packet) > LONGEST_PACKET_BYTES:
+        if (forking := self.starter.forking(order, pipes, logs)) is None or self.fork_server.is_gone:
             return False
         try:
             pipes["error"] = os.pipe2(os.O_CLOEXEC)
         except OSError:
             return False
-        self.fork_server.waiting.append(Forking(order, pipes, logs, packet))
+        self.fork_server.waiting.append(forking)
         self.ask_fork_server()
         return True
 
@@ -322,22 +259,6 @@ class Supervisor:
         for end in left.pipes.pop("error"):
             os.close(end)
         self.start_directly(left.order, left.pipes, left.logs)
-
-    def start_fork_server(self, order: dict[str, Any]) -> ForkServer:
-        """Start the fork server as the process of `order` would be started, less what belongs to its instance."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        os.set_inheritable(theirs.fileno(), True)
-        env = {name: value for name, value in order["env"].items() if not name.startswith(ABOUT_ONE_INSTANCE)}
-        command = [order["command"][0], "-c", FORK_SERVER.format(theirs.fileno())]
-        own = {"command": command, "env": env, "folder": ".", "terminal": None}
-        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            _, exec_error = self.fork(own, {"stdout": (nowhere, nowhere), "stderr": (2, 2)})
-        finally:
-            os.close(nowhere)
-        os.close(exec_error)  # that it did not start shows when its end of the socket closes
-        theirs.close()
-        return ForkServer(ours)
 
     def on_forked(self) -> None:
         """The fork server has started processes, or is gone."""
@@ -366,7 +287,7 @@ class Supervisor:
         self,
         order: dict[str, Any],
         pid: int,
-        exec_error: int,
+        exec_error: int | None,
         pipes: dict[str, tuple[int, int]],
         logs: dict[str, int],
     ) -> None:
@@ -385,49 +306,6 @@ class Supervisor:
         self.tell({"is": "started", "name": name, "pid": pid, "process": None})
         for each in hosted:
             self.tell({"is": "started", "name": each, "pid": pid, "process": name})
-
-    def fork(self, order: dict[str, Any], pipes: dict[str, tuple[int, int]]) -> tuple[int, int]:
-        """Return the process id of the new instance, and a pipe for the error number if its program does not start."""
-        report_read, report_write = os.pipe2(os.O_CLOEXEC)
-        parent = os.getpid()
-        try:
-            pid = os.fork()
-        except OSError:
-            os.close(report_read)
-            os.close(report_write)
-            raise
-        if pid == 0:
-            try:
-                self.become(order, pipes, parent)
-            except OSError as error:
-                os.write(report_write, str(error.errno).encode())
-            finally:
-                os._exit(127)
-        os.close(report_write)
-        return pid, report_read
-
-    def become(self, order: dict[str, Any], pipes: dict[str, tuple[int, int]], parent: int) -> None:
-        """Turn the forked child into the instance; comes back only by an exception."""
-        signal.set_wakeup_fd(-1)
-        os.setpgid(0, 0)
-        if order["terminal"]:
-            take_terminal(order["terminal"])
-        else:
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            os.dup2(pipes["stdout"][1], 1)
-            os.dup2(pipes["stderr"][1], 2)
-        for number in RESTORED:
-            signal.signal(number, signal.SIG_DFL)
-        resource.setrlimit(resource.RLIMIT_NOFILE, self.file_limits)
-        self.libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(127)
-        os.chdir(order["folder"])
-        env = {**os.environ, **order["env"]}
-        if "reports" in pipes:
-            os.set_inheritable(pipes["reports"][1], True)
-            env["XMML_REPORTS"] = str(pipes["reports"][1])
-        os.execve(order["command"][0], order["command"], env)
 
     # --- output -----------------------------------------------------------------------------------------------------
 
@@ -512,6 +390,33 @@ class Supervisor:
         if stream.log is not None:
             os.close(stream.log)
 
+    # --- processes below an instance's own --------------------------------------------------------------------------
+
+    def watch_joined(self, name: str, pid: int) -> None:
+        """Tell when the process that has joined as an instance is gone, if it is not the instance's own, whose end is
+        told anyway: it may be below a script that lives on.
+
+        It is told by its number, which may be another's: in a container, or on another node. So it must be below the
+        process of the instance; if nobody has waited for its end yet, that is told at once.
+        """
+        instance = self.by_name.get(name)
+        if instance is None or pid == instance.pid:
+            return
+        try:
+            descriptor = os.pidfd_open(pid)
+        except OSError:
+            return
+        if pid not in descendants(instance.pid, zombies=True):
+            os.close(descriptor)
+            return
+        self.selector.register(descriptor, selectors.EVENT_READ, lambda _: self.on_vanished(name, descriptor))
+
+    def on_vanished(self, name: str, descriptor: int) -> None:
+        """A process that was watched has ended."""
+        self.selector.unregister(descriptor)
+        os.close(descriptor)
+        self.tell({"is": "vanished", "name": name})
+
     # --- ending -----------------------------------------------------------------------------------------------------
 
     def reap(self) -> None:
@@ -534,8 +439,10 @@ class Supervisor:
         for stream in list(instance.streams):
             self.drain(instance, stream)
         del self.by_pid[instance.pid]
-        failure = int(os.read(instance.exec_error, 16) or b"0")
-        os.close(instance.exec_error)
+        failure = 0
+        if instance.exec_error is not None:
+            failure = int(os.read(instance.exec_error, 16) or b"0")
+            os.close(instance.exec_error)
         text, code = os.strerror(failure), errno.errorcode.get(failure, "")
         ended: dict[str, Any] = {
             "is": "ended",
@@ -634,14 +541,6 @@ class Supervisor:
                     self.watch(instance, stream)
 
 
-def take_terminal(path: str) -> None:
-    """Make this process group the foreground of the terminal, so that a debugger gets the keys."""
-    terminal = os.open(path, os.O_RDWR)
-    os.tcsetpgrp(terminal, os.getpgrp())
-    for number in (0, 1, 2):
-        os.dup2(terminal, number)
-
-
 def remove(path: str) -> None:
     """Remove a file, or a folder with everything in it."""
     try:
@@ -661,8 +560,8 @@ def is_readable(pipe: int) -> bool:
     return bool(poll.poll(0))
 
 
-def descendants(root: int) -> list[int]:
-    """Return the processes below `root`, without zombies."""
+def descendants(root: int, *, zombies: bool = False) -> list[int]:
+    """Return the processes below `root`, without zombies if they are not asked for."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -672,7 +571,7 @@ def descendants(root: int) -> list[int]:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
             continue
-        if fields[0] != b"Z":
+        if zombies or fields[0] != b"Z":
             children.setdefault(int(fields[1]), []).append(int(entry))
     found: list[int] = []
     queue = [root]
@@ -688,10 +587,11 @@ def main() -> None:
     # An isolated interpreter does not look for modules where the program lies.
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from memory_group import MemoryGroup  # type: ignore[import-not-found]
+    from starting import Starter  # type: ignore[import-not-found]
 
     control = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    Supervisor(control, MemoryGroup()).run()
+    Supervisor(control, MemoryGroup(), Starter(RESTORED, *sys.argv[1:])).run()
 
 
 if __name__ == "__main__":

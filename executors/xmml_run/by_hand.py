@@ -9,6 +9,7 @@ from pathlib import Path
 from xmml_executors.by_hand import what_to_type, with_ranks
 from xmml_planner import Plan
 
+from xmml.path import LEAST_SECRET
 from xmml_run.arguments import UsageError
 
 
@@ -63,7 +64,7 @@ def secret_in(file: Path) -> bytes:
     """Return the secret in a file of hexadecimal digits that others cannot read.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is none, or a short one.
     """
     try:
         if file.stat().st_mode & 0o077:
@@ -73,6 +74,10 @@ def secret_in(file: Path) -> bytes:
         raise UsageError(f"--run: {file}: {error.strerror}; make it: openssl rand -hex 32 > {file}") from None
     except ValueError:
         secret = b""
+    make = f"make it: openssl rand -hex 32 > {file}"
     if not secret:
-        raise UsageError(f"--run: {file} holds no hexadecimal digits; make it: openssl rand -hex 32 > {file}")
+        raise UsageError(f"--run: {file} holds no hexadecimal digits; {make}")
+    if len(secret) < LEAST_SECRET:
+        short = f"the secret in {file} has {len(secret)} bytes; at least {LEAST_SECRET} are needed"
+        raise UsageError(f"--run: {short}; {make}")
     return secret

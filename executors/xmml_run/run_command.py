@@ -28,7 +28,7 @@ from xmml_run.reading import Planned, read_and_plan, refusal, show_problems, sit
 
 if TYPE_CHECKING:
     from xmml_executors.execution import RunResult
-    from xmml_executors.launch.journal import Past
+    from xmml_executors.launch.journal import Journal
 
     from xmml_run.by_hand import ByHand
 
@@ -65,16 +65,15 @@ def run_model(arguments: Sequence[str]) -> int:
         debug, terminal = _debugging(options, planned.plan)
         by_hand = _by_hand(options, planned.plan)
         apart = [*debug, *(by_hand.instances if by_hand else ())]
-        planned = replace(planned, plan=_hosted(planned.plan, options, apart))
+        plan, resolved = _hosted(planned.plan, options, apart), _resolved(planned)
+        del planned  # the model and where each part of it stands: nothing of it is needed while the run goes on
         known_as = (by_hand.run, by_hand.secret) if by_hand else None
-        folder = RunFolder(
-            options.folder or new_folder(Path("runs"), planned.plan.model), planned.plan, known_as=known_as
-        )
+        folder = RunFolder(options.folder or new_folder(Path("runs"), plan.model), plan, known_as=known_as)
     except (UsageError, FolderTaken) as error:
         return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {error}"))
     except SiteError as error:
         return _end(options, Outcome(ExitStatus.SITE_FAILED, f"xmml-run: {error}"))
-    return _begin(options, planned, folder, debug, terminal, deliveries, by_hand=by_hand)
+    return _begin(options, plan, resolved, folder, debug, terminal, deliveries, by_hand=by_hand)
 
 
 def _by_hand(options: Namespace, plan: Plan) -> ByHand | None:
@@ -90,23 +89,24 @@ def _resume(options: Namespace) -> int:
     from xmml_run.resuming import resumed
 
     try:
-        plan, folder, past = resumed(options.resume)
+        plan, folder, journal = resumed(options.resume)
         deliveries = _deliveries(options, plan)
     except (UsageError, NotARun) as error:
         return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {error}"))
     except SiteError as error:
         return _end(options, Outcome(ExitStatus.SITE_FAILED, f"xmml-run: {error}"))
-    return _begin(options, Planned(plan, None, ()), folder, {}, None, deliveries, past)
+    return _begin(options, plan, None, folder, {}, None, deliveries, journal)
 
 
 def _begin(
     options: Namespace,
-    planned: Planned,
+    plan: Plan,
+    resolved: str | None,
     folder: RunFolder,
     debug: dict[str, tuple[str, ...]],
     terminal: str | None,
     deliveries: Sequence[Delivery],
-    past: Past | None = None,
+    journal: Journal | None = None,
     by_hand: ByHand | None = None,
 ) -> int:
     """Run here, or go on in the background."""
@@ -122,7 +122,7 @@ def _begin(
             else:
                 print(f"{where} runs in the background: xmml status {where}, xmml attach {where}, xmml cancel {where}")
             return 0
-    return _run(options, planned, folder, debug, terminal, deliveries, past, by_hand)
+    return _run(options, plan, resolved, folder, debug, terminal, deliveries, journal, by_hand)
 
 
 def _deliveries(options: Namespace, plan: Plan) -> list[Delivery]:
@@ -194,12 +194,13 @@ def _hosted(plan: Plan, options: Namespace, apart: Collection[str]) -> Plan:
 
 def _run(
     options: Namespace,
-    planned: Planned,
+    plan: Plan,
+    resolved: str | None,
     folder: RunFolder,
     debug: dict[str, tuple[str, ...]],
     terminal: str | None,
     deliveries: Sequence[Delivery],
-    past: Past | None = None,
+    journal: Journal | None = None,
     by_hand: ByHand | None = None,
 ) -> int:
     from xmml_executors.collecting import collect
@@ -208,18 +209,18 @@ def _run(
 
     from xmml_run.display import choose_display
 
-    plan, started = planned.plan, time.time()
+    started = time.time()
     display = choose_display(
         plan, quiet=options.quiet, json=options.json, progress=not (options.no_progress or terminal)
     )
     if options.verbose:
         print(f"xmml-run: {folder.path}\n{summary(plan)}", file=sys.stderr)
     try:
-        if planned.model is not None:
-            folder.write("model.xmml", _resolved(planned))
+        if resolved is not None:
+            folder.write("model.xmml", resolved)
         how = Options(listen_at(plan, options.listen), debug, terminal, by_hand.instances if by_hand else frozenset())
         is_direct = options.listen is not None
-        executor = executor_for(plan, folder, past, is_direct=is_direct, strategy=options.strategy)
+        executor = executor_for(plan, folder, journal, is_direct=is_direct, strategy=options.strategy)
         if by_hand is not None:
             from xmml_executors.by_hand import ByHandExecutor
 
@@ -256,10 +257,12 @@ def _delivered(plan: Plan, folder: RunFolder, result: RunResult, deliveries: Seq
         return replace(result, outcome=Outcome(ExitStatus.SITE_FAILED, str(error)))
 
 
-def _resolved(planned: Planned) -> str:
+def _resolved(planned: Planned) -> str | None:
+    """Return the model as it was understood; `None`: a plan was given."""
+    if planned.model is None:
+        return None
     from xmml.serialise import to_xml
 
-    assert planned.model is not None
     return to_xml(planned.model)
 
 

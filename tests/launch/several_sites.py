@@ -218,6 +218,7 @@ class Sites:
         left = []
         for name, server in self.servers.items():
             left += [f"{name}: process {line}" for line in server.wait_until_nothing_runs().values()]
+            left += [f"{name}: {path.name}" for path in server.temporary.glob("xmml-lease.*")]
             work = server.home / "xmml"
             left += [
                 f"{name}: {path.relative_to(server.home)}"

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
 import time
 
 import pytest
-from several_sites import Sites, wait_until
+from several_sites import LIMIT_S, Sites, wait_until
+from support.watching import watches
 
 #: Every site is free again so soon.
 RELEASED_S = 10.0
 WAIT = "import time; time.sleep(600)"
+#: Who might come back is given up after so long.
+GIVEN_UP_S = 60.0
 #: Jobs of a site wait in their setup until the file is there; who looks at the environment outside of a job does not.
 HELD = """setup = ['while [ -n "${xmml_phase:-}" ] && [ ! -e ~/open ]; do sleep 0.05; done']\n"""
 
@@ -42,6 +46,28 @@ def test_ctrl_c_during_a_build_ends_the_compiler(sites: Sites) -> None:
     sites.end(going).check(130, "interrupted")
     assert sites.left_behind() == []
     assert time.monotonic() - began < RELEASED_S
+
+
+def launch_and_kill_in_a_build(sites: Sites, compiler: str) -> None:
+    """As when the machine of the launcher loses power while a program is compiled at a site."""
+    model = sites.write_model()
+    model.write_text(model.read_text().replace('path="answers.py"', f'path="answers.py" run:build="{compiler}"'))
+    going = sites.launch(model)
+    wait_until((sites.servers["beta"].home / "compiling").exists, "nothing is built")
+    sites.kill(going)
+
+
+def test_cancel_ends_a_build_whose_launcher_was_killed(sites: Sites) -> None:
+    launch_and_kill_in_a_build(sites, "touch ~/compiling; sleep 600 &amp; wait")
+    sites.do("xmml", "cancel", str(sites.run_folder)).check(0, "alpha: nothing is left", "beta: nothing is left")
+    assert sites.left_behind() == []  # long before its lease is over
+
+
+def test_a_run_whose_launcher_was_killed_in_a_build_goes_on_without_the_old_compiler(sites: Sites) -> None:
+    launch_and_kill_in_a_build(sites, "touch ~/compiling; [ -e ~/open ] || sleep 600")
+    (sites.servers["beta"].home / "open").touch()
+    sites.end(sites.start("xmml-run", "--resume", str(sites.run_folder))).check(0, "the last answer is 16.1")
+    assert sites.left_behind() == []
 
 
 def test_cancel_stops_a_run_that_goes_on(sites: Sites) -> None:
@@ -83,6 +109,20 @@ def test_a_run_that_was_interrupted_while_it_ran_begins_anew(sites: Sites) -> No
     sites.tear_journal()
     gate.touch()
     sites.end(sites.start("xmml-run", "--resume", str(sites.run_folder))).check(0, "the last answer is 16.1")
+
+
+def test_a_run_is_not_resumed_while_it_is_cancelled_nor_cancelled_twice(sites: Sites) -> None:
+    going = sites.launch(sites.write_model(answers=WAIT))
+    sites.await_event("joined", 2)
+    sites.kill(going)
+    somebody_waits = sites.servers["alpha"].hold()
+    cancelling = sites.start("xmml", "cancel", str(sites.run_folder))
+    assert somebody_waits.wait(LIMIT_S), "nobody cleans up"
+    held = f"process {cancelling.pid} is cancelling {sites.run_folder}"
+    sites.do("xmml-run", "--resume", str(sites.run_folder)).check(2, held)
+    sites.do("xmml", "cancel", str(sites.run_folder)).check(5, held)
+    sites.servers["alpha"].let_in()
+    sites.end(cancelling).check(0, "alpha: nothing is left", "beta: nothing is left")
 
 
 def test_a_detached_run_is_followed_to_its_end(sites: Sites) -> None:
@@ -147,6 +187,22 @@ def test_a_killed_instance_is_told_within_two_seconds_though_its_connection_migh
     took = time.monotonic() - began
     sites.end(going).check(4, "answers failed: it was killed by SIGKILL")
     assert took < (2.0 if "XMML_SOAK" in os.environ else 6.0), f"it took {took:.1f} s"  # busy machines are slow
+
+
+def test_a_process_that_is_killed_below_a_script_that_lives_on_is_told_before_it_would_be_given_up(
+    sites: Sites,
+) -> None:
+    model = sites.write_model(answers=WAIT)
+    (model.parent / "wrapper").write_text(f"#!/bin/sh\n{sys.executable} answers.py\nexec sleep 600\n")
+    (model.parent / "wrapper").chmod(0o755)
+    text = model.read_text().replace('language="python" path="answers.py"', 'path="wrapper" run:stage-in="answers.py"')
+    model.write_text(text)
+    going = sites.launch(model)
+    sites.await_event("joined", 2)
+    (pid,) = [event["pid"] for event in sites.events("joined") if event["instance"] == "answers"]
+    wait_until(lambda: any(watches(each, pid) for each in sites.servers["beta"].processes()), "nobody watches it")
+    os.kill(pid, signal.SIGKILL)
+    sites.end(going, GIVEN_UP_S).check(4, "answers failed: the process that had joined the run is gone")
 
 
 def test_a_connection_that_is_lost_while_jobs_wait_for_each_other_does_no_harm(sites: Sites) -> None:

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from several_sites import Sites
+from several_sites import Sites, wait_until
 
 WAIT = "import time; time.sleep(600)"
 
@@ -55,6 +55,42 @@ def test_a_job_that_somebody_deletes_ends_the_run(queues: Sites) -> None:
     subprocess.run([delete, "1"], env={**os.environ, "HOME": str(queues.servers["beta"].home)}, check=True)
     queues.end(going).check(5, "the job of beta is over")
     assert states(queues) == {"alpha": ["F"], "beta": ["F"]}
+
+
+SEQUENCE = """<model id="sequence" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml">
+  <definitions>
+    <submodel id="First"><timescale delta="1 s" total="3 s"/><ports><out id="o" operator="Of"/></ports>
+      <implementation language="python" path="first.py"/></submodel>
+    <submodel id="Second"><timescale delta="1 s" total="3 s"/><ports><in id="i" operator="finit"/></ports>
+      <implementation language="python" path="second.py"/></submodel>
+  </definitions>
+  <topology><instance id="first" submodel="First"/><instance id="second" submodel="Second"/>
+    <coupling from="first.o" to="second.i"/></topology>
+</model>
+"""
+FIRST = "import xmml\nwith xmml.Instance() as me:\n    while me.reuse(): me.send('o', 41)\n"
+SECOND = "import xmml\nwith xmml.Instance() as me:\n    while me.reuse(): me.receive('i')\n"
+
+
+def test_a_job_whose_time_is_over_while_a_later_one_still_waits_says_so_and_what_to_do(sites: Sites) -> None:
+    for name in sites.servers:
+        sites.give_queue(name, "openpbs")
+    sites.more["beta"] += 'options = ["-h"]\n'  # its jobs are held
+    model = sites.folder / "model"
+    model.mkdir()
+    for name, text in (("model.xmml", SEQUENCE), ("first.py", FIRST), ("second.py", SECOND)):
+        (model / name).write_text(text)
+    place = {"first": "alpha", "second": "beta"}
+    going = sites.start("xmml-run", *sites.options(model / "model.xmml", place))
+    wait_until(lambda: [line["job"] for line in sites.journal("submitted")] == ["alpha.1", "beta.1"], "nobody waits")
+    sites.await_event("joined")
+    job = sites.servers["alpha"].home / ".fake-pbs/1.job"
+    facts = json.loads(job.read_text())
+    facts["fake"]["walltime"] = 0
+    (job.parent / "part").write_text(json.dumps(facts))
+    (job.parent / "part").replace(job)
+    ended = sites.end(going).check(5, "the job alpha (1.", "had a limit of 5 min", "and beta (1.", "queue_wait of beta")
+    assert ended.err.splitlines()[-1].startswith("xmml-run: the job alpha")
 
 
 def test_a_job_that_the_queue_does_not_take_releases_the_other_site(queues: Sites) -> None:

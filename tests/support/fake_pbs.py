@@ -128,11 +128,11 @@ def mom(path):
             ["/bin/bash", "-l", text], stdin=-3, stdout=out, stderr=err, start_new_session=True, env=environment
         )
     change(path, job_state="R", exec_host=f"{SERVER}/0", stime=time.asctime())
-    end, told, why = time.time() + fake["walltime"], None, None
+    began, told, why = time.time(), None, None
     while process.poll() is None:
-        deleted = read(path)["fake"]["deleted"]
-        if told is None and (deleted or time.time() > end):
-            why = "terminated" if deleted else "exceeded resource walltime"
+        fake = read(path)["fake"]
+        if told is None and (fake["deleted"] or time.time() > began + fake["walltime"]):
+            why = "terminated" if fake["deleted"] else "exceeded resource walltime"
             told = time.time()
             os.killpg(process.pid, signal.SIGTERM)
             change(path, job_state="E")

@@ -52,6 +52,9 @@ class Sshd:
         self._settings = settings
         self._children: list[subprocess.Popen[bytes]] = []
         self._accepting = True
+        self._is_open = threading.Event()
+        self._is_open.set()
+        self._somebody_waits = threading.Event()
         self.temporary = folder / "tmp"
         self.home.mkdir(parents=True)
         self.temporary.mkdir()
@@ -104,6 +107,16 @@ class Sshd:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
+    def hold(self) -> threading.Event:
+        """Let new connections wait, until `let_in`; the event tells that somebody does."""
+        self._somebody_waits.clear()
+        self._is_open.clear()
+        return self._somebody_waits
+
+    def let_in(self) -> None:
+        """Let those in who wait, and everybody from now on."""
+        self._is_open.set()
+
     def connections(self) -> int:
         """How many connections stand now."""
         return sum(child.poll() is None for child in self._children)
@@ -141,6 +154,7 @@ class Sshd:
 
     def close(self) -> None:
         """End the server and everything that was started over it."""
+        self.let_in()
         self.stop_listening()
         self._thread.join(5)
         self.cut()
@@ -155,6 +169,9 @@ class Sshd:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
+            if not self._is_open.is_set():
+                self._somebody_waits.set()
+                self._is_open.wait()
             with connection:
                 self._children.append(
                     subprocess.Popen(

@@ -10,6 +10,7 @@ was not read is still there. A talker carries the lines to and from the launcher
     agent.py list                   says which logs and results are in the folders that standard input names
     agent.py talk                   on the login node: standard input to `orders`, `reports` to standard output
     agent.py end                    ends what still runs on this host; results stay where they are
+    agent.py end-builds             ends builds that still go on on this host
     agent.py clean                  ends what still runs on this host and removes the folder of the run
 
 `JOB` is a folder below `jobs/`. In it each line of `orders` and `reports` is one JSON object. Orders to the agent:
@@ -46,7 +47,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import glob
-import hashlib
 import json
 import os
 import select
@@ -59,7 +59,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from typing import Any
 
 #: How often files are looked at while things happen, and when nothing has for a while. Files on a network tell nobody
@@ -83,9 +83,6 @@ NODE_IDLE_S, NODE_ASK_EVERY_S, NODE_QUESTIONS = 1, 1, 4
 NODE_LAST_ATTEMPT_S = 1.5
 #: Those who have connected to an agent are not more; there is one talker, and who comes instead of it is let go.
 MOST_WATCHERS = 8
-
-#: How long a staged file is kept that no run wants.
-KEPT_S = 14 * 86400.0
 
 UNWRITABLE, ABORTED, GAVE_UP, LEASE_OVER, KILLED = 74, 75, 76, 77, 143
 
@@ -490,108 +487,48 @@ class Talker:
         return something
 
 
-def stage(run: str) -> int:
-    """Make `model/` of the store if it holds everything; say which hashes are missing. Files that nobody has wanted for
-    a while leave the store."""
-    order = json.load(sys.stdin)
-    store, model = order["store"], os.path.join(run, "model")
-    os.makedirs(store, mode=0o700, exist_ok=True)
-    incoming = os.path.join(run, "incoming")
-    # Only whole files get a name in the store: another run may be looking at it, or bring the same file.
-    for sha in os.listdir(incoming) if os.path.isdir(incoming) else ():
-        os.replace(os.path.join(incoming, sha), os.path.join(store, sha))
-    missing = sorted({sha for _, sha, _ in order["files"] if not is_whole(os.path.join(store, sha), sha)})
-    if not missing:
-        for path, sha, mode in order["files"]:
-            file = os.path.join(model, path)
-            os.makedirs(os.path.dirname(file), exist_ok=True)
-            shutil.copyfile(os.path.join(store, sha), file)
-            os.chmod(file, mode)
-        forget_old(store)
-    print(json.dumps({"missing": missing}))
-    return 0
-
-
-def is_whole(path: str, sha256: str) -> bool:
-    """Whether the store holds a file as it should be; one that was damaged is removed."""
-    try:
-        with open(path, "rb") as file:
-            digest = hashlib.sha256()
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
-    except FileNotFoundError:
-        return False
-    if digest.hexdigest() != sha256:
-        os.unlink(path)
-        return False
-    os.utime(path)
-    return True
-
-
-def forget_old(store: str) -> None:
-    """Remove what has not been wanted for a long time."""
-    for entry in os.scandir(store):
-        with contextlib.suppress(OSError):
-            if time.time() - entry.stat().st_mtime > KEPT_S:
-                os.unlink(entry.path)
-
-
-def list_results(run: str) -> int:
-    """Print the paths, relative to the run's folder, of logs and results: what the patterns name, else all that was
-    left in a working folder, if that is not too much; and the working folders of which it is."""
-    order = json.load(sys.stdin)
-    found, too_large = [], []
-    for folder, patterns in order["folders"].items():
-        top = os.path.join(run, folder)
-        found += [os.path.join(top, name) for name in ("stdout", "stderr") if os.path.isfile(os.path.join(top, name))]
-        work = os.path.join(top, "work")
-        if patterns:
-            matches = [path for pattern in patterns for path in glob.glob(os.path.join(work, pattern), recursive=True)]
-            found += [file for match in matches for file in files_below(match)]
-        else:
-            files = list(files_below(work))
-            if sum(os.path.getsize(file) for file in files) <= order["most_bytes"]:
-                found += files
-            else:
-                too_large.append(os.path.relpath(work, run))
-    print(json.dumps({"found": sorted({os.path.relpath(path, run) for path in found}), "too_large": too_large}))
-    return 0
-
-
-def files_below(path: str) -> Iterator[str]:
-    """Return a file, or the plain files below a folder."""
-    if os.path.isfile(path):
-        yield path
-    for parent, _, names in os.walk(path):
-        for name in names:
-            file = os.path.join(parent, name)
-            if os.path.isfile(file) and not os.path.islink(file):
-                yield file
-
-
 def end(run: str) -> int:
-    """End the agents that still run on this host; of the run's folder only the secret goes."""
-    alive = []
-    jobs = os.path.join(run, "jobs")
-    for job in os.listdir(jobs) if os.path.isdir(jobs) else ():
+    """End what still runs on this host for the run; of the run's folder only the secret goes."""
+    end_builds(run)
+    agents = processes_of(run, "jobs/*/agent")
+    end_all(agents, os.kill)  # its supervisor sees that an agent is gone, and ends everything
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(run, ".secret"))
+    return 0
+
+
+def end_builds(run: str) -> int:
+    """End the builds that still go on on this host, because the launcher that waited for them was killed."""
+    end_all(processes_of(run, "builds/*"), os.killpg)
+    return 0
+
+
+def processes_of(run: str, notes: str) -> list[tuple[int, str]]:
+    """Return number and start of the processes of this host that still live of those that files in the
+    folder of the run note; `notes` is the pattern of their names."""
+    found = []
+    for note in glob.glob(os.path.join(glob.escape(run), notes)):
         try:
-            with open(os.path.join(jobs, job, "agent"), encoding="ascii") as file:
+            with open(note, encoding="ascii") as file:
                 pid, started, host = file.read().split()
         except (OSError, ValueError):
             continue
         if host == socket.gethostname() and start_of(int(pid)) == started:
-            alive.append((int(pid), started))
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGTERM)
-    until = time.monotonic() + ENDS_WITHIN_S
-    while (alive := [each for each in alive if start_of(each[0]) == each[1]]) and time.monotonic() < until:
-        time.sleep(LOOK_EVERY_S)
-    for left, _ in alive:
+            found.append((int(pid), started))
+    return found
+
+
+def end_all(processes: list[tuple[int, str]], kill: Callable[[int, int], None]) -> None:
+    """Ask processes to end, and end those that do not within a time."""
+    for pid, _ in processes:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(left, signal.SIGKILL)  # its supervisor sees that it is gone, and ends everything
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(os.path.join(run, ".secret"))
-    return 0
+            kill(pid, signal.SIGTERM)
+    until = time.monotonic() + ENDS_WITHIN_S
+    while (processes := [each for each in processes if start_of(each[0]) == each[1]]) and time.monotonic() < until:
+        time.sleep(LOOK_EVERY_S)
+    for pid, _ in processes:
+        with contextlib.suppress(ProcessLookupError):
+            kill(pid, signal.SIGKILL)
 
 
 def clean(run: str) -> int:
@@ -622,14 +559,17 @@ def main(arguments: list[str]) -> int:
     run = os.path.dirname(os.path.abspath(__file__))
     if arguments[0] == "wait":
         return Agent(run, arguments[1], float(arguments[2])).run()
-    if arguments[0] == "stage":
-        return stage(run)
-    if arguments[0] == "list":
-        return list_results(run)
+    if arguments[0] in ("stage", "list"):
+        sys.path.append(run)  # an isolated interpreter does not look for modules where the program lies
+        import files_of_run  # type: ignore[import-not-found]
+
+        return int((files_of_run.stage if arguments[0] == "stage" else files_of_run.list_results)(run))
     if arguments[0] == "talk":
         return Talker(run).run()
     if arguments[0] == "end":
         return end(run)
+    if arguments[0] == "end-builds":
+        return end_builds(run)
     return clean(run)
 
 

@@ -9,7 +9,7 @@ from xmml_planner import Plan
 
 from xmml_executors.executor import Executor
 from xmml_executors.launch.agent import start_of
-from xmml_executors.launch.journal import Journal, Past
+from xmml_executors.launch.journal import Journal
 from xmml_executors.local import LocalExecutor
 from xmml_executors.run_folder import RunFolder
 
@@ -26,12 +26,17 @@ def listen_at(plan: Plan, wanted: str | None) -> str | None:
 
 
 def executor_for(
-    plan: Plan, folder: RunFolder, past: Past | None = None, *, is_direct: bool = False, strategy: str | None = None
+    plan: Plan,
+    folder: RunFolder,
+    journal: Journal | None = None,
+    *,
+    is_direct: bool = False,
+    strategy: str | None = None,
 ) -> Callable[[], Executor]:
     """Return what makes the executor of a run.
 
     Args:
-        past: what the journal tells of an earlier launcher, if this run was interrupted.
+        journal: of the run, if it was interrupted and goes on.
         is_direct: every site can reach the address at which the coordinator was told to listen.
         strategy: how the jobs are got together; `None`: as the sites allow it best.
     """
@@ -41,8 +46,8 @@ def executor_for(
     def make() -> Executor:
         from xmml_executors.launch.over_sites import OverSites
 
-        journal = Journal(folder.path)
-        journal.write("launch", run=folder.run_id, pid=os.getpid(), started=start_of(os.getpid()))
-        return OverSites(plan, folder, journal, past, is_direct=is_direct, strategy=strategy)
+        ours = journal or Journal(folder.path)
+        ours.write("launch", run=folder.run_id, pid=os.getpid(), started=start_of(os.getpid()))
+        return OverSites(plan, folder, ours, ours.past, is_direct=is_direct, strategy=strategy)
 
     return make

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from xmml_planner import Plan
 
-from xmml_executors.launch.agent import start_of
-from xmml_executors.launch.journal import Journal, Past
+from xmml_executors.launch.journal import Journal, Past, is_alive
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.outcome import SiteError
 from xmml_executors.schedulers import SchedulerUnavailable
@@ -18,19 +17,25 @@ from xmml_executors.transports import TransportError
 
 def is_launching(past: Past) -> bool:
     """Whether the launcher of a run still lives."""
-    pid, started = past.launcher
-    return bool(started) and start_of(pid) == started
+    return is_alive(past.launcher)
 
 
-def clean_sites(plan: Plan, folder: Path, past: Past, tell: Callable[[str], None]) -> list[str]:
-    """Remove what may be left at every site; return what went wrong, a line for each site."""
-    return asyncio.run(_clean_sites(plan, folder, past, tell))
+def clean_sites(plan: Plan, folder: Path, tell: Callable[[str], None]) -> list[str]:
+    """Remove what may be left at every site; return what went wrong, a line for each site.
+
+    Raises:
+        JournalHeld: somebody else is at it, or goes on with the run.
+        SiteError: the journal cannot be read or written.
+    """
+    return asyncio.run(_clean_sites(plan, folder, tell))
 
 
-async def _clean_sites(plan: Plan, folder: Path, past: Past, tell: Callable[[str], None]) -> list[str]:
+async def _clean_sites(plan: Plan, folder: Path, tell: Callable[[str], None]) -> list[str]:
     journal = Journal(folder)
+    past = journal.past
     sites = {site.name: site for site in plan.sites}
     try:
+        journal.write_cancel()
         problems = await asyncio.gather(
             *(_clean(RunSite(sites[name], past.run_id, journal), past, tell) for name in past.unclean if name in sites)
         )

@@ -4,11 +4,15 @@ An interrupted launcher can be resumed or cancelled from it: whatever stands in 
 can. Each line is one JSON object with the time and what is done, and is on the disk before `write` returns. A line
 without its end was being written when the launcher was killed: what it speaks of was not begun, so nobody reads it, and
 the next launcher writes in its place.
+
+Whoever changes something at the sites, to go on with a run or to clean up after it, has the journal open for writing,
+and nobody else can meanwhile.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import time
@@ -18,29 +22,61 @@ from pathlib import Path
 from typing import Any
 
 from xmml.late_dataclass import dataclass
+from xmml_executors.launch.agent import start_of
 from xmml_executors.outcome import SiteError
 
 #: The file, in the folder of the run.
 JOURNAL = "journal.jsonl"
 
 
+class JournalHeld(SiteError):
+    """Somebody else goes on with the run, or cleans up after it."""
+
+
 class Journal:
-    """The journal of a run, open for writing."""
+    """The journal of a run, open for writing, for one process at a time.
+
+    Attributes:
+        past: what it told when it was opened.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Open it, behind its last whole line if there is one.
 
         Raises:
-            SiteError: it cannot be written.
+            JournalHeld: somebody else has it open.
+            SiteError: it cannot be written, or is none.
         """
         self.path = folder / JOURNAL
         try:
             self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._unwritable(error) from None
+        try:
+            self.past = self._taken_up(folder)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def _taken_up(self, folder: Path) -> Past:
+        """Lock the file, put an end to its last line, and return what it tells."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise JournalHeld(f"{_holder(read_journal(folder))} {folder}; try again when it has ended") from None
+        except OSError:
+            pass  # a file system without locks
+        try:
             text = self.path.read_bytes()
             if (whole := text.rfind(b"\n") + 1) < len(text):
                 os.ftruncate(self._descriptor, whole)
         except OSError as error:
             raise self._unwritable(error) from None
+        return _past_of(self.path, text)
+
+    def write_cancel(self) -> None:
+        """Note that this process cleans up after the run."""
+        self.write("cancel", pid=os.getpid(), started=start_of(os.getpid()))
 
     def write(self, what: str, **details: Any) -> None:
         """Note what is about to be done.
@@ -92,10 +128,12 @@ class Past:
 
     Attributes:
         launcher: process id and start of the last launcher, as the kernel counts it.
+        canceller: the same of who has cleaned up after it last.
     """
 
     run_id: str = ""
     launcher: tuple[int, str] = (0, "")
+    canceller: tuple[int, str] = (0, "")
     sites: dict[str, AtSite] = field(default_factory=dict)
 
     @property
@@ -116,10 +154,29 @@ def read_journal(folder: Path) -> Past | None:
         return None
     except OSError as error:
         raise SiteError(f"the journal of the run cannot be read: {folder / JOURNAL}: {error.strerror}") from None
+    return _past_of(folder / JOURNAL, text)
+
+
+def _past_of(path: Path, text: bytes) -> Past:
     try:
         return past(whole_lines(text))
     except (ValueError, KeyError, TypeError) as error:
-        raise SiteError(f"{folder / JOURNAL} is not the journal of a run: {error}") from None
+        raise SiteError(f"{path} is not the journal of a run: {error}") from None
+
+
+def is_alive(process: tuple[int, str]) -> bool:
+    """Whether a process still lives that was noted with its number and its start."""
+    pid, started = process
+    return bool(started) and start_of(pid) == started
+
+
+def _holder(told: Past | None) -> str:
+    """Return who does what with a run whose journal is held; somebody who has not noted it yet stays unnamed."""
+    if told is not None and is_alive(told.canceller):
+        return f"process {told.canceller[0]} is cancelling"
+    if told is not None and is_alive(told.launcher):
+        return f"process {told.launcher[0]} is launching"
+    return "another process is going on with"
 
 
 def whole_lines(text: bytes) -> Iterator[dict[str, Any]]:
@@ -151,6 +208,8 @@ def past(lines: Iterable[Mapping[str, Any]]) -> Past:
         match what:
             case "launch":
                 told.run_id, told.launcher = line["run"], (line["pid"], line["started"])
+            case "cancel":
+                told.canceller = line["pid"], line["started"]
             case "prepare":
                 site.folder, site.is_clean = line["folder"], False
             case "submit":

@@ -26,7 +26,7 @@ from xmml_executors.launch.bringing_back import SILENT_S, bring_back, too_large
 from xmml_executors.launch.channel import SiteSilent
 from xmml_executors.launch.coordinator_address import addresses_at
 from xmml_executors.launch.journal import Journal, Past
-from xmml_executors.launch.later_jobs import due_in_s, first_and_later
+from xmml_executors.launch.later_jobs import due_in_s, first_and_later, why_over
 from xmml_executors.launch.plan_of_sites import (
     USUAL_WALLTIME_S,
     cluster_of,
@@ -206,6 +206,10 @@ class Launcher:
         """Send a signal to the process group of an instance."""
         self._tell(self.jobs[self.job_of[name]], {"do": "signal", "name": name, "signal": int(number)})
 
+    def watch(self, name: str, pid: int) -> None:
+        """Have the process watched that has joined as an instance."""
+        self._tell(self.jobs[self.job_of[name]], {"do": "watch", "name": name, "pid": pid})
+
     def close(self) -> list[Report]:
         """End everything at the sites, bring back what the run has made, clean up, and end the thread.
 
@@ -340,6 +344,8 @@ class Launcher:
             await site.locate()
             await site.clean([id for id in left.jobs.values() if id], list(left.reservations))
             left.jobs.clear()
+        elif left is not None and left.folder:
+            await site.end_builds(left.folder)
         await site.prepare(self.folder.secret.hex())
         await together([self._stage(site, files), check_python(site, parts, self.plan)])
         await build_at(site, parts, self.plan, self.folder, self._notice)
@@ -489,7 +495,8 @@ class Launcher:
         if job.member in self._gone:
             inside = [name for name, member in self.job_of.items() if member == job.member]
             gone = inside if job.folder in self._silent_jobs else []
-            self._failed(SiteError(f"the job of {site.name} is over: {why}"), gone, inside)
+            expected = [self.jobs[each] for wave in self._later for each in wave if each not in self._gone]
+            self._failed(SiteError(why_over(job, why, expected)), gone, inside)
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
@@ -504,14 +511,15 @@ class Launcher:
             await asyncio.wait_for(asyncio.gather(*(each.settle() for each in allocations)), ENDS_WITHIN_S)
         except TimeoutError:
             self._notice("a site does not answer; what is left there ends by itself")
+        # Whoever keeps something alive would start it again in the midst of the cleaning.
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         problems = await asyncio.gather(*(self._leave(site) for site in self.sites.values()), return_exceptions=True)
         for site, problem in zip(self.sites.values(), problems, strict=True):
             if isinstance(problem, BaseException):
                 text = str(problem) or f"it did not answer within {CLEAN_WITHIN_S:g} s"
                 self._notice(f"{site.name} could not be cleaned: {text}; xmml cancel {self.folder.path} tries again")
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(site.transport.close() for site in self.sites.values()), return_exceptions=True)
 
     async def _end_jobs(self) -> None:

@@ -95,6 +95,11 @@ class OverSites:
         else:
             self._local.signal(name, number)
 
+    def watch(self, name: str, pid: int) -> None:
+        """Have the job of an instance watch the process that has joined."""
+        if name in self._launcher.job_of:
+            self._launcher.watch(name, pid)
+
     def remove_at_end(self, path: Path) -> None:
         """Have a file of this machine removed when everything has ended."""
         self._local.remove_at_end(path)

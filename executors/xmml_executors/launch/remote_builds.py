@@ -68,7 +68,9 @@ async def _carried_out(site: RunSite, text: str, log: Path) -> tuple[int | None,
     """Run shell text as in a login and write what it says into a file, as it comes; return its exit status (`None`: it
     took too long) and the last of its words. Whatever ends the waiting ends also what runs there."""
     said = ""
-    process = await site.transport.start(f"exec bash -lc {shlex.quote(text)} </dev/null 2>&1", lease_s=LEASE_S)
+    process = await site.transport.start(
+        f"{_noted(site, log.stem)}exec bash -lc {shlex.quote(text)} </dev/null 2>&1", lease_s=LEASE_S
+    )
     try:
         async with asyncio.timeout(BUILD_WITHIN_S):
             with log.open("w", buffering=1, encoding="utf-8") as file:
@@ -82,3 +84,13 @@ async def _carried_out(site: RunSite, text: str, log: Path) -> tuple[int | None,
         if isinstance(problem, TimeoutError):
             return None, said
         raise
+
+
+def _noted(site: RunSite, name: str) -> str:
+    """Return shell text that notes in the run's folder there which process it is, so that whoever cleans up after a
+    launcher that was killed, or goes on in its place, need not wait until the lease is over."""
+    note = shlex.quote(f"{site.folder}/builds/{name}")
+    return (
+        f"mkdir -p {shlex.quote(site.folder + '/builds')} && "
+        f'echo "$$ $(cut -d " " -f 22 /proc/$$/stat) $(uname -n)" > {note}\n'
+    )

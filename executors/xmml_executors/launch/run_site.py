@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import shlex
+import tarfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -15,8 +17,8 @@ from xmml_planner import Job
 from xmml_planner.sites import Site
 
 from xmml.late_dataclass import dataclass
-from xmml_executors import memory_group, supervisor
-from xmml_executors.launch import agent
+from xmml_executors import memory_group, starting, supervisor
+from xmml_executors.launch import agent, files_of_run
 from xmml_executors.launch.at_site import below_home
 from xmml_executors.launch.channel import Channel, OnReport
 from xmml_executors.launch.journal import Journal
@@ -35,6 +37,7 @@ from xmml_executors.schedulers import (
     read_result,
 )
 from xmml_executors.transports import RemoteFileError, Transport, TransportError, open_transport
+from xmml_executors.transports.bulk import CAUSE_SAID_BY_TAR
 
 #: Signs for the time in which the supervisor of a job may end everything before the batch system is asked to.
 ENDS_WITHIN_S = 8.0
@@ -47,6 +50,10 @@ MAKING_ATTEMPTS = 5
 QUEUE_SILENT_S = 600.0
 #: From the request of a reservation until it must be confirmed.
 CONFIRMED_WITHIN_S = 30.0
+#: The program of the agent, in the folder of a run.
+AGENT = "agent.py"
+#: How it is told that a job has reached its limit.
+OUT_OF_TIME = "its time was over"
 
 
 @dataclass
@@ -58,6 +65,7 @@ class JobAtSite:
         site: the cluster, or machine, at which it is.
         part: the site of the plan: the cluster itself, or a part of it.
         id: in the queue.
+        limit_s: for how long it was asked for; 0: that is not known.
         about: what its agent said of itself when it was ready.
     """
 
@@ -68,6 +76,7 @@ class JobAtSite:
     walltime_s: float
     attempt: int = 0
     id: str = ""
+    limit_s: float = 0.0
     about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -128,16 +137,39 @@ class RunSite:
         self.journal.write("prepare", site=self.name, folder=self.folder)
         for attempt in range(MAKING_ATTEMPTS):
             try:
-                await self.transport.mkdir(f"{self.folder}/jobs", f"{self.folder}/instances", f"{self.folder}/model")
+                await self._make_folder(secret)
                 break
             except RemoteFileError:
                 if attempt == MAKING_ATTEMPTS - 1:
                     raise
-        await self.transport.put_text(f"{self.folder}/.secret", secret)
-        await self.transport.put_text(f"{self.folder}/agent.py", Path(agent.__file__).read_text(encoding="utf-8"))
-        for module in (memory_group, supervisor):
-            file = Path(str(module.__file__))
-            await self.transport.put_text(f"{self.folder}/{file.name}", file.read_text(encoding="utf-8"))
+
+    async def _make_folder(self, secret: str) -> None:
+        """Bring all that is ours there with one command. Each file appears complete or not at all, the agent last:
+        where it is, so are the others."""
+        texts = {**program_files(), ".secret": secret}
+        names = " ".join(f'"$f/.new/{name}"' for name in sorted(texts, key=lambda name: name == AGENT))
+        done = await self.transport.run(
+            f"umask 077; f={shlex.quote(self.folder)}; "
+            'mkdir -p "$f/jobs" "$f/instances" "$f/model" "$f/.new" && '
+            '{ e=$(tar -C "$f/.new" --extract --no-same-owner --file - 2>&1) || '
+            f"{{ {CAUSE_SAID_BY_TAR}; false; }}; }} && "
+            f'mv -f {names} "$f" && rmdir "$f/.new"',
+            _archive(texts),
+        )
+        if done.status != 0:
+            raise RemoteFileError(self.name, f"making {self.folder}", done.said)
+
+    async def end_builds(self, folder: str) -> None:
+        """End the builds that an earlier launcher has begun in the run's folder and that still go on.
+
+        Raises:
+            TransportError: the site cannot be reached.
+        """
+        await self.locate()
+        script = shlex.quote(f"{folder}/agent.py")
+        python = shlex.quote(self.python)
+        noted = shlex.quote(f"{folder}/builds")  # by an agent that knows the word; older ones take others for `clean`
+        await self.transport.run(f"[ ! -d {noted} ] || exec {python} -I -S {script} end-builds", timeout_s=60.0)
 
     async def stage(self, files: Sequence[FileToStage]) -> Mapping[str, int]:
         """Bring the model's files there.
@@ -173,8 +205,8 @@ class RunSite:
         """
         assert self.channel is not None
         scripts = [self.script(job, attempt, slack_s, patience_s, reservation) for job in jobs]
-        for job in jobs:
-            job.attempt, job.id, job.about = attempt, "", {}
+        for job, script in zip(jobs, scripts, strict=True):
+            job.attempt, job.id, job.limit_s, job.about = attempt, "", script.walltime_s, {}
         await self.transport.mkdir(*[script.folder for script in scripts])
         text = self.scheduler.render(scripts[0]) if len(jobs) == 1 else self.scheduler.render_together(scripts)
         path = f"{scripts[0].folder}/job.sh"
@@ -260,14 +292,14 @@ class RunSite:
                 what = "module" if result.phase == "module" else "line of its setup"
                 return f"the {what} {result.detail!r} failed on {result.host} with exit status {result.status}", True
             if result.phase == "walltime":
-                return "its time was over", False
+                return OUT_OF_TIME, False
             if result.phase == "command" and result.status == agent.UNWRITABLE:
                 return f"its agent on {result.host} cannot write in {self.folder}: the disk is full, or a quota", False
             if result.phase == "command":
                 return f"its agent ended with exit status {result.status} on {result.host}", False
             return "it was ended from outside", False
         words = {
-            JobState.OUT_OF_TIME: "its time was over",
+            JobState.OUT_OF_TIME: OUT_OF_TIME,
             JobState.NODE_FAILED: "its node failed",
             JobState.CANCELLED: "somebody has cancelled it",
             JobState.GONE: "the queue does not know it any more",
@@ -388,6 +420,23 @@ class RunSite:
                     return
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
+
+
+def program_files() -> dict[str, str]:
+    """Return the texts of the programs that a run needs at a site, by their names in its folder."""
+    modules = (memory_group, starting, supervisor, files_of_run, agent)
+    files = [Path(str(module.__file__)) for module in modules]
+    return {file.name: file.read_text(encoding="utf-8") for file in files}
+
+
+def _archive(texts: Mapping[str, str]) -> bytes:
+    found = io.BytesIO()
+    with tarfile.open(fileobj=found, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for name, text in texts.items():
+            facts = tarfile.TarInfo(name)
+            facts.size, facts.mode, facts.mtime = len(text.encode()), 0o600, int(time.time())
+            archive.addfile(facts, io.BytesIO(text.encode()))
+    return found.getvalue()
 
 
 def placeholder(

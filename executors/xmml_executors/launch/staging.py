@@ -66,10 +66,15 @@ def below(path: Path) -> Iterator[Path]:
         yield path
         return
     for parent, folders, names in os.walk(path):
-        folders[:] = sorted(name for name in folders if name not in LEFT_OUT)
+        folders[:] = sorted(name for name in folders if name not in LEFT_OUT and not _is_run(Path(parent) / name))
         for name in sorted(names):
             if (file := Path(parent) / name).is_file():
                 yield file
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a folder is that of a run, which is no part of a model, and may be growing just now."""
+    return all((folder / name).is_file() for name in ("plan.json", "events.jsonl"))
 
 
 def needed(plan: Plan, sites: Collection[str]) -> tuple[str, ...]:

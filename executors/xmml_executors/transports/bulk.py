@@ -1,7 +1,9 @@
 """Files to and from a site, as fast as the way there allows.
 
-Small files travel together as one archive in one channel. Large ones are cut into parts that several channels carry
-at the same time: a channel of ssh has a window of 2 MiB, so over 20 ms one alone moves 65 MB/s, whatever the cipher.
+Small files travel together as one archive in one channel, larger ones in a channel each, the largest cut into parts
+that several channels carry at the same time: a channel of ssh has a window of 2 MiB, so over 20 ms one alone moves
+65 MB/s, whatever the cipher. A transport that can lets `ssh` itself read a file, which takes two thirds of the
+processor time of reading and encrypting it here.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ import contextlib
 import io
 import os
 import tarfile
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.transports.failure import RemoteFileError
 from xmml_executors.transports.remote_shell import path_word
 
@@ -25,10 +28,13 @@ if TYPE_CHECKING:
 SMALL = 2**20
 #: An archive of small files is not much larger than this [bytes].
 ARCHIVE = 16 * 2**20
-#: A large file is cut into parts of this size [bytes].
-PART = 16 * 2**20
+#: A file is cut into parts that are not smaller [bytes], and not more.
+PART = 32 * 2**20
+MOST_PARTS = 4
+#: What is fetched of a large file at a time: it is held in memory [bytes].
+FETCHED = 16 * 2**20
 PIECE = 2**18
-#: So many parts travel at the same time.
+#: So many files, or parts, travel at the same time.
 SIDE_BY_SIDE = 6
 #: The slowest rate that is waited for [bytes/s], and the time that anything may take [s].
 SLOWEST = 20_000
@@ -39,7 +45,50 @@ B = TypeVar("B")
 #: Is called whenever something comes.
 OnPiece = Callable[[], None] | None
 
+#: Shell text that tells the cause of what tar has said, which is in $e: the first of the lines that do not only say how
+#: far it came, or that it failed.
+CAUSE_SAID_BY_TAR = (
+    "{ printf '%s\\n' \"$e\" | grep -v -e 'Wrote only' -e 'Exiting with' || printf '%s\\n' \"$e\"; } | head -n 1 >&2"
+)
+
 _FOLDER_OF = 'mkdir -p "$(dirname "$f")"'
+_EXACTLY = "iflag=fullblock,count_bytes status=none"
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a command at a site reads of a file of this machine; a command may be given more than `size` to read, and
+    leaves the rest."""
+
+    local: Path
+    start: int
+    size: int
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[int]:
+        """A descriptor of the file, at the beginning of the part."""
+        file = os.open(self.local, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.lseek(file, self.start, os.SEEK_SET)
+            yield file
+        finally:
+            os.close(file)
+
+    def check(self) -> None:
+        """Raise an error if the file does not hold the part any more, so that what came of it is not whole."""
+        if self.local.stat().st_size < self.start + self.size:
+            raise OSError(f"{self.local} has become shorter while it was copied")
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The part, for who cannot read the file itself."""
+        size = self.size
+        with self.open() as file:
+            while size:
+                piece = os.read(file, min(PIECE, size))
+                if not piece:
+                    return
+                size -= len(piece)
+                yield piece
 
 
 async def put(transport: ChannelTransport, files: Sequence[tuple[Path, str]]) -> None:
@@ -50,9 +99,11 @@ async def put(transport: ChannelTransport, files: Sequence[tuple[Path, str]]) ->
         size = local.stat().st_size
         (small if size <= SMALL else large).append((local, remote, size))
     work = [_put_archive(transport, group) for group in _groups(small)]
-    await _side_by_side([*work])
-    for local, remote, size in large:
-        await _put_large(transport, local, remote, size)
+    work += [_put_whole(transport, *each) for each in large if each[2] < 2 * PART]
+    await _side_by_side(work)
+    for each in large:
+        if each[2] >= 2 * PART:
+            await _put_in_parts(transport, *each)
 
 
 async def get(transport: ChannelTransport, files: Sequence[tuple[str, Path]], on_piece: OnPiece = None) -> None:
@@ -100,10 +151,9 @@ async def _side_by_side(work: Sequence[Coroutine[object, object, None]]) -> None
 async def _put_archive(transport: ChannelTransport, files: Sequence[tuple[Path, str, int]]) -> None:
     home = await transport.home()
     archive = await asyncio.to_thread(_archive, home, files)
-    # Of what tar says the first line has the cause; the last is always the same.
     await transport.checked(
         "umask 077; e=$(tar --extract --absolute-names --no-same-owner --preserve-permissions --file - 2>&1) || "
-        "{ s=$?; printf '%s\\n' \"$e\" | head -n 1 >&2; exit $s; }",
+        f"{{ s=$?; {CAUSE_SAID_BY_TAR}; exit $s; }}",
         f"writing {files[0][1]}" + (f" and {len(files) - 1} more files" if len(files) > 1 else ""),
         archive,
         timeout_s=_limit(len(archive)),
@@ -179,13 +229,35 @@ async def _sizes(transport: ChannelTransport, remotes: Sequence[str], on_piece: 
     return [int(row) for row in rows]
 
 
-async def _put_large(transport: ChannelTransport, local: Path, remote: str, size: int) -> None:
+async def _put_whole(transport: ChannelTransport, local: Path, remote: str, size: int) -> None:
+    mode = local.stat().st_mode & 0o777
+    # Another command may still write the same file there: that of a launcher that was killed, and is gone on with.
+    command = (
+        f'umask 077; f={path_word(remote)}; p="$f.$$.part"; {_FOLDER_OF} && '
+        f'dd of="$p" bs=262144 count={size} {_EXACTLY} && [ "$(stat -c %s "$p")" -eq {size} ] && '
+        f'chmod {mode:o} "$p" && mv -f "$p" "$f" || {{ s=$?; rm -f "$p"; exit $s; }}'
+    )
+    await _put_part(transport, command, remote, Part(local, 0, size))
+
+
+async def _put_in_parts(transport: ChannelTransport, local: Path, remote: str, size: int) -> None:
     f = path_word(remote)
     doing = f"writing {remote}"
     await transport.checked(f'umask 077; f={f}; {_FOLDER_OF} && : > "$f.part" && truncate -s {size} "$f.part"', doing)
+    each = -(-size // min(MOST_PARTS, size // PART))
+    parts = [Part(local, start, min(each, size - start)) for start in range(0, size, each)]
     try:
         await _side_by_side(
-            [_put_part(transport, local, remote, start, min(PART, size - start)) for start in range(0, size, PART)]
+            [
+                _put_part(
+                    transport,
+                    f'f={f}; exec dd of="$f.part" bs=262144 count={part.size} {_EXACTLY} oflag=seek_bytes '
+                    f"seek={part.start} conv=notrunc",
+                    remote,
+                    part,
+                )
+                for part in parts
+            ]
         )
         mode = local.stat().st_mode & 0o777
         await transport.checked(f'f={f}; chmod {mode:o} "$f.part" && mv -f "$f.part" "$f"', doing)
@@ -199,28 +271,12 @@ async def _tidy(transport: ChannelTransport, remote: str) -> None:
         await transport.run(f"rm -f -- {path_word(remote + '.part')}", timeout_s=10)
 
 
-async def _put_part(transport: ChannelTransport, local: Path, remote: str, start: int, size: int) -> None:
-    command = (
-        f'f={path_word(remote)}; exec dd of="$f.part" bs=262144 iflag=fullblock oflag=seek_bytes seek={start} '
-        "conv=notrunc status=none"
-    )
+async def _put_part(transport: ChannelTransport, command: str, remote: str, part: Part) -> None:
     async with transport._channels:
-        status, _, errors = await transport.talk(
-            command, _pieces(local, start, size), timeout_s=_limit(size), for_bulk=True
-        )
+        status, _, errors = await transport.talk(command, part, timeout_s=_limit(part.size), for_bulk=True)
+    part.check()
     if status != 0:
         raise RemoteFileError(transport.site, f"writing {remote}", errors.decode(errors="replace").strip()[-300:])
-
-
-async def _pieces(local: Path, start: int, size: int) -> AsyncIterator[bytes]:
-    with local.open("rb", buffering=0) as file:
-        file.seek(start)
-        while size:
-            piece = file.read(min(PIECE, size))
-            if not piece:
-                raise OSError(f"{local} has become shorter while it was copied")
-            size -= len(piece)
-            yield piece
 
 
 async def _get_large(transport: ChannelTransport, remote: str, local: Path, size: int, on_piece: OnPiece) -> None:
@@ -231,8 +287,8 @@ async def _get_large(transport: ChannelTransport, remote: str, local: Path, size
         os.ftruncate(file, size)
         await _side_by_side(
             [
-                _get_part(transport, remote, file, start, min(PART, size - start), on_piece)
-                for start in range(0, size, PART)
+                _get_part(transport, remote, file, start, min(FETCHED, size - start), on_piece)
+                for start in range(0, size, FETCHED)
             ]
         )
         mode = await transport.checked(f"stat -L -c %a -- {path_word(remote)}", f"reading {remote}")

@@ -11,6 +11,7 @@ from typing import Any
 
 import asyncssh
 
+from xmml_executors.transports.bulk import Part
 from xmml_executors.transports.destination import Destination, configuration_files, read_destination
 from xmml_executors.transports.failure import (
     AuthenticationFailed,
@@ -24,6 +25,7 @@ from xmml_executors.transports.failure import (
 )
 from xmml_executors.transports.host_keys import is_known, known_hosts, known_hosts_files
 from xmml_executors.transports.over_channels import Channel, ChannelTransport
+from xmml_executors.transports.over_openssh import FASTEST_CIPHERS, OpensshTransport
 from xmml_executors.transports.transport import Forwarding
 
 CONNECT_S = 20.0
@@ -34,7 +36,6 @@ KEEPALIVES = 3
 WINDOW = 8 * 2**20
 #: How long to wait before asking again for a session that was refused [s].
 REFUSED_WAITS_S = (0.05, 0.1, 0.2, 0.5, 1.0)
-FASTEST_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 
 
 class AsyncsshTransport(ChannelTransport):
@@ -43,9 +44,10 @@ class AsyncsshTransport(ChannelTransport):
     def __init__(self, site: str, destination: Destination, configuration: Sequence[Path] | None = None) -> None:
         super().__init__(site)
         self.destination = destination
+        self._chosen_configuration = configuration
         self._configuration = [str(path) for path in (configuration or configuration_files())]
         self._connection: asyncssh.SSHClientConnection | None = None
-        self._bulk: asyncssh.SSHClientConnection | None = None
+        self._bulk: asyncssh.SSHClientConnection | OpensshTransport | None = None
         self._jumps: list[asyncssh.SSHClientConnection] = []
         self._forwardings: dict[Forwarding, tuple[str, str, int]] = {}
         self._listeners: dict[Forwarding, asyncssh.SSHListener] = {}
@@ -62,9 +64,13 @@ class AsyncsshTransport(ChannelTransport):
         if wanted is None or not _stands(connection):
             return True  # the next connection opens it
         try:
-            self._listeners[forwarding] = await self._listen(*wanted, forwarding.port)
+            listener = await self._listen(*wanted, forwarding.port)
         except (asyncssh.Error, asyncssh.ChannelListenError, OSError):
             return not _stands(connection)
+        if forwarding in self._forwardings and self._connection is connection:
+            self._listeners[forwarding] = listener
+        else:
+            listener.close()  # nobody wants it any more, or another connection has opened it again
         return True
 
     async def _open(self, destination: Destination, *, ciphers: str = "") -> asyncssh.SSHClientConnection:
@@ -169,10 +175,12 @@ class AsyncsshTransport(ChannelTransport):
             return HostKeyProblem(self.site, f"the host key of {destination} is not trusted: {_text(error)}")
         return SiteUnreachable(self.site, str(destination), _text(error))
 
-    async def open_channel(self, command: str, *, for_bulk: bool = False) -> Channel:
+    async def open_channel(self, command: str, *, for_bulk: bool = False, part: Part | None = None) -> Channel:
         await self.connect()
         connection = await self._bulk_connection() if for_bulk else self._connection
         assert connection is not None
+        if isinstance(connection, OpensshTransport):
+            return await connection.open_channel(command, part=part)
         try:
             process = await self._process(connection, command)
         except (asyncssh.Error, OSError) as error:
@@ -191,16 +199,25 @@ class AsyncsshTransport(ChannelTransport):
             await asyncio.sleep(wait_s)
         return await connection.create_process(command, encoding=None, window=WINDOW)
 
-    async def _bulk_connection(self) -> asyncssh.SSHClientConnection:
-        """A second connection, so that commands need not wait behind files; the first if the site allows no other."""
+    async def _bulk_connection(self) -> asyncssh.SSHClientConnection | OpensshTransport:
+        """A second connection, so that commands need not wait behind files: by the installed `ssh`, which takes less
+        processor time, else one like the first; the first if the site allows no other."""
         async with self._connecting:
+            if isinstance(self._bulk, OpensshTransport):
+                return self._bulk  # makes its connection again itself
             if not _stands(self._bulk):
-                try:
-                    self._bulk = await self._open(self.destination, ciphers=FASTEST_CIPHERS)
-                except TransportError:
-                    self._bulk = self._connection
+                self._bulk = await self._open_bulk()
             assert self._bulk is not None
             return self._bulk
+
+    async def _open_bulk(self) -> asyncssh.SSHClientConnection | OpensshTransport | None:
+        with contextlib.suppress(TransportError):
+            by_ssh = OpensshTransport(self.site, self.destination, self._chosen_configuration)
+            await by_ssh.connect()
+            return by_ssh
+        with contextlib.suppress(TransportError):
+            return await self._open(self.destination, ciphers=f"^{FASTEST_CIPHERS}")
+        return self._connection
 
     async def forward_local(self, host: str, port: int) -> Forwarding:
         return await self._forward("local", host, port)
@@ -210,6 +227,7 @@ class AsyncsshTransport(ChannelTransport):
 
     async def _forward(self, kind: str, host: str, port: int) -> Forwarding:
         await self.connect()
+        connection = self._connection
         try:
             listener = await self._listen(kind, host, port, 0)
         except (asyncssh.Error, asyncssh.ChannelListenError, OSError) as error:
@@ -219,6 +237,8 @@ class AsyncsshTransport(ChannelTransport):
         forwarding = Forwarding(listener.get_port(), object())
         self._forwardings[forwarding] = (kind, host, port)
         self._listeners[forwarding] = listener
+        if self._connection is not connection:  # the next one was made before it could know of this port
+            await self.open_again(forwarding)
         return forwarding
 
     async def _listen(self, kind: str, host: str, port: int, at: int) -> asyncssh.SSHListener:
@@ -236,6 +256,9 @@ class AsyncsshTransport(ChannelTransport):
                 await listener.wait_closed()
 
     async def disconnect(self) -> None:
+        if isinstance(self._bulk, OpensshTransport):
+            await self._bulk.disconnect()
+            self._bulk = None
         connections = [self._bulk, self._connection, *reversed(self._jumps)]
         self._bulk = self._connection = None
         self._jumps = []

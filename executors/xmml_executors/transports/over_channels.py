@@ -25,6 +25,8 @@ MOST_OUTPUT = 16 * 2**20
 MOST_BANNER = 2**18
 #: How often a port is tried that a site has not closed yet [s].
 REOPEN_EVERY_S = 1.0
+#: So long closing waits for commands that were given up while they were being started [s].
+UNWANTED_WITHIN_S = 3.0
 #: sshd allows 10 sessions in a connection by default.
 CHANNELS = 8
 LONGEST_LINE = 2**16
@@ -49,7 +51,9 @@ class Channel(Protocol):
     """A running command."""
 
     @property
-    def stdin(self) -> Writer: ...
+    def stdin(self) -> Writer | None:
+        """`None`: it reads a file of ours itself."""
+
     @property
     def stdout(self) -> Reader: ...
     @property
@@ -76,8 +80,13 @@ class ChannelTransport(abc.ABC):
     async def connect(self) -> None: ...
 
     @abc.abstractmethod
-    async def open_channel(self, command: str, *, for_bulk: bool = False) -> Channel:
-        """Start a command; made again if need be, the connection stands then."""
+    async def open_channel(self, command: str, *, for_bulk: bool = False, part: bulk.Part | None = None) -> Channel:
+        """Start a command; made again if need be, the connection stands then.
+
+        Args:
+            for_bulk: much is to pass it.
+            part: what it is going to read; a channel that lets it read the file itself has no `stdin`.
+        """
 
     @abc.abstractmethod
     async def forward_local(self, host: str, port: int) -> Forwarding: ...
@@ -142,7 +151,7 @@ class ChannelTransport(abc.ABC):
     async def talk(
         self,
         command: str,
-        stdin: bytes | AsyncIterator[bytes] | None = None,
+        stdin: bytes | bulk.Part | None = None,
         *,
         timeout_s: float,
         most: int = MOST_OUTPUT,
@@ -154,7 +163,8 @@ class ChannelTransport(abc.ABC):
         await self.connect()
         try:
             async with asyncio.timeout(timeout_s):
-                channel = await self.open_channel(bounded(command, timeout_s), for_bulk=for_bulk)
+                part = stdin if isinstance(stdin, bulk.Part) else None
+                channel = await self.open_channel(bounded(command, timeout_s), for_bulk=for_bulk, part=part)
                 try:
                     out, err, _ = await _all(
                         _collect(self.site, channel.stdout, most, on_piece),
@@ -256,10 +266,12 @@ class LeasedProcess:
             self._leases.forget(self)
 
     async def write(self, data: bytes) -> None:
+        assert self._channel.stdin is not None
         self._channel.stdin.write(data)
         await self._channel.stdin.drain()
 
     async def close_stdin(self) -> None:
+        assert self._channel.stdin is not None
         self._channel.stdin.write_eof()
 
     def lines(self) -> AsyncIterator[str]:
@@ -288,13 +300,29 @@ class Leases:
         self._transport = transport
         self.site = transport.site
         self._folder: str | None = None
+        self._making = asyncio.Lock()
         self._running: dict[int, tuple[LeasedProcess, float]] = {}
+        self._unwanted: set[asyncio.Task[None]] = set()
         self._numbers = 0
         self._stamp = 0
         self._renewing: asyncio.Task[None] | None = None
-        self._making = asyncio.Lock()
 
     async def start(self, command: str, lease_s: float) -> LeasedProcess:
+        """Start a command. Cancelled, it is ended at once if the site began it all the same.
+
+        A start that is broken off could leave behind a folder whose name nobody has heard, or a command that makes the
+        folder anew after it was removed.
+        """
+        starting = asyncio.ensure_future(self._start(command, lease_s))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            ending = asyncio.ensure_future(_end_unwanted(starting))
+            self._unwanted.add(ending)
+            ending.add_done_callback(self._unwanted.discard)
+            raise
+
+    async def _start(self, command: str, lease_s: float) -> LeasedProcess:
         async with self._making:
             if self._folder is None:
                 made = await self._transport.checked(
@@ -338,6 +366,11 @@ class Leases:
 
     async def close(self) -> None:
         """End everything that still runs."""
+        if self._unwanted:
+            # A site that answers has begun them by then; with one that does not, leases run out.
+            _, still = await asyncio.wait(self._unwanted, timeout=UNWANTED_WITHIN_S)
+            for ending in still:
+                ending.cancel()
         if self._folder is None:
             return
         processes = [process for process, _ in self._running.values()]
@@ -350,6 +383,15 @@ class Leases:
         for process in processes:
             with contextlib.suppress(TransportError, asyncio.CancelledError):
                 await asyncio.wait_for(process.wait(), 1)
+
+
+async def _end_unwanted(starting: asyncio.Task[LeasedProcess]) -> None:
+    """End a command that is being started and for which nobody waits any more."""
+    try:
+        with contextlib.suppress(TransportError, OSError):
+            await (await asyncio.shield(starting)).kill()
+    finally:
+        starting.cancel()
 
 
 async def _all(*work: Coroutine[Any, Any, bytes]) -> list[bytes]:
@@ -371,18 +413,21 @@ async def drained(*readers: Reader) -> None:
                 pass
 
 
-async def _feed(channel: Channel, data: bytes | AsyncIterator[bytes] | None) -> bytes:
+async def _feed(channel: Channel, data: bytes | bulk.Part | None) -> bytes:
     """Give a command its input; one that does not want all of it is no failure."""
+    stdin = channel.stdin
+    if stdin is None:
+        return b""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError, ConnectionLost):
         if isinstance(data, bytes):
             for start in range(0, len(data), READ):
-                channel.stdin.write(data[start : start + READ])
-                await channel.stdin.drain()
+                stdin.write(data[start : start + READ])
+                await stdin.drain()
         elif data is not None:
-            async for piece in data:
-                channel.stdin.write(piece)
-                await channel.stdin.drain()
-        channel.stdin.write_eof()
+            async for piece in data.pieces():
+                stdin.write(piece)
+                await stdin.drain()
+        stdin.write_eof()
     return b""
 
 

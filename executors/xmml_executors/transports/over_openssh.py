@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import shlex
 import shutil
 import socket
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from xmml_executors.transports.bulk import Part
 from xmml_executors.transports.destination import Destination, chosen_configuration
 from xmml_executors.transports.failure import (
     AuthenticationFailed,
@@ -29,6 +31,7 @@ from xmml_executors.transports.over_channels import Channel, ChannelTransport, d
 from xmml_executors.transports.transport import Forwarding
 
 CONNECT_S = 20
+FASTEST_CIPHERS = "aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 #: ssh ends so when it could not do its part.
 _SSH_FAILED = 255
 
@@ -59,11 +62,13 @@ class OpensshTransport(ChannelTransport):
         self._options = ["-F", str(files[0])] if files else []
         self._options += ["-o", "StrictHostKeyChecking=yes", "-o", f"ConnectTimeout={CONNECT_S}"]
         self._options += ["-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3"]
+        self._options += ["-o", "RemoteCommand=none"]  # every command is ours
         self._options += [] if may_ask else ["-o", "BatchMode=yes"]
         self._options += ["-p", str(destination.port)] if destination.port else []
         self._options += ["-l", destination.user] if destination.user else []
         self._folder: Path | None = None
         self._master: asyncio.subprocess.Process | None = None
+        self._guard: asyncio.subprocess.Process | None = None
         self._socket: list[str] = []
         self._own = False
         self._forwardings: dict[Forwarding, list[str]] = {}
@@ -95,24 +100,27 @@ class OpensshTransport(ChannelTransport):
         return (await self._control("forward", *again))[0] == 0 or not await self._stands()
 
     async def _start_master(self) -> None:
+        ciphers = await self._fastest_ciphers()
         self._folder = Path(tempfile.mkdtemp(prefix="xmml-ssh-"))
         path = str(self._folder / "master")
-        # ssh runs the local command as soon as it is logged in: no need to look again and again.
-        self._master = await asyncio.create_subprocess_exec(
-            "ssh",
-            *self._options,
-            *["-M", "-N", "-S", path, "-o", "ControlPersist=no", "-o", "ForkAfterAuthentication=no"],
-            *["-o", "PermitLocalCommand=yes", "-o", "LocalCommand=echo ready"],
-            "--",
-            self.destination.host,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session="BatchMode=yes" in self._options,  # Ctrl-C is ours to handle
-        )
-        assert self._master.stdout is not None
-        assert self._master.stderr is not None
         try:
+            # ssh runs the local command as soon as it is logged in: no need to look again and again.
+            self._master = await asyncio.create_subprocess_exec(
+                "ssh",
+                *self._options,
+                *ciphers,
+                *["-M", "-N", "-S", path, "-o", "ControlPersist=no", "-o", "ForkAfterAuthentication=no"],
+                *["-o", "PermitLocalCommand=yes", "-o", "LocalCommand=echo ready"],
+                "--",
+                self.destination.host,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session="BatchMode=yes" in self._options,  # Ctrl-C is ours to handle
+            )
+            self._guard = await _guarding(self._master.pid, self._folder)
+            assert self._master.stdout is not None
+            assert self._master.stderr is not None
             async with asyncio.timeout(600 if "BatchMode=yes" not in self._options else CONNECT_S + 10):
                 ready = await self._master.stdout.readline()
                 said = "" if ready else (await self._master.stderr.read(2**16)).decode(errors="replace")
@@ -126,6 +134,22 @@ class OpensshTransport(ChannelTransport):
             await self._end_master()
             raise await self._explained(said)
         self._socket, self._own = ["-S", path], True
+
+    async def _fastest_ciphers(self) -> list[str]:
+        """Put the ciphers first that processors have instructions for, unless the configuration says which to take."""
+        shown = (
+            _output("ssh", *self._options, "-G", "--", self.destination.host),
+            _output("ssh", "-F", "none", "-G", "--", self.destination.host),
+        )
+        configured, usual = (
+            [line for line in each.splitlines() if line.startswith("ciphers ")] for each in await asyncio.gather(*shown)
+        )
+        if not usual or configured != usual:
+            return []
+        # The whole list: not every ssh knows `^`, nor all of these.
+        known = usual[0].split()[1].split(",")
+        fast = [cipher for cipher in FASTEST_CIPHERS.split(",") if cipher in known]
+        return ["-o", "Ciphers=" + ",".join([*fast, *(cipher for cipher in known if cipher not in fast)])]
 
     async def _explained(self, said: str) -> TransportError:
         """Why ssh could not log in, by what it said."""
@@ -178,22 +202,24 @@ class OpensshTransport(ChannelTransport):
         said = (out + err).decode(errors="replace")
         return (process.returncode if process.returncode is not None else _SSH_FAILED), said
 
-    async def open_channel(self, command: str, *, for_bulk: bool = False) -> Channel:
+    async def open_channel(self, command: str, *, for_bulk: bool = False, part: Part | None = None) -> Channel:
         if not self._socket or (self._own and (self._master is None or self._master.returncode is not None)):
             await self.connect()
-        process = await asyncio.create_subprocess_exec(
-            "ssh",
-            *self._options,
-            *self._socket,
-            *["-T", "-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes"],
-            "--",
-            self.destination.host,
-            command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
+        # The master reads the file itself: it is handed the descriptor.
+        with part.open() if part is not None else contextlib.nullcontext(asyncio.subprocess.PIPE) as stdin:
+            process = await asyncio.create_subprocess_exec(
+                "ssh",
+                *self._options,
+                *self._socket,
+                *["-T", "-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes"],
+                "--",
+                self.destination.host,
+                command,
+                stdin=stdin,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
         return _OpensshChannel(self, process)
 
     async def is_lost(self) -> bool:
@@ -246,24 +272,30 @@ class OpensshTransport(ChannelTransport):
 
     async def _end_master(self) -> None:
         master, self._master = self._master, None
-        if master is not None:
-            with contextlib.suppress(ProcessLookupError):
-                master.terminate()
-            try:
-                await asyncio.wait_for(master.communicate(), 5)
-            except TimeoutError:
-                master.kill()
-                await master.communicate()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        guard, self._guard = self._guard, None
+        try:
+            if master is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    master.terminate()
+                try:
+                    await asyncio.wait_for(master.communicate(), 5)
+                except TimeoutError:
+                    master.kill()
+                    await master.communicate()
+        finally:
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                self._folder = None
+            if guard is not None:  # last: whenever we are killed, somebody ends what is left
+                with contextlib.suppress(ProcessLookupError):
+                    guard.kill()
+                await guard.wait()
 
 
 class _OpensshChannel:
     """A command as a client of the master."""
 
     def __init__(self, transport: OpensshTransport, process: asyncio.subprocess.Process) -> None:
-        assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         self._transport = transport
@@ -283,6 +315,21 @@ class _OpensshChannel:
             self._process.kill()
         await drained(self.stdout, self.stderr)
         await self._process.wait()
+
+
+async def _guarding(master: int, folder: Path) -> asyncio.subprocess.Process:
+    """Start a shell that ends the master, and removes its folder, when its input closes: when we are gone, also by
+    SIGKILL. By then the number may be that of another process, which began later."""
+    began = f'$(cut -d " " -f 22 /proc/{master}/stat)'
+    return await asyncio.create_subprocess_exec(
+        "/bin/sh",
+        "-c",
+        f'began="{began}"; read line; [ "{began}" != "$began" ] || kill {master}; rm -rf {shlex.quote(str(folder))}',
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,  # whoever ends our process group does not end it
+    )
 
 
 async def _output(*words: str) -> str:

@@ -31,8 +31,12 @@ def leased(command: str, *, folder: str, number: int, lease_s: float) -> str:
     """A command that is ended when its lease file has not changed during a whole lease time.
 
     Args:
-        folder: at the site; there lie `NUMBER.pid`, the process group, and `NUMBER.lease`. Both go with the command.
+        folder: at the site; there lie `NUMBER.pid`, the process group, and `NUMBER.lease`, or `NUMBER.end`: it is not
+            to begin, because it was killed before. All of them go with the command;
+            the folder goes with the last one if nobody waits for it any more: its lease is over, or who has started it
+            is gone.
     """
+    place = shlex.quote(folder)
     watch = (
         'while [ -e "$0.lease" ]; do old=$(cat "$0.lease"); '
         f"sleep {lease_s:g}; "
@@ -42,10 +46,15 @@ def leased(command: str, *, folder: str, number: int, lease_s: float) -> str:
     )
     script = (
         f"own={shlex.quote(f'{folder}/{number}')}\n"
-        'echo 0 > "$own.lease" || exit 73\n'
+        # With a command of an earlier connection the folder may just be gone. It must be ours.
+        "for _ in 1 2 3; do\n"
+        f"mkdir -m 700 {place} 2>/dev/null || [ -O {place} ] || exit 73\n"
+        'echo 0 > "$own.lease" && break\n'
+        "done\n"
+        '[ -e "$own.lease" ] || exit 73\n'
         "exec 3<&0\n"
         # exec keeps the number: it is the process group's, too.
-        'setsid /bin/sh -c \'echo $$ > "$0.pid" && exec /bin/sh -c "$1"\' "$own" '
+        'setsid /bin/sh -c \'echo $$ > "$0.pid" && [ ! -e "$0.end" ] && exec /bin/sh -c "$1"\' "$own" '
         f"{shlex.quote(_announced(command))} <&3 3<&- &\n"
         "group=$!\n"
         "exec 3<&- </dev/null\n"
@@ -56,17 +65,20 @@ def leased(command: str, *, folder: str, number: int, lease_s: float) -> str:
         "status=$?\n"
         "exec 2>/dev/null\n"
         'kill -s KILL "$watch"; kill -s KILL -- "-$watch"; kill -s KILL -- "-$group"\n'
-        'rm -f "$own.lease" "$own.pid"\n'
-        f'[ -e "$own.lapsed" ] && rm -f "$own.lapsed" && rmdir {shlex.quote(folder)}\n'
+        'rm -f "$own.lease" "$own.pid" "$own.end"\n'
+        # The shell knows its first parent; the system, the present one.
+        '[ ! -e "$own.lapsed" ] && [ "$(cut -d " " -f 4 /proc/$$/stat)" = "$PPID" ] || '
+        f'{{ rm -f "$own.lapsed" {place}/*.end; rmdir {place}; }}\n'
         "exit $status\n"
     )
     return f"exec /bin/sh -c {shlex.quote(script)}"
 
 
 def kill_group(folder: str, number: int) -> str:
-    """End a leased command: ask, wait for 3 seconds, force. Fine if it is over."""
+    """End a leased command: ask, wait for 3 seconds, force. Fine if it is over; if it has not begun, it will not."""
     return (
-        f'own={shlex.quote(f"{folder}/{number}")}; group=$(cat "$own.pid" 2>/dev/null) || exit 0; '
+        f'own={shlex.quote(f"{folder}/{number}")}; [ -e "$own.pid" ] || : > "$own.end"; '
+        'group=$(cat "$own.pid" 2>/dev/null) && [ "$group" ] || exit 0; '
         'kill -s TERM -- "-$group" 2>/dev/null; i=0; '
         'while kill -s 0 -- "-$group" 2>/dev/null && [ $i -lt 60 ]; do sleep 0.05; i=$((i + 1)); done; '
         'kill -s KILL -- "-$group" 2>/dev/null; rm -f "$own.lease" "$own.pid"; true'

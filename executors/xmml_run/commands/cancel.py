@@ -53,7 +53,7 @@ def _cancel(folder: Path) -> int:
         plan = plan_from_text((folder / "plan.json").read_text(encoding="utf-8"))
     except PlanFormatError as error:
         raise NotARun(f"{folder}: {error}") from None
-    problems = clean_sites(plan, folder, told, print)
+    problems = clean_sites(plan, folder, print)
     (folder / ".secret").unlink(missing_ok=True)
     for problem in problems:
         print(f"xmml cancel: {problem}", file=sys.stderr)

@@ -50,12 +50,13 @@ Subsystem sftp internal-sftp
 
 @dataclass(frozen=True)
 class SiteKind:
-    """A site as it is asked for: compute nodes mean that it has a Slurm."""
+    """A site as it is asked for: compute nodes mean that it has a Slurm, which takes each for one of so many cores."""
 
     name: str
     users: tuple[User, ...]
     nodes: int
     open_ports: tuple[int | tuple[int, int], ...]
+    cores: int = CORES
 
 
 SITES = (
@@ -162,7 +163,7 @@ class Cluster(LoginSite):
 
     def __init__(self, kind: SiteKind, placed: PlacedSite, folder: Path) -> None:
         super().__init__(kind, placed, folder)
-        self.slurm = Slurm(placed, folder)
+        self.slurm = Slurm(placed, folder, kind.cores)
 
     def prepare(self, public_key: str, hosts: str) -> None:
         super().prepare(public_key, hosts)
@@ -179,7 +180,8 @@ class Cluster(LoginSite):
     def toml(self, ssh: str) -> str:
         return (
             f'[site.{self.name}]\nssh = "{ssh}"\nscheduler = "slurm"\npartition = "batch"\nnodes = {self.slurm.nodes}\n'
-            f'cores = {CORES}\nmemory = "{MEMORY_MB} MiB"\nwalltime = "30 min"\npython = "{INSTALLED}/bin/python"\n'
+            f'cores = {self.slurm.cores}\nmemory = "{MEMORY_MB} MiB"\nwalltime = "30 min"\n'
+            f'python = "{INSTALLED}/bin/python"\n'
             f'mpi = "srun"\nsoftware = ["openfoam"]\n'
             f'[site.{self.name}.relay]\nhost = "{self.name}-login"\nlisten = "{self.name}:{RELAY_PORTS[0] + 1}"\n'
         )

@@ -48,11 +48,11 @@ PartitionName=short Nodes={name}1 MaxTime=5 State=UP
 class Slurm:
     """The batch system of a site."""
 
-    def __init__(self, placed: PlacedSite, shared: Path) -> None:
+    def __init__(self, placed: PlacedSite, shared: Path, cores: int = CORES) -> None:
         self._placed = placed
         self._shared = shared
         self.nodes = len(placed.nodes)
-        self.cores = CORES
+        self.cores = cores
 
     def prepare(self) -> None:
         """Write what the daemons read."""
@@ -60,7 +60,7 @@ class Slurm:
         (self._shared / "etc" / "slurm").mkdir()
         (self._shared / "slurm").mkdir()
         (self._shared / "etc" / "slurm" / "slurm.conf").write_text(
-            _CONFIGURATION.format(name=name, nodes=self.nodes, cores=CORES, memory=MEMORY_MB)
+            _CONFIGURATION.format(name=name, nodes=self.nodes, cores=self.cores, memory=MEMORY_MB)
         )
 
     def start(self) -> None:

@@ -53,11 +53,17 @@ def test_messages_between_submodels_are_measured(tmp_path: Path) -> None:
 
 def test_hosted_instances_are_started_also_with_many_conduits(tmp_path: Path) -> None:
     text, rows = run("startup", tmp_path, "--quick", "--instances", "2", "--peers", "xmml-hosted")
-    assert [(row["instances"], row["conduits"]) for row in rows if row["is_planned"] == "True"] == [("10", "50")]
+    planned = [row for row in rows if row["is_planned"] == "True"]
+    timed = [(row["instances"], row["conduits"]) for row in planned if row["command_kib"] == "0"]
+    assert timed == [("10", "50")]
     measured = [row for row in rows if row["command_kib"] != "0"]
-    assert [row["conduits"] for row in measured] == ["2", "202"]
+    assert [(row["conduits"], row["methods"]) for row in measured] == [
+        *[("2", ""), ("202", "")],
+        *[("0", ""), ("10", ""), ("10", "tcp"), ("50", "")],
+    ]
     assert all(int(row["instances_kib"]) > 0 for row in measured)
     assert "10 x xMML Python, hosted, 50 conduits" in text
+    assert "with its connection" in text
 
 
 @needs_compiler

@@ -36,7 +36,7 @@ def instance(name: str, command: Sequence[str] = ("/bin/true",)) -> PlannedInsta
 def conduit(number: int, sender: str, receiver: str, capacity: int = 4) -> ConduitSpec:
     """Return a conduit from port `o` to port `i`."""
     name = f"{sender}.o -> {receiver}.i"
-    return ConduitSpec(number, name, sender, "o", receiver, "i", None, None, capacity, 1 << 26)
+    return ConduitSpec(number, name, sender, "o", receiver, "i", capacity, 1 << 26)
 
 
 @pytest.fixture

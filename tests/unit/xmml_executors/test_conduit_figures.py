@@ -7,7 +7,7 @@ from typing import Any
 from xmml_executors.conduit_figures import from_events, merged
 from xmml_planner import ConduitSpec
 
-CONDUITS = [ConduitSpec(1, "a.o -> b.i", "a", "o", "b", "i", None, None, 4, 1 << 20)]
+CONDUITS = [ConduitSpec(1, "a.o -> b.i", "a", "o", "b", "i", 4, 1 << 20)]
 
 
 def row(**fields: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 from xmml_executors.absences import TOLD_AFTER_S
 from xmml_executors.coordination import (
     GROWN_S,
+    JOINING_NEWS_S,
     KILL_AFTER_S,
     LEAVING_NEWS_S,
     SETTLE_ELSEWHERE_S,
@@ -99,7 +100,8 @@ def test_a_process_may_end_before_the_news_that_it_left(make_plan: MakePlan) -> 
 def test_a_program_that_never_joins_fails(make_plan: MakePlan) -> None:
     run = started(make_plan("a"), joined=False)
     run.on_ended("a", 0, None, 1.0)
-    run.on_time(1.0 + LEAVING_NEWS_S)
+    assert run.deadline == 1.0 + JOINING_NEWS_S
+    run.on_time(1.0 + JOINING_NEWS_S)
     status, reason = outcome(run)
     assert status is ExitStatus.INSTANCE_FAILED
     assert "without joining" in reason
@@ -225,6 +227,21 @@ def test_a_process_that_dies_is_told_at_once_also_while_its_instance_is_away(mak
     run.on_ended("a", None, signal.SIGKILL, 1.1)
     run.on_time(1.1 + SETTLE_S)
     assert outcome(run)[1] == "a failed: it was killed by SIGKILL (Killed)"
+
+
+@pytest.mark.parametrize("is_first", ["the process", "the connection"])
+def test_who_is_away_and_whose_process_is_gone_below_a_script_does_not_come_back(
+    make_plan: MakePlan, is_first: str
+) -> None:
+    run = started(make_plan("a", "b"))
+    if is_first == "the process":
+        assert run.on_vanished("a", 1.0) == []
+        hear(run, away("a"), 1.1)
+    else:
+        hear(run, away("a"), 1.0)
+        run.on_vanished("a", 1.1)
+    run.on_time(1.1 + SETTLE_S)
+    assert "the process that had joined the run is gone" in outcome(run)[1]
 
 
 def test_a_process_that_ended_before_its_connection_did_and_said_nothing_has_failed(make_plan: MakePlan) -> None:

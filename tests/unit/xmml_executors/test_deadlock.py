@@ -14,7 +14,7 @@ from xmml_planner import FIRST_OPENED, ConduitSpec
 def conduits(*pairs: tuple[str, str]) -> dict[int, ConduitSpec]:
     """Return conduits from port `o` to port `i`, numbered from 0."""
     return {
-        number: ConduitSpec(number, f"{a}.o -> {b}.i", a, "o", b, "i", None, None, 4, 1 << 26)
+        number: ConduitSpec(number, f"{a}.o -> {b}.i", a, "o", b, "i", 4, 1 << 26)
         for number, (a, b) in enumerate(pairs)
     }
 

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from watching import watches
 from xmml_executors.executor import Start
 from xmml_executors.local import LocalExecutor
 from xmml_executors.memory_group import MemoryGroup
-from xmml_executors.supervisor import ForkServer, Supervisor
+from xmml_executors.starting import ForkServer, Starter
+from xmml_executors.supervisor import RESTORED, Supervisor
 
 #: Generous: the machine of the tests may be busy.
 PATIENCE_S = 60.0
@@ -213,7 +215,7 @@ class Within:
     def __init__(self, folder: Path, memory: MemoryGroup) -> None:
         self.folder = folder
         self.run, self.control = socket.socketpair()
-        self.supervisor = Supervisor(self.control, memory)
+        self.supervisor = Supervisor(self.control, memory, Starter(RESTORED))
         self.supervisor.selector.register(self.control, selectors.EVENT_READ, self.supervisor.on_control)
 
     def start(self, name: str, script: str, **more: Any) -> None:
@@ -316,6 +318,37 @@ def test_closing_ends_also_a_grandchild_that_detached_itself(tmp_path: Path) -> 
     daemon = pid_in(tmp_path / "daemon")
     harness.executor.close(tmp_path)
     assert not is_running(daemon)
+
+
+def test_a_process_below_a_script_that_lives_on_is_missed_when_it_is_gone(harness: Harness) -> None:
+    harness.start("a", "sleep 600 & echo $! > below.part; mv below.part below; wait; exec sleep 600")
+    below = pid_in(harness.folder / "below")
+    harness.executor._tell({"do": "watch", "name": "a", "pid": os.getpid()})  # the number of somebody else
+    harness.executor._tell({"do": "watch", "name": "a", "pid": below})
+    supervisor = harness.executor.supervisor_pid
+    deadline = time.monotonic() + PATIENCE_S
+    while not watches(supervisor, below):
+        assert time.monotonic() < deadline, "nobody watches it"
+        time.sleep(0.02)
+    assert not watches(supervisor, os.getpid())
+    os.kill(below, signal.SIGKILL)
+    assert harness.answer("a") == {"is": "vanished", "name": "a"}
+
+
+def test_a_process_that_was_gone_before_it_was_to_be_watched_is_missed_while_nobody_has_waited_for_it(
+    harness: Harness,
+) -> None:
+    harness.start("a", "sleep 600 & echo $! > below.part; mv below.part below; exec sleep 600")
+    below = pid_in(harness.folder / "below")
+    instance = harness.until(lambda report: report["is"] == "started")["pid"]
+    deadline = time.monotonic() + PATIENCE_S
+    while Path(f"/proc/{instance}/comm").read_text() != "sleep\n":  # the shell might wait for it
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(below, signal.SIGKILL)
+    wait_until_gone(below)
+    harness.executor._tell({"do": "watch", "name": "a", "pid": below})
+    assert harness.answer("a") == {"is": "vanished", "name": "a"}
 
 
 def test_what_ignores_sigterm_is_killed(tmp_path: Path) -> None:

@@ -28,8 +28,10 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     Path("a.py").write_text("")
     Path("model.xmml").write_text(MODEL)
     Path("secret").touch(mode=0o600)
-    Path("secret").write_text("00ff")
-    Path("open").write_text("00ff")
+    Path("secret").write_text("0f" * 16)
+    Path("short").touch(mode=0o600)
+    Path("short").write_text("0f" * 15)
+    Path("open").write_text("0f" * 16)
     Path("open").chmod(0o644)
     Path("empty").touch(mode=0o600)
     return "model.xmml"
@@ -44,6 +46,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         (("--by-hand", "b", *RELAY, "--run", "canal=none"), "make it: openssl rand -hex 32 > none"),
         (("--by-hand", "b", *RELAY, "--run", "canal=open"), "others can read the secret in open; chmod 600 open"),
         (("--by-hand", "b", *RELAY, "--run", "canal=empty"), "holds no hexadecimal digits"),
+        (("--by-hand", "b", *RELAY, "--run", "canal=short"), "has 15 bytes; at least 16 are needed"),
     ],
 )
 def test_what_is_missing_is_said(

@@ -46,7 +46,7 @@ def instance(name: str = "a", **values: object) -> PlannedInstance:
 
 
 def plan(*names: str) -> Plan:
-    conduit = ConduitSpec(0, f"{names[0]}.o -> {names[-1]}.i", names[0], "o", names[-1], "i", None, None, 4, 1)
+    conduit = ConduitSpec(0, f"{names[0]}.o -> {names[-1]}.i", names[0], "o", names[-1], "i", 4, 1)
     return Plan(
         "m", "/m.xmml", "/", (Job("all", "local", names),), (), tuple(instance(name) for name in names), (conduit,)
     )
@@ -93,7 +93,7 @@ def test_a_mapper_has_no_progress_bar() -> None:
 
 def test_an_instance_that_is_called_is_as_far_as_its_model_time() -> None:
     caller, micro = instance("caller"), instance("micro", ports=(PortSpec("i", "in", "finit"),), total_s=1.0, steps=1)
-    conduit = ConduitSpec(0, "caller.o -> micro.i", "caller", "o", "micro", "i", None, None, 4, 1)
+    conduit = ConduitSpec(0, "caller.o -> micro.i", "caller", "o", "micro", "i", 4, 1)
     made = dataclasses.replace(plan("caller", "micro"), instances=(caller, micro), conduits=(conduit,))
     assert called_instances(made) == {"micro"}
     assert end_of_run(made, {"micro"}) == 600.0
@@ -104,7 +104,7 @@ def test_an_instance_that_is_called_is_as_far_as_its_model_time() -> None:
 
 def test_the_state_of_its_own_previous_run_does_not_make_an_instance_a_called_one() -> None:
     lonely = instance("lonely", ports=(PortSpec("before", "in", "finit"), PortSpec("after", "out", "Of")))
-    conduit = ConduitSpec(0, "state", "lonely", "after", "lonely", "before", None, None, 4, 1, is_state=True)
+    conduit = ConduitSpec(0, "state", "lonely", "after", "lonely", "before", 4, 1, is_state=True)
     made = dataclasses.replace(plan("lonely"), instances=(lonely,), conduits=(conduit,))
     assert called_instances(made) == set()
 

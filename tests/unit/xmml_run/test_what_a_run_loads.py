@@ -1,4 +1,5 @@
-"""A run on this machine starts fast because it loads nothing that only other runs need."""
+"""A run on this machine starts fast because it loads nothing that only other runs need; while it goes on it keeps
+nothing that is not needed any more."""
 
 from __future__ import annotations
 
@@ -64,17 +65,51 @@ status = xmml_run(["--quiet", "-o", "run", "model.xmml"])
 print(status, *sorted(sys.modules))
 """
 
+LOOKING = """
+import weakref
+from xmml_executors.execution import _Execution
+from xmml_run import run_command
+from xmml_run.main import xmml_run
+
+models, kept = [], []
+read_and_plan, wait = run_command.read_and_plan, _Execution.wait
+
+def remembering(*arguments):
+    planned = read_and_plan(*arguments)
+    models.append(weakref.ref(planned.model))
+    return planned
+
+def looking(self, deadline):
+    kept.append((models[0]() is not None, "text" in vars(self.plan)))
+    wait(self, deadline)
+
+run_command.read_and_plan, _Execution.wait = remembering, looking
+status = xmml_run(["--quiet", "-o", "run", "model.xmml"])
+print(status, kept[-1])
+"""
+
 
 def test_a_run_on_this_machine_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
-    (tmp_path / "model.xmml").write_text(MODEL)
-    done = subprocess.run(
-        [sys.executable, "-c", CODE],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    done = run(CODE, tmp_path)
     status, *loaded = done.stdout.split() or ["nothing"]
     assert status == "0", done.stderr
     assert "xmml_executors.execution" in loaded
     assert [name for name in loaded if any(name == each or name.startswith(f"{each}.") for each in OTHERS)] == []
+
+
+def test_a_run_keeps_neither_the_model_nor_the_text_of_its_plan(tmp_path: Path) -> None:
+    done = run(LOOKING, tmp_path)
+    assert done.stdout == "0 (False, False)\n", done.stderr
+    assert (tmp_path / "run" / "model.xmml").exists()
+
+
+def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a folder that holds the model."""
+    (folder / "model.xmml").write_text(MODEL)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from xmml_executors import memory_group, supervisor
 from xmml_executors.launch import agent
+from xmml_executors.launch.run_site import program_files
 
 LIMIT_S = 20.0
 
@@ -38,9 +37,8 @@ class Site:
         self.started: list[subprocess.Popen[bytes]] = []
         for name in ("jobs", "model", "instances"):
             (folder / name).mkdir(parents=True)
-        shutil.copy(agent.__file__, folder)
-        shutil.copy(supervisor.__file__, folder)
-        shutil.copy(memory_group.__file__, folder)
+        for name, text in program_files().items():
+            (folder / name).write_text(text)
 
     def run(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-I", "-S", str(self.folder / "agent.py"), *words]
@@ -310,6 +308,14 @@ def test_files_that_have_come_get_into_the_store_whole(site: Site) -> None:
     assert staged(site, [["data.txt", sha, 0o644]]) == {"missing": []}
     assert (site.folder.parent / "staged" / sha).read_bytes() == b"good"
     assert list((site.folder / "incoming").iterdir()) == []
+
+
+def test_what_has_come_in_part_does_not_get_into_the_store(site: Site) -> None:
+    incoming = site.folder / "incoming"
+    incoming.mkdir()
+    (incoming / f"{'0' * 64}.1234.part").write_bytes(b"go")
+    assert staged(site, []) == {"missing": []}
+    assert list((site.folder.parent / "staged").iterdir()) == list(incoming.iterdir()) == []
 
 
 def test_results_are_what_the_patterns_name_else_all_that_is_left(site: Site) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from xmml_executors.launch import agent, bringing_back
+from xmml_executors.launch import bringing_back
 from xmml_executors.launch.journal import Journal
-from xmml_executors.launch.run_site import JobAtSite, RunSite
+from xmml_executors.launch.run_site import JobAtSite, RunSite, program_files
 from xmml_executors.run_folder import RunFolder
 from xmml_planner import Plan
 from xmml_planner.execution_plan import Job
@@ -45,7 +45,8 @@ def bring(
         work = there / plan.by_name["a"].folder / "work"
         work.mkdir(parents=True)
         (work / "result.txt").write_text("42")
-        shutil.copy(agent.__file__, there)
+        for name, text in program_files().items():
+            (there / name).write_text(text)
         tools = tmp_path / "tools"
         tools.mkdir()
         tar = tools / "tar"

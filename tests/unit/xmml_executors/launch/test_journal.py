@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from xmml_executors.launch.journal import JOURNAL, Journal, past, read_journal
+from xmml_executors.launch.agent import start_of
+from xmml_executors.launch.journal import JOURNAL, Journal, JournalHeld, past, read_journal
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_planner import Plan
@@ -80,8 +81,10 @@ def test_a_journal_that_was_cut_at_any_byte_is_read_cancelled_and_resumed(
         assert read_journal(tmp_path / "run") == expected
         assert cancel._cancel(tmp_path / "run") == 0
         assert ("nothing is left of it" in capsys.readouterr().out) is not bool(expected.unclean)
-        _, again, told = resumed(tmp_path / "run")
-        assert told == expected
+        file.write_bytes(text[:length])
+        _, again, journal = resumed(tmp_path / "run")
+        journal.close()
+        assert journal.past == expected
         assert again.run_id == "r-1" if whole else again.run_id not in ("", "r-1")
         again.close()
         file.write_bytes(text[:length])
@@ -133,3 +136,17 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
 def test_only_its_owner_can_read_a_journal(tmp_path: Path) -> None:
     Journal(tmp_path).close()
     assert (tmp_path / JOURNAL).stat().st_mode & 0o077 == 0
+
+
+def test_one_at_a_time_has_a_journal_and_who_comes_second_is_told_who(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    with pytest.raises(JournalHeld, match=f"another process is going on with {tmp_path}"):
+        Journal(tmp_path)
+    journal.write("launch", run="r-1", pid=os.getpid(), started=start_of(os.getpid()))
+    with pytest.raises(JournalHeld, match=f"process {os.getpid()} is launching {tmp_path}"):
+        Journal(tmp_path)
+    journal.write_cancel()
+    with pytest.raises(JournalHeld, match=f"process {os.getpid()} is cancelling {tmp_path}"):
+        Journal(tmp_path)
+    journal.close()
+    Journal(tmp_path).close()

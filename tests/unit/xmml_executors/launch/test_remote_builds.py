@@ -125,6 +125,24 @@ def test_a_build_that_takes_too_long_is_ended(building: Building, monkeypatch: p
     assert {start_of(pid) for pid in building.pids()} <= {""}
 
 
+@pytest.mark.parametrize("has_built", [True, False])
+def test_only_an_agent_that_has_begun_builds_is_told_to_end_them(building: Building, has_built: bool) -> None:
+    (building.there / "agent.py").write_text("import sys; open(f'{sys.argv[0]}.told', 'w').write(sys.argv[1])")
+    if has_built:
+        (building.there / "builds").mkdir()
+
+    async def end_builds() -> None:
+        site = RunSite(building.cluster, building.folder.run_id, Journal(building.folder.path))
+        try:
+            await site.end_builds(str(building.there))
+        finally:
+            await site.transport.close()
+
+    asyncio.run(end_builds())
+    told = building.there / "agent.py.told"
+    assert (told.read_text() if told.exists() else "") == ("end-builds" if has_built else "")
+
+
 def wait_for_two(building: Building) -> None:
     until = time.monotonic() + LIMIT_S
     while len(building.pids()) < 2:

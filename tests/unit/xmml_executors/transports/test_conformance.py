@@ -1,12 +1,14 @@
 """Every transport keeps the same promises, whatever carries the commands."""
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import time
 
 import pytest
-from xmml_executors.transports import NoAnswer, RemoteFileError, TooMuchOutput
+from xmml_executors.transports import NoAnswer, RemoteFileError, TooMuchOutput, bulk
+from xmml_executors.transports.over_openssh import OpensshTransport
 
 from .conftest import runs, until
 
@@ -121,6 +123,35 @@ def test_closing_ends_what_was_started(using, tmp_path):
     assert not runs(int(pid.read_text()))
 
 
+@pytest.mark.parametrize("part", range(8))
+def test_a_start_that_is_given_up_at_any_moment_leaves_nothing(using, tmp_path, part):
+    begun = tmp_path / "begun"
+
+    async def work(transport):
+        await transport.run("true")
+        start = time.monotonic()
+        process = await transport.start("exec sleep 1000", lease_s=1000)
+        await process.kill()
+        takes_s = time.monotonic() - start
+        await transport._leases.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(takes_s * part / 8):
+                await transport.start(f"echo $$ > {begun}; exec sleep 1000", lease_s=1000)
+
+    using(work)
+    assert not begun.exists() or not runs(int(begun.read_text()))
+
+
+def test_a_command_that_is_killed_before_it_has_begun_does_not_begin(using):
+    async def work(transport):
+        for _ in range(5):
+            process = await transport.start("exec sleep 1000")
+            await process.kill()
+            assert await process.wait() != 0
+
+    using(work)
+
+
 def test_a_renewed_lease_keeps_a_command_alive(using):
     async def work(transport):
         process = await transport.start("sleep 2.5; echo done", lease_s=0.6)
@@ -150,6 +181,38 @@ def test_small_and_large_files_travel_both_ways_with_their_permissions(using, tm
         assert (back / name).read_bytes() == data
         assert (back / name).stat().st_mode == (here / name).stat().st_mode
     assert {path.name for path in [*(there / "deep").iterdir(), *back.iterdir()]} == set(files)
+
+
+def test_a_large_file_goes_there_in_parts(using, tmp_path, monkeypatch):
+    monkeypatch.setattr(bulk, "PART", 2**22)
+    local, remote = tmp_path / "here", tmp_path / "there"
+    local.write_bytes(LARGE)
+    local.chmod(0o750)
+
+    async def work(transport):
+        await transport.put(local, str(remote))
+        if using.kind == "asyncssh":
+            assert isinstance(transport._bulk, OpensshTransport)
+
+    using(work)
+    assert remote.read_bytes() == LARGE
+    assert remote.stat().st_mode & 0o777 == 0o750
+
+
+@pytest.mark.parametrize("part", [2**22, 2**30])
+def test_a_file_that_becomes_shorter_on_its_way_does_not_get_there(using, tmp_path, monkeypatch, part):
+    monkeypatch.setattr(bulk, "PART", part)
+    local, remote = tmp_path / "here", tmp_path / "there"
+    local.write_bytes(LARGE)
+    put = bulk._put_in_parts if part < len(LARGE) else bulk._put_whole
+
+    async def work(transport):
+        with pytest.raises(OSError, match="has become shorter"):
+            await put(transport, local, str(remote), len(LARGE) + 1)
+
+    using(work)
+    assert not remote.exists()
+    assert not list(tmp_path.glob("there*"))
 
 
 def test_a_thousand_small_files_take_few_commands(using, tmp_path):

@@ -1,9 +1,14 @@
 """What goes wrong on the way to a site is told by its cause, alike over both kinds of ssh."""
 
 import asyncio
+import contextlib
+import os
+import signal
 import socket
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from xmml_executors.transports import (
@@ -17,6 +22,28 @@ from xmml_executors.transports import (
 from .conftest import OVER_SSH, leases, make, runs, until
 
 pytestmark = pytest.mark.parametrize("kind", OVER_SSH)
+
+#: Sends a file, tells of its connection by OpenSSH (the process that holds it, its guard, its folder), and stays.
+SENDER = """
+import asyncio, sys
+from pathlib import Path
+from xmml_executors.transports.destination import Destination
+from xmml_executors.transports.over_asyncssh import AsyncsshTransport
+from xmml_executors.transports.over_openssh import OpensshTransport
+
+kind, name, configuration, local, remote = sys.argv[1:]
+
+async def main():
+    maker = {"asyncssh": AsyncsshTransport, "openssh": OpensshTransport}[kind]
+    transport = maker("alpha", Destination(name), [Path(configuration)])
+    await transport.put(Path(local), remote)
+    by_ssh = getattr(transport, "_bulk", transport)
+    print(by_ssh._master.pid, by_ssh._guard.pid, by_ssh._folder, flush=True)
+    if await asyncio.to_thread(sys.stdin.read, 1):
+        await transport.close()
+
+asyncio.run(main())
+"""
 
 
 def first_contact(kind, server):
@@ -107,6 +134,24 @@ def test_a_login_that_prints_a_banner_does_not_disturb(kind, own_server):
     assert (answer.stdout, answer.stderr) == ("in\n", "")
 
 
+def test_a_command_in_the_configuration_is_not_run_instead_of_ours(kind, own_server, tmp_path):
+    """As of people whose logins go on in a terminal that stays (`tmux`, `screen`)."""
+    local, remote = tmp_path / "here", tmp_path / "there"
+    local.write_bytes(bytes(2 * 2**20))
+    own_server.config.write_text(own_server.config.read_text() + "  RemoteCommand echo theirs\n  RequestTTY yes\n")
+
+    async def work():
+        transport = make(kind, own_server)
+        try:
+            await transport.put(local, str(remote))
+            return (await transport.run("echo ours")).stdout
+        finally:
+            await transport.close()
+
+    assert asyncio.run(work()) == "ours\n"
+    assert remote.stat().st_size == local.stat().st_size
+
+
 def test_after_a_lost_connection_the_next_command_connects_again(kind, own_server):
     async def work():
         transport = make(kind, own_server)
@@ -168,6 +213,31 @@ def is_free(port):
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
+@pytest.mark.parametrize("end", ["closed", "killed"])
+def test_nothing_stays_here_of_a_connection_whose_process_has_ended(kind, own_server, tmp_path, end):
+    local = tmp_path / "here"
+    local.write_bytes(bytes(2 * 2**20))
+    words = [kind, own_server.name, own_server.config, local, tmp_path / "there"]
+    with subprocess.Popen(
+        [sys.executable, "-c", SENDER, *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as sender:
+        master, guard, folder = sender.stdout.readline().split()
+        assert runs(int(master))
+        assert runs(int(guard))
+        assert Path(folder).is_dir()
+        if end == "closed":
+            sender.communicate("x")
+        else:
+            sender.kill()
+    assert sender.returncode == (0 if end == "closed" else -9)
+
+    async def work():
+        await until(lambda: not runs(int(master)) and not runs(int(guard)) and not Path(folder).exists())
+        await until(lambda: own_server.connections() == 0)
+
+    asyncio.run(work())
+
+
 def test_a_command_that_nobody_comes_back_for_ends_with_its_lease(kind, own_server, tmp_path):
     pid = tmp_path / "pid"
 
@@ -185,6 +255,39 @@ def test_a_command_that_nobody_comes_back_for_ends_with_its_lease(kind, own_serv
     asyncio.run(work())
     left = [line for line in own_server.wait_until_nothing_runs().values() if not line.startswith("sshd")]
     assert left == []
+
+
+def test_a_command_that_ends_after_its_connection_leaves_no_folder_and_the_next_has_one(kind, own_server, tmp_path):
+    pid = tmp_path / "pid"
+
+    async def work():
+        transport = make(kind, own_server)
+        try:
+            await transport.start(f"echo $$ > {pid}; exec sleep 1000", lease_s=600)
+            await until(lambda: pid.exists() and pid.read_text().strip())
+            assert len(leases(own_server.temporary)) == 1
+            shell = parent(int(pid.read_text()))
+            server = parent(shell)
+            own_server.cut()
+            await until(lambda: parent(shell) != server)
+            os.kill(int(pid.read_text()), signal.SIGTERM)  # as who cleans up after us
+            await until(lambda: leases(own_server.temporary) == [])
+            process = await again(transport)
+            assert [line async for line in process.lines()] == ["again"]
+        finally:
+            await transport.close()
+
+    async def again(transport):
+        while True:  # until the loss of the connection is noticed
+            with contextlib.suppress(ConnectionLost):
+                return await transport.start("echo again", lease_s=600)
+
+    asyncio.run(work())
+    assert leases(own_server.temporary) == []
+
+
+def parent(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
 def test_the_configuration_leads_through_another_host(kind, own_server):

@@ -1,0 +1,105 @@
+"""The files of a run at a site: those of the model are laid out, and those that it has made are listed.
+
+Like the agent, which calls it there, this needs nothing but Python's own library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: How long a staged file is kept that no run wants.
+KEPT_S = 14 * 86400.0
+
+
+def stage(run: str) -> int:
+    """Make `model/` of the store if it holds everything; say which hashes are missing. Files that nobody has wanted for
+    a while leave the store."""
+    order = json.load(sys.stdin)
+    store, model = order["store"], os.path.join(run, "model")
+    os.makedirs(store, mode=0o700, exist_ok=True)
+    incoming = os.path.join(run, "incoming")
+    # Only whole files get a name in the store: another run may be looking at it, or bring the same file.
+    for name in os.listdir(incoming) if os.path.isdir(incoming) else ():
+        if name.endswith(".part"):  # of a launcher that was killed
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(incoming, name))
+        else:
+            os.replace(os.path.join(incoming, name), os.path.join(store, name))
+    missing = sorted({sha for _, sha, _ in order["files"] if not is_whole(os.path.join(store, sha), sha)})
+    if not missing:
+        for path, sha, mode in order["files"]:
+            file = os.path.join(model, path)
+            os.makedirs(os.path.dirname(file), exist_ok=True)
+            shutil.copyfile(os.path.join(store, sha), file)
+            os.chmod(file, mode)
+        forget_old(store)
+    print(json.dumps({"missing": missing}))
+    return 0
+
+
+def is_whole(path: str, sha256: str) -> bool:
+    """Whether the store holds a file as it should be; one that was damaged is removed."""
+    try:
+        with open(path, "rb") as file:
+            digest = hashlib.sha256()
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    except FileNotFoundError:
+        return False
+    if digest.hexdigest() != sha256:
+        os.unlink(path)
+        return False
+    os.utime(path)
+    return True
+
+
+def forget_old(store: str) -> None:
+    """Remove what has not been wanted for a long time."""
+    for entry in os.scandir(store):
+        with contextlib.suppress(OSError):
+            if time.time() - entry.stat().st_mtime > KEPT_S:
+                os.unlink(entry.path)
+
+
+def list_results(run: str) -> int:
+    """Print the paths, relative to the run's folder, of logs and results: what the patterns name, else all that was
+    left in a working folder, if that is not too much; and the working folders of which it is."""
+    order = json.load(sys.stdin)
+    found, too_large = [], []
+    for folder, patterns in order["folders"].items():
+        top = os.path.join(run, folder)
+        found += [os.path.join(top, name) for name in ("stdout", "stderr") if os.path.isfile(os.path.join(top, name))]
+        work = os.path.join(top, "work")
+        if patterns:
+            matches = [path for pattern in patterns for path in glob.glob(os.path.join(work, pattern), recursive=True)]
+            found += [file for match in matches for file in files_below(match)]
+        else:
+            files = list(files_below(work))
+            if sum(os.path.getsize(file) for file in files) <= order["most_bytes"]:
+                found += files
+            else:
+                too_large.append(os.path.relpath(work, run))
+    print(json.dumps({"found": sorted({os.path.relpath(path, run) for path in found}), "too_large": too_large}))
+    return 0
+
+
+def files_below(path: str) -> Iterator[str]:
+    """Return a file, or the plain files below a folder."""
+    if os.path.isfile(path):
+        yield path
+    for parent, _, names in os.walk(path):
+        for name in names:
+            file = os.path.join(parent, name)
+            if os.path.isfile(file) and not os.path.islink(file):
+                yield file

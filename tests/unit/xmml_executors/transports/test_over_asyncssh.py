@@ -1,0 +1,68 @@
+"""What only the transport over asyncssh has to see to."""
+
+import asyncio
+import socket
+
+import pytest
+
+from .conftest import make
+
+
+def test_files_go_also_where_no_ssh_is_installed(own_server, tmp_path, monkeypatch):
+    local, remote = tmp_path / "here", tmp_path / "there"
+    local.write_bytes(bytes(3 * 2**20))
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    async def work():
+        transport = make("asyncssh", own_server)
+        await transport.put(local, str(remote))
+        await transport.close()
+
+    asyncio.run(work())
+    assert remote.read_bytes() == local.read_bytes()
+    assert own_server.opened() == 2
+
+
+@pytest.mark.parametrize("direction", ["local", "remote"])
+def test_a_port_that_is_closed_while_it_is_opened_again_stays_closed(own_server, monkeypatch, direction):
+    async def work():
+        transport = make("asyncssh", own_server)
+        forward = transport.forward_local if direction == "local" else transport.forward_remote
+        forwarding = await forward("127.0.0.1", 9)
+        listen, is_open, may_go_on = transport._listen, asyncio.Event(), asyncio.Event()
+
+        async def listen_slowly(*words):
+            listener = await listen(*words)
+            is_open.set()
+            await may_go_on.wait()
+            return listener
+
+        transport._listeners.pop(forwarding).close()
+        monkeypatch.setattr(transport, "_listen", listen_slowly)
+        opening = asyncio.create_task(_until_opened(transport, forwarding))
+        await asyncio.wait_for(is_open.wait(), 20)
+        await transport.stop_forwarding(forwarding)
+        may_go_on.set()
+        await opening
+        assert transport._listeners == {}
+        assert await _is_closed(forwarding.port)
+        await transport.close()
+
+    asyncio.run(work())
+
+
+async def _until_opened(transport, forwarding):
+    while not await transport.open_again(forwarding):
+        await asyncio.sleep(0.02)
+
+
+async def _is_closed(port, limit_s=10.0):
+    """Whether nobody listens at a port any more."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + limit_s
+    while loop.time() < until:
+        with socket.socket() as attempt:
+            if attempt.connect_ex(("127.0.0.1", port)) != 0:
+                return True
+        await asyncio.sleep(0.02)
+    return False
