@@ -30,6 +30,10 @@ def muscle3(name: str) -> Path | None:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Ours, with the tools that belong to this interpreter first on the search path, and `more`."""
+    """Ours, with the tools that belong to this interpreter first on the search path, and `more`.
+
+    Bytecode is written as it is for a user: without it each run would compile all of xMML again, but none of its peers.
+    """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    return {**os.environ, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1", **more}
+    ours = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**ours, "PATH": path, **more}

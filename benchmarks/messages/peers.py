@@ -285,8 +285,8 @@ PAIR = ("c++", "c++")
 ASLEEP, AWAKE = {"XMML_SPIN_US": "0"}, {"XMML_SPIN_US": "1000"}
 NO_CMA = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 
-SMALL, LARGE = (0, 1 << 16), (1 << 16, 1 << 62)
-"""Where it matters how an end waits, and where it matters who writes what."""
+SMALL, LARGE, PLACE = (0, 1 << 16), (1 << 16, 1 << 62), (1 << 16, 1 << 26)
+"""Where it matters how an end waits, where it matters who writes what, and what fits into a place of in_place.c."""
 
 PEERS: tuple[Peer, ...] = (
     Xmml("xmml-python", "xMML Python", "socket-python", PYTHON),
@@ -312,6 +312,7 @@ PEERS: tuple[Peer, ...] = (
     Xmml("xmml-cpp-copied", "xMML C++, copied", "same", C, PAIR, touch="write", sizes=LARGE),
     Mpi("openmpi-written", "OpenMPI C", "same", (1.0, 250.0), touch="write", sizes=LARGE),
     Program("same", "one process, C", "same", (1.0, 150.0), ("same",), "memory_copy.c", touch="write", sizes=LARGE),
+    Program("in-place", "two processes, C", "same", (1.0, 200.0), (), "in_place.c", touch="write", sizes=PLACE),
     Xmml("xmml-python-handed", "xMML Python", "futex", (40.0, 0.0), lent=True, touch="none", sizes=LARGE),
     Xmml("xmml-cpp-handed", "xMML C++", "futex", (20.0, 0.0), PAIR, lent=True, touch="none", sizes=LARGE),
 )

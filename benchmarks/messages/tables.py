@@ -22,13 +22,19 @@ def report(samples: Sequence[Sample], peers: Sequence[Peer], machine: str) -> st
         f"{machine}. Median of {rounds} rounds, all peers in each, with the least and the most in brackets.",
         "### One-way time [us]\n\nHalf of a round trip; the receiver reads what it gets.",
         figure_table(samples, peers, "pingpong", sizes, lambda s: s.one_way_us),
-        ratio_table(samples, peers, "pingpong", sizes, lambda s: 1 / s.message_s),
+        section(
+            "One-way time against MUSCLE3 and the floors",
+            ratio_table(samples, peers, "pingpong", sizes, lambda s: 1 / s.message_s),
+        ),
     ]
     if bulk:
         parts += [
             "### Throughput of a stream [GiB/s]\n\nOne end sends, the other reads all of it.",
             figure_table(samples, peers, "stream", bulk, lambda s: s.throughput_gib_s),
-            ratio_table(samples, peers, "stream", bulk, lambda s: 1 / s.message_s),
+            section(
+                "Streams against MUSCLE3 and the floors",
+                ratio_table(samples, peers, "stream", bulk, lambda s: 1 / s.message_s),
+            ),
         ]
     written = [peer for peer in everybody if peer.touch == "write"]
     if bulk and written:
@@ -38,7 +44,10 @@ def report(samples: Sequence[Sample], peers: Sequence[Peer], machine: str) -> st
             figure_table(samples, written, "pingpong", bulk, lambda s: s.one_way_us),
             "Throughput of a stream [GiB/s]: one end writes while the other reads.",
             figure_table(samples, written, "stream", bulk, lambda s: s.throughput_gib_s),
-            ratio_table(samples, written, "stream", bulk, lambda s: 1 / s.message_s),
+            section(
+                "Streams of such arrays against MUSCLE3 and one process",
+                ratio_table(samples, written, "stream", bulk, lambda s: 1 / s.message_s),
+            ),
         ]
     handed = [peer for peer in everybody if peer.touch == "none"]
     if bulk and handed:
@@ -61,6 +70,11 @@ def report(samples: Sequence[Sample], peers: Sequence[Peer], machine: str) -> st
             memory_table(samples, [*peers, *written], large, lambda s: s.shared_payloads),
         ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def section(title: str, table: str) -> str:
+    """The table below its title, or nothing if there is no table."""
+    return f"### {title}\n\n{table}" if table else ""
 
 
 def figure_table(

@@ -50,6 +50,7 @@ def play(
     with tempfile.TemporaryDirectory(prefix="xmml-bench-") as name:
         folder = Path(name)
         secret = os.urandom(32)
+        (folder / "secret").touch(mode=0o600)
         (folder / "secret").write_text(secret.hex())
         coordinator = Coordinator(f"bench-{folder.name}", secret)
         try:

@@ -15,11 +15,13 @@ from matplotlib import pyplot
 COLOURS = {"shm": "#0b5fa5", "unix": "#d9601a"}
 
 
-def draw(samples: Sequence[Any], idle: Sequence[int], machine: str, path: Path) -> None:
-    """Writes the plot to `path`; bars show the least and the most of the rounds."""
+def draw(samples: Sequence[Any], idle: Sequence[int], machine: str, path: Path) -> bool:
+    """Writes the plot to `path`, and says whether there was something to draw; bars show the least and the most."""
+    measured = [sample for sample in samples if sample.experiment == "idle"]
+    if not measured:
+        return False
     figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
     places = range(len(idle))
-    measured = [sample for sample in samples if sample.experiment == "idle"]
     for method in dict.fromkeys(sample.method for sample in measured):
         for size_b in dict.fromkeys(sample.size_b for sample in measured):
             found = [
@@ -42,3 +44,4 @@ def draw(samples: Sequence[Any], idle: Sequence[int], machine: str, path: Path) 
     axes.set_title(f"Ping-pong beside idle conduits\n{machine}", fontsize=9)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
+    return True

@@ -1,6 +1,6 @@
 """What idle conduits by a slow method cost those by a fast one, and how long a change of methods holds messages up.
 
-python benchmarks/methods/run.py [--quick] [--rounds N]
+python benchmarks/methods/run.py [--quick] [--rounds N] [--experiments NAME,...]
 
 *Idle*: ping-pong by shared memory (and by a Unix socket) while 0, 1, 10, 100 idle TCP conduits are attached to the
 instance that measures. In 1996 one idle TCP conduit made a message of Nexus take 156 us instead of 83, because each
@@ -11,11 +11,10 @@ counts is the longest round trip. Results: a table, a CSV file with every figure
 from __future__ import annotations
 
 import argparse
-import datetime
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import coupled
 import plot
-from harness import builds, figures, places, processes
+from harness import builds, campaign, figures, processes
 from harness.figures import Spread, size
 from xmml_native import Coordinator
 
@@ -55,45 +54,48 @@ class Sample:
 
 def main() -> int:
     arguments = parse()
-    rounds = arguments.rounds or (1 if arguments.quick else 5)
     idle = [int(count) for count in arguments.idle.split(",")]
+    names = campaign.known(arguments.experiments, "experiment", EXPERIMENTS)
     builds.compile_submodel(coupled.PROGRAM)
-    print(f"{figures.machine()}; {rounds} rounds", flush=True)
-    samples: list[Sample] = []
     failed = 0
-    for number in range(rounds):
-        for measure in steps(number, idle, arguments.quick):
+
+    def experiment(name: str, number: int) -> Iterator[Sample]:
+        nonlocal failed
+        for measure in EXPERIMENTS[name](number, idle, arguments.quick):
             try:
-                samples.append(measure())
+                yield measure()
             except processes.RunFailed as failure:
                 failed += 1
-                print(f"  {failure}", flush=True)
-        print(f"  round {number + 1}/{rounds}", flush=True)
-    if not samples:
-        return 1
-    stem = arguments.output / f"methods-{datetime.datetime.now():%Y%m%d-%H%M%S}"
-    figures.write_csv(stem.with_suffix(".csv"), [asdict(sample) for sample in samples])
-    text = report(samples, idle)
-    stem.with_suffix(".md").write_text(text)
-    plot.draw(samples, idle, figures.machine(), stem.with_suffix(".png"))
-    print(f"\n{text}\n{stem}.csv, .md, .png")
-    return 1 if failed else 0
+                campaign.say(str(failure))
+
+    def tables(samples: Sequence[Sample], machine: str) -> str:
+        return report(samples, machine, idle)
+
+    def draw(samples: Sequence[Sample], machine: str, path: Path) -> bool:
+        return plot.draw(samples, idle, machine, path)
+
+    status = campaign.carry_out("methods", arguments, names, experiment, tables, draw)
+    return 1 if failed else status
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one round, fewer messages: for a first look")
-    parser.add_argument("--rounds", type=int, help="default: 5, with --quick 1")
+    parser = campaign.parser(__doc__, EXPERIMENTS, "one round, fewer messages: for a first look")
     parser.add_argument("--idle", default=",".join(map(str, IDLE)), help="idle conduits, with commas (%(default)s)")
-    parser.add_argument("--output", type=Path, default=places.RESULTS, help="folder for the results (%(default)s)")
     return parser.parse_args()
 
 
-def steps(number: int, idle: Sequence[int], quick: bool) -> Iterator[Callable[[], Sample]]:
-    """What a round measures, one thing after the other; interleaved, so that a busy moment hits all alike."""
+def beside_idle(number: int, idle: Sequence[int], quick: bool) -> Iterator[Callable[[], Sample]]:
+    """What a round measures beside idle conduits, one thing after the other, so that a busy moment hits all alike."""
     for size_b, method, attached in itertools.product(SIZES, METHODS, idle):
         yield partial(with_idle, number, method, attached, size_b, QUICK_COUNT if quick else COUNT)
+
+
+def while_changing(number: int, idle: Sequence[int], quick: bool) -> Iterator[Callable[[], Sample]]:
+    """What a round measures while methods change."""
     yield partial(with_changes, number, QUICK_CHANGE_COUNT if quick else CHANGE_COUNT)
+
+
+EXPERIMENTS = {"idle": beside_idle, "change": while_changing}
 
 
 def with_idle(number: int, method: str, idle: int, size_b: int, count: int) -> Sample:
@@ -123,8 +125,19 @@ def with_changes(number: int, count: int) -> Sample:
     return Sample(number, "change", "all in turn", 0, 64, count, changes, **measured)
 
 
-def report(samples: Sequence[Sample], idle: Sequence[int]) -> str:
-    """The tables."""
+def report(samples: Sequence[Sample], machine: str, idle: Sequence[int]) -> str:
+    """The tables, as Markdown; of experiments that were left out there are none."""
+    rounds = 1 + max(sample.round for sample in samples)
+    parts = [f"{machine}. Median of {rounds} rounds, all in each, with the least and the most in brackets."]
+    if any(sample.experiment == "idle" for sample in samples):
+        parts += ["### Beside idle conduits", idle_table(samples, idle)]
+    if any(sample.experiment == "change" for sample in samples):
+        parts += ["### While methods change", change_table(samples)]
+    return "\n\n".join(parts) + "\n"
+
+
+def idle_table(samples: Sequence[Sample], idle: Sequence[int]) -> str:
+    """One-way times by the number of idle conduits, and how much longer than alone they take."""
     rows = []
     for size_b, method in itertools.product(SIZES, METHODS):
         times = {attached: one_way(samples, method, size_b, attached) for attached in idle}
@@ -135,18 +148,19 @@ def report(samples: Sequence[Sample], idle: Sequence[int]) -> str:
             over = f" (x{spread.median / alone.median:.2f})" if spread and alone and attached else ""
             cells.append(f"{spread}{over}" if spread else "-")
         rows.append([f"{method}, {size(size_b)}", *cells])
-    head = ["one-way time [us]", *(f"{attached} idle" for attached in idle)]
-    text = figures.table(head, rows)
+    return figures.table(["one-way time [us]", *(f"{attached} idle" for attached in idle)], rows)
+
+
+def change_table(samples: Sequence[Sample]) -> str:
+    """How long a round trip takes while methods change, at the median and at worst."""
     changed = [sample for sample in samples if sample.experiment == "change"]
-    if changed:
-        longest = Spread.of([1e3 * sample.longest_s for sample in changed])
-        median = Spread.of([1e6 * sample.median_s for sample in changed])
-        count = Spread.of([float(sample.changes) for sample in changed])
-        text += "\n\n" + figures.table(
-            ["changing methods", "changes", "median round trip [us]", "longest round trip [ms]"],
-            [["tcp, shm, unix in turn", str(count), str(median), str(longest)]],
-        )
-    return text + "\n"
+    count = Spread.of(float(sample.changes) for sample in changed)
+    median = Spread.of(1e6 * sample.median_s for sample in changed)
+    longest = Spread.of(1e3 * sample.longest_s for sample in changed)
+    return figures.table(
+        ["changing methods", "changes", "median round trip [us]", "longest round trip [ms]"],
+        [["tcp, shm, unix in turn", str(count), str(median), str(longest)]],
+    )
 
 
 def one_way(samples: Sequence[Sample], method: str, size_b: int, idle: int) -> Spread | None:

@@ -1,6 +1,6 @@
 """How soon a run over two clusters begins, and what it costs sites and the launching machine while it goes on.
 
-python benchmarks/sites/run.py [--quick] [--rounds N] [--seconds S] [--rtt MS]
+python benchmarks/sites/run.py [--quick] [--rounds N] [--seconds S] [--rtt MS] [--instances N]
 
 Two Slurm clusters, emulated on this machine with sshd, firewalls and links of 1 Gbit/s (tests/sites/README.md); it
 needs root, and the packages that .ci/install-test-packages names. The clusters are idle. A model of two instances, one
@@ -10,6 +10,9 @@ at each cluster, and ten small files is run by one command:
   the files, the second finds them at the sites. *Skew* is the time between the joining of the first and of the last.
 * *meanwhile*: while the instances talk for some seconds, commands that each site was given over ssh, and processor time
   of `xmml-run`, its threads included.
+
+With more instances than two each is inline code, those of a site in one process, and the clusters say that they have
+cores enough for all; nothing is sent.
 
 Results: a table and a CSV file with every figure.
 """
@@ -25,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +37,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"
 
 from harness import figures, places
 from harness.figures import Spread
+from many import Many
 from testbed import Bed, why_not
+from testbed.bed import SITES as KINDS
 from testbed.pair import Pair
 
 SITES = ("alpha", "beta")
@@ -78,16 +83,21 @@ def main() -> int:
     rounds = arguments.rounds or (1 if arguments.quick else 5)
     seconds = arguments.seconds or (5.0 if arguments.quick else 20.0)
     samples: list[Sample] = []
-    with Bed(rtt_s=arguments.rtt / 1000) as bed, tempfile.TemporaryDirectory(prefix="xmml-sites-") as folder:
+    kinds = [replace(kind, cores=max(kind.cores, arguments.instances)) for kind in KINDS]
+    with (
+        Bed(rtt_s=arguments.rtt / 1000, kinds=kinds) as bed,
+        tempfile.TemporaryDirectory(prefix="xmml-sites-") as folder,
+    ):
         for number in range(rounds):
-            for sent in (True, False):
+            for sent in (True, False) if arguments.instances == 2 else (False,):
                 if sent:
                     forget(bed)
-                samples.append(measure(bed, Path(folder) / f"{number}-{sent:d}", number, sent, seconds))
+                where = Path(folder) / f"{number}-{sent:d}"
+                samples.append(measure(bed, where, number, sent, seconds, arguments.instances))
                 print(f"  {samples[-1]}", flush=True)
     stem = arguments.output / f"sites-{datetime.datetime.now():%Y%m%d-%H%M%S}"
     figures.write_csv(stem.with_suffix(".csv"), [asdict(sample) for sample in samples])
-    text = report(samples, arguments.rtt)
+    text = report(samples, arguments.rtt, arguments.instances)
     stem.with_suffix(".md").write_text(text)
     print(f"\n{text}\n{stem}.csv, .md")
     return 0
@@ -99,6 +109,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="default: 5, with --quick 1")
     parser.add_argument("--seconds", type=float, help="how long a run is looked at; default: 20, with --quick 5")
     parser.add_argument("--rtt", type=float, default=10.0, help="round-trip time between sites [ms] (%(default)s)")
+    parser.add_argument("--instances", type=int, default=2, help="how many instances the model has (%(default)s)")
     parser.add_argument("--output", type=Path, default=places.RESULTS, help="folder for the results (%(default)s)")
     return parser.parse_args()
 
@@ -109,18 +120,23 @@ def forget(bed: Bed) -> None:
         shutil.rmtree(bed.site(name).home() / "xmml", ignore_errors=True)
 
 
-def measure(bed: Bed, folder: Path, number: int, sent: bool, seconds: float) -> Sample:
+def measure(bed: Bed, folder: Path, number: int, sent: bool, seconds: float, instances: int) -> Sample:
     """Run the model once."""
-    pair = Pair(bed, folder, steps=round(seconds / PAUSE_S), pause=PAUSE_S)
-    for index in range(FILES):
-        (folder / f"file{index}").write_bytes(bytes([index]) * FILE_B)
+    steps, places = round(seconds / PAUSE_S), dict(zip(("left", "right"), SITES, strict=True))
+    if instances == 2:
+        pair = Pair(bed, folder, steps=steps, pause=PAUSE_S)
+        for index in range(FILES):
+            (folder / f"file{index}").write_bytes(bytes([index]) * FILE_B)
+    else:
+        pair = many = Many(bed, folder, SITES, instances, steps=steps, pause=PAUSE_S)
+        places = many.places
     began = time.time()
-    run = pair.start(bed.sites_toml(*SITES), dict(zip(("left", "right"), SITES, strict=True)), is_direct=False)
+    run = pair.start(bed.sites_toml(*SITES), places, is_direct=False)
     try:
-        joined = await_events(folder / "run", "joined", 2, run)
+        joined = await_events(folder / "run", "joined", len(places), run)
         commands = [commands_at(bed, name) for name in SITES]
         cpu_s, looked_from = cpu_of(run.process.program), time.time()
-        left = await_events(folder / "run", "left", 2, run)
+        left = await_events(folder / "run", "left", len(places), run)
         spent_s, looked_s = cpu_of(run.process.program) - cpu_s, time.time() - looked_from
         given = max(commands_at(bed, name) - before for name, before in zip(SITES, commands, strict=True))
         if run.wait(LIMIT_S) != 0:
@@ -128,7 +144,7 @@ def measure(bed: Bed, folder: Path, number: int, sent: bool, seconds: float) -> 
     finally:
         pair.end()
     is_sent = any("files staged, 0 of them sent" not in line for line in run.lines if "files staged" in line)
-    if is_sent != sent:
+    if is_sent != sent and instances == 2:
         raise SystemExit(f"the files were {'sent' if is_sent else 'not sent'}:\n{run.output}")
     return Sample(
         number, sent, joined[-1] - began, joined[-1] - joined[0], looked_s, given, spent_s, time.time() - left[-1]
@@ -168,12 +184,15 @@ def cpu_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def report(samples: Sequence[Sample], rtt_ms: float) -> str:
+def report(samples: Sequence[Sample], rtt_ms: float, instances: int) -> str:
     """The table."""
+    no_files = "files already there" if instances == 2 else f"{instances} instances, no files"
     rounds = 1 + max(sample.round for sample in samples)
     rows = []
-    for label, sent in ((f"{FILES} files of {FILE_B // 1000} kB sent", True), ("files already there", False)):
+    for label, sent in ((f"{FILES} files of {FILE_B // 1000} kB sent", True), (no_files, False)):
         mine = [sample for sample in samples if sample.sent is sent]
+        if not mine:
+            continue
         rows.append(
             [
                 label,

@@ -42,6 +42,9 @@ def report(samples: Sequence[Sample], peers: Sequence[Peer], machine: str) -> st
                 conduits_table(samples, peers),
                 "### Memory\n\nProportional resident memory while every instance waits after its first message.",
                 memory_table(samples, peers),
+                "### Memory of conduits [KiB]\n\nBoth ends and what the command knows of it, after a message. The "
+                "first conduit between two instances has a connection of its own, which the others share.",
+                memory_of_conduits_table(samples, peers),
             ]
         )
         + "\n"
@@ -68,7 +71,7 @@ def time_table(samples: Sequence[Sample], peers: Sequence[Peer]) -> str:
 def conduits_table(samples: Sequence[Sample], peers: Sequence[Peer]) -> str:
     rows = []
     for peer in peers:
-        runs = [sample for sample in samples if sample.peer == peer.name and sample.is_planned]
+        runs = [s for s in samples if s.peer == peer.name and s.is_planned and not s.has_memory]
         if runs:
             first = Spread.of(run.first_messages_s for run in runs)
             ring = f"{runs[0].instances:,} x {peer.label}, {runs[0].conduits:,} conduits"
@@ -78,7 +81,7 @@ def conduits_table(samples: Sequence[Sample], peers: Sequence[Peer]) -> str:
 
 def memory_table(samples: Sequence[Sample], peers: Sequence[Peer]) -> str:
     rows = []
-    measured = [sample for sample in samples if sample.has_memory]
+    measured = [sample for sample in samples if sample.has_memory and not sample.is_planned]
     for instances in sorted({sample.instances for sample in measured}):
         for peer in peers:
             runs = [s for s in measured if (s.peer, s.instances) == (peer.name, instances)]
@@ -101,6 +104,27 @@ def memory_table(samples: Sequence[Sample], peers: Sequence[Peer]) -> str:
             )
     head = ["", "command [MiB]", "helpers [MiB]", "one instance [MiB]", "together [MiB]", "one more conduit [KiB]"]
     return table(head, rows)
+
+
+def memory_of_conduits_table(samples: Sequence[Sample], peers: Sequence[Peer]) -> str:
+    rows = []
+    for peer in peers:
+        measured = {
+            (sample.conduits // sample.instances, sample.methods): sample
+            for sample in samples
+            if sample.peer == peer.name and sample.has_memory and sample.is_planned
+        }
+        if not {(0, ""), (1, ""), (1, "tcp")} <= measured.keys():
+            continue
+        none, one, by_tcp = measured[0, ""], measured[1, ""], measured[1, "tcp"]
+        many = max(measured.values(), key=lambda sample: sample.conduits)
+        more = "-"
+        if many.conduits > one.conduits:
+            more = number((many.together_kib - one.together_kib) / (many.conduits - one.conduits))
+        each = [number((some.together_kib - none.together_kib) / some.conduits) for some in (one, by_tcp)]
+        rows.append([f"{one.instances:,} x {peer.label}", *each, more])
+    head = ["", "with its connection", "the same by tcp", "one more"]
+    return table(head, rows) if rows else "Nobody took part."
 
 
 def draw(samples: Sequence[Sample], peers: Sequence[Peer], machine: str, path: Path) -> None:

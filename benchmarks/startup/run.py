@@ -4,13 +4,15 @@ python benchmarks/startup/run.py [--quick] [--rounds N] [--peers NAME,...] [--in
 
 The model is a ring of instances, each of which sends one empty message and receives one. Time counts from the start of
 xmml-run (or of MUSCLE3's manager). Memory is measured in one more run, in which every instance waits after its first
-message, and once more with many conduits between two instances. It is proportional memory: of a page that n processes
-share each has 1/n. Once per round a ring with very many conduits is started from its finished plan.
+message, and once more with many conduits between two instances; of rings for very many conduits also without any, with
+one for each instance, by memory and by tcp, and with all. It is proportional memory: of a page that n processes share
+each has 1/n. Once per round a ring with very many conduits is started from its finished plan.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import datetime
 import fcntl
 import subprocess
@@ -41,6 +43,7 @@ def main() -> int:
     peers = choice.choose(PEERS, arguments.peers)
     print(f"{figures.machine()}; {rounds} rounds of {', '.join(peer.name for peer in peers)}", flush=True)
 
+    compile_packages()
     samples: list[Sample] = []
     failures = 0
     for number in range(rounds + 1):
@@ -65,6 +68,16 @@ def main() -> int:
                 failures += 1
                 continue
             tell(samples[-1], peer, f"round {number + 1}/{rounds}")
+    for peer in [peer for peer in peers if peer.is_for_many_conduits]:
+        size, width = (10, 5) if arguments.quick else MANY
+        for conduits, methods in ((0, ""), (1, ""), (1, "tcp"), (width, "")):
+            try:
+                samples.append(start(peer, size, conduits, rounds, remember=True, is_planned=True, methods=methods))
+            except processes.RunFailed as failure:
+                print(f"  {peer.name}, {size * conduits} conduits: {failure}", flush=True)
+                failures += 1
+                continue
+            tell(samples[-1], peer, "memory   ")
     if not samples:
         return 1
 
@@ -75,6 +88,12 @@ def main() -> int:
     report.draw(samples, peers, figures.machine(), stem.with_suffix(".png"))
     print(f"\n{text}\n{stem}.csv, .md, .png")
     return 1 if failures else 0
+
+
+def compile_packages() -> None:
+    """Writes the bytecode that an installation has, and a checkout has after its first run."""
+    for package in ("xmml", "schema", "planner", "executors", "native/python"):
+        compileall.compile_dir(places.ROOT / package, quiet=2)
 
 
 def parse() -> argparse.Namespace:
@@ -93,9 +112,17 @@ def tell(sample: Sample, peer: Peer, what: str) -> None:
     print(f"  {what} {ring} {sample.first_messages_s:8.2f} s", flush=True)
 
 
-def start(peer: Peer, instances: int, width: int, number: int, remember: bool, is_planned: bool = False) -> Sample:
+def start(
+    peer: Peer,
+    instances: int,
+    width: int,
+    number: int,
+    remember: bool,
+    is_planned: bool = False,
+    methods: str = "",
+) -> Sample:
     """One run of the ring. With `remember` its instances wait until their memory has been measured; with `is_planned`
-    time counts from the finished plan.
+    time counts from the finished plan. `methods`: the only ones that conduits may take; empty: any.
 
     Raises:
         RunFailed: the run failed, or not every instance reported its first message.
@@ -119,7 +146,7 @@ def start(peer: Peer, instances: int, width: int, number: int, remember: bool, i
                     fcntl.flock(hold, fcntl.LOCK_UN)
 
             begin = time.monotonic()
-            environment = places.environment(BENCH_OUT=str(folder))
+            environment = places.environment(BENCH_OUT=str(folder), **({"XMML_METHODS": methods} if methods else {}))
             log = folder / "output.txt"
             processes.run(command, log=log, environment=environment, timeout_s=limit_s, cwd=folder, meanwhile=measure)
             total_s = time.monotonic() - begin
@@ -127,7 +154,8 @@ def start(peer: Peer, instances: int, width: int, number: int, remember: bool, i
     if len(times) != instances:
         raise processes.RunFailed(f"{len(times)} of {instances} instances have received their first message")
     conduits = instances * width
-    return Sample(number, peer.name, instances, conduits, max(times) - begin, total_s, is_planned, **memory)
+    first_s = max(times) - begin
+    return Sample(number, peer.name, instances, conduits, first_s, total_s, is_planned, **memory, methods=methods)
 
 
 def wait_for_lines(file: Path, count: int, process: subprocess.Popen[bytes], limit_s: float) -> None:

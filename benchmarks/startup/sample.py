@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Sample:
     """What one run gave: a row of the CSV file. Memory is 0 where it was not measured; `is_planned`: time counts from
-    the finished plan."""
+    the finished plan; `methods`: the only ones that conduits may take, if that was said."""
 
     round: int
     peer: str
@@ -20,6 +20,7 @@ class Sample:
     command_kib: int = 0
     helpers_kib: int = 0
     instances_kib: int = 0
+    methods: str = ""
 
     @property
     def has_memory(self) -> bool:

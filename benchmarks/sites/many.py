@@ -1,0 +1,44 @@
+"""A model of many small instances, half of them at each of two sites; each talks with one at the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from testbed import Bed
+from testbed.pair import Pair
+
+_MODEL = """\
+<model id="many" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml">
+  <definitions>
+    <submodel id="Talker">
+      <timescale delta="1 s" total="{steps} s"/>
+      <ports> <out id="say" operator="Oi"/> <in id="hear" operator="S"/> </ports>
+      <implementation><code language="python" part="Oi">say = t</code>
+        <code language="python" part="S">import time; time.sleep({pause})</code></implementation>
+    </submodel>
+  </definitions>
+  <topology>
+{topology}
+  </topology>
+</model>
+"""
+_INSTANCES = '    <instance id="{left}" submodel="Talker"/> <instance id="{right}" submodel="Talker"/>'
+_COUPLINGS = """\
+    <coupling from="{left}.say" to="{right}.hear"/> <coupling from="{right}.say" to="{left}.hear"/>"""
+
+
+class Many(Pair):
+    """The model in a folder of its own. Its instances are inline code, so those of a site share a process.
+
+    Args:
+        instances: how many; `places` says at which site each is to be.
+    """
+
+    def __init__(
+        self, bed: Bed, folder: Path, sites: tuple[str, str], instances: int, *, steps: int, pause: float
+    ) -> None:
+        super().__init__(bed, folder, steps=steps, pause=pause)
+        couples = [(f"left{number}", f"right{number}") for number in range(instances // 2)]
+        rows = [row.format(left=left, right=right) for row in (_INSTANCES, _COUPLINGS) for left, right in couples]
+        (folder / "model.xml").write_text(_MODEL.format(steps=steps, pause=pause, topology="\n".join(rows)))
+        self.places = {name: site for couple in couples for name, site in zip(couple, sites, strict=True)}
