@@ -121,7 +121,7 @@ def measure(bed: Bed, number: int, peer: str, command: Sequence[str], file: Path
     bed.laptop.run(command, timeout_s=600, cwd=file.parent)
     seconds = time.monotonic() - began
     spent = processor_s() - before
-    there = site.run(f"sha256sum < {REMOTE}").stdout.split()[0]
+    there = site.run(f"sha256sum < {REMOTE}", site.users[0]).stdout.split()[0]
     here = bed.laptop.run(["sha256sum", file], cwd=file.parent).stdout.split()[0]
     if there != here:
         raise SystemExit(f"{peer}: what arrived is not what was sent")
@@ -151,7 +151,7 @@ def report(samples: Sequence[Sample], rtt_ms: float) -> str:
     rounds = 1 + max(sample.round for sample in samples)
     size = figures.size(samples[0].size_b)
     return (
-        f"{figures.machine()}. Median of {rounds} rounds, with the least and the most in brackets. The site is emulated "
+        f"{figures.machine()}. Median of {rounds} rounds, least and most in brackets. The site is emulated "
         f"on the same machine, which also encrypts, decrypts and delays; {rtt_ms:g} ms there and back, 1 Gbit/s.\n\n"
         f"### A file of {size} to a site\n\n{figures.table(head, rows)}\n"
     )

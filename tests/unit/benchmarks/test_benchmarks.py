@@ -220,3 +220,16 @@ def test_a_run_over_two_clusters_is_measured(tmp_path: Path) -> None:
         assert int(row["commands"]) >= 0
         assert float(row["cpu_s"]) > 0
     assert "commands per site" in done.stdout
+
+
+@pytest.mark.skipif(why_not_sites() is not None, reason="needs a cluster")
+@pytest.mark.timeout(180)
+def test_staging_is_measured_beside_what_everybody_has(tmp_path: Path) -> None:
+    command = [sys.executable, BENCHMARKS / "sites" / "staging.py", "--quick", "--size", "24", "--output", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with next(tmp_path.glob("staging-*.csv")).open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["peer"] for row in rows} == {"xMML by openssh", "xMML by asyncssh", "scp", "rsync"}
+    assert all(float(row["seconds"]) > 0 and float(row["processor_s"]) > 0 for row in rows)
+    assert "### A file of 24 MiB to a site" in next(tmp_path.glob("staging-*.md")).read_text()
