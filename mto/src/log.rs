@@ -9,9 +9,15 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::Deserialize;
+use xmml_core::error::explained;
+
+use crate::config::LogConfig;
 
 /// Sources and reasons that are remembered so that each is written once.
 const ONCE_MAX: usize = 4096;
+
+/// The source of events that have nothing to do with others: what the system refuses to the relay.
+pub const SYSTEM: &str = "system";
 
 /// Reasons of one event that are written about one source.
 const REASONS_MAX: usize = 16;
@@ -79,6 +85,18 @@ pub struct Log {
 }
 
 impl Log {
+    /// As a configuration says.
+    ///
+    /// # Errors
+    /// Its file cannot be opened: which, and why.
+    pub fn configured(config: &LogConfig) -> Result<Log, String> {
+        match &config.file {
+            None => Ok(Log::to_stderr(config.format, config.level)),
+            Some(file) => Log::to_file(file, config.format, config.level)
+                .map_err(|error| format!("log: {} cannot be opened: {}", file.display(), explained(&error))),
+        }
+    }
+
     /// To the standard error.
     pub fn to_stderr(format: Format, level: Level) -> Log {
         Log {
@@ -123,9 +141,14 @@ impl Log {
         }
     }
 
-    /// Writes differently from now on.
-    pub fn set(&mut self, format: Format, level: Level) {
-        (self.format, self.level) = (format, level);
+    /// Writes like `other` from now on, and where it does; what was written once is not written again.
+    pub fn go_on_as(&mut self, other: Log) {
+        (self.format, self.level, self.sink) = (other.format, other.level, other.sink);
+    }
+
+    /// Whether it is kept in memory.
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self.sink, Sink::Memory(_))
     }
 
     /// How many lines could not be written.
@@ -163,7 +186,9 @@ impl Log {
 
     /// Writes an event about `source` unless the same has been written about it before. False: it had been.
     pub fn once(&mut self, source: &str, level: Level, event: &'static str, facts: &[(&str, &str)]) -> bool {
-        if self.once.len() >= ONCE_MAX || !self.once.insert((source.to_owned(), event)) {
+        // Of the relay's own events there are few, and strangers must not be able to silence them.
+        let is_full = self.once.len() >= ONCE_MAX && source != SYSTEM;
+        if is_full || !self.once.insert((source.to_owned(), event)) {
             return false;
         }
         self.event(level, event, facts);
@@ -236,6 +261,17 @@ fn shortened(value: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn strangers_however_many_do_not_silence_what_the_system_refuses() {
+        let mut log = Log::to_memory(Format::Text, Level::Info);
+        for stranger in 0..=ONCE_MAX {
+            log.once(&stranger.to_string(), Level::Info, "turned away", &[]);
+        }
+        assert!(!log.once("one more", Level::Info, "turned away", &[]));
+        assert!(log.once(SYSTEM, Level::Error, "cannot accept connections for a moment", &[]));
+        assert!(!log.once(SYSTEM, Level::Error, "cannot accept connections for a moment", &[]));
+    }
 
     #[test]
     fn a_line_is_for_people_or_for_programs() {

@@ -211,11 +211,7 @@ fn serve(options: &Serve) -> Result<(), Failure> {
     let failed =
         |what: &str, error: std::io::Error| (FAILED, format!("{what}: {}", xmml_core::error::explained(&error)));
     let signals = Signals::take_over().map_err(|error| failed("cannot watch signals", error))?;
-    let log = match &config.log.file {
-        None => Log::to_stderr(config.log.format, config.log.level),
-        Some(file) => Log::to_file(file, config.log.format, config.log.level)
-            .map_err(|error| (USAGE, format!("{}: {error}", file.display())))?,
-    };
+    let log = Log::configured(&config.log).map_err(|problem| (USAGE, problem))?;
     raise_limit_of_descriptors();
     let mut relay = Relay::new(&config.site, log).map_err(|error| failed("cannot begin", error))?;
     let again = options.clone();

@@ -101,12 +101,6 @@ impl<Opener> Registry<Opener> {
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
-
-    /// Everybody who waits for a stream to be taken.
-    pub fn drain(&mut self) -> Vec<Waiting<Opener>> {
-        self.names.clear();
-        self.waiting.drain().map(|(_, waiting)| waiting).collect()
-    }
 }
 
 #[cfg(test)]

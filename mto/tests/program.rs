@@ -180,6 +180,69 @@ fn a_configuration_that_changes_the_secret_of_a_run_changes_nothing() {
 }
 
 #[test]
+fn a_log_that_was_moved_away_is_opened_again_on_request() {
+    let folder = Folder::new("rotated");
+    let log = folder.0.join("relay.log");
+    let config = folder.write("relay.toml", &format!("site = \"{}\"\n", unique("rotated")));
+    let _relay = Held::start(mto().arg("--config").arg(&config).arg("--stdin").arg("--log").arg(&log));
+    std::fs::rename(&log, folder.0.join("relay.log.1")).unwrap();
+    let reloaded = mto().args(["reload", "--config"]).arg(&config).output().unwrap();
+    assert!(reloaded.status.success(), "{}", said(&reloaded));
+    let fresh = std::fs::read_to_string(&log).unwrap();
+    assert!(fresh.contains("configuration taken over"), "{fresh}");
+}
+
+#[test]
+fn the_log_goes_to_another_file_when_the_configuration_says_so() {
+    let folder = Folder::new("moved");
+    let site = unique("moved");
+    let text = |file: &str| format!("site = \"{site}\"\n[log]\nfile = \"{file}\"\n");
+    let config = folder.write("relay.toml", &text("one.log"));
+    let mut relay = Held::start(mto().arg("--config").arg(&config).arg("--stdin"));
+    folder.write("relay.toml", &text("no such folder/two.log"));
+    let refused = relay.ask(&json!({"command": "reload"}));
+    let problem = refused["problem"].as_str().unwrap();
+    assert!(problem.contains("two.log cannot be opened") && problem.contains("o such file"), "{problem}");
+    folder.write("relay.toml", &text("two.log"));
+    assert_eq!(relay.ask(&json!({"command": "reload"}))["ok"], json!(true));
+    let two = std::fs::read_to_string(folder.0.join("two.log")).unwrap();
+    assert!(two.contains("configuration taken over"), "{two}");
+    let one = std::fs::read_to_string(folder.0.join("one.log")).unwrap();
+    assert!(one.contains("was not taken over") && !one.contains(": configuration taken over"), "{one}");
+}
+
+#[test]
+fn what_cannot_change_while_a_relay_is_at_work_is_refused_by_name_and_changes_nothing() {
+    let folder = Folder::new("lasting");
+    folder.write("one.secret", SECRET);
+    let site = unique("lasting");
+    let config = folder.write("relay.toml", &format!("site = \"{site}\"\n"));
+    let mut relay = Held::start(mto().arg("--config").arg(&config).arg("--stdin"));
+    let coming = "[[run]]\nname = \"coming\"\nsecret_file = \"one.secret\"\n";
+    for (key, line) in [
+        ("listen", "listen = [\"127.0.0.1:0\"]"),
+        ("metrics", "metrics = \"127.0.0.1:0\""),
+        ("control", "control = \"@another\""),
+    ] {
+        folder.write("relay.toml", &format!("site = \"{site}\"\n{line}\n{coming}"));
+        let answer = relay.ask(&json!({"command": "reload"}));
+        let expected = format!("{key} cannot change while the relay is at work: stop it and start it again");
+        assert_eq!(answer["problem"], json!(expected));
+        let status = relay.ask(&json!({"command": "status"}))["status"].clone();
+        assert!(status["runs"].as_object().unwrap().is_empty(), "{status}");
+    }
+}
+
+#[test]
+fn a_lease_of_no_time_is_refused() {
+    let mut relay = Held::start(mto().args(["--site", &unique("lease"), "--stdin"]));
+    for lease in [json!(0), json!(-1.5)] {
+        let answer = relay.ask(&json!({"command": "add-run", "run": "canal", "secret": SECRET, "lease_s": lease}));
+        assert_eq!(answer["problem"], json!("lease_s must be a number of seconds above 0"), "{lease}");
+    }
+}
+
+#[test]
 fn what_the_command_line_says_holds_after_a_reload_too() {
     let folder = Folder::new("options");
     let secret = folder.write("one.secret", SECRET);

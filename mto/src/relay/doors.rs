@@ -11,7 +11,7 @@ use xmml_core::wakeup::Interest;
 
 use super::{Connection, Relay};
 use crate::arrival::{Arrival, Progress};
-use crate::log::Level;
+use crate::log::{Level, SYSTEM};
 use crate::registry::Token;
 use crate::wire::Wire;
 
@@ -20,6 +20,9 @@ const ARRIVALS_MAX: usize = 1024;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
+
+/// Connections that are accepted in one go; the next ones wait until everybody else has had a turn.
+const AT_ONCE: usize = 64;
 
 /// How long the doors rest when the system has no descriptor for the next connection.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -50,7 +53,7 @@ impl Relay {
     }
 
     pub(super) fn accept(&mut self, token: Token) {
-        loop {
+        for _ in 0..AT_ONCE {
             let Some(door) = self.doors.get(&token) else { return };
             match door.accept() {
                 Ok((socket, from)) => {
@@ -80,7 +83,7 @@ impl Relay {
 
     fn close_doors(&mut self, error: &io::Error) {
         let reason = xmml_core::error::explained(error);
-        self.log.once("system", Level::Error, "cannot accept connections for a moment", &[("reason", &reason)]);
+        self.log.once(SYSTEM, Level::Error, "cannot accept connections for a moment", &[("reason", &reason)]);
         self.doors.values().for_each(|door| self.epoll.remove(door.as_raw_fd()));
         self.doors_rest_until = Some(Instant::now() + PAUSE);
     }

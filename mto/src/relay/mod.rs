@@ -40,6 +40,7 @@ use links::{Dial, Link};
 
 pub use links::LinkTarget;
 use owner::Owner;
+use reloading::Lasting;
 pub use reloading::ReadAgain;
 use scrapes::Scrape;
 
@@ -143,6 +144,8 @@ pub struct Relay {
     signals: Option<Signals>,
     /// Reads its configuration again, if it has one.
     read_again: Option<ReadAgain>,
+    /// What it said when the relay began of that which stays as it is.
+    lasting: Lasting,
     ends: Ends,
     has_had_runs: bool,
     began: Instant,
@@ -201,6 +204,7 @@ impl Relay {
             stop,
             signals: None,
             read_again: None,
+            lasting: Lasting::default(),
             ends: Ends::Never,
             has_had_runs: false,
             began: Instant::now(),
@@ -388,7 +392,6 @@ impl Relay {
             match signal {
                 Signal::Stop => return true,
                 Signal::Reload => {
-                    self.log.reopen();
                     if let Err(problem) = self.reload() {
                         self.log.event(Level::Error, "the configuration was not taken over", &[("problem", &problem)]);
                     }

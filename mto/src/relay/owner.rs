@@ -154,7 +154,9 @@ impl Relay {
                     Err(problem) => return Answer::problem(problem),
                 };
                 let lease = lease_s.map(Duration::try_from_secs_f64).transpose();
-                let Ok(lease) = lease else { return Answer::problem("lease_s must be a number of seconds above 0") };
+                let (Ok(lease), true) = (lease, lease_s.is_none_or(|seconds| seconds > 0.0)) else {
+                    return Answer::problem("lease_s must be a number of seconds above 0");
+                };
                 match self.add_run(&run, &secret, lease) {
                     Ok(is_new) => Answer::done(is_new),
                     Err(problem) => Answer::problem(problem),

@@ -7,10 +7,38 @@ use xmml_core::handshake::relay_key;
 use super::links::LinkTarget;
 use super::Relay;
 use crate::config::{Config, LinkConfig};
-use crate::log::Level;
+use crate::log::{Level, Log};
 
 /// Reads a configuration again, with all that was said on top of its file; what is wrong with it, else.
 pub type ReadAgain = Box<dyn Fn() -> Result<Config, String> + Send>;
+
+/// What a relay cannot change while it is at work, as its configuration says it.
+#[derive(Default)]
+pub(super) struct Lasting {
+    listen: Vec<String>,
+    metrics: Option<String>,
+    control: String,
+}
+
+impl Lasting {
+    fn of(config: &Config) -> Lasting {
+        Lasting { listen: config.listen.clone(), metrics: config.metrics.clone(), control: config.control() }
+    }
+
+    /// The first difference, by its key.
+    fn changed_by(&self, config: &Config) -> Option<&'static str> {
+        let new = Lasting::of(config);
+        if self.listen != new.listen {
+            Some("listen")
+        } else if self.metrics != new.metrics {
+            Some("metrics")
+        } else if self.control != new.control {
+            Some("control")
+        } else {
+            None
+        }
+    }
+}
 
 impl Relay {
     /// Does what a configuration says; `again` reads it again later, from wherever it came.
@@ -19,6 +47,7 @@ impl Relay {
     /// What cannot be done, and why.
     pub fn set_up(&mut self, config: &Config, again: Option<ReadAgain>) -> Result<(), String> {
         self.read_again = again;
+        self.lasting = Lasting::of(config);
         self.ends = config.ends;
         for address in &config.listen {
             self.listen(address).map_err(|error| format!("cannot listen at {address}: {error}"))?;
@@ -51,17 +80,25 @@ impl Relay {
         self.link_to_all(config.links.iter().map(target).collect());
     }
 
-    /// Reads the configuration again. Runs and links come and go, and the log changes; for the rest the relay must be started again.
+    /// Opens the file of the log again, then reads the configuration again. Runs and links come and go, and the log changes; for the
+    /// rest the relay must be started again.
     pub(super) fn reload(&mut self) -> Result<(), String> {
+        self.log.reopen();
         let again = self.read_again.as_ref().ok_or("it was started without a configuration")?;
         let config = again()?;
         if config.site != self.site {
             return Err(format!("it is the relay of {}, and cannot become that of {}", self.site, config.site));
         }
+        if let Some(key) = self.lasting.changed_by(&config) {
+            return Err(format!("{key} cannot change while the relay is at work: stop it and start it again"));
+        }
+        let log = Log::configured(&config.log)?;
         let encryption = config.encryption(Some(&self.encryption)).map_err(|problem| problem.to_string())?;
         self.take_over_runs(&config)?;
         self.ends = config.ends;
-        self.log.set(config.log.format, config.log.level);
+        if !self.log.is_in_memory() {
+            self.log.go_on_as(log);
+        }
         self.encrypt(encryption);
         self.take_over_links(&config);
         self.log.event(Level::Info, "configuration taken over", &[]);

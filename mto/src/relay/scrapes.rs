@@ -39,6 +39,11 @@ impl Relay {
         let door = TcpListener::bind(address)?;
         door.set_nonblocking(true)?;
         let bound = door.local_addr()?;
+        if !bound.ip().is_loopback() {
+            // A name may begin like a loopback address.
+            let problem = format!("{} is not a loopback address; use 127.0.0.1:PORT", bound.ip());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+        }
         let token = self.token();
         self.epoll.add(door.as_raw_fd(), token, Interest::READ)?;
         self.figures_door = Some((token, door));
@@ -46,7 +51,8 @@ impl Relay {
     }
 
     pub(super) fn accept_scrapes(&mut self) {
-        while let Some((_, door)) = &self.figures_door {
+        for _ in 0..SCRAPES_MAX {
+            let Some((_, door)) = &self.figures_door else { return };
             let Ok((socket, from)) = door.accept() else { return };
             let count =
                 self.connections.values().filter(|connection| matches!(connection, Connection::Scrape(_))).count();
