@@ -176,6 +176,8 @@ class Coordination:
     def on_process_ended(self, name: str, status: int | None, signal_number: int | None, now: float) -> list[Order]:
         """The shared process of an instance is gone, and every other instance in it."""
         record = self.records[name]
+        if record.state.is_final:
+            return []
         record.died_with = tuple(
             other.name
             for other in self.records.values()
@@ -186,6 +188,8 @@ class Coordination:
     def on_ended(self, name: str, status: int | None, signal_number: int | None, now: float) -> list[Order]:
         """The process of an instance is gone, or the instance has ended in a shared one."""
         record = self.records[name]
+        if record.state.is_final:  # its site was given up before
+            return []
         record.exit_status, record.signal, record.ended_at = status, signal_number, now
         self._no_longer_waiting(name)
         self._is_present(record)

@@ -133,6 +133,17 @@ fn cut_at_random_bytes_every_word_is_heard_once_and_in_order() {
     assert!(count(Some("away")) > 0 && count(Some("away")) >= count(Some("back")), "{events:?}");
 }
 
+/// Where a thousand come at once, the coordinator may not get round to each of them in the time that a handshake has.
+#[test]
+fn an_instance_that_is_not_answered_in_time_tries_again_until_it_is() {
+    let proxy = Proxy::new(|number, _| Fate { silent_after: (number == 0).then_some(0), ..Fate::default() });
+    let run = run_of(Model::new().submodel("a", "", 1), LONG_S);
+    let a = join_through(&proxy, &run, "a");
+    assert!(proxy.connections.load(Ordering::Relaxed) > 1, "the first connection carries nothing");
+    a.reuse().unwrap();
+    a.leave().unwrap();
+}
+
 /// Each pause is at least half as long as planned, and the planned ones double from 10 ms on.
 #[test]
 fn connections_that_break_again_and_again_are_made_again_ever_more_slowly() {

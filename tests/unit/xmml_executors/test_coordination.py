@@ -154,6 +154,16 @@ def test_nobody_waits_for_the_instances_of_a_node_that_is_dead(make_plan: MakePl
     assert outcome(run) == (ExitStatus.SITE_FAILED, "its node does not answer")
 
 
+def test_the_end_of_an_instance_whose_site_was_given_up_before_is_no_news(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"), elsewhere=["a", "b"])
+    run.on_site_failure("its node does not answer", 1.0, ["a"])
+    assert run.on_ended("a", 3, None, 1.2) == []
+    assert run.on_process_ended("a", None, signal.SIGKILL, 1.3) == []
+    assert run.records["a"].state is State.STOPPED
+    run.on_ended("b", None, signal.SIGTERM, 1.4)
+    assert outcome(run) == (ExitStatus.SITE_FAILED, "its node does not answer")
+
+
 def test_who_is_gone_at_another_site_is_blamed_if_nothing_else_is_heard(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"), elsewhere=["a"])
     run.on_native({"event": "lost", "instance": "a"}, 1.0)

@@ -34,6 +34,13 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// How long the coordinator may take to let an instance in.
 const JOIN_LIMIT: Duration = Duration::from_secs(30);
 
+/// How long an instance tries to be heard by a coordinator that can be reached but does not answer: of a thousand instances that come at
+/// once, all have their turn.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+
+/// A connection that is closed sooner was not held up by how much there is to do.
+const CLOSED_AT_ONCE: Duration = Duration::from_secs(1);
+
 /// An instance that has joined.
 pub struct Joined {
     pub spec: InstanceSpec,
@@ -50,12 +57,12 @@ pub fn join(options: &JoinOptions) -> Result<Joined> {
         None => PathBuf::from(given(None, "XMML_SECRET_FILE")?),
     };
     let secret = read_secret(&secret_file)?;
-    let until = Instant::now() + JOIN_LIMIT;
 
     let addresses: Vec<CoordinatorAddress> =
         addresses.split(',').map(str::trim).filter(|text| !text.is_empty()).map(str::parse).collect::<Result<_>>()?;
-    let (entered, control, run) = enter(&name, &addresses, &secret, options.language, until)?;
+    let (entered, control, run) = enter(&name, &addresses, &secret, options.language)?;
     let Entered { spec, again, early } = entered;
+    let until = Instant::now() + JOIN_LIMIT;
     let is_kept = again.is_some();
     let rejoining = again.map(|again| Rejoining::new(addresses, again));
     let control = ControlChannel::new(control, is_kept);
@@ -110,6 +117,8 @@ enum NoConnection {
     Refused(String),
     /// It may be reached a moment later.
     NotNow(String),
+    /// It was reached and does not answer in time: it is there, and has much to do.
+    NoAnswer,
 }
 
 /// What an instance is told when it is let in.
@@ -140,11 +149,12 @@ fn enter(
     addresses: &[CoordinatorAddress],
     secret: &[u8],
     language: &str,
-    until: Instant,
 ) -> Result<(Entered, Arc<Connection>, String)> {
     let mut attempts = Backoff::new(CONNECT_LIMIT);
+    let mut until = None;
     loop {
-        let (control, run) = connect(name, addresses, secret, until)?;
+        let (control, run) = connect(name, addresses, secret)?;
+        let until = *until.get_or_insert_with(|| Instant::now() + JOIN_LIMIT);
         let host = methods::Place::here().host;
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let pid = std::process::id();
@@ -164,28 +174,31 @@ fn enter(
 }
 
 /// Tries the addresses of the coordinator in order, again and again for a while.
-fn connect(
-    name: &str,
-    addresses: &[CoordinatorAddress],
-    secret: &[u8],
-    until: Instant,
-) -> Result<(Arc<Connection>, String)> {
+fn connect(name: &str, addresses: &[CoordinatorAddress], secret: &[u8]) -> Result<(Arc<Connection>, String)> {
     let mut attempts = Backoff::new(CONNECT_LIMIT);
     attempts.begin(Instant::now());
     loop {
         let mut problems = Vec::new();
         let mut is_hopeless = true;
+        let mut is_there = false;
         for address in addresses {
-            match connect_to(name, address, secret, until) {
+            match connect_to(name, address, secret) {
                 Ok(connection) => return Ok((connection, address.run.clone())),
                 Err(NoConnection::Refused(problem)) => problems.push(format!("{address}: {problem}")),
                 Err(NoConnection::NotNow(problem)) => {
                     is_hopeless = false;
                     problems.push(format!("{address}: {problem}"));
                 }
+                Err(NoConnection::NoAnswer) => {
+                    (is_hopeless, is_there) = (false, true);
+                    problems.push(format!("{address}: it does not answer"));
+                }
             }
         }
-        let again = attempts.failed(Instant::now()).filter(|again| !is_hopeless && *again < until);
+        if is_there {
+            attempts.extend(ANSWER_LIMIT);
+        }
+        let again = attempts.failed(Instant::now()).filter(|_| !is_hopeless);
         let Some(again) = again else {
             let tried = attempts.tried(Instant::now());
             return Err(Error::Protocol {
@@ -201,33 +214,40 @@ fn connect_to(
     name: &str,
     address: &CoordinatorAddress,
     secret: &[u8],
-    until: Instant,
 ) -> std::result::Result<Arc<Connection>, NoConnection> {
     let refused = |error: Error| NoConnection::Refused(error.to_string());
     let broken = |error: std::io::Error| match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) => NoConnection::Refused(explained(&error)),
+        _ if error.kind() == std::io::ErrorKind::TimedOut => NoConnection::NoAnswer,
         _ => NoConnection::NotNow(explained(&error)),
     };
     let unknown = || NoConnection::Refused("this release of xmml does not know this method".to_owned());
     let method = methods::by_name(&address.method).ok_or_else(unknown)?;
     let me = runtime::party(secret, &address.run, name).map_err(refused)?;
     let stream = method.connect(&address.address, &me, Some(TrafficClass::Control)).map_err(broken)?;
+    let began = Instant::now();
     let mut authentication = Authentication::dial(stream, me, Role::Control, "coordinator").map_err(refused)?;
     loop {
         let fd = authentication.fd();
-        let deadline = authentication.deadline.min(until);
+        let deadline = authentication.deadline;
         match authentication.advance() {
             (Some(again), Progress::Wait(interest)) => {
                 authentication = again;
                 let wait = if interest.write { poll_writable } else { |fd, until| poll_readable(&[fd], until) };
                 if wait(fd, Some(deadline)).map_err(broken)? == Polled::TimedOut {
-                    return Err(NoConnection::NotNow("it does not answer".to_owned()));
+                    // Where nothing could be written there is perhaps no connection at all.
+                    let unheard = || NoConnection::NotNow("it does not answer".to_owned());
+                    return Err(if interest.write { unheard() } else { NoConnection::NoAnswer });
                 }
             }
             (_, Progress::Done { stream, rest, .. }) => {
                 return control_connection(method.name(), stream, &rest).map_err(NoConnection::Refused);
             }
             (_, Progress::Refused { reason, by_us: true }) => return Err(NoConnection::Refused(reason)),
+            // It gave this connection up among many; one that is closed at once leads nowhere.
+            (_, Progress::Refused { by_us: false, .. }) if began.elapsed() > CLOSED_AT_ONCE => {
+                return Err(NoConnection::NoAnswer);
+            }
             (_, Progress::Refused { reason, by_us: false }) => return Err(NoConnection::NotNow(reason)),
             (None, Progress::Wait(_)) => return Err(NoConnection::Refused("the handshake stopped".to_owned())),
         }

@@ -41,6 +41,11 @@ impl Backoff {
         Some(now + pause)
     }
 
+    /// The attempts go on for so long in all.
+    pub fn extend(&mut self, limit: Duration) {
+        self.limit = self.limit.max(limit);
+    }
+
     /// An attempt has succeeded: the next one is a first one again.
     pub fn succeeded(&mut self) {
         *self = Backoff::new(self.limit);
