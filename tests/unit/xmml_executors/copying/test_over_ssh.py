@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -154,6 +156,29 @@ def test_wrong_usage_is_explained(command: Command, words: list[str], status: in
     finished = run(command(*words))
     assert (finished.returncode, "Traceback" in finished.stderr) == (status, False)
     assert said in finished.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("-q",)])
+def test_a_bar_is_shown_on_a_terminal(command: Command, server: Sshd, tmp_path: Path, options: tuple[str, ...]) -> None:
+    (tmp_path / "file").write_bytes(os.urandom(8 << 20))
+    words = command(*options, tmp_path / "file", f"{server.name}:{tmp_path}/copy")
+    screen, terminal = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LC_ALL": "C.UTF-8"}
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=terminal, env=environment) as copying:
+        os.close(terminal)
+        shown = b""
+        with contextlib.suppress(OSError):  # the last program has closed it
+            while some := os.read(screen, 4096):
+                shown += some
+        assert copying.wait(LIMIT_S) == 0
+    os.close(screen)
+    said = shown.decode()
+    if options:
+        assert said == ""
+    else:
+        assert "8.0/8.0 MiB" in said
+        assert "━" in said
+        assert "1 file" in said.splitlines()[-1]
 
 
 def test_a_missing_source_and_a_missing_folder_are_named(command: Command, server: Sshd, tmp_path: Path) -> None:
