@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
@@ -135,18 +136,30 @@ def scatter(paths: Sequence[Path], parts: Sequence[Buffer], lane: str = "bulk", 
 
 
 def gather(paths: Sequence[Path], lane: str = "bulk", timeout: float | None = None) -> list[memoryview]:
-    """Receive one message of each path, in their order."""
-    parts = []
+    """Receive one message of each path, in their order; none is taken before all have come.
+
+    Raises:
+        TimeoutError: Not all have come in time; those that have can still be received.
+        xmml.Error: A path has failed, or its other end has finished.
+    """
+    until = None if timeout is None else time.monotonic() + timeout
+
+    def left() -> float | None:
+        return None if until is None else max(0.0, until - time.monotonic())
+
     for path in paths:
-        part = path.receive(lane, timeout)
-        if part is None:
+        if path.wait_next(lane, left()) is None:
             raise Error(f"{path.peer} has finished before its part came")
-        parts.append(part)
-    return parts
+    parts = [path.receive(lane, left()) for path in paths]
+    return [part for part in parts if part is not None]
 
 
 def relay(one: Path, other: Path) -> tuple[int, int]:
-    """Pass everything on between two paths until both have ended; return how many messages, there and back."""
+    """Pass everything on between two paths until both have ended; return how many messages, there and back.
+
+    Raises:
+        xmml.Error: Why one of the paths has failed; both are given up then, and their other ends are told.
+    """
     return one.relay(other)
 
 

@@ -135,14 +135,16 @@ xmml_status xmml_path_cycle(xmml_path *to, xmml_path *from, xmml_path_lane lane,
 /* Waits until both ends have come here; everything sent on the bulk lane before has come then. */
 xmml_status xmml_path_barrier(xmml_path *path, double timeout_s);
 
-/* Passes everything on between two paths, in both directions, until both have ended. */
+/* Passes everything on between two paths, in both directions, until both have ended. If one fails, both are given up: the programs at their
+   other ends are told. */
 xmml_status xmml_path_relay(xmml_path *one, xmml_path *other);
 
 /* Sends each of `count` paths its part. */
 xmml_status xmml_path_scatter(xmml_path *const *paths, size_t count, xmml_path_lane lane, const void *const *data,
                               const size_t *sizes, double timeout_s);
 
-/* Receives one message of each of `count` paths, in their order. */
+/* Receives one message of each of `count` paths, in their order. None is taken before all have come: after an error, also when the time has
+   passed, those that came can still be received. */
 xmml_status xmml_path_gather(xmml_path *const *paths, size_t count, xmml_path_lane lane, xmml_path_message **messages,
                              double timeout_s);
 

@@ -237,6 +237,58 @@ fn paths_can_be_chained_scattered_to_and_gathered_from() {
 }
 
 #[test]
+fn a_gather_that_is_late_takes_nothing() {
+    use xmml_core::path::gather;
+    let (one, other) = (pair(streams(1), Settings::default()), pair(streams(1), Settings::default()));
+    one.0.post(Lane::Bulk, payload(1, 10)).unwrap();
+    assert!(one.1.wait_next(Lane::Bulk, LIMIT).unwrap().is_some());
+    let late = gather(&[&one.1, &other.1], Lane::Bulk, Some(Duration::from_millis(20))).unwrap_err().to_string();
+    assert!(late.contains("sent no message within 0.02 s"), "{late}");
+    other.0.post(Lane::Bulk, payload(2, 20)).unwrap();
+    assert!(gather(&[&one.1, &other.1], Lane::Bulk, LIMIT).unwrap() == [payload(1, 10), payload(2, 20)]);
+    one.0.post(Lane::Bulk, payload(3, 30)).unwrap();
+    other.0.finish();
+    let ended = gather(&[&one.1, &other.1], Lane::Bulk, LIMIT).unwrap_err().to_string();
+    assert!(ended.contains("has ended"), "{ended}");
+    assert!(message(one.1.receive(Lane::Bulk, LIMIT).unwrap()) == payload(3, 30));
+}
+
+/// Whichever end gives its path up, and whether the relay has dialled that path or taken it in.
+#[test]
+fn a_relay_between_paths_passes_failures_on() {
+    for dialler_fails in [true, false] {
+        let ((a, near), (far, b)) = (pair(streams(2), Settings::default()), pair(streams(2), Settings::default()));
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || tell.send(xmml_core::path::relay(&near, &far)));
+        a.post(Lane::Bulk, payload(1, 70_000)).unwrap();
+        assert!(message(b.receive(Lane::Bulk, LIMIT).unwrap()) == payload(1, 70_000));
+        let (fails, stays) = if dialler_fails { (a, b) } else { (b, a) };
+        drop(fails);
+        for lane in Lane::ALL {
+            let error = stays.receive(lane, LIMIT).unwrap_err().to_string();
+            assert!(error.contains("has lost a path") && error.contains("has ended it"), "{lane:?}: {error}");
+        }
+        let error = told.recv_timeout(LIMIT.unwrap()).expect("the relay ends").unwrap_err().to_string();
+        assert!(error.contains("has ended it"), "{error}");
+    }
+}
+
+/// What cannot be passed on ends the relay although nothing comes on the other lane, and the other end is silent.
+#[test]
+fn a_relay_ends_when_it_can_only_not_send() {
+    let ((a, near), (far, b)) = (pair(streams(2), Settings::default()), pair(streams(2), Settings::default()));
+    far.finish();
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(xmml_core::path::relay(&near, &far)));
+    a.post(Lane::Bulk, payload(1, 70_000)).unwrap();
+    let error = told.recv_timeout(LIMIT.unwrap()).expect("the relay ends").unwrap_err().to_string();
+    assert!(error.contains("has finished"), "{error}");
+    let error = a.receive(Lane::Control, LIMIT).unwrap_err().to_string();
+    assert!(error.contains("has lost a path"), "{error}");
+    drop(b);
+}
+
+#[test]
 fn settings_change_while_messages_pass_and_nothing_is_sent_twice_for_it() {
     let (here, there) = pair(streams(2), Settings::default());
     let reached = |count: usize| {

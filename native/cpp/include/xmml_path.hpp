@@ -164,7 +164,7 @@ public:
         return detail::call(site, xmml_path_barrier, path_, timeout_s) == XMML_OK;
     }
 
-    // Passes everything on between this path and another until both have ended.
+    // Passes everything on between this path and another until both have ended. If one fails, both are given up.
     void relay(Path& other, Site site = Site::here()) { detail::call(site, xmml_path_relay, path_, other.path_); }
 
     void set(const PathSettings& settings, Site site = Site::here()) {
@@ -223,7 +223,7 @@ void scatter(const std::vector<Path*>& paths, const std::vector<Container>& part
     if (status == XMML_TIMED_OUT) throw Error(status, xmml_error());
 }
 
-// Receives one message of each path, in their order.
+// Receives one message of each path, in their order. None is taken before all have come. A time that passes is an exception.
 inline std::vector<PathMessage> gather(const std::vector<Path*>& paths, Lane lane = Lane::bulk, double timeout_s = -1,
                                        Site site = Site::here()) {
     std::vector<xmml_path*> ends;

@@ -226,8 +226,12 @@ impl Path {
         match received {
             Some(Received::Message(message)) => shown(py, message).map(Some),
             Some(Received::Ended) => Ok(None),
-            None => Err(late(&format!("no message came from {} in this time", self.core.peer()))),
+            None => Err(self.none_came()),
         }
+    }
+
+    fn none_came(&self) -> PyErr {
+        late(&format!("no message came from {} in this time", self.core.peer()))
     }
 }
 
@@ -335,6 +339,14 @@ impl Path {
         let lane = self::lane(py, lane)?;
         let received = wait(py, until(py, timeout)?, |slice| self.core.receive(lane, Some(slice)))?;
         self.message(py, received)
+    }
+
+    /// Waits for the next message without taking it; how long it is, or None once the other end has finished.
+    #[pyo3(signature = (lane = "bulk", timeout = None))]
+    fn wait_next(&self, py: Python<'_>, lane: &str, timeout: Option<f64>) -> PyResult<Option<usize>> {
+        let lane = self::lane(py, lane)?;
+        let next = wait(py, until(py, timeout)?, |slice| self.core.wait_next(lane, Some(slice)))?;
+        next.ok_or_else(|| self.none_came())
     }
 
     /// The next message if it has come, else None.

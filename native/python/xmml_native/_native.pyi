@@ -102,6 +102,11 @@ class Path:
         """Wait until the other end has everything; False: not in time."""
     def receive(self, lane: str = "bulk", timeout: float | None = None) -> memoryview | None:
         """The next message, of whatever size; None once the other end has finished. Raises TimeoutError."""
+    def wait_next(self, lane: str = "bulk", timeout: float | None = None) -> int | None:
+        """Wait for the next message without taking it; its length, None once the other end has finished.
+
+        Raises TimeoutError.
+        """
     def take(self, lane: str = "bulk") -> memoryview | None:
         """The next message if it has come, else None."""
     def has_ended(self, lane: str = "bulk") -> bool:

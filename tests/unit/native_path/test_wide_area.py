@@ -110,6 +110,42 @@ def test_paths_are_cycled_relayed_scattered_and_gathered() -> None:
         path.scatter([one, other], [b"1"])
 
 
+def test_a_gather_that_is_late_takes_nothing() -> None:
+    (one, one_there), (other, other_there) = pair(), pair()
+    one.send(b"1")
+    assert one_there.wait_next(timeout=30) == 1
+    with pytest.raises(TimeoutError, match="no message came from amsterdam"):
+        path.gather([one_there, other_there], timeout=0.02)
+    other.send(b"22")
+    assert path.gather([one_there, other_there], timeout=30) == [b"1", b"22"]
+    one.send(b"333")
+    other.finish()
+    with pytest.raises(xmml.Error, match="amsterdam has finished before its part came"):
+        path.gather([one_there, other_there], timeout=30)
+    assert one_there.receive(timeout=30) == b"333"
+    assert other_there.wait_next(timeout=30) is None
+
+
+def test_a_relay_passes_failures_on() -> None:
+    (a, near), (far, b) = pair(), pair()
+    failures: list[BaseException] = []
+
+    def relay() -> None:
+        with pytest.raises(xmml.Error, match="has ended it") as failure:
+            path.relay(near, far)
+        failures.append(failure.value)
+
+    relaying = threading.Thread(target=relay, daemon=True)
+    relaying.start()
+    a.send(b"from a")
+    assert b.receive(timeout=30) == b"from a"
+    del a
+    with pytest.raises(xmml.Error, match="has lost a path"):
+        b.receive(timeout=30)
+    relaying.join(30)
+    assert len(failures) == 1
+
+
 def test_settings_change_and_are_checked() -> None:
     here, there = pair(streams=2, link=(0.01, 1e8))
     here.set(streams=5, pace=10**9, chunk=65536)

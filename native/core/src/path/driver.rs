@@ -341,6 +341,7 @@ impl Shared {
         }
         driver.state = State::Failed(error);
         self.drop_streams(driver);
+        self.hurry(); // nothing else wakes who polls a path without streams
     }
 
     fn close(&self, driver: &mut Driver) {
@@ -370,17 +371,27 @@ impl Shared {
         }
     }
 
-    /// The program gives the path up: the other end is told if it can be told at once.
+    /// The program drops the path: the other end is told if it can be told at once.
     pub fn abandon(&self) {
         let mut driver = locked(&self.driver);
+        self.tell_given_up("the program at the other end has ended it");
+        self.close(&mut driver);
+    }
+
+    /// The path fails at both ends for this reason; the other end is told if it can be told at once.
+    pub fn give_up(&self, reason: &str) {
+        let mut driver = locked(&self.driver);
+        self.tell_given_up(reason);
+        self.fail(&mut driver, Error::Protocol { peer: self.peer.clone(), problem: format!("given up: {reason}") });
+        drop(driver);
+        self.turns.tell();
+    }
+
+    fn tell_given_up(&self, reason: &str) {
         for stream in self.carrying() {
-            stream.push(&PathFrame::Refused {
-                code: GIVEN_UP,
-                reason: "the program at the other end has ended it".into(),
-            });
+            stream.push(&PathFrame::Refused { code: GIVEN_UP, reason: reason.to_owned() });
             self.write(&stream);
         }
-        self.close(&mut driver);
     }
 
     /// Other settings from now on.

@@ -1,7 +1,8 @@
 //! Patterns over paths: send and receive at once, cycle, barrier, relay, scatter, gather.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
 
 use super::{until, Lane, Path, Received};
 use crate::buffer::Buffer;
@@ -113,15 +114,23 @@ pub fn scatter(paths: &[&Path], lane: Lane, parts: Vec<Buffer>, limit: Option<Du
     Ok(())
 }
 
-/// Receives one message of each path, in their order.
+/// Receives one message of each path, in their order. None is taken before all have come: after an error they are all still there.
 ///
 /// # Errors
 /// [`Error::Protocol`] if a path has ended or brings nothing within `limit`; else as of [`Path::receive`].
 pub fn gather(paths: &[&Path], lane: Lane, limit: Option<Duration>) -> Result<Vec<Buffer>> {
-    let part = |path: &&Path| match path.receive(lane, limit)? {
+    let until = until(limit);
+    let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
+    for path in paths {
+        match path.wait_next(lane, left())? {
+            Some(Some(_)) => {}
+            Some(None) => return Err(late(path, "has ended", None)),
+            None => return Err(late(path, "sent no message", limit)),
+        }
+    }
+    let part = |path: &&Path| match path.receive(lane, left())? {
         Some(Received::Message(part)) => Ok(part),
-        Some(Received::Ended) => Err(late(path, "has ended", None)),
-        None => Err(late(path, "sent no message", limit)),
+        _ => Err(Error::Usage { problem: format!("another thread has taken the message of {}", path.peer()) }),
     };
     paths.iter().map(part).collect()
 }
@@ -130,31 +139,47 @@ pub fn gather(paths: &[&Path], lane: Lane, limit: Option<Duration>) -> Result<Ve
 /// messages went from the first to the second, and back.
 ///
 /// # Errors
-/// Why one of the paths has failed; the other is finished then.
+/// Why one of the paths has failed; both are given up then, and whoever is at their other ends is told.
 pub fn relay(one: &Path, other: &Path) -> Result<(u64, u64)> {
-    let pass = |from: &Path, to: &Path, lane: Lane, count: &AtomicU64| -> Result<()> {
-        while let Some(Received::Message(message)) = from.receive(lane, None)? {
-            to.send(lane, message, None)?;
-            count.fetch_add(1, Ordering::Relaxed);
+    let failed = OnceLock::new();
+    let pass = |from: &Path, to: &Path, lane: Lane| -> u64 {
+        let mut count = 0;
+        if let Err(error) = pass_on(from, to, lane, &mut count) {
+            let reason = format!("the relay between the two ends has lost a path: {error}");
+            if failed.set(error).is_ok() {
+                one.shared.give_up(&reason);
+                other.shared.give_up(&reason);
+            }
         }
-        Ok(())
+        count
     };
-    let way = |from: &Path, to: &Path| -> Result<u64> {
-        let count = AtomicU64::new(0);
-        let status = std::thread::scope(|scope| {
-            let control = scope.spawn(|| pass(from, to, Lane::Control, &count));
-            let bulk = pass(from, to, Lane::Bulk, &count);
-            bulk.and(control.join().unwrap_or(Ok(())))
+    let way = |from: &Path, to: &Path| -> u64 {
+        let count = std::thread::scope(|scope| {
+            let control = scope.spawn(|| pass(from, to, Lane::Control));
+            pass(from, to, Lane::Bulk) + joined(control)
         });
-        to.finish();
-        status.map(|()| count.into_inner())
+        if failed.get().is_none() {
+            to.finish();
+        }
+        count
     };
-    let (there, back) = std::thread::scope(|scope| {
+    let counts = std::thread::scope(|scope| {
         let back = scope.spawn(|| way(other, one));
-        let there = way(one, other);
-        (there, back.join())
+        (way(one, other), joined(back))
     });
-    Ok((there?, back.unwrap_or(Ok(0))?))
+    failed.into_inner().map_or(Ok(counts), Err)
+}
+
+fn pass_on(from: &Path, to: &Path, lane: Lane, count: &mut u64) -> Result<()> {
+    while let Some(Received::Message(message)) = from.receive(lane, None)? {
+        to.send(lane, message, None)?;
+        *count += 1;
+    }
+    Ok(())
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn late(path: &Path, what: &str, limit: Option<Duration>) -> Error {
