@@ -55,6 +55,15 @@ impl Encryption {
         Ok(Encryption { is_self_made: self.is_self_made, ..Encryption::with(&self.mine, trusted, is_default)? })
     }
 
+    /// Believes only these from now on. Links that stand remain; streams that they open from now on are judged anew.
+    /// False: they were believed already, and nobody else.
+    pub fn trust(&mut self, trusted: &[Fingerprint]) -> bool {
+        let is_new = self.trusted != trusted;
+        self.tls.trust(trusted);
+        self.trusted = trusted.to_vec();
+        is_new
+    }
+
     /// Its certificate was made at the start.
     pub fn is_self_made(&self) -> bool {
         self.is_self_made

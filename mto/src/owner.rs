@@ -37,6 +37,11 @@ pub enum Request {
         /// Its name.
         run: String,
     },
+    /// Believe only relays that show one of these certificates.
+    Trust {
+        /// Their SHA-256, as hexadecimal digits.
+        fingerprints: Vec<String>,
+    },
     /// Say how things are.
     Status,
     /// Read the configuration again.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use mto::encryption::Encryption;
+use mto::owner::{ask, Request};
 use support::{await_that, in_the_middle, Site, RUN, SECRET, SOON};
 use xmml_core::methods::Stream;
 use xmml_core::path::{Credentials, Fingerprint, Tls, TlsWire};
@@ -173,6 +174,42 @@ fn a_certificate_that_is_not_trusted_is_refused_and_mentioned_once() {
     let a = site("a", to_b, trusting(&mine, theirs.fingerprint()));
     a.await_way_to("b");
     assert_eq!((linked(&a), linked(&b)), (Some(true), Some(true)));
+}
+
+#[test]
+fn whom_a_relay_trusts_can_be_told_it_at_work() {
+    let trust = |site: &Site, whom: &[&Site]| {
+        let fingerprints = whom.iter().map(|site| site.status().certificate).collect();
+        assert!(ask(&site.control, &Request::Trust { fingerprints }).unwrap().ok);
+    };
+    let fresh = |name: &str, at: &str, links: &[String]| {
+        Site::start_with(name, at, links, &[(RUN, SECRET)], |relay| relay.encrypt(default_of(name, true)))
+    };
+    let b = fresh("b", "127.0.0.1:0", &[]);
+    let (address, to_b) = (b.address.clone(), std::slice::from_ref(&b.address));
+    let a = fresh("a", "127.0.0.1:0", to_b);
+    a.await_way_to("b");
+    trust(&a, &[&a, &b]);
+    trust(&b, &[&a, &b]);
+    // The link that stands remains. A stranger knows the run's secret, but nobody trusts its certificate.
+    assert_eq!((linked(&a), linked(&b)), (Some(true), Some(true)));
+    let stranger = fresh("stranger", "127.0.0.1:0", to_b);
+    await_that("it came several times", || b.status().refused > 2);
+    let not_trusted = "its certificate is not one of those that are trusted";
+    assert_eq!(lines(&b, not_trusted), 1, "{}", b.logged());
+    assert_eq!((linked(&stranger), linked(&a), linked(&b)), (None, Some(true), Some(true)));
+    // A relay that was started again has a new certificate: it is refused until it is told of, and no longer.
+    b.kill();
+    let b = fresh("b", &address, &[]);
+    await_that("the new one is refused", || lines(&a, not_trusted) > 0);
+    assert_eq!(linked(&b), None);
+    trust(&b, &[&a, &b]);
+    trust(&a, &[&a, &b]);
+    a.await_way_to("b");
+    for wrong in [vec![], vec!["00ff".to_owned()]] {
+        let answer = ask(&a.control, &Request::Trust { fingerprints: wrong }).unwrap();
+        assert!(answer.problem.is_some_and(|problem| problem.contains("fingerprints")), "it says what is wrong");
+    }
 }
 
 #[test]

@@ -81,7 +81,7 @@ async def relay_or_door(site: RunSite, relay: RelayHere, port: int, links: Relay
         SiteError: the door does not open.
     """
     options = links.words(f"127.0.0.1:{port}")
-    there = RelayThere(site, f"{site.name}-{relay.run[-8:]}", options, relay.run, relay.secret)
+    there = RelayThere(site, f"{site.name}-{relay.run[-8:]}", options, relay.run, relay.secret, relay.certificates)
     has_one = await there.start()
     host = site.site.relay.host if site.site.relay is not None else None
     if host is None:

@@ -397,7 +397,7 @@ class Launcher:
             await asyncio.sleep(RELAY_LOOK_S)
             if relay.has_ended and not self._is_closing:
                 self._notice("the relay of this machine has ended and is started again")
-                await asyncio.to_thread(relay.start)
+                await relay.start_again()
 
     def _on_report(self, site: RunSite, folder: str, report: Mapping[str, Any]) -> None:
         member, _, attempt = folder.rpartition(".")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import select
@@ -9,8 +10,11 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
+from xmml_executors.launch.certificates import Certificates
 from xmml_executors.outcome import SiteError
 
 #: How long the relay may take to answer.
@@ -36,14 +40,22 @@ class RelayHere:
         self._device = "0.0.0.0" if is_open else "127.0.0.1"
         self.host = socket.gethostname() if is_open else "127.0.0.1"
         self.port = 0
+        self._asking = threading.RLock()
         self.start()
+        #: Of all relays of the run.
+        self.certificates = Certificates()
+        self.certificates.begin(self, self.certificate)
 
     def start(self) -> None:
-        """Start it, on the port that it had if it has ended.
+        """Start it, on the port that it had if it has ended. It believes no other relay until it is told of one.
 
         Raises:
             SiteError: it cannot be started, or does not answer.
         """
+        with self._asking:
+            self._start()
+
+    def _start(self) -> None:
         found = program()
         if found is None:
             raise SiteError("the relay mto is not installed beside xmml-run; install xMML again")
@@ -55,12 +67,29 @@ class RelayHere:
         except OSError as error:
             raise SiteError(f"the relay cannot be started: {found}: {error.strerror}") from None
         status = self._answer()
-        self.port = port_of(status)
-        self._tell({"command": "add-run", "run": self.run, "secret": self.secret.hex()})
-        answer = self._answer()
-        if not answer.get("ok"):
-            self.close()
-            raise SiteError(f"the relay does not serve the run: {answer.get('problem')}")
+        self.port, self.certificate = port_of(status), str(status["certificate"])
+        orders: tuple[dict[str, object], ...] = (
+            {"command": "trust", "fingerprints": [self.certificate]},
+            {"command": "add-run", "run": self.run, "secret": self.secret.hex()},
+        )
+        for order in orders:
+            answer = self._ask(order)
+            if not answer.get("ok"):
+                self.close()
+                raise SiteError(f"the relay does not serve the run: {answer.get('problem')}")
+
+    async def start_again(self) -> None:
+        """The same while others are linked to it, which are told of its new certificate.
+
+        Raises:
+            SiteError: it cannot be started, or does not answer.
+        """
+        await asyncio.to_thread(self.start)
+        await self.certificates.show(self, self.certificate)
+
+    async def trust(self, certificates: Sequence[str]) -> None:
+        """Have it believe relays that show these certificates, and no others."""
+        await asyncio.to_thread(self._ask, {"command": "trust", "fingerprints": list(certificates)})
 
     @property
     def has_ended(self) -> bool:
@@ -88,7 +117,12 @@ class RelayHere:
             self._process.kill()
             self._process.wait()
 
-    def _tell(self, what: dict[str, str]) -> None:
+    def _ask(self, what: dict[str, object]) -> dict[str, object]:
+        with self._asking:
+            self._tell(what)
+            return self._answer()
+
+    def _tell(self, what: dict[str, object]) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.write(json.dumps(what).encode() + b"\n")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from xmml_executors.launch.certificates import Certificates
 from xmml_executors.launch.kept_there import KeptThere
 from xmml_executors.launch.run_site import RunSite
 
@@ -19,14 +21,20 @@ class RelayThere(KeptThere):
 
     kind = "relay"
 
-    def __init__(self, site: RunSite, name: str, options: Sequence[str], run: str, secret: bytes) -> None:
+    def __init__(
+        self, site: RunSite, name: str, options: Sequence[str], run: str, secret: bytes, certificates: Certificates
+    ) -> None:
         """
         Args:
             name: of the relay, as streams are addressed to it.
             options: the words of its command line that say to which relays it is linked, and how.
+            certificates: of all relays of the run.
         """
         super().__init__(site)
-        self.name, self.options, self.run, self.secret = name, options, run, secret
+        self.name, self.options, self.run, self.secret, self.certificates = name, options, run, secret, certificates
+        self._asking = asyncio.Lock()
+        self._is_trusting = False
+        self._answers: AsyncIterator[str | bytes]
 
     async def start(self) -> bool:
         """Start it; return whether the site has one that answers.
@@ -63,24 +71,35 @@ class RelayThere(KeptThere):
             f'echo "$host $$ $(began $$)" > "$own"; exec "$mto" {shlex.join(words)}'
         )
         process = await self.site.transport.start(command, lease_s=RELAY_LEASE_S)
-        answers = process.lines()
-        status = await _answer(answers)
+        self._process, self._answers = process, process.lines()
+        status = await self._answer()
         if status is None:
             await process.kill()
             return False
-        order = {"command": "add-run", "run": self.run, "secret": self.secret.hex()}
-        await process.write(json.dumps(order).encode() + b"\n")
-        answer = await _answer(answers)
-        if answer is None or not answer.get("ok"):
+        # It dials others once it has the run: by then all know its certificate, and it theirs.
+        self._is_trusting = False
+        await self.certificates.show(self, str(status["certificate"]))
+        answer = await self._ask({"command": "add-run", "run": self.run, "secret": self.secret.hex()})
+        if not self._is_trusting or answer is None or not answer.get("ok"):
             await process.kill()
             return False
-        self._process, self.port = process, int(str(status["listen"][0]).rpartition(":")[2])
+        self.port = int(str(status["listen"][0]).rpartition(":")[2])
         return True
 
+    async def trust(self, certificates: Sequence[str]) -> None:
+        """Have it believe relays that show these certificates, and no others."""
+        answer = await self._ask({"command": "trust", "fingerprints": list(certificates)})
+        self._is_trusting = answer is not None and bool(answer.get("ok"))
 
-async def _answer(lines: Any) -> dict[str, Any] | None:
-    try:
-        answer: dict[str, Any] = json.loads(await anext(lines))
-    except (StopAsyncIteration, ValueError):
-        return None
-    return answer
+    async def _ask(self, order: dict[str, object]) -> dict[str, Any] | None:
+        async with self._asking:
+            assert self._process is not None
+            await self._process.write(json.dumps(order).encode() + b"\n")
+            return await self._answer()
+
+    async def _answer(self) -> dict[str, Any] | None:
+        try:
+            answer: dict[str, Any] = json.loads(await anext(self._answers))
+        except (StopAsyncIteration, ValueError):
+            return None
+        return answer

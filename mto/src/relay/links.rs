@@ -11,7 +11,7 @@ use xmml_core::handshake;
 use xmml_core::methods::relay::address::site_problem;
 use xmml_core::methods::relay::protocol::RELAY;
 use xmml_core::methods::Stream;
-use xmml_core::path::{Identity, Lane, LinkFigures, Listener, Path, Settings, State, Streams};
+use xmml_core::path::{Fingerprint, Identity, Lane, LinkFigures, Listener, Path, Settings, State, Streams};
 use xmml_core::wakeup::Interest;
 
 use super::{Flow, Relay};
@@ -512,6 +512,14 @@ impl Relay {
         self.encryption = encryption;
         let links: Vec<Token> = self.links.keys().copied().collect();
         links.into_iter().for_each(|link| self.lose_link(link, "links are protected in another way now"));
+    }
+
+    /// Believes only relays that show one of these certificates from now on. Links that stand remain; who was refused is dialled at once.
+    /// False: they were the ones that are believed already.
+    pub fn trust(&mut self, trusted: &[Fingerprint]) -> bool {
+        let now = Instant::now();
+        self.dials.iter_mut().filter(|dial| dial.waits()).for_each(|dial| dial.again_at = now);
+        self.encryption.trust(trusted)
     }
 
     /// The turn is over: what was put on links leaves.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use xmml_core::methods::relay::asking::write_out;
 use xmml_core::methods::Stream;
+use xmml_core::path::Fingerprint;
 use xmml_core::private_file::secret_of_text;
 use xmml_core::wakeup::Interest;
 
@@ -163,6 +164,16 @@ impl Relay {
                 }
             }
             Request::RemoveRun { run } => Answer::done(self.remove_run(&run)),
+            Request::Trust { fingerprints } => {
+                let read: Result<Vec<Fingerprint>, _> = fingerprints.iter().map(|text| text.parse()).collect();
+                match read {
+                    Ok(trusted) if trusted.is_empty() => {
+                        Answer::problem("fingerprints must name the SHA-256 of one certificate at least")
+                    }
+                    Ok(trusted) => Answer::done(self.trust(&trusted)),
+                    Err(problem) => Answer::problem(format!("fingerprints: {problem}")),
+                }
+            }
             Request::Status => Answer { status: Some(self.status()), ..Answer::done(false) },
             Request::Reload => match self.reload() {
                 Ok(()) => Answer::done(true),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -166,7 +166,7 @@ fn base64(bytes: &[u8]) -> String {
 /// Takes certificates that are pinned (or, if none are, any) and in their time.
 #[derive(Debug)]
 struct Pinned {
-    trusted: Option<Vec<Fingerprint>>,
+    trusted: RwLock<Option<Vec<Fingerprint>>>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -177,7 +177,8 @@ impl Pinned {
         now: UnixTime,
         usage: KeyUsage,
     ) -> std::result::Result<(), rustls::Error> {
-        if self.trusted.as_ref().is_some_and(|trusted| !trusted.contains(&Fingerprint::of(certificate))) {
+        let trusted = self.trusted.read().unwrap_or_else(PoisonError::into_inner);
+        if trusted.as_ref().is_some_and(|trusted| !trusted.contains(&Fingerprint::of(certificate))) {
             return Err(CertificateError::ApplicationVerificationFailure.into());
         }
         // It is its own authority; what remains to be checked are its times and its signature.
@@ -264,6 +265,7 @@ impl ClientCertVerifier for Pinned {
 pub struct Tls {
     pub(super) client: Arc<rustls::ClientConfig>,
     pub(super) server: Arc<rustls::ServerConfig>,
+    pinned: Arc<Pinned>,
     fingerprint: Fingerprint,
 }
 
@@ -291,6 +293,12 @@ impl Tls {
         Tls::over(mine, None)
     }
 
+    /// From now on only these certificates are believed at the other end, also on streams that existing paths open; those that are open
+    /// stay so. Clones are meant too.
+    pub fn trust(&self, trusted: &[Fingerprint]) {
+        *self.pinned.trusted.write().unwrap_or_else(PoisonError::into_inner) = Some(trusted.to_vec());
+    }
+
     /// Names the certificate of this end.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
@@ -300,7 +308,7 @@ impl Tls {
         let problem =
             |error: rustls::Error| Error::Usage { problem: format!("these credentials cannot be used: {error}") };
         let provider = Arc::new(ring::default_provider());
-        let pinned = Arc::new(Pinned { trusted, provider: provider.clone() });
+        let pinned = Arc::new(Pinned { trusted: RwLock::new(trusted), provider: provider.clone() });
         let versions = [&rustls::version::TLS13];
         let chain = vec![mine.certificate.clone()];
         let mut client = rustls::ClientConfig::builder_with_provider(provider.clone())
@@ -314,10 +322,10 @@ impl Tls {
         let mut server = rustls::ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
             .map_err(problem)?
-            .with_client_cert_verifier(pinned)
+            .with_client_cert_verifier(pinned.clone())
             .with_single_cert(chain, mine.key.clone_key())
             .map_err(problem)?;
         server.send_tls13_tickets = 0;
-        Ok(Tls { client: Arc::new(client), server: Arc::new(server), fingerprint: mine.fingerprint() })
+        Ok(Tls { client: Arc::new(client), server: Arc::new(server), pinned, fingerprint: mine.fingerprint() })
     }
 }

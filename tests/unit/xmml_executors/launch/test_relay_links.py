@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def test_links_stand_as_the_plan_says(tmp_path: Path, streams: int, encrypt: boo
         )
         site.folder = str(tmp_path)
         options = relay_links(plan, "alpha").words(f"127.0.0.1:{here.port}")
-        there = RelayThere(site, f"t{os.getpid()}-t", options, RUN, SECRET)
+        there = RelayThere(site, f"t{os.getpid()}-t", options, RUN, SECRET, here.certificates)
         try:
             assert await there.start()
             until = time.monotonic() + LIMIT_S
@@ -111,8 +112,78 @@ def test_links_stand_as_the_plan_says(tmp_path: Path, streams: int, encrypt: boo
         here.close()
 
 
+def status_of(site: str) -> dict[str, Any]:
+    done = subprocess.run([MTO, "status", "--json", "--site", site], capture_output=True, check=True, timeout=LIMIT_S)
+    status: dict[str, Any] = json.loads(done.stdout)
+    return status
+
+
 def link_of(site: str) -> dict[str, Any]:
     """The one link of a relay, as it says; none yet: nothing."""
-    done = subprocess.run([MTO, "status", "--json", "--site", site], capture_output=True, check=True, timeout=LIMIT_S)
-    links: list[dict[str, Any]] = json.loads(done.stdout)["links"]
+    links: list[dict[str, Any]] = status_of(site)["links"]
     return links[0] if links else {}
+
+
+def stranger_to(port: int) -> subprocess.Popen[bytes]:
+    """A relay that knows the run's secret and dials another."""
+    words = ["--site", f"t{os.getpid()}-s", "--listen", "127.0.0.1:0", "--link", f"127.0.0.1:{port}", "--stdin"]
+    stranger = subprocess.Popen([MTO, *words], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert stranger.stdin is not None
+    order = {"command": "add-run", "run": RUN, "secret": SECRET.hex()}
+    stranger.stdin.write(json.dumps(order).encode() + b"\n")
+    stranger.stdin.flush()
+    return stranger
+
+
+def test_relays_of_a_run_trust_each_other_only_also_after_they_were_started_again(tmp_path: Path) -> None:
+    here = RelayHere(f"t{os.getpid()}-h", RUN, SECRET, is_open=False)
+    stranger: subprocess.Popen[bytes] | None = None
+
+    async def until(is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while not is_so():
+                await asyncio.sleep(0.02)
+
+    async def all_of_it() -> None:
+        nonlocal stranger
+        site = RunSite(
+            Site("alpha", work=str(tmp_path), python=sys.executable), "r1", Journal(tmp_path), LocalTransport("alpha")
+        )
+        site.folder = str(tmp_path)
+        options = ["--link", f"127.0.0.1:{here.port}"]
+        there = RelayThere(site, f"t{os.getpid()}-t", options, RUN, SECRET, here.certificates)
+
+        def are_linked() -> bool:
+            return [link_of(here.site).get("site"), link_of(there.name).get("site")] == [there.name, here.site]
+
+        try:
+            assert await there.start()
+            await until(are_linked)
+            stranger = stranger_to(here.port)
+            await until(lambda: status_of(here.site)["refused"] > 2)
+            assert [link["site"] for link in status_of(here.site)["links"]] == [there.name]
+            assert are_linked()
+            # Started again, each shows another certificate.
+            for again in ("there", "here"):
+                before = status_of(here.site)["certificate"], status_of(there.name)["certificate"]
+                if again == "there":
+                    assert await there.start_on(there.port)
+                else:
+                    here.close()
+                    await here.start_again()
+                after = status_of(here.site)["certificate"], status_of(there.name)["certificate"]
+                assert before != after
+                await until(are_linked)
+            refused = status_of(here.site)["refused"]
+            await until(lambda: status_of(here.site)["refused"] > refused)
+            assert [link["site"] for link in status_of(here.site)["links"]] == [there.name]
+        finally:
+            await site.transport.close()
+
+    try:
+        asyncio.run(all_of_it())
+    finally:
+        here.close()
+        if stranger is not None:
+            stranger.kill()
+            stranger.communicate()

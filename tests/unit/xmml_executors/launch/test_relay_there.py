@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from xmml_executors.launch.certificates import Certificates
 from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.relay_there import RelayThere
 from xmml_executors.launch.run_site import RunSite
@@ -28,7 +29,7 @@ def site_at(folder: Path) -> RunSite:
 
 
 def relay_named(site: RunSite, name: str) -> RelayThere:
-    return RelayThere(site, f"t{os.getpid()}-{name}", (), "canal", b"the secret of canal")
+    return RelayThere(site, f"t{os.getpid()}-{name}", (), "canal", b"the secret of canal", Certificates())
 
 
 def answers(relay: RelayThere) -> bool:
