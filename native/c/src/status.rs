@@ -61,7 +61,7 @@ impl From<Error> for Failure {
             Error::NotConnected { .. } | Error::NoStateYet { .. } => Status::NotConnected,
             Error::OperatorOrder { .. } => Status::Order,
             Error::Ended { .. } => Status::InsistedAfterEnd,
-            Error::TimedOut { .. } => Status::TimedOut,
+            Error::TimedOut { .. } | Error::Late { .. } => Status::TimedOut,
             Error::Type { .. } => Status::Type,
             Error::Parameter { .. } => Status::Parameter,
             Error::Aborted { .. } | Error::Interrupted => Status::Aborted,

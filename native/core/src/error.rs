@@ -45,6 +45,8 @@ pub enum Error {
     Interrupted,
     /// The other side breaks the protocol or is not who it should be.
     Protocol { peer: String, problem: String },
+    /// The other end of a path has not done something in time.
+    Late { peer: String, problem: String },
     /// The operating system refused.
     Io { action: String, cause: String },
     /// Anything a caller did wrong that has no variant of its own.
@@ -141,7 +143,7 @@ impl fmt::Display for Error {
             }
             Error::Aborted { reason } => write!(f, "the run was stopped: {reason}"),
             Error::Interrupted => f.write_str("interrupted while waiting"),
-            Error::Protocol { peer, problem } => write!(f, "{peer}: {problem}"),
+            Error::Protocol { peer, problem } | Error::Late { peer, problem } => write!(f, "{peer}: {problem}"),
             Error::Io { action, cause } => write!(f, "cannot {action}: {cause}"),
             Error::Usage { problem } => f.write_str(problem),
         }

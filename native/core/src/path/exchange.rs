@@ -36,7 +36,7 @@ impl Path {
     /// Sends one message and receives one; both travel at once, and neither side needs to know how long the other's is.
     ///
     /// # Errors
-    /// As of [`Path::send`] and [`Path::receive`]; [`Error::Protocol`] if nothing comes within `limit`.
+    /// As of [`Path::send`] and [`Path::receive`]; [`Error::Late`] if nothing comes within `limit`.
     pub fn send_receive(&self, lane: Lane, message: impl Into<Buffer>, limit: Option<Duration>) -> Result<Received> {
         cycle(self, self, lane, message, limit)
     }
@@ -117,14 +117,16 @@ pub fn scatter(paths: &[&Path], lane: Lane, parts: Vec<Buffer>, limit: Option<Du
 /// Receives one message of each path, in their order. None is taken before all have come: after an error they are all still there.
 ///
 /// # Errors
-/// [`Error::Protocol`] if a path has ended or brings nothing within `limit`; else as of [`Path::receive`].
+/// [`Error::Late`] if a path brings nothing within `limit`, [`Error::Protocol`] if one has ended; else as of [`Path::receive`].
 pub fn gather(paths: &[&Path], lane: Lane, limit: Option<Duration>) -> Result<Vec<Buffer>> {
     let until = until(limit);
     let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
     for path in paths {
         match path.wait_next(lane, left())? {
             Some(Some(_)) => {}
-            Some(None) => return Err(late(path, "has ended", None)),
+            Some(None) => {
+                return Err(Error::Protocol { peer: path.peer().to_owned(), problem: "it has ended".to_owned() })
+            }
             None => return Err(late(path, "sent no message", limit)),
         }
     }
@@ -184,5 +186,5 @@ fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 
 fn late(path: &Path, what: &str, limit: Option<Duration>) -> Error {
     let within = limit.map(|limit| format!(" within {} s", limit.as_secs_f64())).unwrap_or_default();
-    Error::Protocol { peer: path.peer().to_owned(), problem: format!("it {what}{within}") }
+    Error::Late { peer: path.peer().to_owned(), problem: format!("it {what}{within}") }
 }
