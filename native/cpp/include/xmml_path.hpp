@@ -229,7 +229,9 @@ inline std::vector<PathMessage> gather(const std::vector<Path*>& paths, Lane lan
     std::vector<xmml_path*> ends;
     for (const Path* path : paths) ends.push_back(path->get());
     std::vector<xmml_path_message*> messages(paths.size());
-    detail::call(site, xmml_path_gather, ends.data(), ends.size(), detail::code(lane), messages.data(), timeout_s);
+    const auto status =
+        detail::call(site, xmml_path_gather, ends.data(), ends.size(), detail::code(lane), messages.data(), timeout_s);
+    if (status == XMML_TIMED_OUT) throw Error(status, xmml_error());
     std::vector<PathMessage> parts;
     for (xmml_path_message* message : messages) parts.emplace_back(message);
     return parts;

@@ -85,7 +85,7 @@ void what_is_posted_arrives_or_a_time_passes() {
     CHECK(!here.arrived(ticket, SHORT));
     CHECK(!here.flush(SHORT));
     CHECK(!here.send("more", 4, Lane::bulk, SHORT));
-    CHECK(thrown([&here = here] { xmml::scatter<std::string>({&here}, {"part"}, Lane::bulk, SHORT); }) != XMML_OK);
+    CHECK(thrown([&here = here] { xmml::scatter<std::string>({&here}, {"part"}, Lane::bulk, SHORT); }) == XMML_TIMED_OUT);
     CHECK(next(there) == sent);
     CHECK(next(there) == sent);
     CHECK(here.arrived(ticket, LONG));
@@ -95,8 +95,8 @@ void what_is_posted_arrives_or_a_time_passes() {
 void messages_are_exchanged_and_passed_in_a_ring() {
     auto [one, one_there] = pair();
     auto [other, other_there] = pair();
-    CHECK(thrown([&one = one] { one.send_receive("1", 1, Lane::bulk, SHORT); }) != XMML_OK);
-    CHECK(thrown([&one = one, &other = other] { one.cycle(other, "2", 1, Lane::bulk, SHORT); }) != XMML_OK);
+    CHECK(thrown([&one = one] { one.send_receive("1", 1, Lane::bulk, SHORT); }) == XMML_TIMED_OUT);
+    CHECK(thrown([&one = one, &other = other] { one.cycle(other, "2", 1, Lane::bulk, SHORT); }) == XMML_TIMED_OUT);
     CHECK(next(one_there) == "1");
     CHECK(next(one_there) == "2");
     one_there.send(std::string("answer"));
@@ -160,7 +160,7 @@ void parts_are_scattered_and_gathered_all_or_none() {
     CHECK(parts.size() == 2 && parts[0].text() == "1" && parts[1].text() == "22");
     one.send(std::string("early"));
     CHECK(one.flush(LONG));
-    CHECK(thrown([&there] { xmml::gather(there, Lane::bulk, SHORT); }) != XMML_OK);
+    CHECK(thrown([&there] { xmml::gather(there, Lane::bulk, SHORT); }) == XMML_TIMED_OUT);
     CHECK_SAYS("sent no message within");
     other.send(std::string("late"));
     parts = xmml::gather(there, Lane::bulk, LONG);
