@@ -85,7 +85,8 @@ def test_relays_that_are_killed_and_started_again_lose_nothing(
 ) -> None:
     flows = chain.both_ways()
     recoveries = kill_again_and_again(chain, names, flows, kills=3, for_s=120.0 if LONG else 0.0)
-    assert min(recoveries) < RECOVERY_S, recoveries
+    usual = statistics.median if LONG else min  # the short form has three kills, on whatever machine
+    assert usual(recoveries) < RECOVERY_S, recoveries
     counted = [flow.counted() for flow in flows]
     if "a" in names:
         assert "the other relay was started again" in chain.relay("b").logged(), "not only when patience ended"
