@@ -11,6 +11,7 @@ import matplotlib
 matplotlib.use("Agg")
 from harness.figures import size
 from matplotlib import pyplot
+from matplotlib.ticker import FuncFormatter
 
 COLOURS = {"shm": "#0b5fa5", "unix": "#d9601a"}
 
@@ -39,8 +40,9 @@ def draw(samples: Sequence[Any], idle: Sequence[int], machine: str, path: Path) 
             axes.errorbar(places, middle, spread, label=f"{method}, {size(size_b)}", capsize=3, **style)
     axes.set_xticks(places, [str(count) for count in idle])
     axes.set(xlabel="idle TCP conduits at the same instance", ylabel="one-way time [µs]", yscale="log")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     axes.grid(True, color="#e4e4e4", linewidth=0.8)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     axes.set_title(f"Ping-pong beside idle conduits\n{machine}", fontsize=9)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)

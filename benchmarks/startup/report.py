@@ -12,6 +12,7 @@ from sample import Sample
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
+from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 REFERENCE = "muscle3"
@@ -127,10 +128,20 @@ def memory_of_conduits_table(samples: Sequence[Sample], peers: Sequence[Peer]) -
     return table(head, rows) if rows else "Nobody took part."
 
 
+def _label(axes: Axes, size: int, medians: Sequence[tuple[float, str]]) -> None:
+    """Write the medians of one size beside their points so that close ones do not cover each other: the least below,
+    the next to the right, all others above."""
+    for rank, (median, color) in enumerate(medians):
+        offset, ha = {0: ((0, -16), "center"), 1: ((9, -9), "left")}.get(rank, ((0, 8), "center"))
+        text = f"{number(median)} s"
+        axes.annotate(text, (size, median), offset, textcoords="offset points", ha=ha, color=color)
+
+
 def draw(samples: Sequence[Sample], peers: Sequence[Peer], machine: str, path: Path) -> None:
     """Writes the plot to `path`; bars show the least and the most of the rounds."""
     figure, axes = pyplot.subplots(figsize=(7.5, 5), layout="constrained")
     sizes = sorted({sample.instances for sample in samples if not sample.is_planned})
+    labels: dict[int, list[tuple[float, str]]] = {}
     for peer in peers:
         color, marker = STYLES[peer.name]
         points = [(size, timed(samples, peer.name, size)) for size in sizes]
@@ -140,11 +151,10 @@ def draw(samples: Sequence[Sample], peers: Sequence[Peer], machine: str, path: P
             above = [spread.high - spread.median for _, spread in known]
             x, y = [size for size, _ in known], [spread.median for _, spread in known]
             axes.errorbar(x, y, [below, above], color=color, marker=marker, capsize=3, linewidth=2, label=peer.label)
-            for point in known:
-                text = f"{number(point[1].median)} s"
-                axes.annotate(
-                    text, (point[0], point[1].median), (0, 8), textcoords="offset points", ha="center", color=color
-                )
+            for size, spread in known:
+                labels.setdefault(size, []).append((spread.median, color))
+    for size, medians in labels.items():
+        _label(axes, size, sorted(medians))
     axes.set(xscale="log", yscale="log", xlabel="instances", ylabel="s")
     axes.set_title("From the start until all have their first message")
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
