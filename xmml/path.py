@@ -141,7 +141,10 @@ def gather(paths: Sequence[Path], lane: str = "bulk", timeout: float | None = No
     Raises:
         TimeoutError: Not all have come in time; those that have can still be received.
         xmml.Error: A path has failed, or its other end has finished.
+        ValueError: A path is there twice.
     """
+    if len({id(path) for path in paths}) < len(paths):
+        raise ValueError("a path is there twice; expected each path once")
     until = None if timeout is None else time.monotonic() + timeout
 
     def left() -> float | None:

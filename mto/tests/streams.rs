@@ -197,6 +197,26 @@ fn streams_of_control_pass_by_bulk_that_fills_the_link() {
     });
 }
 
+/// Nagle's algorithm holds a second small piece back until the first is acknowledged, which takes 40 ms where nothing goes back.
+#[test]
+fn a_second_small_piece_waits_for_no_acknowledgement() {
+    for (name, chain) in chains() {
+        let (a, b) = along(&chain);
+        let mut times: Vec<Duration> = Vec::new();
+        for _ in 0..21 {
+            let began = Instant::now();
+            for (from, to) in [(&a, &b), (&b, &a)] {
+                from.send(b"one");
+                from.send(b"two");
+                assert_eq!(to.receive(6), b"onetwo");
+            }
+            times.push(began.elapsed());
+        }
+        times.sort();
+        assert!(times[10] < Duration::from_millis(30), "{name}: half of them took {:?} and more", times[10]);
+    }
+}
+
 #[test]
 fn relays_in_a_ring_take_the_shortest_way_and_another_when_it_is_cut() {
     let a = Site::start("a", &[]);
@@ -316,4 +336,36 @@ fn a_link_that_takes_longer_than_a_tick_there_and_back_is_a_way() {
     b.await_way_to("a");
     let time = a.status().links.iter().map(|link| link.round_trip_ms).fold(0.0, f64::max);
     assert!(time >= delay.as_secs_f64() * 1000.0, "{time} ms");
+}
+
+#[test]
+fn a_stream_takes_the_way_that_was_measured_as_the_nearest_and_the_other_one_when_that_is_cut() {
+    let delay = Duration::from_millis(300);
+    let c = Site::start("c", &[]);
+    let b = Site::start("b", &[&c]);
+    let a = Site::start_at("a", "127.0.0.1:0", &[b.address.clone(), far_away(&c.address, delay)], &[(RUN, SECRET)]);
+    await_that("all know how far they are from each other", || {
+        let links = a.status().links;
+        let far = links.iter().any(|link| link.site == "c" && link.round_trip_ms >= delay.as_secs_f64() * 1000.0);
+        far && links.iter().any(|link| link.site == "b" && link.round_trip_ms > 0.0)
+    });
+    b.await_way_to("c");
+    let listener = c.listener("there");
+    await_that("a stream passes b", || {
+        let before = b.status().runs[RUN].opened;
+        let (x, y) = a.pipe_to("c", "there", &*listener);
+        x.send(b"near");
+        assert_eq!(y.receive(4), b"near");
+        b.status().runs[RUN].opened > before
+    });
+    let before = b.status().runs[RUN].opened;
+    let (x, y) = a.pipe_to("c", "there", &*listener);
+    x.send(b"near again");
+    assert_eq!(y.receive(10), b"near again");
+    assert!(b.status().runs[RUN].opened > before, "the nearest way stays the one that is taken");
+    b.kill();
+    await_that("b is forgotten", || !a.status().runs[RUN].sites.contains(&"b".to_owned()));
+    let (v, w) = a.pipe_to("c", "there", &*listener);
+    v.send(b"far");
+    assert_eq!(w.receive(3), b"far");
 }

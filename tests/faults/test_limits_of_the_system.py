@@ -109,7 +109,10 @@ def without_descriptors(models: Models) -> tuple[Going, tuple[int, int]]:
     return going, before
 
 
-def test_a_run_whose_coordinator_has_no_descriptor_left_says_which_limit_to_raise(models: Models) -> None:
+def test_a_run_whose_coordinator_has_no_descriptor_left_says_which_limit_to_raise(
+    models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XMML_ANSWER_LIMIT_S", "5")
     going, _ = without_descriptors(models)
     ended = going.end()
     ended.check(4, "cannot join the run", "the coordinator cannot accept connections", "ulimit -n")

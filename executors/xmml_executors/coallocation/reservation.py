@@ -33,6 +33,7 @@ class Reservation(Placeholders):
         super().__init__(members)
         self._ahead_s, self._step_s, self._meeting_s = ahead_s, step_s, meeting_s
         self._proposals = 0
+        self._proposed_at = 0.0
         self._start = 0.0
         self._held: dict[str, str] = {}
         self._refused: dict[str, NotReserved] = {}
@@ -46,10 +47,11 @@ class Reservation(Placeholders):
 
     def begin(self, now: float) -> list[Action]:
         """Propose the first time."""
-        return self._propose(now + self._ahead_s)
+        return self._propose(now + self._ahead_s, now)
 
-    def _propose(self, start: float) -> list[Action]:
+    def _propose(self, start: float, now: float) -> list[Action]:
         self._proposals += 1
+        self._proposed_at = now
         self._start = start
         self._held.clear()
         self._refused.clear()
@@ -67,7 +69,18 @@ class Reservation(Placeholders):
             self._refused[event.member] = event
         if len(self._held) + len(self._refused) < len(self.placeholders):
             return []
-        return self._move(now) if self._refused else self._confirm(now)
+        if self._refused:
+            return self._move(now)
+        return self._confirm(now) if now < self._start else self._move_what_came_late(now)
+
+    def _move_what_came_late(self, now: float) -> list[Action]:
+        """The sites agreed when the time had begun: jobs would not have all of it. Propose a time that leaves them as
+        long as they took."""
+        given_back = self._give_back()
+        took_s = now - self._proposed_at
+        if self._proposals >= MOST_PROPOSALS:
+            return [*given_back, *self.give_up(f"the sites take {took_s:.0f} s to agree to a time", now)]
+        return [*given_back, *self._propose(now + took_s + self._ahead_s, now)]
 
     def _move(self, now: float) -> list[Action]:
         """Give back what is held and propose a later time."""
@@ -79,7 +92,7 @@ class Reservation(Placeholders):
         later = max(
             self._start + self._step_s if each.earliest is None else each.earliest for each in self._refused.values()
         )
-        return [*given_back, *self._propose(max(later, self._start + 1.0, now + self._ahead_s))]
+        return [*given_back, *self._propose(max(later, self._start + 1.0, now + self._ahead_s), now)]
 
     def _confirm(self, now: float) -> list[Action]:
         actions: list[Action] = []

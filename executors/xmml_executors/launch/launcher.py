@@ -272,7 +272,7 @@ class Launcher:
             self._tasks.append(self._loop.create_task(self._keep(self._keep_relay(self.relay))))
         await together(self._prepare(site, coordinator) for site in self.sites.values())
         if self.jobs:
-            self._tasks.append(self._loop.create_task(self._watch_queues()))
+            self._tasks.append(self._loop.create_task(self._keep(self._watch_queues())))
         if self._first:
             await self._get(self._first)
         self.is_acquired = True
@@ -431,7 +431,7 @@ class Launcher:
         if report["is"] == "gone":
             within_s = 0.0  # a queue may believe in a dead node for minutes
             self._silent_jobs.add(folder)
-        self._tasks.append(self._loop.create_task(self._find_out(site, job, why, within_s)))
+        self._tasks.append(self._loop.create_task(self._keep(self._find_out(site, job, why, within_s))))
 
     async def _find_out(self, site: RunSite, job: JobAtSite, why: str, within_s: float) -> None:
         """Ask its queue why a job ends, until that knows."""

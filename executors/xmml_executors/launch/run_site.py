@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import secrets
 import shlex
 import tarfile
 import time
@@ -319,7 +320,8 @@ class RunSite:
         planned = job.planned
         nodes = max(1, planned.nodes)
         wish = ReservationWish(
-            name=f"xmml-{self.run_id[-8:]}-{job.member}",
+            # Each has a name of its own: the one before it may be being given back under its name at this moment.
+            name=f"xmml-{self.run_id[-8:]}-{job.member}-{secrets.token_hex(2)}",
             user=user,
             nodes=nodes,
             cores=max(1, -(-planned.cores // nodes)),

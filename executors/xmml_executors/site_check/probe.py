@@ -49,6 +49,9 @@ async def probe(site: Site, transport: Transport, version: str) -> SiteReport:
         findings += [finding for finding in found if finding is not None]
     except TransportError as error:
         findings.append(Finding("reached", Verdict.FAILED, str(error)))
+    except (OSError, StopAsyncIteration):  # among them, that time has passed
+        text = "its commands end or fall silent before they have answered; does its login shell run commands?"
+        findings.append(Finding("reached", Verdict.FAILED, text))
     return SiteReport(site.name, tuple(findings))
 
 

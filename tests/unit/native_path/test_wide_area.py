@@ -110,6 +110,12 @@ def test_paths_are_cycled_relayed_scattered_and_gathered() -> None:
         path.scatter([one, other], [b"1"])
 
 
+def test_a_gather_takes_no_path_twice() -> None:
+    one, _ = pair()
+    with pytest.raises(ValueError, match="twice"):
+        path.gather([one, one], timeout=0)
+
+
 def test_a_gather_that_is_late_takes_nothing() -> None:
     (one, one_there), (other, other_there) = pair(), pair()
     one.send(b"1")

@@ -14,7 +14,7 @@ use crate::frame::{encode_alive, Frame};
 use crate::handshake::{Party, Role};
 use crate::methods;
 use crate::private_file;
-use crate::runtime::backoff::Backoff;
+use crate::runtime::backoff::{limit_from_environment, Backoff};
 use crate::runtime::control_channel::ControlChannel;
 use crate::runtime::io_thread::doors;
 use crate::runtime::io_thread::rejoining::{control_connection, Rejoining};
@@ -34,8 +34,8 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// How long the coordinator may take to let an instance in.
 const JOIN_LIMIT: Duration = Duration::from_secs(30);
 
-/// How long an instance tries to be heard by a coordinator that can be reached but does not answer: of a thousand instances that come at
-/// once, all have their turn.
+/// How long an instance tries to be heard by a coordinator that can be reached but does not answer, unless `XMML_ANSWER_LIMIT_S` says
+/// otherwise: of a thousand instances that come at once, all have their turn.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
 /// A connection that is closed sooner was not held up by how much there is to do.
@@ -151,10 +151,9 @@ fn enter(
     language: &str,
 ) -> Result<(Entered, Arc<Connection>, String)> {
     let mut attempts = Backoff::new(CONNECT_LIMIT);
-    let mut until = None;
     loop {
         let (control, run) = connect(name, addresses, secret)?;
-        let until = *until.get_or_insert_with(|| Instant::now() + JOIN_LIMIT);
+        let until = Instant::now() + JOIN_LIMIT;
         let host = methods::Place::here().host;
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let pid = std::process::id();
@@ -196,7 +195,7 @@ fn connect(name: &str, addresses: &[CoordinatorAddress], secret: &[u8]) -> Resul
             }
         }
         if is_there {
-            attempts.extend(ANSWER_LIMIT);
+            attempts.extend(limit_from_environment("XMML_ANSWER_LIMIT_S", ANSWER_LIMIT));
         }
         let again = attempts.failed(Instant::now()).filter(|_| !is_hopeless);
         let Some(again) = again else {

@@ -117,8 +117,11 @@ pub fn scatter(paths: &[&Path], lane: Lane, parts: Vec<Buffer>, limit: Option<Du
 /// Receives one message of each path, in their order. None is taken before all have come: after an error they are all still there.
 ///
 /// # Errors
-/// [`Error::Late`] if a path brings nothing within `limit`, [`Error::Protocol`] if one has ended; else as of [`Path::receive`].
+/// [`Error::Usage`] if a path is there twice, [`Error::Late`] if one brings nothing within `limit`, [`Error::Protocol`] if one has ended; else as of [`Path::receive`].
 pub fn gather(paths: &[&Path], lane: Lane, limit: Option<Duration>) -> Result<Vec<Buffer>> {
+    if (1..paths.len()).any(|at| paths[..at].iter().any(|other| std::ptr::eq(*other, paths[at]))) {
+        return Err(Error::Usage { problem: "a path is there twice; expected each path once".to_owned() });
+    }
     let until = until(limit);
     let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
     for path in paths {

@@ -59,6 +59,13 @@ impl Backoff {
     }
 }
 
+/// A limit that the user may set in seconds by a variable of the environment; `usual` without it, or if it is no number.
+pub fn limit_from_environment(variable: &str, usual: Duration) -> Duration {
+    let text = std::env::var(variable).unwrap_or_default();
+    let seconds = text.trim().parse().ok();
+    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(usual)
+}
+
 /// A random number from 0 to 1.
 pub(super) fn random_part() -> f64 {
     let mut bytes = [0; 4];

@@ -271,6 +271,34 @@ def test_a_refused_reservation_gives_all_others_back_and_moves_the_time() -> Non
     assert [action.start for action in moved if isinstance(action, Reserve)] == [5000.0, 5000.0]
 
 
+def test_a_time_to_which_the_last_site_agrees_when_it_has_begun_is_moved_by_as_long_as_that_took() -> None:
+    strategy = Reservation(group([4, 8], one_site=False), ahead_s=10.0)
+    strategy.begin(0.0)
+    strategy.on(Reserved("m0", "r0"), 1.0)
+    moved = strategy.on(Reserved("m1", "r1"), 25.0)
+    assert moved[:2] == [Unreserve("m0", "r0"), Unreserve("m1", "r1")]
+    assert [action.start for action in moved if isinstance(action, Reserve)] == [60.0, 60.0]
+    strategy.on(Reserved("m0", "r2"), 30.0)
+    submitted = strategy.on(Reserved("m1", "r3"), 50.0)
+    assert {each.reservation for each in submitted if isinstance(each, Submit)} == {"r2", "r3"}
+
+
+def test_sites_that_always_agree_too_late_are_given_up_and_nothing_is_kept() -> None:
+    strategy = Reservation(group([4], one_site=False), ahead_s=10.0)
+    now, number = 0.0, 0
+    actions = strategy.begin(now)
+    held: set[str] = set()
+    while strategy.phase is Phase.GATHERING:
+        (asked,) = [action for action in actions if isinstance(action, Reserve)]
+        now, number = asked.start + 1.0, number + 1
+        held.add(f"r{number}")
+        actions = strategy.on(Reserved("m0", f"r{number}"), now)
+        held -= {action.name for action in actions if isinstance(action, Unreserve)}
+    assert strategy.phase is Phase.FAILED
+    assert "to agree to a time" in strategy.reason
+    assert not held
+
+
 def test_jobs_are_submitted_into_their_reservations_once_every_site_has_agreed() -> None:
     members = group([4, 8], one_site=False)
     strategy = Reservation(members)

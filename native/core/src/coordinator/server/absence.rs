@@ -9,6 +9,7 @@ use crate::control::{self, Again, ToInstance};
 use crate::coordinator::Event;
 use crate::frame::encode_control;
 use crate::handshake::fresh_nonce;
+use crate::runtime::backoff::limit_from_environment;
 
 /// How long an instance may be away, unless `XMML_AWAY_LIMIT_S` says otherwise (0: nobody is taken back).
 const AWAY_LIMIT: Duration = Duration::from_secs(60);
@@ -21,9 +22,7 @@ pub struct Ticket {
 
 /// How long an instance may be away.
 pub fn away_limit() -> Duration {
-    let text = std::env::var("XMML_AWAY_LIMIT_S").unwrap_or_default();
-    let seconds = text.trim().parse().ok();
-    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(AWAY_LIMIT)
+    limit_from_environment("XMML_AWAY_LIMIT_S", AWAY_LIMIT)
 }
 
 impl Server {
