@@ -278,7 +278,9 @@ impl Shared {
                 return;
             }
         }
+        // If the others are gone meanwhile, those that are left carry what there is, however slowly.
         if passed_over.len() == all {
+            passed_over.iter().for_each(|stream| stream.io().is_passed_over = false);
             taken = passed_over;
         }
         // Who has them may have looked for work already: look again behind them.

@@ -77,7 +77,7 @@ pub struct StreamIo {
     pub bytes_out: u64,
     /// What the kernel said last.
     pub info: TcpInfo,
-    /// Others send what this one has taken, because it does not get on.
+    /// Others send what this one has taken, because it does not get on; it takes nothing more.
     pub is_passed_over: bool,
 }
 
@@ -346,9 +346,11 @@ impl StreamIo {
         Ok(())
     }
 
-    /// Takes the next frames from the session: several small ones or a large one.
+    /// Takes the next frames from the session: several small ones or a large one. What a stream were given that does not get on would lie
+    /// there, though its socket says that there is room.
     fn pull(&mut self, id: u32, session: Option<&Mutex<Session>>, chunk: u64) {
-        let Some(session) = session.filter(|_| self.is_attached && !self.is_retired) else { return };
+        let carries = self.is_attached && !self.is_retired && !self.is_passed_over;
+        let Some(session) = session.filter(|_| carries) else { return };
         let mut session = locked(session);
         let mut bytes = 0;
         // More than a piece would wait here for its turn, while another stream could send it.
@@ -390,5 +392,69 @@ impl StreamIo {
             self.written -= len;
             self.out.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsRawFd, RawFd};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::path::frame::Lane;
+    use crate::path::session::Bounds;
+    use crate::wakeup::EventFd;
+
+    /// Takes whatever is written, as a socket does whose other end is gone and whose memory grows.
+    struct Sink {
+        descriptor: EventFd,
+        taken: Arc<AtomicUsize>,
+    }
+
+    impl Wire for Sink {
+        fn fd(&self) -> RawFd {
+            self.descriptor.as_raw_fd()
+        }
+
+        fn peer(&self) -> &str {
+            "nobody"
+        }
+
+        fn read(&self, _into: &mut [u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+
+        fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+            let count = parts.iter().map(|part| part.len()).sum();
+            self.taken.fetch_add(count, Ordering::Relaxed);
+            Ok(count)
+        }
+
+        fn shut(&self) {}
+    }
+
+    #[test]
+    fn a_stream_that_does_not_get_on_takes_no_messages_though_its_socket_has_room() {
+        let pool = BufferPool::new();
+        let bounds = Bounds { control_window: 1 << 20, bulk_window: 1 << 20, max_message: 1 << 20 };
+        let (mut session, mut other) = (Session::new(bounds, &pool), Session::new(bounds, &pool));
+        session.attach(0, &other.have()).unwrap();
+        session.have(); // no receipt is due
+        session.send(Lane::Bulk, pool.copy_of(&[7; 1000]).unwrap()).unwrap();
+        let session = Mutex::new(session);
+        let (taken, watch) = (Arc::new(AtomicUsize::new(0)), Arc::new(Epoll::new().unwrap()));
+        let sink = Sink { descriptor: EventFd::new().unwrap(), taken: taken.clone() };
+        let stream = Stream::new(0, 1, Box::new(sink), watch, &[]);
+        (stream.io().is_attached, stream.io().is_passed_over) = (true, true);
+
+        stream.push(&PathFrame::Alive);
+        stream.write(Some(&session), 1 << 16).unwrap();
+        assert_eq!(taken.load(Ordering::Relaxed), PathFrame::Alive.encode().len());
+        assert!(locked(&session).has_unsent(), "others carry it");
+
+        stream.io().is_passed_over = false;
+        stream.write(Some(&session), 1 << 16).unwrap();
+        assert!(taken.load(Ordering::Relaxed) > 1000);
+        assert!(!locked(&session).has_unsent());
     }
 }

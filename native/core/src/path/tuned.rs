@@ -223,7 +223,8 @@ impl Shared {
 
     /// Tells the other end of a number of streams.
     pub(super) fn tell_streams(&self, wish: &PathFrame) {
-        if let Some(stream) = self.carrying().first() {
+        let streams = self.carrying();
+        if let Some(stream) = streams.iter().min_by_key(|stream| stream.io().is_passed_over) {
             stream.push(wish);
             self.write(stream);
         }

@@ -3,10 +3,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::{Driver, End, Shared, State, FAREWELL};
+use super::{Driver, End, Shared, State, FAREWELL, RECEIPT_DELAY};
 use crate::error::Error;
 use crate::path::frame::PathFrame;
 use crate::path::settings::Settings;
+use crate::path::stream::StreamIo;
 use crate::path::tuned::ROUND;
 
 impl Shared {
@@ -32,8 +33,10 @@ impl Shared {
             self.tune(driver, now, &settings);
         }
         if driver.receipt_at.is_some_and(|at| at <= now) {
-            driver.receipt_at = None;
-            self.send_late_receipts();
+            driver.receipt_at = match self.send_late_receipts() {
+                true => None,
+                false => Some(now + RECEIPT_DELAY),
+            };
         }
         if driver.tick_at <= now {
             driver.tick_at = now + settings.silence / 8;
@@ -43,16 +46,21 @@ impl Shared {
         self.give_up_if_late(driver, now, &settings);
     }
 
-    fn send_late_receipts(&self) {
-        let idle = self.carrying().into_iter().filter(|stream| stream.io().is_idle());
-        let stream = idle.min_by_key(|stream| stream.io().is_passed_over);
-        let Some(stream) = stream else { return }; // all are writing: receipts go along
+    /// Whether a stream took them; while all are writing none does, unless receipts go along with what is written.
+    fn send_late_receipts(&self) -> bool {
+        let streams = self.carrying();
+        let goes_on = streams.iter().any(|stream| !stream.io().is_passed_over);
+        let is_free = |io: &StreamIo| io.is_idle() && !(goes_on && io.is_passed_over);
+        let Some(stream) = streams.iter().find(|stream| is_free(&stream.io())) else {
+            return streams.is_empty() || !self.session().owes_receipt();
+        };
         let mut io = stream.io();
         while let Some(receipt) = self.session().late_receipt() {
             io.push(receipt);
         }
         drop(io);
-        self.write(&stream);
+        self.write(stream);
+        true
     }
 
     fn look_at_streams(&self, driver: &mut Driver, now: Instant, settings: &Settings) {
