@@ -13,6 +13,7 @@ use xmml_core::private_file;
 
 use crate::encryption::Encryption;
 use crate::log::{Format, Level};
+use crate::window;
 
 /// Largest file that is read, in bytes.
 const FILE_MAX: u64 = 1 << 20;
@@ -48,6 +49,10 @@ pub struct Config {
     /// The SHA-256 of the certificates of the relays that it believes; without any, it believes all that know the run.
     #[serde(default)]
     pub trusted: Vec<String>,
+    /// What the windows of all streams together may be larger than they begin (64 KiB each), in bytes: what the relay holds at most for
+    /// receivers that do not take it.
+    #[serde(default = "usual_growth")]
+    pub stream_memory_b: u64,
     /// What is written.
     #[serde(default)]
     pub log: LogConfig,
@@ -70,6 +75,7 @@ impl Default for Config {
             encrypt: true,
             certificate: None,
             trusted: Vec::new(),
+            stream_memory_b: window::GROWTH,
             log: LogConfig::default(),
             links: Vec::new(),
             runs: Vec::new(),
@@ -79,6 +85,10 @@ impl Default for Config {
 
 fn yes() -> bool {
     true
+}
+
+fn usual_growth() -> u64 {
+    window::GROWTH
 }
 
 /// When the relay ends by itself.
@@ -357,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_mistake_is_told_with_its_place() {
-        assert_eq!(problem("site = 'alpha'\nlissten = []"), "2:1: unknown field `lissten`, expected one of `site`, `listen`, `control`, `ends`, `metrics`, `encrypt`, `certificate`, `trusted`, `log`, `link`, `run`");
+        assert_eq!(problem("site = 'alpha'\nlissten = []"), "2:1: unknown field `lissten`, expected one of `site`, `listen`, `control`, `ends`, `metrics`, `encrypt`, `certificate`, `trusted`, `stream_memory_b`, `log`, `link`, `run`");
         assert!(problem("site = 'alpha'\nlisten = 3").starts_with("2:10: "));
         assert!(problem("site = 'alpha'\n[[run]]\nname = 'r'").contains("secret_file"));
     }

@@ -82,6 +82,12 @@ impl Direction {
         Some(first)
     }
 
+    /// Puts what is left of a message that was taken back in front.
+    pub fn put_back(&mut self, message: Buffer) {
+        self.waiting += message.len();
+        self.pieces.push_front(message);
+    }
+
     fn wait(&mut self, bytes: Buffer) {
         if !bytes.is_empty() {
             self.waiting += bytes.len();

@@ -95,6 +95,12 @@ pub fn data(stream: StreamId, bytes: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// Two frames of the data of one, the first with so many bytes of it.
+pub fn split(frame: &Buffer, stream: StreamId, bytes: usize) -> (Buffer, Buffer) {
+    let (first, rest) = frame[DATA_HEAD..].split_at(bytes);
+    (data(stream, first).into(), data(stream, rest).into())
+}
+
 /// The bytes of an end.
 pub fn finish(stream: StreamId) -> Vec<u8> {
     let mut frame = data(stream, &[]);
@@ -144,6 +150,7 @@ mod tests {
         let bytes: Buffer = data(77, b"hello").into();
         assert_eq!(read(bytes.clone()), Ok(LinkFrame::Data(77, bytes.clone())));
         assert_eq!(&bytes[DATA_HEAD..], b"hello");
+        assert_eq!(split(&bytes, 77, 2), (data(77, b"he").into(), data(77, b"llo").into()));
         assert_eq!(read(finish(77).into()), Ok(LinkFrame::Finish(77)));
     }
 

@@ -57,6 +57,9 @@ struct Serve {
     /// Believe only relays that show this certificate, named by its SHA-256 (may be given several times)
     #[arg(long, value_name = "FINGERPRINT")]
     trust: Vec<String>,
+    /// What streams may hold together beyond 64 KiB each, for receivers that do not take it (default: 256 MiB)
+    #[arg(long, value_name = "BYTES")]
+    stream_memory_b: Option<u64>,
     /// A run, and the file with its secret (may be given several times)
     #[arg(long, value_name = "RUN=FILE", value_parser = run_and_file)]
     run: Vec<RunConfig>,
@@ -187,6 +190,7 @@ fn configured(options: &Serve) -> Result<Config, Failure> {
     config.encrypt &= !options.no_encryption;
     config.certificate = options.certificate.clone().or(config.certificate);
     config.trusted.extend(options.trust.iter().cloned());
+    config.stream_memory_b = options.stream_memory_b.unwrap_or(config.stream_memory_b);
     config.log.file = options.log.clone().or(config.log.file);
     if options.log_json {
         config.log.format = Format::Json;

@@ -7,7 +7,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use mto::encryption::Encryption;
-use mto::window::{MOST, OVERDRAFT};
+use mto::window::{FIRST, MOST};
 use support::{accept, await_that, in_the_middle, open_both, party_of, Pipe, Site, RUN, SECRET};
 use xmml_core::methods::relay::Relay as Method;
 use xmml_core::methods::{Listener, Method as _};
@@ -51,6 +51,38 @@ fn least_of_some(chain: &[Site], takes: impl Fn(Pipe, Pipe) -> Duration) -> Dura
     times.min().unwrap()
 }
 
+/// What waits in a relay, and in its links.
+fn held_at(site: &Site) -> u64 {
+    let status = site.status();
+    status.runs[RUN].held_bytes + status.links.iter().map(|link| link.kept_bytes).sum::<u64>()
+}
+
+/// Sends on all of these streams until nothing more is taken anywhere on the way; how much was.
+fn fill(streams: &[&Pipe]) -> usize {
+    let piece = vec![7; 1 << 20];
+    let (mut sent, mut quiet) = (0, 0);
+    while quiet < 30 {
+        let count: usize = streams.iter().map(|stream| stream.send_some(&piece)).sum();
+        sent += count;
+        quiet = if count == 0 { quiet + 1 } else { 0 };
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    sent
+}
+
+/// Bytes that come before the end of a stream on which only sevens come.
+fn until_the_end(stream: &Pipe) -> usize {
+    let mut came = 0;
+    loop {
+        let bytes = stream.receive(1 << 20);
+        assert!(bytes.iter().all(|byte| *byte == 7));
+        came += bytes.len();
+        if bytes.len() < 1 << 20 {
+            return came;
+        }
+    }
+}
+
 /// Within which relays do what they do at once. It is a matter of microseconds; nothing that waits for a timer, or for bytes behind it,
 /// is done in time.
 const AT_ONCE: Duration = Duration::from_millis(250);
@@ -92,20 +124,10 @@ fn the_end_of_one_direction_is_seen_at_once_and_the_other_goes_on() {
 fn a_receiver_that_stops_reading_holds_up_its_own_sender_and_nobody_else() {
     for (name, chain) in chains() {
         let (a, b) = along(&chain);
+        let sent = fill(&[&a]);
+        let held: u64 = chain.iter().map(held_at).sum();
+        assert!(held <= (MOST + (1 << 20)) * chain.len() as u64, "{name}: {held} bytes held");
         let piece = vec![7; 1 << 20];
-        let mut sent = 0;
-        // Until nothing more is taken anywhere on the way.
-        let mut quiet = 0;
-        while quiet < 30 {
-            let count = a.send_some(&piece);
-            sent += count;
-            quiet = if count == 0 { quiet + 1 } else { 0 };
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let held: u64 = chain.iter().map(|site| site.status().runs[RUN].held_bytes).sum();
-        let kept: u64 = chain.iter().flat_map(|site| site.status().links).map(|link| link.kept_bytes).sum();
-        let most = (MOST + OVERDRAFT + (1 << 20)) * chain.len() as u64;
-        assert!(held + kept <= most, "{name}: {held} held, {kept} kept");
         // Another stream on the same way, with as much to carry.
         let last = &chain[1.min(chain.len() - 1)];
         let listener = last.listener("other");
@@ -116,17 +138,47 @@ fn a_receiver_that_stops_reading_holds_up_its_own_sender_and_nobody_else() {
         });
         // What was held up comes when it is read at last.
         a.finish();
-        let mut came = 0;
-        loop {
-            let bytes = b.receive(1 << 20);
-            assert!(bytes.iter().all(|byte| *byte == 7));
-            came += bytes.len();
-            if bytes.len() < 1 << 20 {
-                break;
-            }
-        }
+        let came = until_the_end(&b);
         assert_eq!(came, sent, "{name}");
     }
+}
+
+/// Each of them may hold what it begins with, and all together what the relay is told.
+#[test]
+fn many_receivers_that_stop_reading_hold_no_more_memory_than_relays_are_given() {
+    const STREAMS: u64 = 40;
+    const MEMORY: u64 = 4 << 20;
+    let start = |name: &str, links: &[String]| {
+        Site::start_with(name, "127.0.0.1:0", links, &[(RUN, SECRET)], |relay| relay.limit_memory_of_streams(MEMORY))
+    };
+    let b = start("b", &[]);
+    let chain = [start("a", std::slice::from_ref(&b.address)), start("c", std::slice::from_ref(&b.address)), b];
+    let listener = at_the_end(&chain);
+    let streams: Vec<(Pipe, Pipe)> = (0..STREAMS).map(|_| to_the_end(&chain, &*listener)).collect();
+    let sent = fill(&streams.iter().map(|(from, _)| from).collect::<Vec<_>>());
+    assert!(sent as u64 > STREAMS * 2 * FIRST);
+    for site in &chain {
+        let held = held_at(site);
+        assert!(held <= STREAMS * (FIRST + 1024) + MEMORY, "{held} bytes held at {}", site.name);
+    }
+    // Whoever reads gets on, with the little that is left.
+    let (from, to) = to_the_end(&chain, &*listener);
+    std::thread::scope(|scope| {
+        scope.spawn(|| from.send(&vec![3; 8 << 20]));
+        assert!(to.receive(8 << 20) == vec![3; 8 << 20]);
+    });
+    // And what was held up comes.
+    let came = std::thread::scope(|scope| {
+        let counts: Vec<_> = streams
+            .iter()
+            .map(|(from, to)| {
+                from.finish();
+                scope.spawn(|| until_the_end(to))
+            })
+            .collect();
+        counts.into_iter().map(|count| count.join().unwrap()).sum::<usize>()
+    });
+    assert_eq!(came, sent);
 }
 
 #[test]

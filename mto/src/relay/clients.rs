@@ -223,7 +223,8 @@ impl Relay {
             Ok(Opener::Far(opener)) => {
                 if let Some(Connection::Incoming { link, stream, lane, .. }) = self.remove(opener) {
                     self.tell(link, &Told::Opened { stream });
-                    self.join(run, End::far(link, stream, lane), End::wire(token, wire));
+                    let pipe = self.join(run, End::far(link, stream, lane), End::wire(token, wire));
+                    self.widen(pipe);
                 }
             }
             Err(reason) => self.refuse(&wire, reason),

@@ -155,13 +155,15 @@ impl Relay {
                 self.flows.remove(&(link, stream));
                 if let Some(Connection::Opening { wire, run, awaited: Awaited::Far { lane, .. } }) = self.remove(token)
                 {
-                    self.join(&run, End::wire(token, wire), End::far(link, stream, lane));
+                    let pipe = self.join(&run, End::wire(token, wire), End::far(link, stream, lane));
+                    self.widen(pipe);
                 }
             }
             Some(Flow::Pipe { pipe, side }) => {
                 let back = self.pipes.get(&pipe).and_then(|pipe| pipe.far_end(1 - side));
                 if let Some((link, stream)) = back {
                     self.tell(link, &Told::Opened { stream });
+                    self.widen(pipe);
                 }
             }
             _ => {}

@@ -36,8 +36,8 @@ pub(super) enum End {
         link: Token,
         stream: StreamId,
         lane: Lane,
-        /// So many bytes the next relay takes; below 0 after a message that was longer than what was left.
-        credit: i64,
+        /// So many bytes the next relay takes.
+        credit: u64,
         /// What it may send.
         window: Window,
     },
@@ -49,7 +49,7 @@ impl End {
     }
 
     pub(super) fn far(link: Token, stream: StreamId, lane: Lane) -> End {
-        End::Far { link, stream, lane, credit: window::FIRST as i64, window: Window::new(Instant::now()) }
+        End::Far { link, stream, lane, credit: window::FIRST, window: Window::new(Instant::now()) }
     }
 
     /// Begins with the word that the stream is open, where that is told in the stream itself.
@@ -88,9 +88,26 @@ impl Pipe {
     }
 }
 
+/// A message as far as the credit goes, and what is left of it. (Where memory is scarce, nothing is sent that was not granted.)
+fn within(credit: u64, stream: StreamId, message: Buffer) -> (Buffer, Option<Buffer>) {
+    let bytes = message.len() - DATA_HEAD;
+    match usize::try_from(credit) {
+        Ok(credit) if credit < bytes => {
+            let (message, rest) = link_frame::split(&message, stream, credit);
+            (message, Some(rest))
+        }
+        _ => (message, None),
+    }
+}
+
 impl Relay {
+    /// What the windows of all streams together may be larger than they begin, in bytes.
+    pub fn limit_memory_of_streams(&mut self, bytes: u64) {
+        self.window_budget.set_total(bytes);
+    }
+
     /// Makes a stream of two ends, and tells those that it is open that do not know.
-    pub(super) fn join(&mut self, run: &str, a: End, b: End) {
+    pub(super) fn join(&mut self, run: &str, a: End, b: End) -> u64 {
         let id = self.token();
         let directions = [b.greeting(), a.greeting()];
         for (side, end) in [&a, &b].into_iter().enumerate() {
@@ -111,6 +128,7 @@ impl Relay {
         self.log.event(Level::Debug, "stream opened", &[("run", run)]);
         let done = [0, 1].into_iter().try_for_each(|side| self.write(id, side));
         self.settle(id, done);
+        id
     }
 
     /// An end that is a process of this site is ready.
@@ -145,12 +163,14 @@ impl Relay {
         let mut count = 0;
         match &mut pipe.ends[side] {
             End::Wire { wire, .. } => count = direction.drain(|parts| wire.write(parts))?,
-            End::Far { link, lane, credit, .. } => {
+            End::Far { link, stream, lane, credit, .. } => {
                 let Some(link) = self.links.get_mut(link) else { return Err(io::ErrorKind::NotConnected.into()) };
                 while *credit > 0 && link.path.has_room(*lane) {
                     let Some(message) = direction.take_whole() else { break };
+                    let (message, rest) = within(*credit, *stream, message);
+                    rest.into_iter().for_each(|rest| direction.put_back(rest));
                     let bytes = message.len() - DATA_HEAD;
-                    *credit -= bytes as i64;
+                    *credit -= bytes as u64;
                     count += bytes;
                     link.put(*lane, message)?;
                 }
@@ -167,13 +187,26 @@ impl Relay {
             return;
         };
         let round_trip = self.links.get(link).map(super::links::Link::round_trip).unwrap_or_default();
-        let before = window.size();
-        let may_grow = window::GROWTH.saturating_sub(self.windows_grown);
-        let credit = window.passed_on(bytes as u64, round_trip, may_grow, Instant::now());
-        self.windows_grown += window.size() - before;
+        let credit = window.passed_on(bytes as u64, round_trip, &mut self.window_budget, Instant::now());
         if credit > 0 {
             let (link, stream) = (*link, *stream);
             self.tell(link, &Told::Credit { stream, bytes: credit });
+        }
+    }
+
+    /// The stream is open on its whole way: its ends that are other relays may send as much as is usual, if there is room for that.
+    pub(super) fn widen(&mut self, id: u64) {
+        let Some(pipe) = self.pipes.get_mut(&id) else { return };
+        let mut grants = Vec::new();
+        for end in &mut pipe.ends {
+            if let End::Far { link, stream, window, .. } = end {
+                grants.push((*link, Told::Credit { stream: *stream, bytes: window.widen(&mut self.window_budget) }));
+            }
+        }
+        for (link, grant) in grants {
+            if !matches!(grant, Told::Credit { bytes: 0, .. }) {
+                self.tell(link, &grant);
+            }
         }
     }
 
@@ -185,7 +218,11 @@ impl Relay {
                 return Ok(());
             }
             let End::Wire { wire: from, .. } = &pipe.ends[side] else { return Ok(()) };
-            let read = from.read(&mut self.scratch);
+            let most = match &pipe.ends[1 - side] {
+                End::Wire { .. } => READ,
+                End::Far { credit, .. } => READ.min(usize::try_from(*credit).unwrap_or(READ)),
+            };
+            let read = from.read(&mut self.scratch[..most]);
             let Some(pipe) = self.pipes.get_mut(&id) else { return Ok(()) };
             let direction = &mut pipe.directions[side];
             let count = match read {
@@ -205,12 +242,12 @@ impl Relay {
                 End::Wire { wire, .. } => direction.pass(bytes, |parts| wire.write(parts))?,
                 End::Far { link, stream, lane, credit, .. } => {
                     let Some(link) = self.links.get_mut(link) else { return Err(io::ErrorKind::NotConnected.into()) };
-                    *credit -= count as i64;
+                    *credit -= count as u64;
                     direction.pass_whole(Buffer::empty(), count, false);
                     link.put(*lane, link_frame::data(*stream, bytes))?;
                 }
             }
-            if count < READ {
+            if count < most {
                 return Ok(());
             }
         }
@@ -238,12 +275,15 @@ impl Relay {
             End::Wire { wire, .. } => {
                 direction.pass_buffer(message.slice(DATA_HEAD..message.len()), |parts| wire.write(parts))?
             }
-            End::Far { link, lane, credit, .. } if goes_on => {
+            End::Far { link, stream, lane, credit, .. } if goes_on => {
                 let Some(link) = self.links.get_mut(link) else { return Err(io::ErrorKind::NotConnected.into()) };
-                *credit -= bytes as i64;
-                direction.pass_whole(Buffer::empty(), bytes, false);
+                let (message, rest) = within(*credit, *stream, message);
+                let out = message.len() - DATA_HEAD;
+                *credit -= out as u64;
+                direction.pass_whole(Buffer::empty(), out, false);
+                rest.into_iter().for_each(|rest| direction.pass_whole(rest, bytes - out, true));
                 link.put(*lane, message)?;
-                bytes
+                out
             }
             End::Far { .. } => {
                 direction.pass_whole(message, bytes, true);
@@ -265,7 +305,7 @@ impl Relay {
     /// The next relay takes more.
     pub(super) fn credit_came(&mut self, id: u64, side: usize, bytes: u64) {
         if let Some(End::Far { credit, .. }) = self.pipes.get_mut(&id).map(|pipe| &mut pipe.ends[side]) {
-            *credit = credit.saturating_add_unsigned(bytes).min(2 * window::MOST as i64);
+            *credit = credit.saturating_add(bytes).min(2 * window::MOST);
         }
         self.go_on(id, side);
     }
@@ -353,7 +393,7 @@ impl Relay {
             match end {
                 End::Wire { token, .. } => drop(self.connections.remove(token)),
                 End::Far { link, stream, window, .. } => {
-                    self.windows_grown -= window.size() - window::FIRST;
+                    self.window_budget.give_back(window);
                     self.flows.remove(&(*link, *stream));
                     if let Some(link) = self.links.get_mut(link) {
                         link.starved.remove(&(id, side));

@@ -33,6 +33,7 @@ use crate::registry::{Registry, Token};
 use crate::resolver::{LookUp, Resolver};
 use crate::routes::Topology;
 use crate::signals::{Signal, Signals};
+use crate::window::{self, Budget};
 use crate::wire::Wire;
 
 use forwarding::Pipe;
@@ -177,8 +178,8 @@ pub struct Relay {
     /// Tells this process from the one that was the relay of the site before.
     life: u64,
     last_stream: StreamId,
-    /// By how much the windows of all streams together are larger than they began.
-    windows_grown: u64,
+    /// What the windows of all streams together may be larger than they began.
+    window_budget: Budget,
     deadlines: BTreeSet<(Instant, Token)>,
     deadline_of: HashMap<Token, Instant>,
     scratch: Vec<u8>,
@@ -229,7 +230,7 @@ impl Relay {
             next_tick: None,
             last_stream: links::random_number()?,
             life: links::random_number()?,
-            windows_grown: 0,
+            window_budget: Budget::new(window::GROWTH),
             deadlines: BTreeSet::new(),
             deadline_of: HashMap::new(),
             scratch: vec![0; READ],

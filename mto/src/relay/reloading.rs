@@ -49,6 +49,7 @@ impl Relay {
         self.read_again = again;
         self.lasting = Lasting::of(config);
         self.ends = config.ends;
+        self.limit_memory_of_streams(config.stream_memory_b);
         for address in &config.listen {
             self.listen(address).map_err(|error| format!("cannot listen at {address}: {error}"))?;
         }
@@ -96,6 +97,7 @@ impl Relay {
         let encryption = config.encryption(Some(&self.encryption)).map_err(|problem| problem.to_string())?;
         self.take_over_runs(&config)?;
         self.ends = config.ends;
+        self.limit_memory_of_streams(config.stream_memory_b);
         if !self.log.is_in_memory() {
             self.log.go_on_as(log);
         }
