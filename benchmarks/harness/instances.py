@@ -19,7 +19,14 @@ def port(name: str, operator: str, copies: int = 0) -> dict[str, Any]:
 
 
 def conduit(
-    number: int, sender: str, receiver: str, methods: Sequence[str], *, capacity: int = 16, byte_budget: int = 1 << 28
+    number: int,
+    sender: str,
+    receiver: str,
+    methods: Sequence[str],
+    *,
+    capacity: int = 16,
+    byte_budget: int = 1 << 28,
+    traffic_class: str | None = None,
 ) -> dict[str, Any]:
     """A conduit from one `instance.port` to another, which may name a copy: `idle[3].word`. No method: the fastest."""
     ends = [end.rpartition(".") for end in (sender, receiver)]
@@ -38,6 +45,7 @@ def conduit(
         "methods": list(methods),
         "sender_filters": [],
         "receiver_filters": [],
+        "traffic_class": traffic_class,
     }
 
 

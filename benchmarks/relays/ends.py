@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,23 +61,19 @@ def fresh_run() -> Iterator[Run]:
         yield Run(f"bench-{secret_file.parent.name}", secret_file)
 
 
+#: What instances run: their ports and the words of their command.
+Parts = dict[str, tuple[list[dict[str, Any]], Sequence[object]]]
+
+
 def round_trips(run: Run, way: Way, sizes_b: Sequence[int], seconds: float, at: Places = Places()) -> dict[int, Trips]:
     """Ping-pong with each size for some seconds.
 
     Raises:
         RunFailed: an instance ended badly, or not in time.
     """
-    ports = {
-        "ping": [port("call", "Oi"), port("answer", "S")],
-        "pong": [port("call", "S"), port("answer", "Oi")],
-    }
-    conduits = [
-        conduit(1, "ping.call", "pong.call", [way.method]),
-        conduit(2, "pong.answer", "ping.answer", [way.method]),
-    ]
-    report = run.secret_file.with_name("trips.json")
-    _play(run, way, at, ports, conduits, {"ping": ["ping", seconds, report, *sizes_b], "pong": ["pong"]})
-    return {int(size_b): Trips(**trips) for size_b, trips in json.loads(report.read_text()).items()}
+    parts, report = _ping_pong(run, sizes_b, seconds)
+    _play(run, way, at, parts, _there_and_back(way))
+    return _trips(report)
 
 
 def stream(run: Run, way: Way, size_b: int, seconds: float, warm_s: float, at: Places = Places()) -> Stream:
@@ -85,40 +82,77 @@ def stream(run: Run, way: Way, size_b: int, seconds: float, warm_s: float, at: P
     Raises:
         RunFailed: an instance ended badly, or not in time.
     """
-    ports = {"source": [port("bulk", "Oi")], "sink": [port("bulk", "S")]}
-    conduits = [conduit(1, "source.bulk", "sink.bulk", [way.method], capacity=CAPACITY)]
+    parts, report = _source_and_sink(run, size_b, seconds, warm_s)
+    _play(run, way, at, parts, [_bulk(way)])
+    return _stream(report)
+
+
+def round_trips_beside_a_stream(
+    run: Run, way: Way, size_b: int, bulk_b: int, seconds: float, at: Places = Places()
+) -> tuple[Trips, Stream]:
+    """Ping-pong by conduits of class control for some seconds while two other instances stream from end to end.
+
+    Raises:
+        RunFailed: an instance ended badly, or not in time.
+    """
+    talking, trips = _ping_pong(run, [size_b], seconds)
+    # It begins before the first ping, and lasts longer.
+    streaming, bulk = _source_and_sink(run, bulk_b, seconds * 1.5, seconds / 4)
+    _play(run, way, at, {**streaming, **talking}, [*_there_and_back(way, "control"), _bulk(way, "bulk")])
+    return _trips(trips)[size_b], _stream(bulk)
+
+
+def _ping_pong(run: Run, sizes_b: Sequence[int], seconds: float) -> tuple[Parts, Path]:
+    report = run.secret_file.with_name("trips.json")
+    ping = [port("call", "Oi"), port("answer", "S")]
+    pong = [port("call", "S"), port("answer", "Oi")]
+    return {"ping": (ping, ["ping", seconds, report, *sizes_b]), "pong": (pong, ["pong"])}, report
+
+
+def _source_and_sink(run: Run, size_b: int, seconds: float, warm_s: float) -> tuple[Parts, Path]:
     report = run.secret_file.with_name("stream.json")
-    words = {"source": ["source", size_b, seconds], "sink": ["sink", warm_s, report]}
-    _play(run, way, at, ports, conduits, words)
+    source = ([port("bulk", "Oi")], ["source", size_b, seconds])
+    return {"source": source, "sink": ([port("bulk", "S")], ["sink", warm_s, report])}, report
+
+
+def _there_and_back(way: Way, traffic_class: str | None = None) -> list[dict[str, Any]]:
+    return [
+        conduit(1, "ping.call", "pong.call", [way.method], traffic_class=traffic_class),
+        conduit(2, "pong.answer", "ping.answer", [way.method], traffic_class=traffic_class),
+    ]
+
+
+def _bulk(way: Way, traffic_class: str | None = None) -> dict[str, Any]:
+    return conduit(3, "source.bulk", "sink.bulk", [way.method], capacity=CAPACITY, traffic_class=traffic_class)
+
+
+def _trips(report: Path) -> dict[int, Trips]:
+    return {int(size_b): Trips(**trips) for size_b, trips in json.loads(report.read_text()).items()}
+
+
+def _stream(report: Path) -> Stream:
     return Stream(**json.loads(report.read_text()))
 
 
-def _play(
-    run: Run,
-    way: Way,
-    at: Places,
-    ports: dict[str, list[dict[str, Any]]],
-    conduits: list[dict[str, Any]],
-    words: Mapping[str, Sequence[object]],
-) -> None:
+def _play(run: Run, way: Way, at: Places, parts: Parts, conduits: list[dict[str, Any]]) -> None:
+    """Have instances run by turns at the first and the second place, until all have ended."""
     secret = bytes.fromhex(run.secret_file.read_text())
     meeting = at.coordinator
     with meeting.machine.network() if meeting.machine else contextlib.nullcontext():
         coordinator = Coordinator(run.name, secret, listen=f"{meeting.address}:0")
     try:
-        for spec in instances.specs(ports, conduits):
+        for spec in instances.specs({name: ports for name, (ports, _) in parts.items()}, conduits):
             coordinator.define(spec)
         started: list[subprocess.Popen[Any]] = []
-        for (instance, arguments), host, more in zip(
-            words.items(), (at.first, at.second), (way.first, way.second), strict=True
-        ):
+        ends = itertools.cycle([(at.first, way.first), (at.second, way.second)])
+        for (instance, (_, words)), (host, more) in zip(parts.items(), ends, strict=False):
             environment = places.environment(
                 XMML_INSTANCE=instance,
                 XMML_COORDINATOR=",".join(coordinator.addresses),
                 XMML_SECRET_FILE=str(run.secret_file),
                 **more,
             )
-            command = [str(builds.program(PROGRAM)), *map(str, arguments)]
+            command = [str(builds.program(PROGRAM)), *map(str, words)]
             started.append(host.start(command, env=environment, stdin=subprocess.DEVNULL))
         instances.attend(coordinator, started, TIMEOUT_S)
     finally:

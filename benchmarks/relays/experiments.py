@@ -25,6 +25,8 @@ SIZES = (
 )
 #: The RTT of the paper on MUSCLE 2 between two of its sites, and that from Amsterdam to Tokyo in CosmoGrid.
 BETWEEN_SITES_MS, ROUND_THE_WORLD_MS = 15.2, 273.0
+#: Of links on which control goes beside bulk.
+CONTROL_RTTS_MS = (1.0, BETWEEN_SITES_MS)
 #: TCP streams of a link round the world.
 STREAMS = 64
 #: Pings, and round trips, of one pair.
@@ -82,10 +84,19 @@ def added(round: int, extent: Extent, links: Sequence[str], say: Report) -> Iter
         login_a, login_b = (_login(wan, site) for site in ("a", "b"))
         direct = Way("tcp", {"XMML_LISTEN": f"{login_a.address}:0"}, {"XMML_LISTEN": f"{login_b.address}:0"})
         ways[DIRECT] = (standing.enter_context(ends.fresh_run()), direct, ends.Places(login_a, login_b, login_a))
-        for kind in links:
+        node_a, node_b = (Host(wan[site].node_address(1), wan[site].node(1)) for site in ("a", "b"))
+        for chain, logins, last in (
+            (Chain("relays", count, kind), logins, last)
+            for kind in links
+            for count, logins, last in (
+                (1, [login_a], login_b),  # which dials the relay of the other site
+                (2, [login_a, login_b], node_b),
+                (3, [login_a, login_b, login_b], node_b),  # two at one site
+            )
+        ):
             run = standing.enter_context(ends.fresh_run())
-            way = through_relays(standing.enter_context(relays([login_a, login_b], run, kind)))
-            ways[Chain("relays", 2, kind)] = (run, way, _on_nodes(wan))
+            way = through_relays(standing.enter_context(relays(logins, run, chain.links)))
+            ways[chain] = (run, way, ends.Places(node_a, last, login_a))
         for pair in range(extent.pairs):
             for chain in rotated(list(ways), round + pair):
                 run, way, places = ways[chain]
@@ -99,6 +110,23 @@ def added(round: int, extent: Extent, links: Sequence[str], say: Report) -> Iter
                     yield _between_sites(round, "added", chain, size_b, "round trip", trips[size_b].median_s, late)
                     yield _between_sites(round, "added", chain, size_b, "added", added_s, late)
     say("added")
+
+
+def control(round: int, extent: Extent, links: Sequence[str], say: Report) -> Iterator[Sample]:
+    """Small messages of class control there and back through two relays, alone and beside a stream of class bulk."""
+    size_b = 64
+    for rtt_ms in CONTROL_RTTS_MS:
+        for kind in rotated([Chain("relays", 2, kind) for kind in links], round):
+            with _two_sites(rtt_ms) as wan, ends.fresh_run() as run, _failures_told(say, kind):
+                with relays([_login(wan, site) for site in ("a", "b")], run, kind.links) as addresses:
+                    way, places = through_relays(addresses), _on_nodes(wan)
+                    alone = ends.round_trips(run, way, [size_b], extent.link_s / 2, places)[size_b]
+                    loaded, bulk = ends.round_trips_beside_a_stream(run, way, size_b, MIB, extent.link_s, places)
+                late, rate = _late_us(wan), bulk.bytes / bulk.seconds
+                yield _between_sites(round, "control", kind, size_b, "p99 alone", alone.p99_s, late, rtt_ms)
+                yield _between_sites(round, "control", kind, size_b, "p99 beside bulk", loaded.p99_s, late, rtt_ms)
+                yield _between_sites(round, "control", kind, MIB, "rate", rate, late, rtt_ms)
+    say("control")
 
 
 def near_link(round: int, extent: Extent, links: Sequence[str], say: Report) -> Iterator[Sample]:
@@ -115,11 +143,12 @@ EXPERIMENTS = {
     "latency": latency,
     "throughput": throughput,
     "added": added,
+    "control": control,
     "near-link": near_link,
     "long-haul": long_haul,
 }
 #: Those that need an emulated network.
-BETWEEN_SITES = ("added", "near-link", "long-haul")
+BETWEEN_SITES = ("added", "control", "near-link", "long-haul")
 
 
 def _over_a_link(

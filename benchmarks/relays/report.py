@@ -33,6 +33,7 @@ def report(samples: Sequence[Sample], machine: str) -> str:
         ("Steps", _steps),
         ("A stream through two relays", _throughput),
         ("Added to a ping", _added),
+        ("Control beside bulk", _control),
         ("Streams between sites", _links),
     ):
         text = made(samples)
@@ -120,6 +121,28 @@ def _added(samples: Sequence[Sample]) -> str:
         for chain in chains_in(mine)
     ]
     return table(["64 B there and back, RTT 15.2 ms [ms]", "takes", "more than the ping before"], rows) if rows else ""
+
+
+def _control(samples: Sequence[Sample]) -> str:
+    mine = _of(samples, "control")
+    rows = []
+    for rtt_ms in sorted({sample.rtt_ms for sample in mine}):
+        there = [sample for sample in mine if sample.rtt_ms == rtt_ms]
+        for chain in chains_in(there):
+            sizes = _sizes(there)
+            alone = _by_round(there, chain, "p99 alone", sizes[0])
+            loaded = _by_round(there, chain, "p99 beside bulk", sizes[0])
+            rows.append(
+                [
+                    f"RTT {rtt_ms:g} ms; {chain.label}",
+                    _cell(spread(there, chain, "control", "p99 alone"), 1e3),
+                    _cell(spread(there, chain, "control", "p99 beside bulk"), 1e3),
+                    str(_ratio(loaded, alone) or "-"),
+                    _cell(spread(there, chain, "control", "rate"), 8e-6),
+                ]
+            )
+    head = ["64 B there and back, p99", "alone [ms]", "beside bulk [ms]", "times as long", "bulk [Mbit/s]"]
+    return table(head, rows) if rows else ""
 
 
 def _links(samples: Sequence[Sample]) -> str:

@@ -8,7 +8,16 @@ from typing import Literal
 
 from harness.figures import Spread
 
-Figure = Literal["one way", "one way, p99", "round trip", "rate", "longest gap", "added"]
+Figure = Literal[
+    "one way",
+    "one way, p99",
+    "round trip",
+    "rate",
+    "longest gap",
+    "added",
+    "p99 alone",
+    "p99 beside bulk",
+]
 
 
 @dataclass(frozen=True)
