@@ -11,7 +11,7 @@ import ends
 import files
 import mpwide
 from harness.processes import RunFailed
-from sample import WARM_AFTER, Sample
+from sample import AUTO, FIGURES_GIVEN, WARM_AFTER, Sample
 from wan import Site, Wan
 
 MIB = 1 << 20
@@ -49,7 +49,7 @@ def bulk(round: int, extent: Extent, say: Report) -> Iterator[Sample]:
     ):
         for rtt_ms in extent.rtts_ms:
             _shape(wan, rtt_ms, 0.0)
-            turns: list[tuple[str, str]] = [("path", "auto")]
+            turns: list[tuple[str, str]] = [("path", AUTO), ("path", FIGURES_GIVEN)]
             for count in extent.streams:
                 turns += [("path", str(count)), ("tcp", str(count)), ("iperf3", str(count))]
                 turns += [("mpwide", str(count))] if extent.mpwide else []
@@ -63,7 +63,7 @@ def bulk(round: int, extent: Extent, say: Report) -> Iterator[Sample]:
                         continue
                     port = path_port if peer == "path" else tcp_port
                     for size_b in extent.sizes_b:
-                        lines = _messages(wan, extent, peer, port, streams, size_b, WARM_AFTER + 2)
+                        lines = _messages(wan, extent, peer, port, streams, size_b, WARM_AFTER + 2, rtt_ms)
                         late = ends.lateness_us(wan)
                         for number, line in enumerate(lines):
                             yield Sample(round, "bulk", peer, streams, rtt_ms, 0.0, size_b, number, line.seconds, late)
@@ -82,7 +82,7 @@ def windows(round: int, extent: Extent, say: Report) -> Iterator[Sample]:
             with serving as port:
                 for streams in counts:
                     with _failures_told(say, f"small windows, {peer} x {streams}"):
-                        lines = _messages(wan, extent, peer, port, streams, size_b, WARM_AFTER + 3)
+                        lines = _messages(wan, extent, peer, port, streams, size_b, WARM_AFTER + 3, rtt_ms)
                         late = ends.lateness_us(wan)
                         for number, line in enumerate(lines):
                             yield Sample(
@@ -157,11 +157,15 @@ def _shape(wan: Wan, rtt_ms: float, loss: float) -> None:
     link.clear()
 
 
-def _messages(wan: Wan, extent: Extent, peer: str, port: int, streams: str, size_b: int, count: int) -> list[ends.Line]:
+def _messages(
+    wan: Wan, extent: Extent, peer: str, port: int, streams: str, size_b: int, count: int, rtt_ms: float
+) -> list[ends.Line]:
     """So many large messages from b to a, each of which is answered; `port` is that of the server, if it stands."""
     if peer == "mpwide":
         assert extent.mpwide is not None
         return mpwide.messages(extent.mpwide, wan["a"], wan["b"].login, int(streams), size_b, count)
+    if streams == FIGURES_GIVEN:
+        streams = f"auto:{rtt_ms / 1e3}:{GIGABIT / 8}"
     return ends.dialled(wan["b"].login, peer, f"{wan['a'].address}:{port}", streams, f"bulk:{size_b}*{count}")
 
 

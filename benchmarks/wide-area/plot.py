@@ -29,7 +29,7 @@ def draw(samples: Sequence[Sample], machine: str, path: Path) -> bool:
     if not rtts:
         return False
     size_b = sorted({sample.size_b for sample in bulk if sample.peer == "path"})[-1]
-    counts = sorted({int(sample.streams) for sample in bulk if sample.streams != "auto"})
+    counts = sorted({int(sample.streams) for sample in bulk if sample.streams.isdigit()})
     figure, axes = pyplot.subplots(
         1, len(rtts), figsize=(3.4 * len(rtts) + 1.5, 4), layout="constrained", squeeze=False
     )

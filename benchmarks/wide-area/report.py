@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from harness.figures import Spread, number, size, table
-from sample import Part, Sample, spread
+from sample import FIGURES_GIVEN, Part, Sample, spread
 
 PEERS = {"path": "xMML path", "tcp": "bare TCP", "iperf3": "iperf3", "mpwide": "MPWide"}
 
@@ -47,10 +47,12 @@ def _turns(samples: Sequence[Sample]) -> list[tuple[str, str]]:
     found = {(sample.peer, sample.streams) for sample in samples}
     order = list(PEERS)
     known = [turn for turn in found if turn[0] in PEERS]
-    return sorted(known, key=lambda turn: (order.index(turn[0]), turn[1] != "auto", turn[1].zfill(3)))
+    return sorted(known, key=lambda turn: (order.index(turn[0]), turn[1].isdigit(), turn[1].zfill(3)))
 
 
 def _label(peer: str, streams: str) -> str:
+    if streams == FIGURES_GIVEN:
+        return f"{PEERS[peer]}, auto streams, figures of the link given"
     return f"{PEERS[peer]}, {streams} stream{'' if streams == '1' else 's'}"
 
 
@@ -101,7 +103,7 @@ def _ratios(samples: Sequence[Sample]) -> str:
 def _best(samples: Sequence[Sample], peer: str, rtt_ms: float, size_b: int | None) -> float | None:
     medians = []
     for name, streams in _turns(samples):
-        if name == peer and streams != "auto":
+        if name == peer and streams.isdigit():
             found = spread(
                 samples, _rate, experiment="bulk", peer=peer, streams=streams, rtt_ms=rtt_ms, size_b=size_b, part="warm"
             )

@@ -11,6 +11,9 @@ from harness.figures import Spread
 #: A connection is warm after so many messages.
 WARM_AFTER = 3
 
+#: As many streams as pay; the same where the program says what is known of the link.
+AUTO, FIGURES_GIVEN = "auto", "auto, link given"
+
 Part = Literal["all", "first", "warm"]
 #: Which messages of a connection are meant.
 PARTS: dict[Part, Callable[[int], bool]] = {
@@ -24,9 +27,9 @@ PARTS: dict[Part, Callable[[int], bool]] = {
 class Sample:
     """One message or copy, or, for iperf3, one run.
 
-    `streams` is what was asked for: a number or auto. `number` counts the messages of a connection from 0. `late_us`
-    is how much later than it should the emulated link delivered in the mean while this was measured: the error of the
-    instrument.
+    `streams` is what was asked for: a number, AUTO or FIGURES_GIVEN. `number` counts the messages of a connection from
+    0. `late_us` is how much later than it should the emulated link delivered in the mean while this was measured: the
+    error of the instrument.
     """
 
     round: int

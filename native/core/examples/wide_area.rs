@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! wide_area serve path|tcp                          prints the port at which it listens
-//! wide_area dial path|tcp HOST:PORT STREAMS PLAN    STREAMS: a number or auto; one line for each message
+//! wide_area dial path|tcp HOST:PORT STREAMS PLAN    STREAMS: a number, auto, or auto:SECONDS:BYTES, the link's round trip and what it
+//!                                                   carries in a second; one line for each message
 //! wide_area forward HOST:PORT                       prints the port; hands every connection on, one thread for each direction
 //! ```
 //!
@@ -20,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use xmml_core::buffer::Buffer;
-use xmml_core::path::{Identity, Lane, Listener, Path, Received, Settings, Streams};
+use xmml_core::path::{Identity, Lane, LinkFigures, Listener, Path, Received, Settings, Streams};
 
 const SECRET: &[u8] = b"both ends of a benchmark know it";
 const BULK: u8 = b'b';
@@ -71,6 +72,11 @@ fn say(kind: &str, bytes: usize, took: Duration) {
 }
 
 fn settings(streams: &str) -> Settings {
+    if let Some((round_trip, bandwidth)) = streams.strip_prefix("auto:").and_then(|figures| figures.split_once(':')) {
+        let round_trip = Duration::from_secs_f64(round_trip.parse().expect("seconds"));
+        let link = Some(LinkFigures { round_trip, bandwidth: bandwidth.parse().expect("bytes per second") });
+        return Settings { streams: Streams::Auto, link, ..Settings::default() };
+    }
     let streams = streams.parse().map_or(Streams::Auto, Streams::Fixed);
     Settings { streams, ..Settings::default() }
 }
