@@ -132,6 +132,11 @@ class Sshd:
                 child.kill()
                 child.wait()
 
+    def cut_last(self) -> None:
+        """End the connection that came last."""
+        self._children[-1].kill()
+        self._children[-1].wait()
+
     def processes(self) -> dict[int, str]:
         """Processes that logins have started and that still run: number and command line."""
         found = {}

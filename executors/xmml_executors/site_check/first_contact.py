@@ -19,7 +19,7 @@ import paramiko
 from paramiko.transport import ServiceRequestingTransport
 
 from xmml.late_dataclass import dataclass
-from xmml_executors.transports.destination import Destination, configuration_files
+from xmml_executors.transports.destination import Destination, configuration_files, read_destination
 from xmml_executors.transports.failure import AuthenticationFailed, HostKeyChanged, HostKeyUnknown, SiteUnreachable
 
 CONNECT_S = 20.0
@@ -106,10 +106,8 @@ class _Facts:
 def _connection(site: str, destination: Destination, facts: _Facts) -> Iterator[paramiko.Transport]:
     way: socket.socket | paramiko.ProxyCommand
     try:
-        if facts.jump != "none":  # ssh itself goes through the machines on the way, and checks their keys
-            words = ["ssh", *(["-F", str(facts.configuration[0])] if facts.configuration else [])]
-            words += ["-o", "StrictHostKeyChecking=yes", "-W", f"{facts.host}:{facts.port}", "--", facts.jump]
-            way = paramiko.ProxyCommand(shlex.join(words))
+        if facts.jump != "none":
+            way = paramiko.ProxyCommand(shlex.join(_through(facts)))
         elif facts.command != "none":
             way = paramiko.ProxyCommand(facts.command)
         else:
@@ -125,6 +123,18 @@ def _connection(site: str, destination: Destination, facts: _Facts) -> Iterator[
         yield transport
     finally:
         transport.close()
+
+
+def _through(facts: _Facts) -> list[str]:
+    """The command that goes through the machines on the way: ssh itself, which checks their keys."""
+    *before, last = facts.jump.split(",")
+    gate = read_destination(last)
+    words = ["ssh", *(["-F", str(facts.configuration[0])] if facts.configuration else [])]
+    words += ["-o", "StrictHostKeyChecking=yes", *(["-J", ",".join(before)] if before else [])]
+    words += ["-p", str(gate.port)] if gate.port else []
+    words += ["-l", gate.user] if gate.user else []
+    to = f"[{facts.host}]" if ":" in facts.host else facts.host
+    return [*words, "-W", f"{to}:{facts.port}", "--", gate.host]
 
 
 def _known(facts: _Facts, key: paramiko.PKey) -> bool | None:

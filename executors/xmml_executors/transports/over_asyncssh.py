@@ -48,7 +48,8 @@ class AsyncsshTransport(ChannelTransport):
         self._configuration = [str(path) for path in (configuration or configuration_files())]
         self._connection: asyncssh.SSHClientConnection | None = None
         self._bulk: asyncssh.SSHClientConnection | OpensshTransport | None = None
-        self._jumps: list[asyncssh.SSHClientConnection] = []
+        #: Connections to the machines on the way, of those for commands (False) and of those for files (True).
+        self._jumps: dict[bool, list[asyncssh.SSHClientConnection]] = {False: [], True: []}
         self._forwardings: dict[Forwarding, tuple[str, str, int]] = {}
         self._listeners: dict[Forwarding, asyncssh.SSHListener] = {}
 
@@ -73,17 +74,18 @@ class AsyncsshTransport(ChannelTransport):
             listener.close()  # nobody wants it any more, or another connection has opened it again
         return True
 
-    async def _open(self, destination: Destination, *, ciphers: str = "") -> asyncssh.SSHClientConnection:
+    async def _open(self, destination: Destination, *, for_bulk: bool = False) -> asyncssh.SSHClientConnection:
         options = await self._options(destination)
+        await _close_all(self._jumps[for_bulk])  # those of the connection that this one comes after
         files = known_hosts_files(options)
         known = known_hosts(files)
         tunnel: asyncssh.SSHClientConnection | None = None
         if isinstance(options.tunnel, str) and options.tunnel != "none":
             for jump in options.tunnel.split(","):
                 tunnel = await self._open_jump(jump, tunnel)
-        arguments: dict[str, Any] = (
-            {"encryption_algs": ciphers} if ciphers and not options.config.get("Ciphers") else {}
-        )
+                self._jumps[for_bulk].append(tunnel)
+        chooses = for_bulk and not options.config.get("Ciphers")
+        arguments: dict[str, Any] = {"encryption_algs": f"^{FASTEST_CIPHERS}"} if chooses else {}
         try:
             async with asyncio.timeout(CONNECT_S + 10):
                 return await asyncssh.connect(
@@ -110,7 +112,7 @@ class AsyncsshTransport(ChannelTransport):
         options = await self._options(destination)
         known = known_hosts(known_hosts_files(options))
         try:
-            connection = await asyncssh.connect(
+            return await asyncssh.connect(
                 destination.host,
                 **_address(destination),
                 config=self._configuration,
@@ -125,8 +127,6 @@ class AsyncsshTransport(ChannelTransport):
             raise AuthenticationFailed(self.site, str(destination), _text(error)) from None
         except (asyncssh.Error, OSError, TimeoutError, ValueError) as error:
             raise await self._explained(destination, options, known, tunnel, error) from None
-        self._jumps.append(connection)
-        return connection
 
     async def _options(self, destination: Destination) -> asyncssh.SSHClientConnectionOptions:
         try:
@@ -216,7 +216,7 @@ class AsyncsshTransport(ChannelTransport):
             await by_ssh.connect()
             return by_ssh
         with contextlib.suppress(TransportError):
-            return await self._open(self.destination, ciphers=f"^{FASTEST_CIPHERS}")
+            return await self._open(self.destination, for_bulk=True)
         return self._connection
 
     async def forward_local(self, host: str, port: int) -> Forwarding:
@@ -259,14 +259,19 @@ class AsyncsshTransport(ChannelTransport):
         if isinstance(self._bulk, OpensshTransport):
             await self._bulk.disconnect()
             self._bulk = None
-        connections = [self._bulk, self._connection, *reversed(self._jumps)]
+        connections = [connection for connection in (self._connection, self._bulk) if connection is not None]
         self._bulk = self._connection = None
-        self._jumps = []
-        for connection in connections:
-            if connection is not None:
-                connection.close()
-                with contextlib.suppress(asyncssh.Error, OSError, TimeoutError):
-                    await asyncio.wait_for(connection.wait_closed(), 5)
+        for those in (connections, *self._jumps.values()):
+            await _close_all(those)
+
+
+async def _close_all(connections: list[asyncssh.SSHClientConnection]) -> None:
+    """End them, the last first, and empty the list."""
+    while connections:
+        connection = connections.pop()
+        connection.close()
+        with contextlib.suppress(asyncssh.Error, OSError, TimeoutError):
+            await asyncio.wait_for(connection.wait_closed(), 5)
 
 
 class _AsyncsshChannel:

@@ -85,6 +85,17 @@ def test_the_configuration_leads_through_another_host(server):
     assert server.opened() == 2
 
 
+def test_the_way_leads_through_several_hosts_with_a_user_and_a_port_of_their_own(server):
+    text = server.config.read_text()
+    user, port = (line.split()[1] for key in ("User ", "Port ") for line in text.splitlines() if key in line)
+    gates = text.replace(f"Host {server.name}\n", "Host first second\n")
+    second = "\n".join(line for line in gates.splitlines() if "User " not in line and "Port " not in line)
+    first = "Host first\n" + f"  User {user}\n  Port {port}\n"
+    server.config.write_text(f"{text}  ProxyJump first,{user}@second:{port}\n{first}{second}\n")
+    assert not Person().meets(server.name, server.config).asked
+    assert server.opened() == 3
+
+
 class _AsksForACode(asyncssh.SSHServer):
     def begin_auth(self, username):
         return True

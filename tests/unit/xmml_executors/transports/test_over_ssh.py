@@ -298,6 +298,28 @@ def test_the_configuration_leads_through_another_host(kind, own_server):
     assert own_server.opened() == 2
 
 
+def test_a_connection_that_is_made_again_leaves_none_to_the_host_on_the_way(kind, own_server):
+    text = own_server.config.read_text()
+    jump = text.replace(f"Host {own_server.name}\n", "Host gate\n")
+    own_server.config.write_text(text + "  ProxyJump gate\n" + jump)
+
+    async def work():
+        transport = make(kind, own_server)
+        try:
+            for number in range(1, 4):
+                assert (await transport.run("echo in")).stdout == "in\n"
+                assert own_server.opened() == 2 * number
+                await until(lambda: own_server.connections() == 2)
+                own_server.cut_last()
+                while own_server.opened() == 2 * number:  # until the loss of the connection is noticed
+                    with contextlib.suppress(ConnectionLost):
+                        await transport.run("true")
+        finally:
+            await transport.close()
+
+    asyncio.run(work())
+
+
 def test_the_key_of_a_host_on_the_way_is_checked_as_well(kind, own_server):
     text = own_server.config.read_text()
     jump = text.replace(f"Host {own_server.name}\n", "Host gate\n").replace(str(own_server.known_hosts), "none")
