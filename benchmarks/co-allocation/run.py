@@ -1,11 +1,13 @@
 """What it costs to start jobs on several clusters at the same moment, by strategy: core hours wasted and time to start.
 
-python benchmarks/co-allocation/run.py [--quick] [--rounds N] [--groups N] [--loads 0.5,0.8,0.95] [--docs FILE]
+python benchmarks/co-allocation/run.py [--quick] [--rounds N] [--first-seed N] [--groups N] [--loads L,...]
+    [--docs FILE]
 
 Three clusters of 128 cores are simulated with the queues of other users (see workload.py). Groups of two or three jobs
 (4 to 32 cores each, 1 to 6 hours) come every 8 hours for each strategy at the same times into the same queues, and are
-co-allocated by the very state machines that xmml-run uses. Everything is determined by the seeds: round n has seed n.
-With --docs the table between the marks of a page is replaced.
+co-allocated by the very state machines that xmml-run uses. Everything is determined by the seeds: that of the first
+round is 0 unless it is said, and each round has the next. With --docs the table between the marks of a page is
+replaced.
 """
 
 from __future__ import annotations
@@ -128,6 +130,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one round of few groups, no highest load")
     parser.add_argument("--rounds", type=int, default=None)
+    parser.add_argument("--first-seed", type=int, default=0, help="that of the first round (%(default)s)")
     parser.add_argument("--groups", type=int, default=None, help="in each round")
     parser.add_argument("--loads", default=None)
     parser.add_argument("--docs", type=Path, default=None)
@@ -140,13 +143,15 @@ def main() -> int:
     for load in loads:
         for name in STRATEGIES:
             started = time.monotonic()
-            for seed in range(rounds):
+            for seed in range(options.first_seed, options.first_seed + rounds):
                 samples += measure(name, load, seed, count)
             found = [each for each in samples if (each.strategy, each.load) == (name, load)]
             print(f"  load {load:g}, {name}: {row(found)} in {time.monotonic() - started:.1f} s", flush=True)
     stem = options.output / f"co-allocation-{datetime.datetime.now():%Y%m%d-%H%M%S}"
     figures.write_csv(stem.with_suffix(".csv"), [asdict(sample) for sample in samples])
-    text = report(samples, f"python benchmarks/co-allocation/run.py --rounds {rounds} --groups {count}")
+    command = f"python benchmarks/co-allocation/run.py --rounds {rounds} --groups {count}"
+    command += f" --first-seed {options.first_seed}" if options.first_seed else ""
+    text = report(samples, command)
     stem.with_suffix(".md").write_text(text, encoding="utf-8")
     if options.docs is not None:
         publish(options.docs, text)
