@@ -2,7 +2,7 @@
 
 import pytest
 from testbed import Bed, why_not
-from testbed.pair import RELEASED_WITHIN_S, left_after_a_run
+from testbed.release import RELEASED_WITHIN_S, left_after_a_run
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +22,7 @@ def bed(standing_bed):
     left = standing_bed.wait_until_clean()
     if left:
         standing_bed.clean()
-    assert left == [], "left at the sites"
+    assert left == [], "left at the sites, or on the laptop"
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def firewalled(standing_bed):
     yield standing_bed
     left = left_after_a_run(standing_bed, RELEASED_WITHIN_S)
     standing_bed.clean()
-    assert left == [], "left at the sites"
+    assert left == [], "left at the sites, or on the laptop"
 
 
 @pytest.fixture
@@ -60,4 +60,4 @@ def open_bed(standing_open_bed):
     yield standing_open_bed
     left = left_after_a_run(standing_open_bed, RELEASED_WITHIN_S)
     standing_open_bed.clean()
-    assert left == [], "left at the sites"
+    assert left == [], "left at the sites, or on the laptop"

@@ -2,11 +2,14 @@
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from testbed.bed import as_user
 
 TESTBED = Path(__file__).with_name("testbed")
 
@@ -76,6 +79,39 @@ def test_the_wide_area_takes_its_time(bed):
     answer = bed.laptop.run(["ping", "-c", "3", "-i", "0.2", "-q", bed.site("alpha").placed.address], cwd="/")
     least = float(re.search(r"= ([\d.]+)/", answer.stdout)[1])
     assert 10.0 <= least < 200.0
+
+
+HOLDER = """
+import socket, tempfile, time
+port = socket.create_server(("127.0.0.1", 0))
+name = socket.socket(socket.AF_UNIX)
+name.bind("\\0left-over")
+name.listen()
+file = tempfile.NamedTemporaryFile(prefix="left-over")
+print(port.getsockname()[1], file.name, flush=True)
+input()
+"""
+
+
+def test_what_is_left_is_counted_at_sites_and_on_the_laptop(bed):
+    def holder(machine, command, folder):
+        words = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        return machine.start(command, cwd="/", env={**os.environ, "TMPDIR": folder}, **words)
+
+    alpha, folder = bed.site("alpha"), str(bed.temporary)
+    here = holder(bed.laptop, [sys.executable, "-c", HOLDER], folder)
+    there = holder(alpha.login, as_user(alpha.users[0], f"exec python3 -c {shlex.quote(HOLDER)}"), "/tmp")
+    try:
+        for machine, owner, process in (("laptop", "the tester", here), ("alpha-login", "alice at alpha", there)):
+            port, file = process.stdout.readline().split()
+            left = bed.wait_until_clean(0)
+            assert f"port on {machine}: {port}" in left
+            assert f"file on {machine}: {file}" in left
+            assert f"socket on {machine}: @left-over" in left
+            assert any(line.startswith(f"process of {owner} on {machine}: ") for line in left), left
+    finally:
+        for process in (here, there):
+            process.communicate("\n")
 
 
 def _runs(pid):

@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -220,7 +221,8 @@ class Bed:
         self.at_first: set[str] = set()
 
     def wait_until_clean(self, limit_s: float = 10.0) -> list[str]:
-        """Wait until no job, process, file or port is left at the sites; a line for each that is at the limit."""
+        """Wait until no job, process, file, port or socket is left at the sites, nor on the laptop; a line for each
+        that is at the limit."""
         return wait_until_clean(self, limit_s)
 
     def clean(self) -> None:
@@ -231,7 +233,7 @@ class Bed:
                 "scontrol -o show reservation | sed -n 's/^ReservationName=\\([^ ]*\\).*/\\1/p' | "
                 "xargs -r -I{} scontrol delete ReservationName={}"
             )
-        for pid in processes(self):
+        for pid in processes(self, *self.sites):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for site in self.sites.values():
@@ -240,8 +242,15 @@ class Bed:
                 site.run(words, user, check=False)
             for machine in site.machines:
                 machine.run(["sh", "-c", "rm -rf /tmp/* /dev/shm/*"], cwd="/", check=False)
+        for each in self.temporary.iterdir():
+            shutil.rmtree(each) if each.is_dir() else each.unlink()
         for cluster in self.clusters:
             cluster.slurm.settle()
+
+    @property
+    def temporary(self) -> Path:
+        """The folder for temporary files of whoever works on the laptop, if TMPDIR says so."""
+        return self.folder / "temporary"
 
     def site(self, name: str) -> LoginSite:
         """A site by its name."""
@@ -296,6 +305,7 @@ class Bed:
     def _build(self) -> None:
         ssh = self.folder / "ssh"
         ssh.mkdir(mode=0o700)
+        self.temporary.mkdir(mode=0o700)
         _make_key(ssh / "id_ed25519")
         public = (ssh / "id_ed25519.pub").read_text()
         for kind in self._kinds:
@@ -312,7 +322,7 @@ class Bed:
         with ThreadPoolExecutor() as pool:
             for done in [pool.submit(site.start) for site in self.sites.values()]:
                 done.result()
-        self.at_first = present(self)
+        self.at_first = present(self, *self.sites)
 
     def learn_host_keys(self) -> None:
         """Let the laptop know the present host keys, and no others."""

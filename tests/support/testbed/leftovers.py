@@ -1,33 +1,40 @@
-"""What is left at the sites when everything should be over: jobs, processes, files, ports."""
+"""What is left when all should be over, at the sites and on the laptop: jobs, processes, files, ports, sockets."""
 
 from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from wan import Machine
+
     from testbed.bed import Bed
 
 _LISTENING = "0A"
 
 
-def leftovers(bed: Bed) -> list[str]:
-    """One line for each thing that was not there when the bed was made."""
+def leftovers(bed: Bed, *names: str) -> list[str]:
+    """One line for each thing that was not there when the bed was made: at the named sites (default: at all of them),
+    and on the laptop."""
+    chosen = names or tuple(bed.sites)
     found = []
     for cluster in bed.clusters:
-        found += [f"job at {cluster.name}: {row}" for row in cluster.slurm.root("squeue -h -o '%i %j %T'").splitlines()]
-    found += processes(bed).values()
-    now = present(bed)
-    found += sorted(now - bed.at_first)
+        if cluster.name in chosen:
+            jobs = cluster.slurm.root("squeue -h -o '%i %j %T'").splitlines()
+            found += [f"job at {cluster.name}: {row}" for row in jobs]
+    found += processes(bed, *chosen).values()
+    found += sorted(present(bed, *chosen) - bed.at_first)
     return found
 
 
-def present(bed: Bed) -> set[str]:
-    """The files of the users and the ports that somebody listens on."""
-    found = set()
-    for site in bed.sites.values():
+def present(bed: Bed, *names: str) -> set[str]:
+    """The files of the users, the temporary ones of the laptop, and what somebody listens on: ports, and sockets of the
+    kernel's own name space; at the named sites, and on the laptop."""
+    found = {f"file on laptop: {path}" for path in bed.temporary.rglob("*")}
+    for site in (bed.sites[name] for name in names):
         for user in site.users:
             home = site.home(user)
             found |= {f"file at {site.name}: ~{user.name}/{path.relative_to(home)}" for path in home.rglob("*")}
@@ -38,41 +45,73 @@ def present(bed: Bed) -> set[str]:
                     found |= {
                         f"file on {machine.name}: /{path.relative_to(root)}" for path in (root / folder).rglob("*")
                     }
-    for machine in bed.machines.values():
-        for table in ("tcp", "tcp6"):
-            with contextlib.suppress(OSError):
-                for line in Path(f"/proc/{machine.pid}/net/{table}").read_text().splitlines()[1:]:
-                    local, _, state = line.split()[1:4]
-                    if state == _LISTENING:
-                        number = int(local.rpartition(":")[2], 16)
-                        found.add(f"port on {machine.name}: {number}")
+    for where, machine in _machines(bed, names).items():
+        with contextlib.suppress(OSError):  # it has no power
+            found |= {f"port on {where}: {number}" for number in _ports(machine)}
+            found |= {f"socket on {where}: {name}" for name in _sockets(machine)}
     return found
 
 
-def processes(bed: Bed) -> dict[int, str]:
-    """Processes of the users on the machines of this bed; that sshd holds a connection of theirs is no matter."""
-    owners = {user.number: f"{user.name} at {site.name}" for site in bed.sites.values() for user in site.users}
-    machines = {_namespace(machine.pid): name for name, machine in bed.machines.items()}
+def processes(bed: Bed, *names: str) -> dict[int, str]:
+    """Processes of the users on the machines of the named sites; that sshd holds a connection of theirs is no matter.
+    Of those on the laptop, where who runs the tests is the user, all."""
+    owners = {user.number: f"{user.name} at {name}" for name in names for user in bed.sites[name].users}
+    machines = {}
+    for name, machine in _machines(bed, names).items():
+        with contextlib.suppress(OSError):  # it has no power
+            machines[_namespace(machine.pid)] = name
     found = {}
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
-            owner = owners.get(entry.stat().st_uid) if entry.name.isdigit() else None
-            if owner is None:
+            if not entry.name.isdigit() or int(entry.name) == bed.laptop.pid:
+                continue
+            where = machines.get(_namespace(int(entry.name)))
+            owner = "the tester" if where == "laptop" else owners.get(entry.stat().st_uid)
+            if where is None or owner is None:
                 continue
             line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-            where = machines.get(_namespace(int(entry.name)))
-            if line and where and not line.startswith("sshd:"):
+            if line and not line.startswith("sshd:"):
                 found[int(entry.name)] = f"process of {owner} on {where}: {line[:200]}"
     return found
+
+
+def _machines(bed: Bed, names: tuple[str, ...]) -> dict[str, Machine]:
+    """The laptop, and those of the named sites."""
+    chosen = [bed.laptop, *(machine for name in names for machine in bed.sites[name].machines)]
+    return {name: machine for name, machine in bed.machines.items() if machine in chosen}
+
+
+def _ports(machine: Machine) -> Iterator[int]:
+    """The TCP ports on which somebody listens."""
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{machine.pid}/net/{table}").read_text().splitlines()[1:]:
+            local, _, state = line.split()[1:4]
+            if state == _LISTENING:
+                yield int(local.rpartition(":")[2], 16)
+
+
+def _sockets(machine: Machine) -> Iterator[str]:
+    """The names outside of any file system at which a process can be reached on its machine."""
+    for line in Path(f"/proc/{machine.pid}/net/unix").read_text().splitlines()[1:]:
+        name = line.split(maxsplit=7)[7:]
+        if name and name[0].startswith("@"):
+            yield name[0]
 
 
 def _namespace(pid: int) -> str:
     return str(Path(f"/proc/{pid}/ns/pid").readlink())
 
 
-def wait_until_clean(bed: Bed, limit_s: float) -> list[str]:
-    """Wait until nothing is left; what still is at the limit."""
+def wait_until_clean(bed: Bed, limit_s: float, *names: str, is_kept: Callable[[str], bool] | None = None) -> list[str]:
+    """Wait until nothing is left at the named sites (default: at all of them), nor on the laptop; what still is at the
+    limit.
+
+    Args:
+        is_kept: says of a line whether it may stay.
+    """
     end = time.monotonic() + limit_s
-    while (left := leftovers(bed)) and time.monotonic() < end:
+    while True:
+        left = [line for line in leftovers(bed, *names) if is_kept is None or not is_kept(line)]
+        if not left or time.monotonic() > end:
+            return left
         time.sleep(0.1)
-    return left

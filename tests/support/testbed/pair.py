@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +50,6 @@ with xmml.Instance() as me:
 """
 
 
-#: Sites are released within 10 seconds of a failure; a machine that does much else at the same time is given more.
-RELEASED_WITHIN_S = 10.0 if "XMML_SOAK" in os.environ else 30.0
-
-
 class Pair:
     """The model in a folder of its own.
 
@@ -71,17 +67,28 @@ class Pair:
         (folder / "talker.py").write_text(_TALKER)
 
     def start(
-        self, sites: str, places: dict[str, str], *words: str, output: str = "run", is_direct: bool = True
+        self,
+        sites: str,
+        places: dict[str, str],
+        *words: str,
+        output: str = "run",
+        is_direct: bool = True,
+        env: Mapping[str, str] | None = None,
     ) -> Run:
         """Start `xmml-run` on the laptop; the run's folder is `output`, beside the model.
 
-        With `is_direct`, everybody can dial the laptop.
+        Args:
+            is_direct: everybody can dial the laptop.
+            env: what its environment has besides.
         """
         (self.folder / "sites.toml").write_text(sites)
         command: list[str | Path] = [Path(sys.executable).with_name("xmml-run"), "model.xml", "--sites", "sites.toml"]
         command += [word for name, site in places.items() for word in ("--place", f"{name}={site}")]
         command += ["-o", output, "-v", *(["--listen", "laptop:0"] if is_direct else []), *words]
-        self.runs.append(Run(self, self.bed.laptop.start(command, cwd=self.folder, **_PIPES), time.monotonic()))
+        environment = {**os.environ, "TMPDIR": str(self.bed.temporary), **(env or {})}
+        began = time.monotonic()
+        process = self.bed.laptop.start(command, cwd=self.folder, env=environment, **_PIPES)
+        self.runs.append(Run(self, process, began))
         return self.runs[-1]
 
     def end(self) -> None:
@@ -163,25 +170,6 @@ def sites(bed: Bed, **changes: str) -> str:
         rows = [row for row in text[start : end if end > 0 else None].splitlines() if row.partition(" ")[0] != key]
         text = text[:start] + "\n".join([*rows, line, ""]) + (text[end:] if end > 0 else "")
     return text
-
-
-def jobs_of(bed: Bed, site: str) -> list[str]:
-    """The jobs that hold cores of a cluster: each with its state and the node."""
-    return bed.cluster(site).slurm.root("squeue -h -t running,suspended,configuring -o '%i %T %N'").splitlines()
-
-
-def left_after_a_run(bed: Bed, limit_s: float) -> Sequence[str]:
-    """What is left at the sites, but for the staged files, which are kept for the next run."""
-    end = time.monotonic() + limit_s
-    while True:
-        left = [line for line in bed.wait_until_clean(0) if not _is_kept(line)]
-        if not left or time.monotonic() > end:
-            return left
-        time.sleep(0.1)
-
-
-def _is_kept(line: str) -> bool:
-    return line.startswith("file at ") and (line.endswith("/xmml") or "/xmml/staged" in line)
 
 
 @contextlib.contextmanager
