@@ -10,13 +10,14 @@ import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from xmml_planner import Plan, PlannedInstance
 from xmml_planner.hosting import members
 
 from xmml_executors.limits import explained
 from xmml_executors.outcome import Outcome, SiteError
+from xmml_executors.ownership import Owned, own
 
 #: The file that says where people can ask how the run goes, as long as it goes on.
 DOOR = ".questions"
@@ -31,7 +32,7 @@ class FolderTaken(Exception):
 
 
 class RunFolder:
-    """The folder of one run, open for writing.
+    """The folder of one run, open for writing, and owned: nobody else carries out the run meanwhile.
 
     Attributes:
         path: absolute.
@@ -49,7 +50,7 @@ class RunFolder:
 
         Raises:
             FolderTaken: there is something in it.
-            SiteError: it cannot be made or written.
+            SiteError: it cannot be made or written, or somebody else carries out its run.
         """
         self.path = path.absolute()
         self.run_id = resumed or f"{self.path.name}-{os.urandom(4).hex()}"
@@ -58,6 +59,7 @@ class RunFolder:
             self.run_id, self.secret = known_as
         self.secret_file = self.path / ".secret"
         self._events: TextIO | None = None
+        self._owned: BinaryIO | None = None
         if resumed is None and self.path.is_dir() and any(self.path.iterdir()):
             raise FolderTaken(f"the folder {self.path} is not empty; name another with -o, or remove it")
         try:
@@ -69,6 +71,7 @@ class RunFolder:
             ) from None
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            self._owned = own(self.path)
             if resumed is None:
                 (self.path / "plan.json").write_bytes(text)
             for instance in plan.instances:
@@ -80,6 +83,8 @@ class RunFolder:
             if resumed is None:
                 (self.path / "events.jsonl").unlink(missing_ok=True)
             self._events = open(self.path / "events.jsonl", "a", encoding="utf-8")  # noqa: SIM115 - open as long as the run
+        except Owned as error:
+            raise SiteError(str(error)) from None
         except PermissionError as error:
             raise SiteError(f"{self.unwritable(error)}; name another folder with -o") from None
         except OSError as error:
@@ -181,11 +186,14 @@ class RunFolder:
         return [Path(path).relative_to(self.path) for path in sorted(found)]
 
     def close(self) -> None:
-        """Remove the secret and close the events."""
+        """Remove the secret, close the events, and own the run no more."""
         self.secret_file.unlink(missing_ok=True)
         if self._events is not None:
             self._events.close()
             self._events = None
+        if self._owned is not None:
+            self._owned.close()
+            self._owned = None
 
 
 def new_folder(parent: Path, model: str) -> Path:

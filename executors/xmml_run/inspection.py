@@ -10,6 +10,7 @@ from typing import Any
 from xmml_executors.collecting import read_events
 from xmml_executors.conduit_figures import from_events
 from xmml_executors.instance_record import InstanceRecord
+from xmml_executors.ownership import is_owned
 from xmml_planner import PlanFormatError, plan_from_text
 
 from xmml.late_dataclass import dataclass
@@ -27,7 +28,7 @@ class RunView:
     """A run seen from its folder.
 
     Attributes:
-        state: `running`, or the word of its exit status; `lost` if it ended without a word (a kill -9).
+        state: `running`, or the word of its exit status; `lost` if it ended without a word (kill -9, loss of power).
         instances: the numbers of each instance.
         conduits: how each conduit travels, and what has passed it.
         sites: of a run over sites that goes on, what was last told of each.
@@ -80,7 +81,7 @@ def read_run(folder: Path) -> RunView:
     for event in events:
         if event["instance"] in rows:
             _update(rows[event["instance"]], event)
-    state = "running" if (folder / ".secret").exists() else "lost"
+    state = "running" if is_owned(folder) else "lost"
     return RunView(folder, state, "", rows, None, conduits, sites)
 
 
@@ -108,7 +109,7 @@ def follow(files: Sequence[Path], folder: Path, go_on: bool) -> Iterator[str]:
             yield from _new_text(file, positions)
         if ended:
             return
-        ended = not (folder / ".secret").exists()
+        ended = not is_owned(folder)
         if not ended:
             wait_for_growth(files, LOOK_EVERY_S)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from xmml_executors.launch.cancelling import is_launching
 from xmml_executors.launch.journal import Journal, JournalHeld, Past, read_journal
+from xmml_executors.ownership import is_owned
 from xmml_executors.run_folder import RunFolder
 from xmml_planner import Plan, PlanFormatError, plan_from_text
 
@@ -43,7 +43,7 @@ def resumed(path: Path) -> tuple[Plan, RunFolder, Journal]:
 
 def _plan_and_folder(path: Path, past: Past) -> tuple[Plan, RunFolder]:
     state = read_run(path).state
-    if is_launching(past):
+    if is_owned(path):
         raise UsageError(f"{path} is being launched by process {past.launcher[0]}; xmml status {path} says how it goes")
     if state not in ("running", "lost") and not past.unclean:
         raise UsageError(f"{path} has ended ({state}); there is nothing to resume")

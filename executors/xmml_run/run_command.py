@@ -237,14 +237,15 @@ def _run(
         result.outcome, folder.path, result.wall_s, {name: record.as_json() for name, record in result.records.items()}
     )
     try:
-        folder.event("run ended", site=plan.jobs[0].site, **told)
-        collect(plan, folder, result, ["xmml-run", *sys.argv[1:]], started, options.parameter_files)
-    except SiteError as error:
-        if result.outcome.is_done:
-            result = RunResult(Outcome(ExitStatus.SITE_FAILED, str(error)), result.wall_s, result.records)
+        try:
+            folder.event("run ended", site=plan.jobs[0].site, **told)
+            collect(plan, folder, result, ["xmml-run", *sys.argv[1:]], started, options.parameter_files)
+        except SiteError as error:
+            if result.outcome.is_done:
+                result = RunResult(Outcome(ExitStatus.SITE_FAILED, str(error)), result.wall_s, result.records)
+        return _conclude(options, plan, folder, result, told)
     finally:
         folder.close()
-    return _conclude(options, plan, folder, result, told)
 
 
 def _delivered(plan: Plan, folder: RunFolder, result: RunResult, deliveries: Sequence[Delivery]) -> RunResult:

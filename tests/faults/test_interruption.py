@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -80,6 +82,27 @@ def test_kill_minus_9_leaves_no_process_socket_or_secret(models: Models) -> None
     wait_until(lambda: not (going.folder / ".secret").exists(), "the secret is left", GONE_AFTER_S)
     assert not sockets_of(going.folder)
     assert {path.name for path in models.folder.iterdir()} <= {"a.py", "b.py", "model.xmml", "run", "fault.daemon"}
+
+
+def test_a_run_whose_machine_loses_its_power_is_told_as_lost(models: Models) -> None:
+    going = models.start(models.write({"a": WAIT, "b": WAIT}))
+    instances, supervisor = going.pids(), going.supervisor()
+    assert state_of(going.folder) == "running"
+    pids = [going.process.pid, supervisor, *instances]
+    os.kill(supervisor, signal.SIGSTOP)  # so that it cannot tidy up
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not any(map(is_running, pids)), "processes are left", GONE_AFTER_S)
+    assert (going.folder / ".secret").exists()
+    assert (going.folder / ".questions").exists()
+    assert state_of(going.folder) == "lost"
+
+
+def state_of(folder: Path) -> str:
+    """What `xmml status` says of a run."""
+    done = subprocess.run(["xmml", "status", str(folder), "--json"], stdout=subprocess.PIPE, check=True)
+    state: str = json.loads(done.stdout)["state"]
+    return state
 
 
 #: Lend each other large arrays without end, and keep some of what they are lent.

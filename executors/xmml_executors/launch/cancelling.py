@@ -8,16 +8,11 @@ from pathlib import Path
 
 from xmml_planner import Plan
 
-from xmml_executors.launch.journal import Journal, Past, is_alive
+from xmml_executors.launch.journal import Journal, Past
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.outcome import SiteError
 from xmml_executors.schedulers import SchedulerUnavailable
 from xmml_executors.transports import TransportError
-
-
-def is_launching(past: Past) -> bool:
-    """Whether the launcher of a run still lives."""
-    return is_alive(past.launcher)
 
 
 def clean_sites(plan: Plan, folder: Path, tell: Callable[[str], None]) -> list[str]:

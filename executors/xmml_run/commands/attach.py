@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import sys
-import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from xmml_executors.launch.cancelling import is_launching
-from xmml_executors.launch.journal import read_journal
 from xmml_executors.outcome import ExitStatus
 
 from xmml_run.arguments import add_run_argument
 from xmml_run.detaching import OUTPUT
-from xmml_run.file_growth import wait_for_growth
 from xmml_run.inspection import follow, read_run
 from xmml_run.not_a_run import NotARun
-
-#: How long the last word of a run may take after its processes are gone, unless its xmml-run is known to live.
-LAST_WORD_WITHIN_S = 30.0
-LOOK_EVERY_S = 0.2
 
 DESCRIPTION = "Follow a detached run to its end, and return its exit status. Ctrl-C leaves it alone."
 
@@ -47,14 +39,8 @@ def run(options: Namespace) -> int:
 
 
 def exit_status(folder: Path) -> int:
-    """Return how a run has ended. Its processes are gone before its last event is written."""
-    until = time.monotonic() + LAST_WORD_WITHIN_S
-    while (state := read_run(folder).state) in ("running", "lost") and time.monotonic() < until:
-        told = read_journal(folder)
-        if told is not None and not is_launching(told):
-            state = read_run(folder).state
-            break
-        wait_for_growth([folder / "events.jsonl"], LOOK_EVERY_S)
+    """Return how a run has ended that nobody carries out any more."""
+    state = read_run(folder).state
     for status in ExitStatus:
         if status.word == state:
             return status

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from xmml_executors.launch.journal import read_journal
 from xmml_executors.outcome import ExitStatus, SiteError
+from xmml_executors.ownership import is_owned
 from xmml_planner import PlanFormatError, plan_from_text
 
 from xmml_run.arguments import add_run_argument
@@ -41,20 +42,21 @@ def _cancel(folder: Path) -> int:
         print(f"xmml cancel: {folder.name} does not stop; end its xmml-run, and cancel again", file=sys.stderr)
         return ExitStatus.SITE_FAILED
     told = read_journal(folder)
+    if is_owned(folder):
+        who = f"process {told.launcher[0]}" if told is not None else "a process"
+        print(f"xmml cancel: {who} carries out {folder.name} and does not answer; end it first", file=sys.stderr)
+        return ExitStatus.SITE_FAILED
+    (folder / ".secret").unlink(missing_ok=True)
     if told is None or not told.unclean:
         print(f"{folder.name}: nothing is left of it")
         return ExitStatus.DONE
-    from xmml_executors.launch.cancelling import clean_sites, is_launching
+    from xmml_executors.launch.cancelling import clean_sites
 
-    if is_launching(told):
-        print(f"xmml cancel: process {told.launcher[0]} is launching {folder.name}; end it first", file=sys.stderr)
-        return ExitStatus.SITE_FAILED
     try:
         plan = plan_from_text((folder / "plan.json").read_text(encoding="utf-8"))
     except PlanFormatError as error:
         raise NotARun(f"{folder}: {error}") from None
     problems = clean_sites(plan, folder, print)
-    (folder / ".secret").unlink(missing_ok=True)
     for problem in problems:
         print(f"xmml cancel: {problem}", file=sys.stderr)
     return ExitStatus.SITE_FAILED if problems else ExitStatus.DONE

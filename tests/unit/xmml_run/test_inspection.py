@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from xmml_executors.ownership import Owned, is_owned, own
 from xmml_planner import Job, Plan, PlannedInstance
+from xmml_run.arguments import UsageError
 from xmml_run.commands.status import status_lines
 from xmml_run.inspection import follow, read_run
 from xmml_run.not_a_run import NotARun
+from xmml_run.resuming import resumed
 from xmml_run.xmml_command import xmml_command
 
 A = PlannedInstance(
@@ -19,24 +27,132 @@ A = PlannedInstance(
 PLAN = Plan("m", "/m.xmml", "/", (Job("all", "local", ("a",)),), (), (A,), ())
 
 
-def write_run(folder: Path, *events: dict[str, object], running: bool = False) -> None:
+#: Owns the run in a folder until it is killed, and leaves what a run leaves whose machine loses its power.
+OWNER = """import sys, time
+from pathlib import Path
+from xmml_executors.ownership import own
+folder = Path(sys.argv[1])
+owned = own(folder)
+(folder / ".secret").write_text("s")
+(folder / ".questions").write_text("xmml-questions-of-nobody")
+print("owned", flush=True)
+time.sleep(600)
+"""
+
+
+def write_run(folder: Path, *events: dict[str, object]) -> None:
     (folder / "plan.json").write_text(PLAN.to_text())
     lines = [json.dumps({"time": 1.0, "site": "local", "instance": "a", **event}) for event in events]
     (folder / "events.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    if running:
-        (folder / ".secret").write_text("s")
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that carries out the run in `tmp_path`."""
+    write_run(tmp_path, {"what": "joined"})
+    with subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "owned\n"
+        yield process
+        process.kill()
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait()
 
 
 def test_a_run_that_goes_on_shows_the_latest_progress(tmp_path: Path) -> None:
     progress = {"messages_sent": 3, "messages_received": 0, "bytes_sent": 24, "bytes_received": 0}
-    write_run(tmp_path, {"what": "joined"}, {"what": "progress", **progress}, running=True)
-    view = read_run(tmp_path)
+    write_run(tmp_path, {"what": "joined"}, {"what": "progress", **progress})
+    with own(tmp_path):
+        view = read_run(tmp_path)
     assert (view.state, view.instances["a"]["state"], view.instances["a"]["messages_sent"]) == ("running", "running", 3)
 
 
 def test_a_run_that_was_killed_is_lost(tmp_path: Path) -> None:
     write_run(tmp_path, {"what": "joined"})
     assert read_run(tmp_path).state == "lost"
+
+
+def test_a_run_is_owned_as_long_as_its_command_lives(tmp_path: Path, owner: subprocess.Popen[str]) -> None:
+    assert read_run(tmp_path).state == "running"
+    with pytest.raises(Owned, match="another process carries out the run"):
+        own(tmp_path)
+    kill(owner)
+    assert (tmp_path / ".secret").exists()
+    assert read_run(tmp_path).state == "lost"
+    own(tmp_path).close()
+
+
+def test_who_only_looks_does_not_keep_others_from_a_run(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            is_owned(tmp_path)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(100):
+            own(tmp_path).close()
+    finally:
+        done.set()
+        looking.join()
+
+
+def test_a_run_of_a_process_that_was_forked_is_owned_when_the_first_one_has_gone(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    ours = own(tmp_path)
+    copy = os.dup(ours.fileno())  # as a fork has it
+    ours.close()
+    assert is_owned(tmp_path)
+    os.close(copy)
+    assert not is_owned(tmp_path)
+
+
+@pytest.mark.parametrize("journal", [None, "", '{"what": "launch", "run": "m-1", "pid": %d, "started": ""}\n'])
+def test_cancel_believes_the_owner_and_not_what_lies_about(
+    tmp_path: Path, owner: subprocess.Popen[str], journal: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if journal is not None:
+        (tmp_path / "journal.jsonl").write_text(journal % owner.pid if "%d" in journal else journal)
+    assert xmml_command(["cancel", str(tmp_path)]) == 5
+    assert "and does not answer; end it first" in capsys.readouterr().err
+    assert (tmp_path / ".secret").exists()
+    kill(owner)
+    assert xmml_command(["cancel", str(tmp_path)]) == 0
+    assert "nothing is left of it" in capsys.readouterr().out
+    assert not (tmp_path / ".secret").exists()
+
+
+def test_attach_ends_with_the_owner(
+    tmp_path: Path, owner: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "output.log").write_text("it runs\n")
+    killer = threading.Timer(0.1, owner.kill)
+    killer.start()
+    assert xmml_command(["attach", str(tmp_path)]) == 5
+    killer.join()
+    assert owner.wait() == -signal.SIGKILL
+    told = capsys.readouterr()
+    assert told.out == "it runs\n"
+    assert "was interrupted" in told.err
+
+
+def test_a_run_is_resumed_only_when_its_owner_is_gone(tmp_path: Path, owner: subprocess.Popen[str]) -> None:
+    launch = {"what": "launch", "run": "m-1", "pid": owner.pid, "started": "before"}
+    (tmp_path / "journal.jsonl").write_text(json.dumps(launch) + "\n")
+    with pytest.raises(UsageError, match=f"is being launched by process {owner.pid}"):
+        resumed(tmp_path)
+    kill(owner)
+    plan, folder, journal = resumed(tmp_path)
+    assert (plan, folder.run_id, is_owned(tmp_path)) == (PLAN, "m-1", True)
+    folder.close()
+    journal.close()
+    assert not is_owned(tmp_path)
 
 
 def test_a_run_that_has_ended_says_how(tmp_path: Path) -> None:
@@ -79,7 +195,8 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_following_a_log_ends_with_the_run(tmp_path: Path) -> None:
-    write_run(tmp_path, running=True)
+    write_run(tmp_path)
+    owned = own(tmp_path)
     log = tmp_path / "stdout"
     log.write_text("one\n")
     lines = follow([log], tmp_path, go_on=True)
@@ -88,7 +205,7 @@ def test_following_a_log_ends_with_the_run(tmp_path: Path) -> None:
     def go_on() -> None:
         with open(log, "a") as file:
             file.write("two\n")
-        (tmp_path / ".secret").unlink()
+        owned.close()
 
     writer = threading.Timer(0.05, go_on)
     writer.start()
