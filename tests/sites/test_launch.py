@@ -115,6 +115,29 @@ def test_the_canal_over_two_clusters_and_the_laptop_equals_the_local_run_to_the_
     assert "relay" not in methods["alpha", "alpha"] | methods["beta", "beta"] | methods["laptop", "laptop"]
 
 
+def test_a_run_by_the_ssh_of_openssh_equals_the_local_run(bed: Bed, tmp_path: Path) -> None:
+    model = write_pair(tmp_path / "pair")
+    subprocess.run([XMML_RUN, model, "-o", tmp_path / "here"], check=True, capture_output=True, timeout=LIMIT_S)
+    text = bed.sites_toml("alpha", "beta")
+    sites = tmp_path / "sites.toml"
+    sites.write_text(re.sub(r"^ssh = .*$", '\\g<0>\ntransport = "openssh"', text, flags=re.MULTILINE))
+    calls = tmp_path / "calls"
+    noting = tmp_path / "bin/ssh"
+    noting.parent.mkdir()
+    noting.write_text(f'#!/bin/sh\necho "$*" >> {calls}\nexec {shutil.which("ssh")} "$@"\n')
+    noting.chmod(0o755)
+    command = [XMML_RUN, model, "--sites", sites, "-o", tmp_path / "run", "--place=asks=alpha", "--place=answers=beta"]
+    env = {**os.environ, "PATH": f"{noting.parent}:{os.environ['PATH']}"}
+    bed.laptop.run(command, cwd=model.parent, env=env, timeout_s=LIMIT_S)
+    masters = [line.split()[-1] for line in calls.read_text().splitlines() if " -M " in line]
+    assert sorted(masters) == ["alpha", "beta"], "one connection for each site"
+    for stream in ("asks/stdout", "asks/stderr", "answers/stdout", "answers/stderr"):
+        here, there = (tmp_path / run / "instances" / stream for run in ("here", "run"))
+        assert here.read_bytes() == there.read_bytes(), stream
+    joined = [each for each in lines_of(tmp_path / "run/events.jsonl") if each["what"] == "joined"]
+    assert {each["instance"]: each["site"] for each in joined} == {"asks": "alpha", "answers": "beta"}
+
+
 def methods_used(bed: Bed, run: Path, places: dict[str, str]) -> dict[tuple[str, str], set[str]]:
     """Return by which methods messages went from each site to each other one, as `xmml status` tells."""
     told = json.loads(bed.laptop.run([XMML, "status", "--json", run]).stdout)
