@@ -148,7 +148,9 @@ def _dry_run(options: Namespace, plan: Plan) -> int:
 
             try:
                 folder = options.folder or new_folder(Path("runs"), plan.model)
-                print("\n".join(rehearsal(plan, str(folder.absolute()))))
+                is_direct = options.listen is not None
+                lines = rehearsal(plan, str(folder.absolute()), is_direct=is_direct, strategy=options.strategy)
+                print("\n".join(lines))
             except SiteError as error:
                 return _end(options, Outcome(ExitStatus.SITE_FAILED, f"xmml-run: {error}"))
     return 0

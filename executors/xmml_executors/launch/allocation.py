@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
+
+from xmml_planner.sites import Site
 
 from xmml_executors.coallocation import HeterogeneousJob, Manners, Member, Phase, Rendezvous, Reservation, Strategy
 from xmml_executors.coallocation.actions import (
@@ -31,7 +33,7 @@ from xmml_executors.coallocation.events import (
     Submitted,
 )
 from xmml_executors.launch.run_site import JobAtSite, RunSite
-from xmml_executors.schedulers import JobRejected, NotSupported, ReservationRefused, SchedulerUnavailable
+from xmml_executors.schedulers import JobRejected, NotSupported, ReservationRefused, SchedulerUnavailable, by_name
 from xmml_executors.transports import TransportError
 
 Tell = Callable[[str], None]
@@ -49,15 +51,21 @@ FIRST_ASK_S = 5.0
 HETJOB, RESERVATION, RENDEZVOUS = STRATEGIES = ("hetjob", "reservation", "rendezvous")
 
 
-def choose_strategy(members: Sequence[Member], sites: Mapping[str, RunSite], wanted: str | None = None) -> Strategy:
+def choose_strategy(jobs: Collection[JobAtSite], sites: Mapping[str, Site], wanted: str | None = None) -> Strategy:
     """Return how a group is got together: as somebody wants it, else by the best that its sites allow.
+
+    Args:
+        sites: the clusters and machines that the jobs are at.
+        wanted: one of `STRATEGIES`.
 
     Raises:
         AllocationFailed: the sites do not allow what is wanted.
     """
-    used = [sites[name] for name in dict.fromkeys(member.site for member in members)]
-    is_one_cluster = len(used) == 1 and used[0].scheduler.has_heterogeneous_jobs
-    cannot_reserve = [site.name for site in used if not (site.site.can_reserve and site.scheduler.can_reserve)]
+    members = [Member(job.member, job.site, max(1, job.planned.cores), job.walltime_s) for job in jobs]
+    used = {name: sites[name] for name in dict.fromkeys(member.site for member in members)}
+    queues = {name: by_name(site.scheduler, site.dialect or "openpbs") for name, site in used.items()}
+    is_one_cluster = len(used) == 1 and all(queue.has_heterogeneous_jobs for queue in queues.values())
+    cannot_reserve = [name for name, site in used.items() if not (site.can_reserve and queues[name].can_reserve)]
     if wanted == HETJOB and not is_one_cluster:
         raise AllocationFailed("a heterogeneous job needs all jobs on one Slurm cluster")
     if wanted == RESERVATION and cannot_reserve:

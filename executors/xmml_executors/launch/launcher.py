@@ -18,7 +18,6 @@ from typing import Any
 
 from xmml_planner import Plan
 
-from xmml_executors.coallocation import Member
 from xmml_executors.executor import Start
 from xmml_executors.launch.allocation import Allocation, AllocationFailed, choose_strategy
 from xmml_executors.launch.at_site import SitePaths
@@ -294,8 +293,8 @@ class Launcher:
     async def _get(self, group: Sequence[str]) -> None:
         """Get the jobs of a group together, and let them begin."""
         jobs = {name: self.jobs[name] for name in group}
-        members = [Member(job.member, job.site, max(1, job.planned.cores), job.walltime_s) for job in jobs.values()]
-        strategy = choose_strategy(members, self.sites, self.strategy)
+        described = {name: site.site for name, site in self.sites.items()}
+        strategy = choose_strategy(jobs.values(), described, self.strategy)
         strategy.adopt(self._adopted(jobs), self._loop.time(), self._spent(jobs))
         allocation = Allocation(strategy, jobs, self.sites, self._notice)
         self._allocations |= dict.fromkeys(jobs, allocation)

@@ -1,61 +1,74 @@
-"""What a launch would do at each site, without doing it: files, builds, jobs with their scripts, commands."""
+"""What a launch would do at each site, without doing it: files, builds, relays, jobs with their scripts, commands."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from xmml_planner import Plan
 from xmml_planner.sites import Site
 
-from xmml_executors.coallocation import Manners
+from xmml_executors.coallocation.actions import Action, Reserve, Submit, SubmitTogether
+from xmml_executors.launch import relay_here, relay_there
+from xmml_executors.launch.allocation import AllocationFailed, choose_strategy
 from xmml_executors.launch.at_site import SitePaths
-from xmml_executors.launch.plan_of_sites import USUAL_WALLTIME_S, cluster_of, remote_jobs
+from xmml_executors.launch.later_jobs import first_and_later
+from xmml_executors.launch.plan_of_sites import (
+    USUAL_WALLTIME_S,
+    cluster_of,
+    launch_site,
+    needs_relay,
+    relay_links,
+    remote_jobs,
+)
 from xmml_executors.launch.remote_builds import builds_at
-from xmml_executors.launch.run_site import JobAtSite, placeholder
+from xmml_executors.launch.run_site import JobAtSite, placeholder, program_files
 from xmml_executors.launch.staging import files_of, needed
-from xmml_executors.schedulers import by_name
+from xmml_executors.outcome import SiteError
+from xmml_executors.schedulers import JobScript, by_name
 
 #: Stands for the home directory at a site, in scripts that want absolute paths.
 HOME = "/HOME"
+#: Stand for what is not known before the run: its name, a port of a login node that leads here, a reservation.
+RUN, PORT, RESERVATION = "RUN", "PORT", "RESERVATION"
+#: How long a job that runs in a reservation waits for a word.
+PATIENCE_S = 60.0
 
 
-def rehearsal(plan: Plan, run_folder: str) -> list[str]:
+def rehearsal(plan: Plan, run_folder: str, *, is_direct: bool = False, strategy: str | None = None) -> list[str]:
     """Return what would be done at the sites of a plan, as lines.
 
+    Args:
+        is_direct: every site can reach the coordinator's addresses as they are.
+        strategy: how the jobs are got together; `None`: as the sites allow it best.
+
     Raises:
-        SiteError: a file that a site needs is not there.
+        SiteError: a file that a site needs is not there, or the sites do not allow the strategy.
     """
-    lines: list[str] = []
-    jobs = remote_jobs(plan)
-    for cluster in {cluster_of(plan, site).name: cluster_of(plan, site) for _, site in jobs.values()}.values():
-        parts = {site.name for _, site in jobs.values() if cluster_of(plan, site).name == cluster.name}
+    jobs: dict[str, JobAtSite] = {}
+    clusters: dict[str, Site] = {}
+    for name, (planned, site) in remote_jobs(plan).items():
+        cluster = clusters.setdefault(cluster_of(plan, site).name, cluster_of(plan, site))
+        walltime_s = planned.walltime_s or site.walltime_s or USUAL_WALLTIME_S
+        jobs[name] = JobAtSite(name, cluster.name, site, planned, walltime_s)
+    has_relay = needs_relay(plan, is_direct=is_direct)
+    submissions = _submissions(jobs, clusters, strategy)
+    lines = ["", f"this machine: {_relay_here(plan, clusters)}"] if has_relay else []
+    for cluster in clusters.values():
+        here = [job for job in jobs.values() if job.site == cluster.name]
+        parts = {job.part.name for job in here}
         files = list(files_of(Path(plan.model_folder), needed(plan, parts)))
         lines += ["", f"site {cluster.name}: {where(cluster)}"]
+        lines.append(f"  folder {_folder(cluster)} with {', '.join(sorted(program_files()))}".replace(HOME, "~"))
         lines.append(
             f"  {len(files)} files ({sum(file.stat().st_size for file in files):,} bytes), if not there already:"
         )
         lines += [f"    {file.relative_to(plan.model_folder)}" for file in files]
         lines += [f"  build: {build.command}" for build, _ in builds_at(plan, parts)]
-        for planned, site in jobs.values():
-            if site.name not in parts:
-                continue
-            walltime_s = planned.walltime_s or site.walltime_s or USUAL_WALLTIME_S
-            lines += [
-                f"  job {planned.name}:",
-                *script_of(JobAtSite(planned.name, cluster.name, site, planned, walltime_s)),
-            ]
-            paths = SitePaths(plan.model_folder, run_folder, "~/run", site.python, "$PATH", site.mpi)
-            lines += [
-                f"  {name}: {' '.join(paths.command(plan.by_name[name].command))}"
-                for name in planned.instances
-                if plan.by_name[name].process is None
-            ]
-            shared = {plan.by_name[name].process for name in planned.instances} - {None}
-            lines += [
-                f"  {process}: a process of ours with "
-                + ", ".join(name for name in planned.instances if plan.by_name[name].process == process)
-                for process in sorted(str(each) for each in shared)
-            ]
+        lines += _way_back(plan, cluster, has_relay=has_relay, is_direct=is_direct)
+        for job in here:
+            lines += [*submissions.get(job.member, []), *_commands(plan, job, run_folder)]
     return lines
 
 
@@ -65,12 +78,107 @@ def where(site: Site) -> str:
     return f"{way}, {site.scheduler}" if site.has_queue else f"{way}, no queue"
 
 
-def script_of(job: JobAtSite) -> list[str]:
-    """Return the lines of a job's script."""
-    site = job.part
-    work = HOME + site.work[1:] if site.work.startswith("~") else site.work
-    folder = f"{work}/runs/RUN"
-    slack_s = min(Manners().longest_wait_s, job.walltime_s)
-    script = placeholder(job, 1, "xmml-RUN", folder, f"{site.python} -I -S {folder}/agent.py", slack_s, 60.0)
-    text = by_name(site.scheduler, site.dialect or "openpbs").render(script).replace(HOME, "~")
-    return [f"    {line}" for line in text.splitlines()]
+def _folder(cluster: Site) -> str:
+    work = HOME + cluster.work[1:] if cluster.work.startswith("~") else cluster.work
+    return f"{work}/runs/{RUN}"
+
+
+# --- relays -----------------------------------------------------------------------------------------------------------
+
+
+def _relay_here(plan: Plan, clusters: Mapping[str, Site]) -> str:
+    site = launch_site(plan)
+    device = relay_here.device_of(is_open=any(cluster.is_here for cluster in clusters.values()))
+    takes_clear = relay_links(plan, site).takes_clear
+    return f"mto {shlex.join(relay_here.words_of(f'{site}-{RUN}', device, 0, takes_clear=takes_clear))}"
+
+
+def _way_back(plan: Plan, cluster: Site, *, has_relay: bool, is_direct: bool) -> list[str]:
+    """Return how the processes of a site reach this machine."""
+    if cluster.is_here or (is_direct and not has_relay):
+        return []
+    leads_to = "the relay of this machine" if has_relay else "the coordinator"
+    lines = [f"  ssh leads 127.0.0.1:{PORT} there to {leads_to}"]
+    if has_relay and cluster.has_queue:
+        options = relay_links(plan, cluster.name).words(f"127.0.0.1:{PORT}")
+        words = relay_there.words_of(f"{cluster.name}-{RUN}", relay_there.port_named(cluster), options)
+        lines.append(f"  mto {shlex.join(words)}")
+        lines.append("    or, if it has no mto: door.py, which leads there, too")
+    return lines
+
+
+# --- jobs -------------------------------------------------------------------------------------------------------------
+
+
+def _commands(plan: Plan, job: JobAtSite, run_folder: str) -> Iterator[str]:
+    """Yield what runs in a job."""
+    paths = SitePaths(plan.model_folder, run_folder, "~/run", job.part.python, "$PATH", job.part.mpi)
+    inside = [plan.by_name[name] for name in job.planned.instances]
+    for each in inside:
+        if each.process is None:
+            yield f"  {each.name}: {' '.join(paths.command(each.command))}"
+    for process in sorted({str(each.process) for each in inside if each.process is not None}):
+        names = ", ".join(each.name for each in inside if each.process == process)
+        yield f"  {process}: a process of ours with {names}"
+
+
+def _submissions(
+    jobs: Mapping[str, JobAtSite], clusters: Mapping[str, Site], wanted: str | None
+) -> dict[str, list[str]]:
+    """Return how each job is submitted, by its name; of those that are submitted together, by that of the first."""
+    first, later = first_and_later(list(jobs.values()))
+    shown: dict[str, list[str]] = {}
+    for group in [first, *later] if first else later:
+        try:
+            strategy = choose_strategy([jobs[name] for name in group], clusters, wanted)
+        except AllocationFailed as error:
+            raise SiteError(str(error)) from None
+        for action in strategy.begin(0.0):
+            name, lines = _submission(action, jobs, clusters)
+            shown[name] = lines
+    return shown
+
+
+def _submission(action: Action, jobs: Mapping[str, JobAtSite], clusters: Mapping[str, Site]) -> tuple[str, list[str]]:
+    match action:
+        case SubmitTogether(members, _, slack_s, patience_s):
+            together = [jobs[name] for name in members]
+            title = f"jobs {', '.join(members)}, as one heterogeneous job:"
+            return members[0], _job(title, clusters, together, slack_s, patience_s)
+        case Submit(member, _, slack_s, patience_s):
+            return member, _job(f"job {member}:", clusters, [jobs[member]], slack_s, patience_s)
+        case Reserve(member, start, end):
+            job = jobs[member]
+            title = f"job {member}, in cores that are reserved from {start:.0f} s to {end:.0f} s from now on:"
+            slack_s = end - start - job.walltime_s
+            return member, _job(title, clusters, [job], slack_s, PATIENCE_S, RESERVATION)
+    raise ValueError(f"no strategy begins with {action}")
+
+
+def _job(
+    title: str,
+    clusters: Mapping[str, Site],
+    jobs: Sequence[JobAtSite],
+    slack_s: float,
+    patience_s: float,
+    reservation: str = "",
+) -> list[str]:
+    """Return the command that submits a script, and the script."""
+    cluster = clusters[jobs[0].site]
+    folder, scheduler = _folder(cluster), by_name(cluster.scheduler, cluster.dialect or "openpbs")
+    scripts: list[JobScript] = [
+        placeholder(
+            job,
+            1,
+            f"xmml-{RUN}-{job.member}",
+            folder,
+            f"{job.part.python} -I -S {folder}/agent.py",
+            slack_s,
+            patience_s,
+            reservation,
+        )
+        for job in jobs
+    ]
+    text = scheduler.render(scripts[0]) if len(scripts) == 1 else scheduler.render_together(scripts)
+    lines = [scheduler.submit_command(f"{scripts[0].folder}/job.sh"), *text.splitlines()]
+    return [f"  {title}", *(f"    {line}".replace(HOME, "~") for line in lines)]

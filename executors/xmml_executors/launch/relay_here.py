@@ -21,6 +21,17 @@ from xmml_executors.outcome import SiteError
 ANSWER_WITHIN_S = 10.0
 
 
+def device_of(*, is_open: bool) -> str:
+    """Return the device that the relay of this machine listens on."""
+    return "0.0.0.0" if is_open else "127.0.0.1"
+
+
+def words_of(site: str, device: str, port: int, *, takes_clear: bool) -> list[str]:
+    """Return what stands behind `mto` on the command line of the relay of this machine."""
+    options = ["--no-encryption"] if takes_clear else []
+    return ["--site", site, "--listen", f"{device}:{port}", "--stdin", *options]
+
+
 class RelayHere:
     """A process of `mto` that serves one run, and ends with us, however we end."""
 
@@ -36,8 +47,8 @@ class RelayHere:
             SiteError: it cannot be started, or does not answer.
         """
         self.site, self.run, self.secret = site, run, secret
-        self._options = ["--no-encryption"] if takes_clear else []
-        self._device = "0.0.0.0" if is_open else "127.0.0.1"
+        self._takes_clear = takes_clear
+        self._device = device_of(is_open=is_open)
         self.host = socket.gethostname() if is_open else "127.0.0.1"
         self.port = 0
         self._asking = threading.RLock()
@@ -59,7 +70,7 @@ class RelayHere:
         found = program()
         if found is None:
             raise SiteError("the relay mto is not installed beside xmml-run; install xMML again")
-        command = [found, "--site", self.site, "--listen", f"{self._device}:{self.port}", "--stdin", *self._options]
+        command = [found, *words_of(self.site, self._device, self.port, takes_clear=self._takes_clear)]
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, process_group=0

@@ -8,12 +8,26 @@ import shlex
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from xmml_planner.sites import Site
+
 from xmml_executors.launch.certificates import Certificates
 from xmml_executors.launch.kept_there import KeptThere
 from xmml_executors.launch.run_site import RunSite
 
 #: The relay of a site ends when nobody has renewed its lease for so long [s].
 RELAY_LEASE_S = 60.0
+
+
+def port_named(site: Site) -> int:
+    """Return the port that the description of a site gives its relay; 0: any."""
+    if site.relay is None:
+        return 0
+    return site.relay.port or (int(site.relay.listen.rpartition(":")[2]) if site.relay.listen else 0)
+
+
+def words_of(name: str, port: int, options: Sequence[str]) -> list[str]:
+    """Return what stands behind `mto` on the command line of the relay of a site."""
+    return ["--site", name, "--listen", f"0.0.0.0:{port}", "--stdin", *options]
 
 
 class RelayThere(KeptThere):
@@ -45,11 +59,7 @@ class RelayThere(KeptThere):
         Raises:
             TransportError: the site cannot be reached.
         """
-        described = self.site.site.relay
-        named = 0
-        if described is not None:
-            named = described.port or (int(described.listen.rpartition(":")[2]) if described.listen else 0)
-        for port in dict.fromkeys((named, 0)):
+        for port in dict.fromkeys((port_named(self.site.site), 0)):
             if await self.start_on(port):
                 return True
         return False
@@ -58,7 +68,7 @@ class RelayThere(KeptThere):
         """Start it on a port. The run's secret goes to it over its standard input. One that was started earlier and
         holds the port, because its connection broke and it has not noticed, makes room: it is known by its host and
         the time at which it began, for its number may be another's by now, and another login node may see the file."""
-        words = ["--site", self.name, "--listen", f"0.0.0.0:{port}", "--stdin", *self.options]
+        words = words_of(self.name, port, self.options)
         command = (
             f'mto="$(dirname "$(command -v {shlex.quote(self.site.python)})")/mto"; [ -x "$mto" ] || exit 69; '
             f"own={shlex.quote(self.site.folder + '/relay')}; host=$(uname -n); "
