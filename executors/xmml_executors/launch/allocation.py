@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -159,6 +160,7 @@ class Allocation:
     # --- what is done -----------------------------------------------------------------------------------------------
 
     def _carry_out(self, actions: Sequence[Action]) -> None:
+        asked: dict[str, list[JobAtSite]] = {}
         for action in actions:
             match action:
                 case Hold(member, attempt, until):
@@ -170,8 +172,12 @@ class Allocation:
                     for member in attempts:
                         job = self.jobs[member]
                         self._sites[job.site].go(job)
+                case Estimate(member):
+                    asked.setdefault(self.jobs[member].site, []).append(self.jobs[member])
                 case _:
                     self._in_background(self._do(action))
+        for site, jobs in asked.items():
+            self._in_background(self._estimate(self._sites[site], jobs))
 
     def _in_background(self, work: Any) -> None:
         task = asyncio.create_task(self._watched(work))
@@ -193,8 +199,6 @@ class Allocation:
                 await self._submit([self.jobs[name] for name in members], attempt, slack_s, patience_s, None)
             case Cancel(member, attempt, reason):
                 await self._cancel(self.jobs[member], attempt, reason)
-            case Estimate(member):
-                await self._estimate(self.jobs[member])
             case Reserve(member, start, end):
                 await self._reserve(self.jobs[member], start, end)
             case Unreserve(member, name):
@@ -220,12 +224,14 @@ class Allocation:
         self._tell(f"{job.site}: released ({reason})")
         await self._sites[job.site].cancel(job, attempt)
 
-    async def _estimate(self, job: JobAtSite) -> None:
-        try:
-            in_s = await self._sites[job.site].estimate(job)
-        except (SchedulerUnavailable, TransportError, JobRejected):
-            in_s = None
-        self.on(Estimated(job.member, None if in_s is None else time.monotonic() + in_s))
+    async def _estimate(self, site: RunSite, jobs: Sequence[JobAtSite]) -> None:
+        """Ask a site, once for all its jobs, when they will start."""
+        starts: dict[str, float | None] = dict.fromkeys(job.member for job in jobs)
+        with contextlib.suppress(SchedulerUnavailable, TransportError):
+            starts = await site.estimates(jobs)
+        now = time.monotonic()
+        for member, in_s in starts.items():
+            self.on(Estimated(member, None if in_s is None else now + in_s))
 
     async def _reserve(self, job: JobAtSite, start: float, end: float) -> None:
         now = time.monotonic()

@@ -20,6 +20,7 @@ from xmml_planner.sites import Site
 from xmml.late_dataclass import dataclass
 from xmml_executors import memory_group, starting, supervisor
 from xmml_executors.launch import agent, files_of_run
+from xmml_executors.launch.asked_together import answers_of, asked_together
 from xmml_executors.launch.at_site import below_home
 from xmml_executors.launch.channel import Channel, OnReport
 from xmml_executors.launch.journal import Journal
@@ -27,6 +28,7 @@ from xmml_executors.launch.staging import FileToStage, stage
 from xmml_executors.outcome import SiteError
 from xmml_executors.schedulers import (
     RESULT,
+    JobRejected,
     JobScript,
     JobState,
     JobStatus,
@@ -45,6 +47,8 @@ ENDS_WITHIN_S = 8.0
 #: How often a queue is asked about our jobs: at first, and at most, growing with the time since somebody cared. While
 #: the run goes on, the queue may be the only one who knows that a job is over, and the others are to be released soon.
 POLL_FIRST_S, POLL_LONGEST_S, POLL_RUNNING_S = 1.0, 30.0, 6.0
+#: For how long we believe what a queue has told of a job: whoever watches it asks sooner than that.
+TOLD_HOLDS_S = 2 * POLL_LONGEST_S
 #: A site's folder of runs goes with the last run in it, maybe just when we make ours.
 MAKING_ATTEMPTS = 5
 #: How long a queue may give no answer before we believe that it is gone.
@@ -104,6 +108,8 @@ class RunSite:
         self.channel: Channel | None = None
         self._attempts: dict[str, str] = {}
         self._reservations: set[str] = set()
+        self._told: dict[str, tuple[float, JobStatus]] = {}
+        self._asking = asyncio.Lock()
 
     # --- the folder -------------------------------------------------------------------------------------------------
 
@@ -250,6 +256,7 @@ class RunSite:
         self.channel.tell(folder, {"do": "abort"})
         if id := self._attempts.get(folder):
             await self.transport.run(self.scheduler.cancel_command([id]))
+            self._told.pop(id, None)
         self.journal.write("over", site=self.name, job=folder)
 
     async def status(self, jobs: Sequence[JobAtSite]) -> dict[str, JobStatus]:
@@ -261,21 +268,49 @@ class RunSite:
         ids = [job.id for job in jobs if job.id]
         if not ids:
             return {}
-        return self.scheduler.parse_status(await self.transport.run(self.scheduler.status_command(ids)), ids)
+        found = self.scheduler.parse_status(await self.transport.run(self.scheduler.status_command(ids)), ids)
+        now = asyncio.get_running_loop().time()
+        self._told |= {id: (now, status) for id, status in found.items()}
+        return found
 
-    async def estimate(self, job: JobAtSite) -> float | None:
-        """Return in how many seconds a job will start: the queued one, else one that were submitted now.
+    async def estimates(self, jobs: Sequence[JobAtSite]) -> dict[str, float | None]:
+        """Return in how many seconds each job will start, by its member: a queued one, else one that were submitted
+        now. `None`: the site does not say. The queue is not asked anew about jobs of which it has just told.
 
         Raises:
-            SchedulerUnavailable, TransportError, JobRejected: the site does not say.
+            SchedulerUnavailable, TransportError: the site does not answer.
         """
-        if job.id:
-            found = (await self.status([job])).get(job.id)
-            if found is not None and not found.state.is_over:
-                return found.starts_in_s
-        path = f"{self.folder}/jobs/{job.folder}/job.sh"
-        answer = await self.transport.run(self.scheduler.estimate_command(path))
-        return self.scheduler.parse_estimate(answer)
+        async with self._asking:
+            now = asyncio.get_running_loop().time()
+            if any(job.id and not self._has_told(job.id, now) for job in jobs):
+                await self.status(jobs)
+        waiting = {job.member: self._told[job.id] for job in jobs if job.id in self._told}
+        waiting = {member: told for member, told in waiting.items() if not told[1].state.is_over}
+        absent = [job for job in jobs if job.member not in waiting]
+        now = asyncio.get_running_loop().time()
+        starts = {
+            member: None if status.starts_in_s is None else max(0.0, status.starts_in_s - (now - told_at))
+            for member, (told_at, status) in waiting.items()
+        }
+        return starts | await self._estimates_of_absent(absent)
+
+    def _has_told(self, id: str, now: float) -> bool:
+        """Whether the queue need not be asked about a job, because it has told of it a short while ago."""
+        if id not in self._told:
+            return False
+        told_at, status = self._told[id]
+        is_open = status.state in (JobState.WAITING, JobState.HELD) and status.starts_in_s is None
+        return now - told_at <= (POLL_FIRST_S if is_open else TOLD_HOLDS_S)
+
+    async def _estimates_of_absent(self, jobs: Sequence[JobAtSite]) -> dict[str, float | None]:
+        """The same for jobs that are in no queue; one command for all of them."""
+        starts: dict[str, float | None] = dict.fromkeys(job.member for job in jobs)
+        if jobs:
+            commands = [self.scheduler.estimate_command(f"{self.folder}/jobs/{job.folder}/job.sh") for job in jobs]
+            for job, answer in zip(jobs, answers_of(await self.transport.run(asked_together(commands))), strict=False):
+                with contextlib.suppress(JobRejected, SchedulerUnavailable):
+                    starts[job.member] = self.scheduler.parse_estimate(answer)
+        return starts
 
     async def why_ended(self, job: JobAtSite, status: JobStatus) -> tuple[str, bool]:
         """Return why a job is over, by its own words if it left any, else by the queue's; and whether another one would
