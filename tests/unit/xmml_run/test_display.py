@@ -135,6 +135,32 @@ def test_the_table_has_a_row_for_each_instance_up_to_a_limit() -> None:
     assert "and 6 more" in text
 
 
+def shown(plan: Plan) -> list[str]:
+    """Return the lines of the live table of a plan whose instances are about to run."""
+    console = Console(file=io.StringIO(), width=120)
+    console.print(table(plan, {each.name: InstanceRecord(each.name) for each in plan.instances}))
+    lines: list[str] = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    return lines
+
+
+def test_the_table_of_a_run_over_sites_says_where_each_instance_runs() -> None:
+    names = [f"n{number}" for number in range(30)]
+    over_sites = [instance(name, site=("alpha", "beta")[number % 2]) for number, name in enumerate(names)]
+    head, *rows, last = shown(dataclasses.replace(plan(*names), instances=tuple(over_sites)))
+    assert head.split()[:2] == ["site", "state"]
+    assert [row.split()[:2] for row in rows[:3]] == [["n0", "alpha"], ["n1", "beta"], ["n2", "alpha"]]
+    column = head.index("site")
+    assert {row.index(row.split()[1]) for row in rows} == {column}
+    assert last.index("6 more") < column
+    assert last.index("0 ended") == head.index("state")
+
+
+def test_the_table_of_a_run_at_one_site_does_not_say_where() -> None:
+    head, row = shown(plan("a"))
+    assert "site" not in head
+    assert "local" not in row
+
+
 def test_the_summary_counts_each_message_once() -> None:
     records = {
         "a": InstanceRecord("a", messages_sent=3, bytes_sent=3000),
