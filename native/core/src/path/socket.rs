@@ -111,3 +111,71 @@ fn named_option(fd: RawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()
         _ => Err(io::Error::last_os_error()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::path::settings::available_congestion_controls;
+
+    /// What the kernel says of an option, as so many bytes.
+    fn option(fd: RawFd, level: i32, name: i32, len: usize) -> Vec<u8> {
+        let (mut value, mut count) = (vec![0u8; len], len as libc::socklen_t);
+        // SAFETY: the pointer and length describe `value`.
+        let status = unsafe { libc::getsockopt(fd, level, name, value.as_mut_ptr().cast(), &raw mut count) };
+        assert_eq!(status, 0, "{}", io::Error::last_os_error());
+        value.truncate(count as usize);
+        value
+    }
+
+    fn number(fd: RawFd, name: i32) -> u64 {
+        let value = option(fd, libc::SOL_SOCKET, name, 8);
+        match value.len() {
+            4 => u64::from(u32::from_ne_bytes(*value.first_chunk().unwrap())),
+            _ => u64::from_ne_bytes(*value.first_chunk().unwrap()),
+        }
+    }
+
+    fn congestion(fd: RawFd) -> String {
+        let value = option(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, 16);
+        String::from_utf8(value).unwrap().trim_end_matches('\0').to_owned()
+    }
+
+    #[test]
+    fn a_socket_is_as_the_settings_say_and_changes_with_them() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let before = Settings::default();
+        let wire = TcpWire::connect(listener.local_addr().unwrap(), &before).unwrap();
+        let usual = congestion(wire.fd());
+        assert_eq!(number(wire.fd(), libc::SO_MAX_PACING_RATE), u64::MAX, "nothing holds it back");
+        assert_eq!(option(wire.fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 4), 1u32.to_ne_bytes());
+
+        let controls = available_congestion_controls();
+        let other = controls.iter().find(|name| **name != usual).unwrap_or(&usual).clone();
+        let after = Settings {
+            socket_buffer: Some(64 << 10),
+            pace: Some(1_000_000),
+            congestion: Some(other.clone()),
+            ..Settings::default()
+        };
+        let fresh = TcpWire::connect(listener.local_addr().unwrap(), &after).unwrap();
+        tune(wire.fd(), &after).unwrap();
+        for fd in [fresh.fd(), wire.fd()] {
+            assert_eq!(number(fd, libc::SO_SNDBUF), 64 << 10);
+            assert_eq!(number(fd, libc::SO_RCVBUF), 64 << 10);
+            assert_eq!(number(fd, libc::SO_MAX_PACING_RATE), 1_000_000);
+            assert_eq!(congestion(fd), other);
+        }
+        tune(wire.fd(), &before).unwrap();
+        assert_eq!(number(wire.fd(), libc::SO_MAX_PACING_RATE), u64::MAX, "it is not held back any more");
+    }
+
+    #[test]
+    fn a_congestion_control_that_is_not_there_is_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let settings = Settings { congestion: Some("carrier-pigeon".into()), ..Settings::default() };
+        let Err(error) = TcpWire::connect(listener.local_addr().unwrap(), &settings) else { panic!("it was taken") };
+        assert!(error.to_string().contains("carrier-pigeon"), "{error}");
+    }
+}
