@@ -250,6 +250,58 @@ fn streams_of_control_pass_by_bulk_that_fills_the_link() {
 }
 
 /// Nagle's algorithm holds a second small piece back until the first is acknowledged, which takes 40 ms where nothing goes back.
+/// Passes bytes on at this rate at most [bytes/s], each way.
+fn slowly(to: &str, rate: f64) -> String {
+    in_the_middle(to, move |near, far| {
+        let one_way = |mut from: TcpStream, mut to: TcpStream| {
+            let (mut piece, mut free_at) = ([0; 8192], Instant::now());
+            while let Ok(count @ 1..) = from.read(&mut piece) {
+                std::thread::sleep(free_at.saturating_duration_since(Instant::now()));
+                free_at = free_at.max(Instant::now()) + Duration::from_secs_f64(count as f64 / rate);
+                if to.write_all(&piece[..count]).is_err() {
+                    break;
+                }
+            }
+            let _ = to.shutdown(Shutdown::Write);
+        };
+        std::thread::scope(|scope| {
+            let (back_from, back_to) = (far.try_clone().unwrap(), near.try_clone().unwrap());
+            scope.spawn(|| one_way(back_from, back_to));
+            one_way(near, far);
+        });
+    })
+}
+
+/// On a slow link much bulk waits, for seconds; what is urgent waits for what is with the kernel only.
+#[test]
+fn streams_of_control_do_not_wait_for_what_waits_before_a_slow_link() {
+    const RATE: f64 = 2e6; // of each of the two streams of the link
+    let b = Site::start("b", &[]);
+    let a = Site::start_at("a", "127.0.0.1:0", &[slowly(&b.address, RATE)], &[(RUN, SECRET)]);
+    a.await_way_to("b");
+    let (bulk, small) = (b.listener("bulk"), b.listener("small"));
+    let streams: Vec<(Pipe, Pipe)> = (0..8).map(|_| a.pipe_to("b", "bulk", &*bulk)).collect();
+    let control = a.dial("x", "b", "small", Some(TrafficClass::Control));
+    let there = accept(&*small, &control);
+    open_both(&control, &there);
+    let piece = vec![1; 1 << 20];
+    streams.iter().for_each(|(from, _)| while from.send_some(&piece) > 0 {});
+    let waits = a.status().runs[RUN].held_bytes + a.status().links[0].kept_bytes;
+    let mut times: Vec<Duration> = (0..5)
+        .map(|_| {
+            let began = Instant::now();
+            control.send(&[2; 64]);
+            assert_eq!(there.receive(64), [2; 64]);
+            streams.iter().for_each(|(from, _)| while from.send_some(&piece) > 0 {});
+            began.elapsed()
+        })
+        .collect();
+    times.sort();
+    let drains = Duration::from_secs_f64(waits as f64 / (2.0 * RATE));
+    assert!(drains > Duration::from_secs(1), "only {waits} bytes wait");
+    assert!(times[2] < drains / 4, "{times:?}, while what waits takes {drains:?}");
+}
+
 #[test]
 fn a_second_small_piece_waits_for_no_acknowledgement() {
     for (name, chain) in chains() {
