@@ -80,7 +80,7 @@ fn a_stream_whose_way_leads_back_is_refused_and_others_still_pass() {
 #[test]
 fn a_stream_that_comes_again_by_another_link_is_refused() {
     let c = relay("c", &[]);
-    let b = relay("b", &[c.address.clone()]);
+    let b = relay("b", std::slice::from_ref(&c.address));
     b.await_way_to("c");
     let (at_b, at_c) = (ByHand::linked_to(&b), ByHand::linked_to(&c));
     let there = c.listener("there");
