@@ -7,6 +7,7 @@ connection, and its queue is asked once a round for all jobs.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shlex
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
@@ -24,7 +25,7 @@ from xmml_executors.schedulers import (
     by_name,
     read_result,
 )
-from xmml_executors.transports import Transport, TransportError, open_transport
+from xmml_executors.transports import RemoteFileError, Transport, TransportError, open_transport
 from xmml_planner.sites import Site
 
 from snakemake_executor_plugin_xmml.placement import Needs
@@ -39,6 +40,10 @@ WALLTIME_S = 3600.0
 FILES = "files"
 #: Holds the id of a job in its folder, for whoever goes on with it later.
 ID = "id"
+#: A site's folder of jobs goes with the last workflow that has some in it, maybe just when we make ours.
+MAKING_ATTEMPTS = 5
+#: How long the site may take to remove it.
+CLOSED_WITHIN_S = 10.0
 #: So often in a row a queue or a connection may give no answer before a job is given up.
 SILENT_ROUNDS = 12
 
@@ -175,6 +180,7 @@ class _Place:
         self.site = site
         self.transport: Transport = open_transport(site)
         self.scheduler = by_name(site.scheduler, site.dialect or "openpbs")
+        self._folder_of_all = ""
         self._over: dict[str, asyncio.Future[str]] = {}
         self._asking: asyncio.Task[None] | None = None
 
@@ -198,12 +204,19 @@ class _Place:
         work = self.site.work
         if work == "~" or work.startswith("~/"):
             work = await self.transport.home() + work[1:]
-        return f"{work}/snakemake/{job.tag}"
+        self._folder_of_all = f"{work}/snakemake"
+        return f"{self._folder_of_all}/{job.tag}"
 
     async def _stage_in(self, job: SiteJob, folder: str) -> None:
         files = [(path, f"{folder}/{FILES}/{path.as_posix()}") for name in job.inputs for path in _files(Path(name))]
         made = {str(PurePosixPath(f"{folder}/{FILES}/{name}").parent) for name in (*job.outputs, *job.logs)}
-        await self.transport.mkdir(f"{folder}/{FILES}", *sorted(made))
+        for attempt in range(MAKING_ATTEMPTS):
+            try:
+                await self.transport.mkdir(f"{folder}/{FILES}", *sorted(made))
+                break
+            except RemoteFileError:
+                if attempt == MAKING_ATTEMPTS - 1:
+                    raise
         await self.transport.put_many(files)
 
     async def _submit(self, job: SiteJob, folder: str) -> str:
@@ -282,10 +295,17 @@ class _Place:
         if number:
             await self.transport.run(self.scheduler.cancel_command([number]))
 
+    async def _remove_folder_of_all(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSED_WITHIN_S):
+                await self.transport.run(f"rmdir {shlex.quote(self._folder_of_all)} 2>/dev/null; true")
+
     async def close(self) -> None:
-        """Close the connection."""
+        """Remove the folder of all jobs, unless others have jobs in it, and close the connection."""
         if self._asking is not None:
             self._asking.cancel()
+        if self._folder_of_all:
+            await _in_any_case(self._remove_folder_of_all())
         await _in_any_case(self.transport.close())
 
 

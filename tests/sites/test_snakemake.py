@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import greeting
 import pytest
+from testbed.release import RELEASED_WITHIN_S, jobs_of, left_after_a_run
 
 if TYPE_CHECKING:
     from testbed import Bed
@@ -30,24 +35,118 @@ rule add:
     shell: "cat {{input}} | paste -s -d + | tr -d '\\\\n' > {{output}}"
 """
 PLACES = {"world": "alpha", "listener": "beta"}
+ONE_RUN = f"""
+rule couple:
+    input: "model.xmml"
+    output: "heard/{{number}}.txt"
+    shell: "{greeting.COMMAND}"
+"""
+#: Fails at its site when it runs there for the first time.
+FAILS_ONCE = """import pathlib
+if not (pathlib.Path.home() / "tried").exists():
+    (pathlib.Path.home() / "tried").touch()
+    raise RuntimeError("not the first time")"""
+COUNT = """
+rule count:
+    input: "words.txt"
+    output: "counted.txt"
+    threads: 2
+    resources: site="alpha", runtime=5
+    shell: 'wc -w < {input} > {output}; echo "$SLURM_JOB_ID $(hostname)" >> {output}'
+"""
+
+
+class Workflow:
+    """A workflow on the laptop, over the sites of the test bed."""
+
+    def __init__(self, bed: Bed, folder: Path, snakefile: str, before: str = "pass") -> None:
+        self.bed, self.folder = bed, folder
+        (folder / "model.xmml").write_text(greeting.model(before))
+        (folder / "Snakefile").write_text(snakefile)
+        (folder / "sites.toml").write_text(bed.sites_toml())
+        self.env = {**os.environ, "TMPDIR": str(bed.temporary)}
+
+    def command(self, *words: str) -> list[str]:
+        places = " ".join(f"--place {name}={site}" for name, site in PLACES.items())
+        command = [sys.executable, "-m", "snakemake", "--executor", "xmml", "--jobs", "2", "--xmml-sites", "sites.toml"]
+        return [*command, "--xmml-keep-runs", f"--xmml-options={places}", *words]
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Carry it out to its end."""
+        done = self.bed.laptop.run(self.command(*words), cwd=self.folder, env=self.env, check=False, timeout_s=LIMIT_S)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    def events(self, what: str) -> list[list[dict[str, Any]]]:
+        """What has happened in each run."""
+        runs = sorted((self.folder / ".snakemake/xmml/runs").glob("*/events.jsonl"))
+        texts = [run.read_text().rpartition("\n")[0].splitlines() for run in runs]
+        return [[each for each in map(json.loads, text) if each["what"] == what] for text in texts]
 
 
 def test_coupled_rules_run_over_two_clusters_and_their_results_are_there_for_other_rules(
     firewalled: Bed, tmp_path: Path
 ) -> None:
-    (tmp_path / "model.xmml").write_text(greeting.model())
-    (tmp_path / "Snakefile").write_text(SNAKEFILE)
-    (tmp_path / "sites.toml").write_text(firewalled.sites_toml())
-    places = " ".join(f"--place {name}={site}" for name, site in PLACES.items())
-    command = [sys.executable, "-m", "snakemake", "--executor", "xmml", "--jobs", "2", "--xmml-sites", "sites.toml"]
-    command += ["--xmml-keep-runs", f"--xmml-options={places}"]
-    done = firewalled.laptop.run(command, cwd=tmp_path, check=False, timeout_s=LIMIT_S)
-    assert done.returncode == 0, done.stdout + done.stderr
+    workflow = Workflow(firewalled, tmp_path, SNAKEFILE)
+    workflow.run()
     assert (tmp_path / "sum.txt").read_text() == "1+1+1+2+2+2"
-    runs = list((tmp_path / ".snakemake/xmml/runs").iterdir())
-    assert len(runs) == 2
-    for run in runs:
-        events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
-        assert {each["instance"]: each["site"] for each in events if each["what"] == "joined"} == PLACES
+    joined = workflow.events("joined")
+    assert [{each["instance"]: each["site"] for each in run} for run in joined] == [PLACES, PLACES]
+    for run in (tmp_path / ".snakemake/xmml/runs").iterdir():
         jobs = json.loads((run / "provenance.json").read_text())["jobs"]
         assert {job["site"] for job in jobs} == {"alpha", "beta"}
+
+
+def test_ctrl_c_releases_the_jobs_of_a_coupled_rule_and_leaves_nothing(firewalled: Bed, tmp_path: Path) -> None:
+    workflow = Workflow(firewalled, tmp_path, ONE_RUN, "import time; time.sleep(600)")
+    going = firewalled.laptop.start(
+        workflow.command("heard/1.txt"),
+        cwd=tmp_path,
+        env=workflow.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        until = time.monotonic() + LIMIT_S
+        while [len(run) for run in workflow.events("joined")] != [2]:
+            assert going.poll() is None, going.communicate()
+            assert time.monotonic() < until, "the run does not begin"
+            time.sleep(0.1)
+        assert [len(jobs_of(firewalled, name)) for name in ("alpha", "beta")] == [1, 1]
+        began = time.monotonic()
+        going.send_signal(signal.SIGINT)
+        output, _ = going.communicate(timeout=RELEASED_WITHIN_S)
+    finally:
+        going.kill()
+        going.communicate()
+    assert going.returncode == 1, output
+    assert [jobs_of(firewalled, name) for name in ("alpha", "beta")] == [[], []]
+    assert left_after_a_run(firewalled, began + RELEASED_WITHIN_S - time.monotonic()) == []
+    assert [run[0]["status"] for run in workflow.events("run ended")] == ["interrupted"]
+    assert not (tmp_path / "heard/1.txt").exists()
+
+
+def test_a_coupled_rule_that_failed_is_tried_again(firewalled: Bed, tmp_path: Path) -> None:
+    workflow = Workflow(firewalled, tmp_path, ONE_RUN, FAILS_ONCE)
+    try:
+        done = workflow.run("--retries", "1", "heard/1.txt")
+    finally:
+        (firewalled.site("alpha").home() / "tried").unlink()
+    assert "world failed" in done.stdout + done.stderr
+    assert (tmp_path / "heard/1.txt").read_text() == "1\n1\n1\n"
+    ended = sorted(run[0]["status"] for run in workflow.events("run ended"))
+    assert ended == ["done", "failed"]
+
+
+def test_an_ordinary_rule_runs_as_a_job_of_slurm(firewalled: Bed, tmp_path: Path) -> None:
+    workflow = Workflow(firewalled, tmp_path, COUNT)
+    (tmp_path / "words.txt").write_text("taken there and back\n")
+    workflow.run()
+    words, where = (tmp_path / "counted.txt").read_text().splitlines()
+    job, host = where.split()
+    assert (words.strip(), host[:-1]) == ("4", "alpha")
+    told = firewalled.cluster("alpha").slurm.root(f"scontrol -o show job {job}")
+    assert "JobState=COMPLETED" in told
+    assert "NumCPUs=2 " in told
+    assert "TimeLimit=00:05:00" in told

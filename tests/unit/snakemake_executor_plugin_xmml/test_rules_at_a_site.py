@@ -57,7 +57,7 @@ class Workflow:
 
     def left(self) -> list[str]:
         """What is left in the work folder of the site."""
-        return [str(path) for path in (self.server.home / "work").rglob("*") if path.name != "snakemake"]
+        return [str(path) for path in (self.server.home / "work").rglob("*")]
 
 
 @pytest.fixture
