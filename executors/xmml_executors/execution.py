@@ -30,7 +30,7 @@ from xmml_executors.latecomers import Latecomers
 from xmml_executors.limits import explained
 from xmml_executors.local import LocalExecutor
 from xmml_executors.memory_group import MemoryGroup
-from xmml_executors.outcome import ExitStatus, Outcome, SiteError
+from xmml_executors.outcome import ExitStatus, Outcome, SiteError, not_all_back
 from xmml_executors.questions import Questions
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.stop_signals import STOP_SIGNALS, stop_signals
@@ -131,7 +131,7 @@ class _Execution:
         self.memory = MemoryGroup()
         self.builds = Builds(here(plan))
         self.early: Outcome | None = None
-        self.left: list[str] = []
+        self.left: list[Mapping[str, Any]] = []
         self.selector = selectors.DefaultSelector()
         self.executor: Executor
         self.coordinator: Coordinator | None = None
@@ -189,7 +189,7 @@ class _Execution:
         finally:
             self.selector.close()
         if self.left and outcome.is_done:
-            outcome = Outcome(ExitStatus.SITE_FAILED, "; ".join(self.left))
+            outcome = not_all_back(self.left)
         self.watcher.refresh(self.coordination.records)
         return RunResult(outcome, time.monotonic() - self.started, self.coordination.records)
 
@@ -459,7 +459,7 @@ class _Execution:
             with suppress(SiteError):  # a full disk is told by whoever collects
                 self.folder.event("site", site=self.plan.jobs[0].site, instance=None, text=report["text"])
             if report["is"] == "left":
-                self.left.append(report["text"])
+                self.left.append(report)
             self.watcher.notice(report["text"], None)
 
     def on_process_report(self, report: Mapping[str, Any]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from typing import Any
 
 from xmml.late_dataclass import dataclass
 
@@ -65,3 +67,15 @@ class Outcome:
 
 class SiteError(Exception):
     """Something on this machine, not in the model, keeps the run from going on; the text says what and what to do."""
+
+
+def not_all_back(left: Sequence[Mapping[str, Any]]) -> Outcome:
+    """Return how a run ended whose instances have all done their work, if results are left at sites.
+
+    Args:
+        left: the reports of it: each with a text, and whether the user has interrupted the bringing back.
+    """
+    if any(report["interrupted"] for report in left):
+        reason = "the run was interrupted while its results came back: what is missing still lies at its site"
+        return Outcome(ExitStatus.INTERRUPTED, reason)
+    return Outcome(ExitStatus.SITE_FAILED, "; ".join(report["text"] for report in left))

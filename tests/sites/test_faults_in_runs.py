@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from testbed.bed import as_user
+from testbed.leftovers import wait_until_clean
 from testbed.pair import Pair, Run, sites
-from testbed.release import jobs_of, released
+from testbed.release import RELEASED_WITHIN_S, jobs_of, left_after_a_run, released
 
 if TYPE_CHECKING:
     from testbed import Bed, LoginSite
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     MakePair = Callable[..., Pair]
 
+XMML = Path(sys.executable).with_name("xmml")
 CLUSTERS = {"left": "alpha", "right": "beta"}
 #: Runs go on until somebody ends them.
 ENDLESS = {"steps": 10_000, "pause": 0.05}
@@ -99,6 +102,17 @@ def number_of(bed: Bed, site: str) -> str:
     """The job of a run in its queue."""
     (job,) = jobs_of(bed, site)
     return job.split()[0]
+
+
+def cancel(run: Run) -> None:
+    """Remove what a run has left, by its journal."""
+    pair = run.pair
+    pair.bed.laptop.run([XMML, "cancel", "run"], cwd=pair.folder, timeout_s=WAIT_S)
+
+
+def is_file_of_a_run(line: str) -> bool:
+    """Whether what is left is a file of a run, which does nothing."""
+    return line.startswith("file at ") and "/xmml" in line
 
 
 # --- one part fails -------------------------------------------------------------------------------------------------
@@ -217,6 +231,44 @@ def test_ctrl_c_while_a_job_waits_for_the_other(firewalled: Bed, pair: MakePair)
 
 def test_ctrl_c_while_it_runs(pair: MakePair) -> None:
     interrupt(running(pair()))
+
+
+def test_ctrl_c_while_results_come_back(firewalled: Bed, pair: MakePair) -> None:
+    made = pair(steps=5, pause=0.0)
+    wishes = [firewalled.site(name).home() / "result" for name in ("alpha", "beta")]
+    wishes[0].write_text("12000000")
+    wishes[1].write_text("1000")
+    link = firewalled.wan.link("laptop", "alpha")
+    link.set(rate_bit_s=8e6)  # twelve seconds for the result
+    run = start(made)
+    try:
+        here = made.folder / "run" / "instances"
+        # That of beta has come, and nothing is left there; that of alpha is on its way.
+        folders = firewalled.site("beta").home() / "xmml" / "runs"
+        wait_until(
+            lambda: (here / "right/work/result").exists() and list(here.glob("left/work/*.part")), lambda: run.output
+        )
+        wait_until(lambda: not list(folders.glob("*")), lambda: run.output)
+        began = time.monotonic()
+        run.interrupt()
+        assert run.wait(RELEASED_WITHIN_S) == 130, run.output
+    finally:
+        link.set(rate_bit_s=1e9)
+        for wish in wishes:
+            wish.unlink()
+    check(run, 130, "the run was interrupted while its results came back")
+    assert any("at alpha" in line and "xmml cancel " in line for line in run.lines), run.output
+    there = next((firewalled.site("alpha").home() / "xmml" / "runs").iterdir()) / "instances"
+    for path in (each for each in (here / "left").rglob("*") if each.is_file()):
+        assert path.read_bytes() == (there / path.relative_to(here)).read_bytes(), path
+    assert not list(here.rglob("*.part"))
+    assert (here / "right/work/result").stat().st_size == 1000
+    assert (there / "left/work/result").stat().st_size == 12_000_000
+    until = began + RELEASED_WITHIN_S
+    assert left_after_a_run(firewalled, until - time.monotonic(), "beta") == []
+    assert wait_until_clean(firewalled, until - time.monotonic(), "alpha", is_kept=is_file_of_a_run) == []
+    cancel(run)
+    assert left_after_a_run(firewalled, RELEASED_WITHIN_S) == []
 
 
 # --- at the same time -----------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -21,11 +20,11 @@ from xmml_planner import Plan
 from xmml_executors.executor import Start
 from xmml_executors.launch.allocation import Allocation, AllocationFailed, choose_strategy
 from xmml_executors.launch.at_site import SitePaths
-from xmml_executors.launch.bringing_back import SILENT_S, bring_back, too_large
 from xmml_executors.launch.channel import SiteSilent
 from xmml_executors.launch.coordinator_address import addresses_at
 from xmml_executors.launch.journal import Journal, Past
 from xmml_executors.launch.later_jobs import due_in_s, first_and_later, why_over
+from xmml_executors.launch.leaving import Leaving, on_signals
 from xmml_executors.launch.plan_of_sites import (
     USUAL_WALLTIME_S,
     cluster_of,
@@ -49,12 +48,10 @@ from xmml_executors.launch.staging import FileToStage, describe, needed
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.schedulers import SchedulerUnavailable
-from xmml_executors.transports import ConnectionLost, NoAnswer, SiteUnreachable, TransportError
+from xmml_executors.transports import TransportError
 
 Report = dict[str, Any]
 
-#: How long a site may take to be cleaned when the run is over and its results are here.
-CLEAN_WITHIN_S = 30.0
 #: How long the supervisors at the sites may take to end everything.
 ENDS_WITHIN_S = 8.0
 #: How long a queue may take to know that a job ends, and why, after the job itself has noticed.
@@ -114,7 +111,6 @@ class Launcher:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="xmml sites", daemon=True)
         self._tasks: list[asyncio.Task[None]] = []
-        self._bringing_back: list[asyncio.Task[list[str]]] = []
         self._acquiring: list[asyncio.Task[None]] = []
         for name, (job, site) in remote_jobs(plan).items():
             cluster = cluster_of(plan, site)
@@ -127,6 +123,7 @@ class Launcher:
                 self.job_of[instance.name] = self.job_of[instance.rank_of]
             if instance.process is not None and instance.name in self.job_of:
                 self.job_of[instance.process] = self.job_of[instance.name]
+        self._leaving = Leaving(plan, folder, self.jobs, self._report)
         self._first, self._later = first_and_later(list(self.jobs.values()))
         self.late = self._names_of(member for wave in self._later for member in wave)
         self._thread.start()
@@ -219,7 +216,7 @@ class Launcher:
         """
         future = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
         try:
-            with _on_signals(lambda: self._soon(self._stop_bringing_back)):
+            with on_signals(lambda: self._soon(self._leaving.interrupt)):
                 future.result()
             return [report for report in self._reports if report["is"] in ("notice", "left")]
         finally:
@@ -514,12 +511,7 @@ class Launcher:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        problems = await asyncio.gather(*(self._leave(site) for site in self.sites.values()), return_exceptions=True)
-        for site, problem in zip(self.sites.values(), problems, strict=True):
-            if isinstance(problem, BaseException):
-                text = str(problem) or f"it did not answer within {CLEAN_WITHIN_S:g} s"
-                self._notice(f"{site.name} could not be cleaned: {text}; xmml cancel {self.folder.path} tries again")
-        await asyncio.gather(*(site.transport.close() for site in self.sites.values()), return_exceptions=True)
+        await self._leaving.leave(list(self.sites.values()), has_results=self.is_acquired)
 
     async def _end_jobs(self) -> None:
         """Let the supervisors end everything, and wait until they have."""
@@ -535,55 +527,6 @@ class Launcher:
                 await asyncio.wait_for(self._ended.wait(), until - self._loop.time())
             except TimeoutError:
                 break
-
-    def _stop_bringing_back(self) -> None:
-        for task in self._bringing_back:
-            task.cancel()
-
-    async def _leave(self, site: RunSite) -> None:
-        """Bring back what was made at a site, and clean it. What has not come back is not removed there."""
-        if not site.folder:
-            return
-        why, answers = "", True
-        if self.is_acquired:
-            task = self._loop.create_task(bring_back(site, self.plan, self.folder, self.jobs))
-            self._bringing_back.append(task)
-            try:
-                why = too_large(await task)
-            except asyncio.CancelledError:
-                if not task.cancelled():
-                    raise
-                why = "that was interrupted"
-            except Exception as error:
-                why = str(error) or f"nothing has come for {SILENT_S:g} s"
-                answers = not isinstance(error, (SiteUnreachable, ConnectionLost, NoAnswer, TimeoutError))
-        if why:
-            self._report(
-                _is="left",
-                name="",
-                text=f"what the run has made at {site.name} has not all come back: {why}; it still lies at {site.name} "
-                f"in {site.folder}: copy it from there, then remove it with: xmml cancel {self.folder.path}",
-            )
-        if not answers:
-            return
-        async with asyncio.timeout(CLEAN_WITHIN_S):
-            ids = [job.id for job in self.jobs.values() if job.site == site.name and job.id]
-            await site.clean(ids, keeps_folder=bool(why))
-
-
-@contextlib.contextmanager
-def _on_signals(call: Callable[[], object]) -> Iterator[None]:
-    """Call something for each signal that stops a run, as long as the block lasts; signals come to the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda *_: call()) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 async def together(work: Any) -> None:

@@ -32,6 +32,7 @@ _MODEL = """\
 """
 
 #: Says what it hears; ends badly where a file `crash` lies in its home directory, and waits while there is one `hold`.
+#: Where one says `result`, it makes a file of so many bytes in the end.
 _TALKER = """\
 import os, sys, time
 from pathlib import Path
@@ -47,6 +48,9 @@ with xmml.Instance() as me:
                 time.sleep(0.05)
             if (Path.home() / "crash").exists():
                 sys.exit("told to crash")
+wish = Path.home() / "result"
+if wish.exists():
+    Path("result").write_bytes(os.urandom(int(wish.read_text())))
 """
 
 

@@ -1,0 +1,105 @@
+"""Leaving the sites when a run is over: what it has made there comes back, and nothing of it stays."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from xmml_planner import Plan
+
+from xmml_executors.launch.bringing_back import SILENT_S, bring_back, too_large
+from xmml_executors.launch.run_site import JobAtSite, RunSite
+from xmml_executors.run_folder import RunFolder
+from xmml_executors.transports import ConnectionLost, NoAnswer, SiteUnreachable
+
+#: How long a site may take to be cleaned when the run is over and its results are here.
+CLEAN_WITHIN_S = 30.0
+
+
+class Leaving:
+    """Brings results back, and cleans, all sites at the same time."""
+
+    def __init__(
+        self, plan: Plan, folder: RunFolder, jobs: Mapping[str, JobAtSite], report: Callable[..., None]
+    ) -> None:
+        """
+        Args:
+            report: tells the run something: `notice`, and as `left` what still lies at a site.
+        """
+        self._plan = plan
+        self._folder = folder
+        self._jobs = jobs
+        self._report = report
+        self._bringing_back: list[asyncio.Task[list[str]]] = []
+        self._is_interrupted = False
+
+    def interrupt(self) -> None:
+        """Let nothing more come back; what has not come stays at its site."""
+        self._is_interrupted = True
+        for task in self._bringing_back:
+            task.cancel()
+
+    async def leave(self, sites: Sequence[RunSite], *, has_results: bool) -> None:
+        """Bring back what was made at sites where all jobs have ended, clean them, and close the connections to
+        them."""
+        problems = await asyncio.gather(
+            *(self._leave(site, has_results=has_results) for site in sites), return_exceptions=True
+        )
+        for site, problem in zip(sites, problems, strict=True):
+            if isinstance(problem, BaseException):
+                text = str(problem) or f"it did not answer within {CLEAN_WITHIN_S:g} s"
+                text = f"{site.name} could not be cleaned: {text}; xmml cancel {self._folder.path} tries again"
+                self._report(_is="notice", name="", text=text)
+        await asyncio.gather(*(site.transport.close() for site in sites), return_exceptions=True)
+
+    async def _leave(self, site: RunSite, *, has_results: bool) -> None:
+        if not site.folder:
+            return
+        why, answers = await self._bring_back(site) if has_results else ("", True)
+        if why:
+            self._report(
+                _is="left",
+                name="",
+                text=f"what the run has made at {site.name} has not all come back: {why}; it still lies at {site.name} "
+                f"in {site.folder}: copy it from there, then remove it with: xmml cancel {self._folder.path}",
+                interrupted=self._is_interrupted,
+            )
+        if not answers:
+            return
+        async with asyncio.timeout(CLEAN_WITHIN_S):
+            ids = [job.id for job in self._jobs.values() if job.site == site.name and job.id]
+            await site.clean(ids, keeps_folder=bool(why))
+
+    async def _bring_back(self, site: RunSite) -> tuple[str, bool]:
+        """Bring back what was made at a site; return why not all has come, if so, and whether the site answers."""
+        if self._is_interrupted:
+            return "that was interrupted", True
+        task = asyncio.create_task(bring_back(site, self._plan, self._folder, self._jobs))
+        self._bringing_back.append(task)
+        try:
+            return too_large(await task), True
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                raise
+            return "that was interrupted", True
+        except Exception as error:
+            is_away = isinstance(error, (SiteUnreachable, ConnectionLost, NoAnswer, TimeoutError))
+            return str(error) or f"nothing has come for {SILENT_S:g} s", not is_away
+
+
+@contextlib.contextmanager
+def on_signals(call: Callable[[], object]) -> Iterator[None]:
+    """Call something for each signal that stops a run, as long as the block lasts; signals come to the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda *_: call()) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
