@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,15 +62,15 @@ def heard(run: Run) -> dict[str, int]:
     return {name: sum(f"{name:<5} | heard" in line for line in run.lines) for name in CLUSTERS}
 
 
-def start(pair: Pair, *, second_user: bool = False, output: str = "run") -> Run:
+def start(pair: Pair, *, second_user: bool = False, output: str = "run", env: Mapping[str, str] | None = None) -> Run:
     """Start the model over both clusters, which reach each other and us through relays only."""
     sites = pair.bed.sites_toml("alpha", "beta", second_user=second_user)
-    return pair.start(sites, CLUSTERS, output=output, is_direct=False)
+    return pair.start(sites, CLUSTERS, output=output, is_direct=False, env=env)
 
 
-def running(pair: Pair) -> Run:
+def running(pair: Pair, env: Mapping[str, str] | None = None) -> Run:
     """Start the model over both clusters, and wait until its instances talk."""
-    run = start(pair)
+    run = start(pair, env=env)
     run.until("left  | heard", WAIT_S)
     run.until("right | heard", WAIT_S)
     return run
@@ -267,6 +267,28 @@ def test_ctrl_c_while_results_come_back(firewalled: Bed, pair: MakePair) -> None
     until = began + RELEASED_WITHIN_S
     assert left_after_a_run(firewalled, until - time.monotonic(), "beta") == []
     assert wait_until_clean(firewalled, until - time.monotonic(), "alpha", is_kept=is_file_of_a_run) == []
+    cancel(run)
+    assert left_after_a_run(firewalled, RELEASED_WITHIN_S) == []
+
+
+# --- who is lost for good -------------------------------------------------------------------------------------------
+
+#: How long a site goes on without us: the usual time makes a long test.
+LEASE_S = 90.0 if "XMML_SOAK" in os.environ else 9.0
+SOON = {"XMML_SITE_LEASE_S": f"{LEASE_S}"}
+
+
+def test_what_a_killed_launcher_has_begun_ends_by_itself(firewalled: Bed, pair: MakePair) -> None:
+    run = running(pair(), SOON)
+    began = time.monotonic()
+    run.process.kill()
+    left = wait_until_clean(firewalled, LEASE_S + RELEASED_WITHIN_S, is_kept=is_file_of_a_run)
+    assert left == [], "goes on without a launcher"
+    print(f"everything at the sites has ended after {time.monotonic() - began:.1f} s")
+    assert run.wait(WAIT_S) != 0
+    told = firewalled.laptop.run([XMML, "status", "run"], cwd=run.pair.folder, check=False).stdout
+    assert "lost" in told, told
+    assert "xmml cancel" in told, told
     cancel(run)
     assert left_after_a_run(firewalled, RELEASED_WITHIN_S) == []
 

@@ -9,14 +9,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from xmml_executors.launch.silence import LEASE_S, every_s
 from xmml_executors.transports import RemoteProcess, Transport, TransportError
 
-#: How often a site hears that we live, and how long silence may last until it ends what runs: an outage of the network
-#: that is shorter does no harm.
-LEASE_EVERY_S = 5.0
-LEASE_S = 90.0
-#: A connection over which nothing comes for so long is made anew.
-STALLED_AFTER_S = 4 * LEASE_EVERY_S
+#: A connection over which nothing comes while so many signs of life are sent is made anew.
+STALLED_AFTER = 4
 #: From the loss of the connection to the first attempt to make it again, and the longest pause between attempts.
 RETRY_S = 0.2
 LONGEST_RETRY_S = 5.0
@@ -54,6 +51,7 @@ class Channel:
         self._agent = agent
         self._on_report = on_report
         self._lease_s = lease_s
+        self._every_s = every_s(lease_s)
         self._lease = 0
         self._offsets: dict[str, int] = {}
         self._orders: dict[str, dict[int, Mapping[str, Any]]] = {}
@@ -170,6 +168,7 @@ class Channel:
         while True:
             self._lease += 1
             self._send({"lease": f"{time.time():.0f}.{self._lease}", "s": self._lease_s})
-            await asyncio.sleep(LEASE_EVERY_S)
-            if time.monotonic() - self.heard_at > STALLED_AFTER_S:
-                raise TransportError(self.site, f"nothing was heard for {STALLED_AFTER_S:g} s")
+            await asyncio.sleep(self._every_s)
+            stalled_s = STALLED_AFTER * self._every_s
+            if time.monotonic() - self.heard_at > stalled_s:
+                raise TransportError(self.site, f"nothing was heard for {stalled_s:g} s")

@@ -9,9 +9,7 @@ from pathlib import Path
 from xmml_executors.launch import door
 from xmml_executors.launch.kept_there import KeptThere
 from xmml_executors.launch.run_site import RunSite
-
-#: The door of a site ends when nobody has renewed its lease for so long [s].
-DOOR_LEASE_S = 60.0
+from xmml_executors.launch.silence import lease_of_programs_s
 
 
 class DoorThere(KeptThere):
@@ -32,7 +30,7 @@ class DoorThere(KeptThere):
         path = f"{self.site.folder}/door.py"
         await self.site.transport.put_text(path, Path(door.__file__).read_text(encoding="utf-8"))
         words = [self.site.python, "-I", "-S", path, "127.0.0.1", str(self.leads_to), str(port)]
-        process = await self.site.transport.start(f"exec {shlex.join(words)}", lease_s=DOOR_LEASE_S)
+        process = await self.site.transport.start(f"exec {shlex.join(words)}", lease_s=lease_of_programs_s())
         async for line in process.lines():
             try:
                 self._process, self.port = process, int(json.loads(line)["port"])

@@ -13,9 +13,7 @@ from xmml_planner.sites import Site
 from xmml_executors.launch.certificates import Certificates
 from xmml_executors.launch.kept_there import KeptThere
 from xmml_executors.launch.run_site import RunSite
-
-#: The relay of a site ends when nobody has renewed its lease for so long [s].
-RELAY_LEASE_S = 60.0
+from xmml_executors.launch.silence import lease_of_programs_s
 
 
 def port_named(site: Site) -> int:
@@ -80,7 +78,7 @@ class RelayThere(KeptThere):
             'while kill -s 0 "$former" 2>/dev/null && [ $i -lt 60 ]; do sleep 0.05; i=$((i + 1)); done; '
             f'echo "$host $$ $(began $$)" > "$own"; exec "$mto" {shlex.join(words)}'
         )
-        process = await self.site.transport.start(command, lease_s=RELAY_LEASE_S)
+        process = await self.site.transport.start(command, lease_s=lease_of_programs_s())
         self._process, self._answers = process, process.lines()
         status = await self._answer()
         if status is None:

@@ -24,6 +24,7 @@ from xmml_executors.launch.asked_together import answers_of, asked_together
 from xmml_executors.launch.at_site import below_home
 from xmml_executors.launch.channel import Channel, OnReport
 from xmml_executors.launch.journal import Journal
+from xmml_executors.launch.silence import lease_s
 from xmml_executors.launch.staging import FileToStage, stage
 from xmml_executors.outcome import SiteError
 from xmml_executors.schedulers import (
@@ -188,7 +189,7 @@ class RunSite:
 
     def listen(self, on_report: OnReport) -> Channel:
         """Return the channel to the jobs; somebody must `keep` it."""
-        self.channel = Channel(self.name, self.transport, self.agent, on_report)
+        self.channel = Channel(self.name, self.transport, self.agent, on_report, lease_s())
         return self.channel
 
     # --- jobs -------------------------------------------------------------------------------------------------------
