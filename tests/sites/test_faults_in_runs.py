@@ -8,6 +8,7 @@ launching machine, is measured from the fault and printed (`pytest -s`).
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -40,6 +41,8 @@ SILENT = """table inet silent {
     chain out { type filter hook output priority -10; policy drop; }
 }
 """
+#: Ends the processes by which sshd serves connections, with those that they have become the user with.
+END_OF_SSH = 'for each in {}; do kill -KILL $(pgrep -x "sshd.*" -P $each) $each; done'
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -273,9 +276,9 @@ def test_ctrl_c_while_results_come_back(firewalled: Bed, pair: MakePair) -> None
 
 # --- who is lost for good -------------------------------------------------------------------------------------------
 
-#: How long a site goes on without us: the usual time makes a long test.
-LEASE_S = 90.0 if "XMML_SOAK" in os.environ else 9.0
-SOON = {"XMML_SITE_LEASE_S": f"{LEASE_S}"}
+#: How long a site goes on without us, and we wait for it: the usual times make a long test.
+LEASE_S, AWAY_LIMIT_S = (90.0, 60.0) if "XMML_SOAK" in os.environ else (9.0, 6.0)
+SOON = {"XMML_SITE_LEASE_S": f"{LEASE_S}", "XMML_AWAY_LIMIT_S": f"{AWAY_LIMIT_S}"}
 
 
 def test_what_a_killed_launcher_has_begun_ends_by_itself(firewalled: Bed, pair: MakePair) -> None:
@@ -291,6 +294,41 @@ def test_what_a_killed_launcher_has_begun_ends_by_itself(firewalled: Bed, pair: 
     assert "xmml cancel" in told, told
     cancel(run)
     assert left_after_a_run(firewalled, RELEASED_WITHIN_S) == []
+
+
+@contextmanager
+def vanished(bed: Bed, site: str, *, is_silent: bool) -> Iterator[None]:
+    """Within the block nothing reaches a site, whose connections have ended if it is not silent about it."""
+    if not is_silent:
+        words = "servers=$(pgrep -P $(cat /run/sshd.pid)); kill -KILL $(cat /run/sshd.pid); rm /run/sshd.pid; "
+        bed.site(site).login.run(["sh", "-c", words + END_OF_SSH.format("$servers")], cwd="/", check=False)
+    links = [bed.wan.link(site, other) for other in ("laptop", "beta")] if is_silent else []
+    for link in links:
+        link.cut()
+    try:
+        yield
+    finally:
+        for link in links:
+            link.mend()
+        if not is_silent:
+            bed.site(site).start_sshd()
+
+
+@pytest.mark.parametrize("is_silent", [True, False], ids=["no packet passes", "sshd ends"])
+def test_a_site_that_vanishes_for_good_is_named_and_the_other_released(
+    firewalled: Bed, pair: MakePair, is_silent: bool
+) -> None:
+    run = running(pair(), SOON)
+    with vanished(firewalled, "alpha", is_silent=is_silent):
+        with released(run, "beta", within_s=AWAY_LIMIT_S + RELEASED_WITHIN_S):
+            pass
+        check(run, 5, "site alpha has not been reached for")
+        silent = re.search(r"has not been reached for (\d+) s", run.lines[-1])
+        assert silent is not None
+        assert int(silent[1]) < LEASE_S, "given up when instances may long be taken for lost"
+    left = wait_until_clean(firewalled, LEASE_S + RELEASED_WITHIN_S, "alpha", is_kept=is_file_of_a_run)
+    assert left == [], "goes on where nobody is heard any more"
+    cancel(run)
 
 
 # --- at the same time -----------------------------------------------------------------------------------------------
@@ -364,8 +402,7 @@ def kill_relay(bed: Bed, site: str) -> None:
 
 def cut_ssh(bed: Bed, site: str) -> None:
     """As by a login node that is started anew: every ssh connection ends, and the ports that it forwarded."""
-    servers = "pgrep -P $(cat /run/sshd.pid)"
-    words = f'for each in $({servers}); do kill -KILL $(pgrep -x "sshd.*" -P $each) $each; done'
+    words = END_OF_SSH.format("$(pgrep -P $(cat /run/sshd.pid))")
     bed.site(site).login.run(["sh", "-c", words], cwd="/", check=False)
 
 
@@ -382,6 +419,8 @@ def goes_on(run: Run, steps: int, *faults: Callable[[], None]) -> None:
 
 #: Twelve seconds at least: what is done to a run is done long before its end.
 STEPS = 120
+#: A short one is over before connections are made anew.
+OUTAGE_S = 25.0 if "XMML_SOAK" in os.environ else 3.0
 
 
 def test_relays_that_die_are_started_again_and_the_run_goes_on(open_bed: Bed, tmp_path: Path) -> None:
@@ -393,6 +432,17 @@ def test_relays_that_die_are_started_again_and_the_run_goes_on(open_bed: Bed, tm
     finally:
         pair.end()
     assert sum("its relay has ended" in line for line in run.lines) == 2, run.output
+
+
+def test_a_run_goes_on_after_an_outage_of_the_network(firewalled: Bed, pair: MakePair) -> None:
+    """Nothing passes to and from a site, and no connection hears of it."""
+    run = start(pair(steps=STEPS, pause=0.02))
+
+    def outage() -> None:
+        with vanished(firewalled, "alpha", is_silent=True):
+            time.sleep(OUTAGE_S)  # the fault itself
+
+    goes_on(run, STEPS, outage)
 
 
 def test_a_run_goes_on_when_ways_to_its_coordinator_are_lost(firewalled: Bed, pair: MakePair) -> None:

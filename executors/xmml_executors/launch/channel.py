@@ -24,7 +24,7 @@ OnReport = Callable[[str, Mapping[str, Any]], None]
 
 
 class SiteSilent(Exception):
-    """A site was not reached for so long that what ran there has ended itself."""
+    """A site was not reached for so long that it was given up."""
 
     def __init__(self, site: str, for_s: float, why: str) -> None:
         super().__init__(f"site {site} has not been reached for {for_s:.0f} s ({why})")
@@ -39,12 +39,18 @@ class Channel:
     """
 
     def __init__(
-        self, site: str, transport: Transport, agent: str, on_report: OnReport, lease_s: float = LEASE_S
+        self,
+        site: str,
+        transport: Transport,
+        agent: str,
+        on_report: OnReport,
+        lease_s: float = LEASE_S,
     ) -> None:
         """
         Args:
             agent: the command of the agent at the site.
             on_report: is called with the folder of the job and its report.
+            lease_s: what runs at the site ends when it has not heard of us for so long.
         """
         self.site = site
         self._transport = transport
@@ -52,6 +58,9 @@ class Channel:
         self._on_report = on_report
         self._lease_s = lease_s
         self._every_s = every_s(lease_s)
+        #: How long the site may be silent.
+        self.given_up_after_s = lease_s
+        self._why_silent = ""
         self._lease = 0
         self._offsets: dict[str, int] = {}
         self._orders: dict[str, dict[int, Mapping[str, Any]]] = {}
@@ -95,22 +104,32 @@ class Channel:
         """Keep the channel until cancelled.
 
         Raises:
-            SiteSilent: the site could not be reached for longer than its lease.
+            SiteSilent: the site could not be reached for too long.
         """
-        pause, why = RETRY_S, ""
         self.heard_at = time.monotonic()
+        talking = asyncio.create_task(self._keep_talking())
+        try:
+            while (silent_s := time.monotonic() - self.heard_at) <= self.given_up_after_s:
+                await asyncio.wait([talking], timeout=min(self._every_s, self.given_up_after_s - silent_s))
+                if talking.done():
+                    talking.result()
+        finally:
+            talking.cancel()
+            await asyncio.gather(talking, return_exceptions=True)
+        raise SiteSilent(self.site, silent_s, self._why_silent or "it does not answer")
+
+    async def _keep_talking(self) -> None:
+        """Make the connection again whenever it was lost."""
+        pause = RETRY_S
         while True:
             try:
                 await self._talk()
-                why = "the connection ended"
+                self._why_silent = "the connection ended"
             except TransportError as error:
-                why = str(error)
+                self._why_silent = str(error)
             finally:
                 self._process = None
-            silent_s = time.monotonic() - self.heard_at
-            if silent_s > self._lease_s:
-                raise SiteSilent(self.site, silent_s, why)
-            pause = RETRY_S if silent_s < RETRY_S else min(2 * pause, LONGEST_RETRY_S)
+            pause = RETRY_S if time.monotonic() - self.heard_at < RETRY_S else min(2 * pause, LONGEST_RETRY_S)
             await asyncio.sleep(pause)
 
     async def _talk(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.outcome import SiteError
-from xmml_executors.transports import RemoteProcess, TransportError
+from xmml_executors.transports import ConnectionLost, RemoteProcess, SiteUnreachable, TransportError
 
 #: How long it may take until it serves again: conduits through it are tried for half a minute, the coordinator for a
 #: whole one.
@@ -73,6 +73,8 @@ class KeptThere(abc.ABC):
                 if await self.start_on(self.port):
                     return
                 why = f"port {self.port} is taken, or it does not begin"
+            except (SiteUnreachable, ConnectionLost):
+                until = loop.time() + AGAIN_WITHIN_S  # whoever speaks with the site says when it is given up
             except Exception as error:  # of ssh, of what it says: whatever it is, another try may do
                 why = str(error) or type(error).__name__
             await asyncio.sleep(AGAIN_PAUSE_S)

@@ -20,7 +20,7 @@ from xmml_planner import Plan
 from xmml_executors.executor import Start
 from xmml_executors.launch.allocation import Allocation, AllocationFailed, choose_strategy
 from xmml_executors.launch.at_site import SitePaths
-from xmml_executors.launch.channel import SiteSilent
+from xmml_executors.launch.channel import Channel, SiteSilent
 from xmml_executors.launch.coordinator_address import addresses_at
 from xmml_executors.launch.journal import Journal, Past
 from xmml_executors.launch.later_jobs import due_in_s, first_and_later, why_over
@@ -350,8 +350,8 @@ class Launcher:
         )
         if kept is not None:
             self._tasks.append(self._loop.create_task(self._keep(kept.keep(self._notice))))
-        channel = site.listen(lambda job, report: self._on_report(site, job, report))
-        self._tasks.append(self._loop.create_task(self._keep(channel.keep())))
+        channel = site.listen(lambda job, report: self._on_report(site, job, report), is_direct=self.is_direct)
+        self._tasks.append(self._loop.create_task(self._keep(self._keep_channel(site, channel))))
 
     def _adopted(self, members: Collection[str]) -> dict[str, int]:
         """Take over the placeholders that an earlier launcher has submitted; return their attempts by member."""
@@ -382,6 +382,16 @@ class Launcher:
             is_known = isinstance(error, (SiteSilent, SiteError, TransportError))
             if not self._is_closing:
                 self._failed(error if is_known else SiteError(f"{type(error).__name__}: {error}"))
+
+    async def _keep_channel(self, site: RunSite, channel: Channel) -> None:
+        """Speak with a site until it is given up, and with it what runs there."""
+        try:
+            await channel.keep()
+        except SiteSilent as error:
+            site.is_given_up = True
+            if not self._is_closing:
+                here = self._names_of(job.member for job in self.jobs.values() if job.site == site.name)
+                self._failed(error, gone=sorted(here))
 
     async def _keep_relay(self, relay: RelayHere) -> None:
         """Start the relay of this machine again when it ends; those who use it come back to it.
@@ -515,7 +525,8 @@ class Launcher:
 
     async def _end_jobs(self) -> None:
         """Let the supervisors end everything, and wait until they have."""
-        going = [job for job in self.jobs.values() if job.member in self._gone]
+        going = [each for each in self.jobs.values() if each.member in self._gone]
+        going = [each for each in going if not self.sites[each.site].is_given_up]
         for job in going:
             channel = self.sites[job.site].channel
             if channel is not None and job.folder not in self._over:

@@ -12,11 +12,15 @@ from xmml_planner import Plan
 
 from xmml_executors.launch.bringing_back import SILENT_S, bring_back, too_large
 from xmml_executors.launch.run_site import JobAtSite, RunSite
+from xmml_executors.launch.silence import lease_s
+from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.transports import ConnectionLost, NoAnswer, SiteUnreachable
 
 #: How long a site may take to be cleaned when the run is over and its results are here.
 CLEAN_WITHIN_S = 30.0
+#: How long closing the connection to a site may take that was given up.
+CLOSED_WITHIN_S = 1.0
 
 
 class Leaving:
@@ -53,11 +57,16 @@ class Leaving:
                 text = str(problem) or f"it did not answer within {CLEAN_WITHIN_S:g} s"
                 text = f"{site.name} could not be cleaned: {text}; xmml cancel {self._folder.path} tries again"
                 self._report(_is="notice", name="", text=text)
-        await asyncio.gather(*(site.transport.close() for site in sites), return_exceptions=True)
+        await asyncio.gather(*(_close(site) for site in sites), return_exceptions=True)
 
     async def _leave(self, site: RunSite, *, has_results: bool) -> None:
         if not site.folder:
             return
+        if site.is_given_up:
+            raise SiteError(
+                f"it is silent; what runs there ends by itself within {lease_s():g} s; what it has made lies in "
+                f"{site.folder}"
+            )
         why, answers = await self._bring_back(site) if has_results else ("", True)
         if why:
             self._report(
@@ -88,6 +97,12 @@ class Leaving:
         except Exception as error:
             is_away = isinstance(error, (SiteUnreachable, ConnectionLost, NoAnswer, TimeoutError))
             return str(error) or f"nothing has come for {SILENT_S:g} s", not is_away
+
+
+async def _close(site: RunSite) -> None:
+    """Close the connection to a site; nothing there is waited for if it was given up."""
+    async with asyncio.timeout(CLOSED_WITHIN_S if site.is_given_up else None):
+        await site.transport.close()
 
 
 @contextlib.contextmanager

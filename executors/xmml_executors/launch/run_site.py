@@ -24,7 +24,7 @@ from xmml_executors.launch.asked_together import answers_of, asked_together
 from xmml_executors.launch.at_site import below_home
 from xmml_executors.launch.channel import Channel, OnReport
 from xmml_executors.launch.journal import Journal
-from xmml_executors.launch.silence import lease_s
+from xmml_executors.launch.silence import given_up_after_s, lease_s
 from xmml_executors.launch.staging import FileToStage, stage
 from xmml_executors.outcome import SiteError
 from xmml_executors.schedulers import (
@@ -107,6 +107,8 @@ class RunSite:
         self.folder = ""
         self.python = site.python
         self.channel: Channel | None = None
+        self.is_given_up = False
+        self._given_up_after_s = lease_s()
         self._attempts: dict[str, str] = {}
         self._reservations: set[str] = set()
         self._told: dict[str, tuple[float, JobStatus]] = {}
@@ -187,8 +189,13 @@ class RunSite:
         """
         return await stage(self.transport, self.work, self.folder, self.agent, files)
 
-    def listen(self, on_report: OnReport) -> Channel:
-        """Return the channel to the jobs; somebody must `keep` it."""
+    def listen(self, on_report: OnReport, *, is_direct: bool) -> Channel:
+        """Return the channel to the jobs; somebody must `keep` it.
+
+        Args:
+            is_direct: instances reach the coordinator without ssh.
+        """
+        self._given_up_after_s = given_up_after_s(is_direct=is_direct)
         self.channel = Channel(self.name, self.transport, self.agent, on_report, lease_s())
         return self.channel
 
@@ -247,6 +254,7 @@ class RunSite:
         assert self.channel is not None
         self.journal.write("go", site=self.name, job=job.folder, id=job.id, host=job.about["host"])
         self.channel.tell(job.folder, {"do": "go"})
+        self.channel.given_up_after_s = self._given_up_after_s
         if "port" in job.about:
             self.channel.watch(job.folder, job.about["host"], job.about["port"])
 

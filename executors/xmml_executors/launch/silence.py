@@ -7,6 +7,8 @@ import os
 
 #: What runs at a site ends by itself when it has not heard of us for so long, unless XMML_SITE_LEASE_S says otherwise.
 LEASE_S = 90.0
+#: How long an instance may be away, unless XMML_AWAY_LIMIT_S says otherwise (as in native/core, `absence.rs`).
+AWAY_LIMIT_S = 60.0
 #: How often a site hears that we live, at least, and how many times while a lease lasts.
 LEASE_EVERY_S = 5.0
 TIMES_IN_A_LEASE = 9
@@ -25,6 +27,19 @@ def lease_of_programs_s() -> float:
 def every_s(lease_s: float) -> float:
     """How often a lease is renewed."""
     return min(LEASE_EVERY_S, lease_s / TIMES_IN_A_LEASE)
+
+
+def given_up_after_s(*, is_direct: bool) -> float:
+    """How long we wait for a site that is silent while instances run there.
+
+    Instances that reach the coordinator through ssh are away as long as their site is silent. They must not be taken
+    for lost before it is known that the site is to blame.
+
+    Args:
+        is_direct: instances come without ssh, so that they may be there although we do not reach their site.
+    """
+    away_s = _limit("XMML_AWAY_LIMIT_S", AWAY_LIMIT_S)
+    return lease_s() if is_direct or not away_s else min(lease_s(), away_s)
 
 
 def _limit(variable: str, usual_s: float) -> float:

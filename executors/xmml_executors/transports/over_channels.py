@@ -366,11 +366,14 @@ class Leases:
 
     async def close(self) -> None:
         """End everything that still runs."""
-        if self._unwanted:
+        if unwanted := list(self._unwanted):
             # A site that answers has begun them by then; with one that does not, leases run out.
-            _, still = await asyncio.wait(self._unwanted, timeout=UNWANTED_WITHIN_S)
-            for ending in still:
-                ending.cancel()
+            try:
+                await asyncio.wait(unwanted, timeout=UNWANTED_WITHIN_S)
+            finally:
+                for ending in unwanted:
+                    ending.cancel()
+                await asyncio.gather(*unwanted, return_exceptions=True)
         if self._folder is None:
             return
         processes = [process for process, _ in self._running.values()]

@@ -7,6 +7,7 @@ import json
 import shlex
 import shutil
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,11 @@ class Breaking(LocalTransport):
         self.process: RemoteProcess | None = None
         self.started = 0
         self.is_down = False
+        self.hangs = False
 
     async def start(self, command: str, *, lease_s: float = 30.0) -> RemoteProcess:
+        if self.hangs:
+            await asyncio.Event().wait()
         if self.is_down:
             raise ConnectionLost("here", "it is down")
         self.started += 1
@@ -140,5 +144,18 @@ def test_a_site_that_stays_silent_is_given_up(run_folder: Path) -> None:
             kept.transport.is_down = True
             with pytest.raises(SiteSilent, match=r"site here has not been reached for .*it is down"):
                 await asyncio.wait_for(kept.keeping, LIMIT_S)
+
+    asyncio.run(go())
+
+
+def test_a_site_that_does_not_even_refuse_is_given_up_in_time(run_folder: Path) -> None:
+    async def go() -> None:
+        async with Kept(run_folder, lease_s=9.0) as kept:
+            kept.transport.hangs = True
+            kept.channel.given_up_after_s = 0.5
+            began = time.monotonic()
+            with pytest.raises(SiteSilent, match=r"site here has not been reached for \d+ s \(it does not answer\)"):
+                await asyncio.wait_for(kept.keeping, LIMIT_S)
+            assert time.monotonic() - began >= 0.4
 
     asyncio.run(go())
