@@ -191,7 +191,7 @@ class _Place:
         try:
             if not number:
                 await self._stage_in(job, folder)
-                number = await self._submit(job, folder)
+                number = await self._submit_wholly(job, folder)
             await self._until_over(number, folder)
             await self._bring_back(job, folder)
         except asyncio.CancelledError:
@@ -218,6 +218,16 @@ class _Place:
                 if attempt == MAKING_ATTEMPTS - 1:
                     raise
         await self.transport.put_many(files)
+
+    async def _submit_wholly(self, job: SiteJob, folder: str) -> str:
+        """Submit; if that is cancelled in its midst, take the job out of the queue again as soon as it has a number."""
+        submitting = asyncio.ensure_future(self._submit(job, folder))
+        try:
+            return await asyncio.shield(submitting)
+        except asyncio.CancelledError:
+            with contextlib.suppress(JobRejected, SchedulerUnavailable, TransportError):
+                await _in_any_case(self._cancel(await submitting))
+            raise
 
     async def _submit(self, job: SiteJob, folder: str) -> str:
         path = f"{folder}/job.sh"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from snakemake_executor_plugin_xmml.placement import Needs
-from snakemake_executor_plugin_xmml.site_jobs import SiteJob, script_of
+from snakemake_executor_plugin_xmml.site_jobs import SiteJob, SiteJobs, script_of
 from sshd import SSHD, Sshd, running_sshd
 from xmml_executors.schedulers import by_name
 from xmml_planner.sites import Site
@@ -206,3 +206,30 @@ def test_the_job_of_a_rule_has_the_options_that_the_file_of_sites_says(tmp_path:
     text = by_name("slurm").render(script_of(job, site, "/home/me/xmml/snakemake/study-1"))
     for line in ("#SBATCH --constraint=fast", "#SBATCH --partition=long", "#SBATCH --ntasks-per-node=3"):
         assert line in text.splitlines()
+
+
+def test_a_job_that_is_just_being_submitted_when_it_is_cancelled_is_taken_out_of_its_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = {
+        "sbatch": f"touch {tmp_path}/asked; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; echo 7",
+        "scancel": f'echo "$*" > {tmp_path}/cancelled',
+    }
+    (tmp_path / "bin").mkdir()
+    for name, text in programs.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    site = Site("alpha", scheduler="slurm", work=f"{tmp_path}/work")
+    jobs = SiteJobs()
+    try:
+        task = jobs.begin(site, SiteJob("study-1", "true", Needs(), (), (), (), tmp_path / "log"))
+        wait_until((tmp_path / "asked").exists, "it is being submitted")
+        task.interrupt()
+        (tmp_path / "go").touch()
+        task.wait()
+        assert (tmp_path / "cancelled").read_text().split()[-1] == "7"
+    finally:
+        (tmp_path / "go").touch()
+        jobs.close()
+    assert list((tmp_path / "work").iterdir()) == []
