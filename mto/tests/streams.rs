@@ -249,7 +249,6 @@ fn streams_of_control_pass_by_bulk_that_fills_the_link() {
     });
 }
 
-/// Nagle's algorithm holds a second small piece back until the first is acknowledged, which takes 40 ms where nothing goes back.
 /// Passes bytes on at this rate at most [bytes/s], each way.
 fn slowly(to: &str, rate: f64) -> String {
     in_the_middle(to, move |near, far| {
@@ -302,6 +301,7 @@ fn streams_of_control_do_not_wait_for_what_waits_before_a_slow_link() {
     assert!(times[2] < drains / 4, "{times:?}, while what waits takes {drains:?}");
 }
 
+/// Nagle's algorithm holds a second small piece back until the first is acknowledged, which takes 40 ms where nothing goes back.
 #[test]
 fn a_second_small_piece_waits_for_no_acknowledgement() {
     for (name, chain) in chains() {
