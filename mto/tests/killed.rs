@@ -62,8 +62,9 @@ fn every_message_arrives_once_and_in_order_while_the_relay_is_killed_again_and_a
     );
     let (done, passed) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut serving = Some(serve_at(&address));
+    let mut kills = 0;
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let sending = scope.spawn(|| {
             let me = run.join_by("relay", "a");
             me.reuse().unwrap();
             let mut value = 0;
@@ -72,6 +73,7 @@ fn every_message_arrives_once_and_in_order_while_the_relay_is_killed_again_and_a
                 value += 1;
             }
             me.leave().unwrap();
+            value
         });
         let receiving = scope.spawn(|| {
             let me = run.join_by("relay", "b");
@@ -83,9 +85,9 @@ fn every_message_arrives_once_and_in_order_while_the_relay_is_killed_again_and_a
                 passed.store(expected as u64, Ordering::Relaxed);
             }
             me.leave().unwrap();
+            expected
         });
         let until = Instant::now() + Duration::from_secs(120);
-        let mut kills = 0;
         while if is_long() { Instant::now() < until } else { kills < 3 } {
             // Messages pass again before the next kill.
             let before = passed.load(Ordering::Relaxed);
@@ -99,6 +101,9 @@ fn every_message_arrives_once_and_in_order_while_the_relay_is_killed_again_and_a
             kills += 1;
         }
         done.store(true, Ordering::Relaxed);
+        let came = receiving.join().unwrap();
+        assert_eq!(came, sending.join().unwrap(), "what came is what was sent");
+        println!("{kills} kills, {came} messages");
     });
     for name in ["a", "b"] {
         run.event("it has left", |event| matches!(event, Event::Left { instance, .. } if instance == name));

@@ -117,16 +117,35 @@ fn strangers_are_turned_away_and_reported_and_the_run_goes_on() {
     assert_eq!(refused, 0, "one source is reported once");
 }
 
+/// Whether it says nothing, or the beginning of a greeting byte by byte: each of them gives it no more time.
 #[test]
 fn who_does_not_prove_itself_in_time_is_turned_away() {
     // The coordinator's door has the same rules, and needs no environment.
     let run = Run::listening(Model::new(), Some("127.0.0.1:0"));
     let addresses = run.coordinator.addresses();
     let tcp = addresses.iter().find_map(|address| address.strip_prefix("tcp:")).unwrap();
-    let stream = TcpStream::connect(tcp.split('?').next().unwrap()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    let begin = Instant::now();
-    assert!(is_closed(stream));
-    let seconds = begin.elapsed().as_secs_f64();
-    assert!((4.5..8.0).contains(&seconds), "{seconds}");
+    let connect = || TcpStream::connect(tcp.split('?').next().unwrap()).unwrap();
+    std::thread::scope(|scope| {
+        for (stream, is_slow) in [(connect(), false), (connect(), true)] {
+            let mut writing = stream.try_clone().unwrap();
+            if is_slow {
+                let (_, hello) = Dialler::new(party(&SECRET, "test run", VERSIONS), Role::Data, "b").unwrap();
+                scope.spawn(move || {
+                    for byte in hello {
+                        if writing.write_all(&[byte]).is_err() {
+                            break; // turned away
+                        }
+                        std::thread::sleep(Duration::from_millis(200));
+                    }
+                });
+            }
+            scope.spawn(move || {
+                stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+                let begin = Instant::now();
+                assert!(is_closed(stream));
+                let seconds = begin.elapsed().as_secs_f64();
+                assert!((4.5..8.0).contains(&seconds), "{seconds} s, slow: {is_slow}");
+            });
+        }
+    });
 }

@@ -68,7 +68,7 @@ fn pass_numbers(
 ) -> Duration {
     let (a, b) = (run.join("a"), run.join("b"));
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let sending = scope.spawn(|| {
             a.reuse().unwrap();
             let mut number = 0u64;
             while number < 100 || !done.load(Ordering::Relaxed) {
@@ -80,6 +80,7 @@ fn pass_numbers(
                 number += 1;
             }
             a.leave().unwrap();
+            number
         });
         let reading = scope.spawn(|| {
             b.reuse().unwrap();
@@ -101,13 +102,14 @@ fn pass_numbers(
                 last = Some(now);
             }
             b.leave().unwrap();
-            assert!(number > 0);
-            longest
+            (number, longest)
         });
         let ending = Ending(done);
         meanwhile(&a, &b);
         drop(ending);
-        reading.join().unwrap()
+        let (came, longest) = reading.join().unwrap();
+        assert_eq!(came, sending.join().unwrap(), "what came is what was sent");
+        longest
     })
 }
 
