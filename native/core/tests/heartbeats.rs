@@ -18,12 +18,16 @@ const LIMIT_S: f64 = 4.0;
 /// Instead of a minute.
 const AWAY_LIMIT_S: f64 = 6.0;
 
-/// Shortens the limit, for all tests of this program.
+/// Instead of half a minute.
+const CONNECT_LIMIT_S: f64 = 5.0;
+
+/// Shortens the limits, for all tests of this program.
 fn shorten() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         std::env::set_var("XMML_SILENCE_LIMIT_S", LIMIT_S.to_string());
         std::env::set_var("XMML_AWAY_LIMIT_S", AWAY_LIMIT_S.to_string());
+        std::env::set_var("XMML_CONNECT_LIMIT_S", CONNECT_LIMIT_S.to_string());
     });
 }
 
@@ -167,4 +171,20 @@ fn a_process_that_is_stopped_for_less_than_the_limit_is_not_lost() {
     receiver.leave().unwrap();
     assert!(child.wait().unwrap().success());
     assert_eq!(proxy.connections.load(Ordering::Relaxed), 1, "it was made again");
+}
+
+/// Whoever sends learns it when the limit is over, with what was tried and how often.
+#[test]
+fn a_receiver_that_cannot_be_reached_is_given_up_at_the_limit() {
+    shorten();
+    let run = Run::of(pair(1000));
+    let proxy = Proxy::new(|_, _| Fate { cut_after: Some(0), ..Fate::default() });
+    let _receiver = proxy.join_behind(&run, "b");
+    let me = join_plainly(&run, "a");
+    me.reuse().unwrap();
+    let began = Instant::now();
+    let error = (0..1000).find_map(|value: i64| me.send("out", None, value.into(), None, None).err());
+    let (error, took_s) = (error.expect("it gives up").to_string(), began.elapsed().as_secs_f64());
+    assert!(error.contains("b cannot be reached") && error.contains("tried") && error.contains("tcp"), "{error}");
+    assert!((CONNECT_LIMIT_S - 1.0..CONNECT_LIMIT_S + 10.0).contains(&took_s), "{took_s} s: {error}");
 }

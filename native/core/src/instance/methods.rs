@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 use crate::control::ToCoordinator;
 use crate::error::{Error, Result};
 use crate::methods::{self, MethodReport};
-use crate::runtime::link::CONNECT_LIMIT;
+use crate::runtime::link::connect_limit;
 use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;
 
 use super::ports::Port;
 use super::{Backend, Instance};
 
-/// How long a change of methods may take: it may be tried as long as a connection, and must be told to both ends.
-const CHANGE_LIMIT: Duration = CONNECT_LIMIT.saturating_add(Duration::from_secs(5));
+/// A change of methods may be tried as long as a connection, and must be told to both ends, for which there is so long.
+const CHANGE_SLACK: Duration = Duration::from_secs(5);
 
 impl Instance {
     /// How each conduit of the port travels: the method in use, why others were refused, and what has passed.
@@ -61,7 +61,8 @@ impl Instance {
         for (request, conduit) in &requests {
             runtime.tell(&ToCoordinator::Change { request: *request, conduit: *conduit, methods: methods.to_vec() });
         }
-        let until = Instant::now() + CHANGE_LIMIT;
+        let limit = connect_limit() + CHANGE_SLACK;
+        let until = Instant::now() + limit;
         let settled = runtime.wait(&WaitFor::default(), Some(until), |state| {
             let is_settled = |request| state.changes.get(request).is_none_or(Option::is_some);
             Ok(requests.iter().all(|(request, _)| is_settled(request)).then_some(()))
@@ -74,7 +75,7 @@ impl Instance {
             .collect();
         drop(state);
         if settled?.is_none() {
-            let problem = format!("nobody answered within {} s", CHANGE_LIMIT.as_secs());
+            let problem = format!("nobody answered within {} s", limit.as_secs());
             return Err(Error::Protocol { peer: "the coordinator".into(), problem });
         }
         match problems.first() {

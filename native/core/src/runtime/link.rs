@@ -8,10 +8,10 @@ use crate::connection::Connection;
 use crate::methods::{self, name_of, tcp, Choice, Place, Refusal, Table};
 use crate::spec::TrafficClass;
 
-use super::backoff::{random_part, Backoff};
+use super::backoff::{limit_from_environment, random_part, Backoff};
 
-/// How long attempts to connect go on before the receiver counts as unreachable.
-pub const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// How long attempts to connect go on before the receiver counts as unreachable, unless `XMML_CONNECT_LIMIT_S` says otherwise.
+const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long an address may take to answer before the next one is tried beside it. Whichever leads to the receiver first is taken.
 pub const PATIENCE: Duration = Duration::from_millis(750);
@@ -21,6 +21,11 @@ pub const VERDICT_LIMIT: Duration = Duration::from_secs(10);
 
 /// First and longest pause before a link that has gone over to a slower method tries whether the faster one leads there again.
 const RETURNS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// How long attempts to connect go on.
+pub fn connect_limit() -> Duration {
+    limit_from_environment("XMML_CONNECT_LIMIT_S", CONNECT_LIMIT)
+}
 
 /// Where a link stands.
 #[derive(Clone, Debug)]
@@ -107,7 +112,7 @@ impl Link {
             table: None,
             candidates: VecDeque::new(),
             admitted: false,
-            attempts: Backoff::new(CONNECT_LIMIT),
+            attempts: Backoff::new(connect_limit()),
             answered: Vec::new(),
             trial: None,
             pause: RETURNS.0,
@@ -176,7 +181,7 @@ impl Link {
             return false;
         }
         self.status = Status::Unknown;
-        self.attempts = Backoff::new(CONNECT_LIMIT);
+        self.attempts = Backoff::new(connect_limit());
         if self.table.is_some() {
             self.begin(here);
         }

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::methods;
 use crate::wakeup::{poll_readable, Polled};
 
-use super::link::{Status, CONNECT_LIMIT, VERDICT_LIMIT};
+use super::link::{connect_limit, Status, VERDICT_LIMIT};
 use super::state::{Flag, State};
 use super::{Read, Runtime};
 
@@ -158,7 +158,7 @@ impl WaitFor {
         for end in self.receiving_ends(state).map(|end| &state.receiving[end]) {
             let Some((lost, reason)) = end.lost.as_ref().filter(|_| !end.has_everything()) else { continue };
             let may_come_again = end.method.and_then(methods::by_name).is_none_or(|method| method.breaks());
-            let limit = if may_come_again { CONNECT_LIMIT + VERDICT_LIMIT } else { VERDICT_LIMIT };
+            let limit = if may_come_again { connect_limit() + VERDICT_LIMIT } else { VERDICT_LIMIT };
             if now >= *lost + limit {
                 return Err(broken(&end.spec.sender, reason));
             }
