@@ -407,12 +407,13 @@ class RunSite:
             await asyncio.sleep(0.5)
 
     async def unreserve(self, id: str) -> None:
-        """Give a reservation back. One that its jobs have only just left may still be in use, for a moment.
+        """Give a reservation back. One that its jobs have only just left may still be in use, for a moment; longer if the
+        queue has just been started again and asks its nodes.
 
         Raises:
             SiteError: it cannot be given back.
         """
-        for pause_s in (0.2, 0.5, 1.0, 2.0, 0.0):
+        for pause_s in (0.2, 0.5, 1.0, 2.0, 3.0, 4.0, 4.0, 0.0):
             answer = await self.transport.run(self.scheduler.unreserve_command(id))
             state = self.scheduler.parse_reservation(await self.transport.run(self.scheduler.reservation_command(id)))
             if state is ReservationState.GONE:

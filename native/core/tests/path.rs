@@ -6,7 +6,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use support::{identity, pair, payload, streams, LIMIT};
-use xmml_core::path::{Identity, Lane, Listener, Path, Received, Settings, Ticket};
+use xmml_core::path::{Identity, Lane, LinkFigures, Listener, Path, Received, Settings, Streams, Ticket};
 
 fn message(received: Option<Received>) -> xmml_core::buffer::Buffer {
     match received {
@@ -286,6 +286,38 @@ fn a_relay_ends_when_it_can_only_not_send() {
     let error = a.receive(Lane::Control, LIMIT).unwrap_err().to_string();
     assert!(error.contains("has lost a path"), "{error}");
     drop(b);
+}
+
+/// Sends bulk until the number of streams is as wanted; the most that there were meanwhile.
+fn with_bulk_until(here: &Path, there: &Path, is_wanted: impl Fn(usize) -> bool) -> usize {
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut most = 0;
+    loop {
+        let count = here.stats().streams;
+        most = most.max(count);
+        if is_wanted(count) {
+            return most;
+        }
+        assert!(Instant::now() < until, "there are {count} streams, and were {most}");
+        here.post(Lane::Bulk, payload(count as u64, 4 << 20)).unwrap();
+        assert!(message(there.receive(Lane::Bulk, LIMIT).unwrap()).len() == 4 << 20);
+    }
+}
+
+#[test]
+fn automatic_streams_become_more_where_windows_hold_them_up() {
+    let small = Settings { streams: Streams::Auto, socket_buffer: Some(64 << 10), ..Settings::default() };
+    let (here, there) = pair(small.clone(), small);
+    with_bulk_until(&here, &there, |count| count >= 8);
+}
+
+#[test]
+fn automatic_streams_begin_as_the_figures_of_the_link_ask_for_and_become_fewer_where_few_do() {
+    let round_the_world = LinkFigures { round_trip: Duration::from_millis(273), bandwidth: 125e6 };
+    let told = Settings { streams: Streams::Auto, link: Some(round_the_world), ..Settings::default() };
+    let (here, there) = pair(told, Settings { streams: Streams::Auto, ..Settings::default() });
+    let first = with_bulk_until(&here, &there, |count| count > 10);
+    with_bulk_until(&here, &there, |count| count < first / 2 + 1);
 }
 
 #[test]

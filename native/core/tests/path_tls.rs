@@ -92,6 +92,24 @@ fn threads_of_their_own_carry_streams_and_give_them_back() {
             number += 1;
         }
     }
+    // Left to the path: none for a little, one for each core while much passes, none again.
+    for path in [&here, &there] {
+        path.set(streams(4)).unwrap();
+    }
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let much = if cores > 1 { 2 * cores.min(4) } else { 0 };
+    for (size, expected) in [(1000, 0), (4 << 20, much), (1000, 0)] {
+        let until = std::time::Instant::now() + Duration::from_secs(60);
+        while workers() != expected {
+            assert!(std::time::Instant::now() < until, "{} threads, not {expected}", workers());
+            here.post(Lane::Bulk, payload(number, size)).unwrap();
+            assert!(there.receive(Lane::Bulk, LIMIT).unwrap() == Some(Received::Message(payload(number, size))));
+            number += 1;
+            if size == 1000 {
+                std::thread::sleep(Duration::from_millis(1)); // so that it is little
+            }
+        }
+    }
 }
 
 #[test]
