@@ -407,8 +407,8 @@ class RunSite:
             await asyncio.sleep(0.5)
 
     async def unreserve(self, id: str) -> None:
-        """Give a reservation back. One that its jobs have only just left may still be in use, for a moment; longer if the
-        queue has just been started again and asks its nodes.
+        """Give a reservation back. One that its jobs have only just left may still be in use for a moment; for longer
+        if the queue has just been started again and asks its nodes.
 
         Raises:
             SiteError: it cannot be given back.
