@@ -19,7 +19,7 @@ import paramiko
 from paramiko.transport import ServiceRequestingTransport
 
 from xmml.late_dataclass import dataclass
-from xmml_executors.transports.destination import Destination, configuration_files, read_destination
+from xmml_executors.transports.destination import Destination, configuration_files, read_jumps
 from xmml_executors.transports.failure import AuthenticationFailed, HostKeyChanged, HostKeyUnknown, SiteUnreachable
 
 CONNECT_S = 20.0
@@ -115,6 +115,8 @@ def _connection(site: str, destination: Destination, facts: _Facts) -> Iterator[
         transport = ServiceRequestingTransport(way)
     except OSError as error:
         raise SiteUnreachable(site, str(destination), error.strerror or str(error)) from None
+    except ValueError as error:
+        raise SiteUnreachable(site, str(destination), f"ProxyJump in the configuration of ssh: {error}") from None
     try:
         try:
             transport.start_client(timeout=CONNECT_S)
@@ -126,11 +128,14 @@ def _connection(site: str, destination: Destination, facts: _Facts) -> Iterator[
 
 
 def _through(facts: _Facts) -> list[str]:
-    """The command that goes through the machines on the way: ssh itself, which checks their keys."""
-    *before, last = facts.jump.split(",")
-    gate = read_destination(last)
+    """The command that goes through the machines on the way: ssh itself, which checks their keys.
+
+    Raises:
+        ValueError: `ProxyJump` names none.
+    """
+    *before, gate = read_jumps(facts.jump)
     words = ["ssh", *(["-F", str(facts.configuration[0])] if facts.configuration else [])]
-    words += ["-o", "StrictHostKeyChecking=yes", *(["-J", ",".join(before)] if before else [])]
+    words += ["-o", "StrictHostKeyChecking=yes", *(["-J", ",".join(map(str, before))] if before else [])]
     words += ["-p", str(gate.port)] if gate.port else []
     words += ["-l", gate.user] if gate.user else []
     to = f"[{facts.host}]" if ":" in facts.host else facts.host

@@ -42,6 +42,15 @@ def read_destination(text: str) -> Destination:
     return Destination(found["v6"] or found["host"], found["user"], int(found["port"]) if found["port"] else None)
 
 
+def read_jumps(text: str) -> list[Destination]:
+    """Read the machines on the way as `ProxyJump` names them: destinations or `ssh://user@host:port`, with commas.
+
+    Raises:
+        ValueError: one is neither.
+    """
+    return [read_destination(jump.strip().removeprefix("ssh://").rstrip("/")) for jump in text.split(",")]
+
+
 def chosen_configuration() -> list[Path]:
     """The OpenSSH configuration that the environment names, if it does."""
     chosen = os.environ.get(CONFIGURATION)

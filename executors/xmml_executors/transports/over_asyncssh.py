@@ -12,7 +12,7 @@ from typing import Any
 import asyncssh
 
 from xmml_executors.transports.bulk import Part
-from xmml_executors.transports.destination import Destination, configuration_files, read_destination
+from xmml_executors.transports.destination import Destination, configuration_files, read_jumps
 from xmml_executors.transports.failure import (
     AuthenticationFailed,
     ConfigurationProblem,
@@ -81,7 +81,13 @@ class AsyncsshTransport(ChannelTransport):
         known = known_hosts(files)
         tunnel: asyncssh.SSHClientConnection | None = None
         if isinstance(options.tunnel, str) and options.tunnel != "none":
-            for jump in options.tunnel.split(","):
+            try:
+                jumps = read_jumps(options.tunnel)
+            except ValueError as error:
+                raise ConfigurationProblem(
+                    self.site, f"ProxyJump in the configuration of ssh for {destination}: {error}"
+                ) from None
+            for jump in jumps:
                 tunnel = await self._open_jump(jump, tunnel)
                 self._jumps[for_bulk].append(tunnel)
         chooses = for_bulk and not options.config.get("Ciphers")
@@ -107,8 +113,9 @@ class AsyncsshTransport(ChannelTransport):
         except (asyncssh.Error, OSError, TimeoutError, ValueError) as error:
             raise await self._explained(destination, options, known, tunnel, error) from None
 
-    async def _open_jump(self, jump: str, tunnel: asyncssh.SSHClientConnection | None) -> asyncssh.SSHClientConnection:
-        destination = read_destination(jump.strip())
+    async def _open_jump(
+        self, destination: Destination, tunnel: asyncssh.SSHClientConnection | None
+    ) -> asyncssh.SSHClientConnection:
         options = await self._options(destination)
         known = known_hosts(known_hosts_files(options))
         try:

@@ -91,9 +91,15 @@ def test_the_way_leads_through_several_hosts_with_a_user_and_a_port_of_their_own
     gates = text.replace(f"Host {server.name}\n", "Host first second\n")
     second = "\n".join(line for line in gates.splitlines() if "User " not in line and "Port " not in line)
     first = "Host first\n" + f"  User {user}\n  Port {port}\n"
-    server.config.write_text(f"{text}  ProxyJump first,{user}@second:{port}\n{first}{second}\n")
+    server.config.write_text(f"{text}  ProxyJump first,ssh://{user}@second:{port}\n{first}{second}\n")
     assert not Person().meets(server.name, server.config).asked
     assert server.opened() == 3
+
+
+def test_a_way_that_cannot_be_read_is_told(server):
+    server.config.write_text(server.config.read_text() + "  ProxyJump gate:port\n")
+    with pytest.raises(SiteUnreachable, match=r"ProxyJump.*'gate:port' is not a host"):
+        Person().meets(server.name, server.config)
 
 
 class _AsksForACode(asyncssh.SSHServer):
