@@ -5,7 +5,10 @@ mod support;
 use std::sync::Mutex;
 use std::time::Instant;
 
+use support::by_hand::{self, Client};
 use support::{receive, send, Model, Run};
+use xmml_core::control::ToInstance;
+use xmml_core::handshake::Role;
 
 /// One at a time: descriptors are counted per process.
 static TURN: Mutex<()> = Mutex::new(());
@@ -75,4 +78,39 @@ fn a_thousand_conduits_between_two_instances_share_one_connection() {
         assert!(descriptors() < before + 50, "nothing per conduit");
         me.leave().unwrap();
     });
+}
+
+#[test]
+fn everybody_is_let_in_where_more_than_a_thousand_come_at_once_and_are_slow_to_prove_themselves() {
+    let _turn = TURN.lock();
+    const COUNT: usize = 1100;
+    allow_descriptors(4 * COUNT as u64);
+    let name = |number: usize| format!("i{number}");
+    let run = Run::of((0..COUNT).fold(Model::new(), |model, number| model.submodel(&name(number), "out:Oi", 1)));
+    let address = by_hand::control_address(&run.coordinator);
+    let waiting: Vec<_> = (0..COUNT).map(|_| by_hand::connect(&address.address)).collect();
+    let joined: Vec<_> = waiting
+        .into_iter()
+        .enumerate()
+        .map(|(number, stream)| {
+            let (run, name) = (&address.run, name(number));
+            let mut client = Client::dial(stream, run, &support::SECRET, &name, Role::Control, "coordinator").unwrap();
+            client.ask_to_join(std::process::id());
+            client
+        })
+        .collect();
+    for (number, mut client) in joined.into_iter().enumerate() {
+        assert!(matches!(client.hear(), ToInstance::Welcome { spec, .. } if spec.name == name(number)));
+    }
+}
+
+/// Lets this process have `wanted` of them.
+fn allow_descriptors(wanted: u64) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` outlives both calls.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+        limit.rlim_cur = limit.rlim_cur.max(wanted);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0, "this test needs {wanted} descriptors");
+    }
 }

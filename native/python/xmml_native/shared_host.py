@@ -29,6 +29,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+#: Instances of a process that ask to be let into the run at the same time. Thousands at once would only wait for each
+#: other, and keep the coordinator from hearing those who have proved themselves already.
+_joining = threading.BoundedSemaphore(64)
+
 
 def main() -> int:
     """Host what XMML_HOSTED says, and return when the last of it has ended."""
@@ -73,7 +77,8 @@ def be(name: str, task: dict[str, Any]) -> int:
     me: Instance | None = None
     try:
         enter_folder_alone(task["folder"])
-        me = Instance.__new__(Instance, hosted_as=name)
+        with _joining:
+            me = Instance.__new__(Instance, hosted_as=name)
         with me:
             run(me, task["task"])
     except SystemExit as wanted:

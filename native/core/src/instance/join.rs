@@ -166,7 +166,7 @@ fn enter(
             Err(NotEntered::Broken(error)) => error,
         };
         control.close();
-        let again = attempts.failed(Instant::now()).filter(|again| control.can_fall_silent() && *again < until);
+        let again = attempts.failed(Instant::now()).filter(|again| *again < until);
         let Some(again) = again else { return Err(broken) };
         std::thread::sleep(again.saturating_duration_since(Instant::now()));
     }

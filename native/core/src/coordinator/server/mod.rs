@@ -24,7 +24,7 @@ use crate::methods::{Listener, Table};
 use crate::spec::{InstanceSpec, FIRST_OPENED};
 use crate::wakeup::{Epoll, Interest};
 
-/// Handshakes under way at one time; the oldest gives way to a new one.
+/// Handshakes under way at one time, besides one for each instance of the run; the oldest gives way to a new one.
 const PENDING_MAX: usize = 1024;
 
 /// Sources of refused connections that are remembered, so that each is reported once.
