@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -44,40 +45,9 @@ def main() -> int:
     print(f"{figures.machine()}; {rounds} rounds of {', '.join(peer.name for peer in peers)}", flush=True)
 
     compile_packages()
-    samples: list[Sample] = []
-    failures = 0
-    for number in range(rounds + 1):
-        remember = number == rounds
-        for size in sizes:
-            for peer in choice.rotated(peers, number):
-                widths = (1, 1 + CONDUITS) if remember and size == 2 else (1,)
-                for width in widths if size <= peer.most else ():
-                    try:
-                        samples.append(start(peer, size, width, number, remember))
-                    except processes.RunFailed as failure:
-                        print(f"  {peer.name}, {size} instances: {failure}", flush=True)
-                        failures += 1
-                        continue
-                    tell(samples[-1], peer, "memory   " if remember else f"round {number + 1}/{rounds}")
-        for peer in [] if remember else [peer for peer in peers if peer.is_for_many_conduits]:
-            size, width = (10, 5) if arguments.quick else MANY
-            try:
-                samples.append(start(peer, size, width, number, remember=False, is_planned=True))
-            except processes.RunFailed as failure:
-                print(f"  {peer.name}, {size * width} conduits: {failure}", flush=True)
-                failures += 1
-                continue
-            tell(samples[-1], peer, f"round {number + 1}/{rounds}")
-    for peer in [peer for peer in peers if peer.is_for_many_conduits]:
-        size, width = (10, 5) if arguments.quick else MANY
-        for conduits, methods in ((0, ""), (1, ""), (1, "tcp"), (width, "")):
-            try:
-                samples.append(start(peer, size, conduits, rounds, remember=True, is_planned=True, methods=methods))
-            except processes.RunFailed as failure:
-                print(f"  {peer.name}, {size * conduits} conduits: {failure}", flush=True)
-                failures += 1
-                continue
-            tell(samples[-1], peer, "memory   ")
+    # Nothing is removed before the end: a file system may be slower to make files for minutes after many were removed.
+    with tempfile.TemporaryDirectory(prefix="xmml-bench-") as folder:
+        samples, failures = measure_all(arguments, peers, sizes, rounds, Path(folder))
     if not samples:
         return 1
 
@@ -88,6 +58,49 @@ def main() -> int:
     report.draw(samples, peers, figures.machine(), stem.with_suffix(".png"))
     print(f"\n{text}\n{stem}.csv, .md, .png")
     return 1 if failures else 0
+
+
+def measure_all(
+    arguments: argparse.Namespace, peers: Sequence[Peer], sizes: Sequence[int], rounds: int, folder: Path
+) -> tuple[list[Sample], int]:
+    """All rounds, the runs in folders below `folder`; returns what was measured, and how many runs failed."""
+    samples: list[Sample] = []
+    failures = 0
+    for number in range(rounds + 1):
+        remember = number == rounds
+        for size in sizes:
+            for peer in choice.rotated(peers, number):
+                widths = (1, 1 + CONDUITS) if remember and size == 2 else (1,)
+                for width in widths if size <= peer.most else ():
+                    try:
+                        samples.append(start(folder, peer, size, width, number, remember))
+                    except processes.RunFailed as failure:
+                        print(f"  {peer.name}, {size} instances: {failure}", flush=True)
+                        failures += 1
+                        continue
+                    tell(samples[-1], peer, "memory   " if remember else f"round {number + 1}/{rounds}")
+        for peer in [] if remember else [peer for peer in peers if peer.is_for_many_conduits]:
+            size, width = (10, 5) if arguments.quick else MANY
+            try:
+                samples.append(start(folder, peer, size, width, number, remember=False, is_planned=True))
+            except processes.RunFailed as failure:
+                print(f"  {peer.name}, {size * width} conduits: {failure}", flush=True)
+                failures += 1
+                continue
+            tell(samples[-1], peer, f"round {number + 1}/{rounds}")
+    for peer in [peer for peer in peers if peer.is_for_many_conduits]:
+        size, width = (10, 5) if arguments.quick else MANY
+        for conduits, methods in ((0, ""), (1, ""), (1, "tcp"), (width, "")):
+            try:
+                samples.append(
+                    start(folder, peer, size, conduits, rounds, remember=True, is_planned=True, methods=methods)
+                )
+            except processes.RunFailed as failure:
+                print(f"  {peer.name}, {size * conduits} conduits: {failure}", flush=True)
+                failures += 1
+                continue
+            tell(samples[-1], peer, "memory   ")
+    return samples, failures
 
 
 def compile_packages() -> None:
@@ -113,6 +126,7 @@ def tell(sample: Sample, peer: Peer, what: str) -> None:
 
 
 def start(
+    among: Path,
     peer: Peer,
     instances: int,
     width: int,
@@ -121,36 +135,36 @@ def start(
     is_planned: bool = False,
     methods: str = "",
 ) -> Sample:
-    """One run of the ring. With `remember` its instances wait until their memory has been measured; with `is_planned`
-    time counts from the finished plan. `methods`: the only ones that conduits may take; empty: any.
+    """One run of the ring, in a new folder of `among`. With `remember` its instances wait until their memory has been
+    measured; with `is_planned` time counts from the finished plan. `methods`: the only ones that conduits may take;
+    empty: any.
 
     Raises:
         RunFailed: the run failed, or not every instance reported its first message.
     """
     limit_s = 60 + 0.3 * instances
     memory = {"command_kib": 0, "helpers_kib": 0, "instances_kib": 0}
-    with tempfile.TemporaryDirectory(prefix="xmml-bench-") as name:
-        folder = Path(name)
-        (folder / "received").touch()
-        command = peer.command(instances, width, folder)
-        if is_planned:
-            command = peer.planned(command, folder)
-        with (folder / "hold").open("w") as hold:
+    folder = Path(tempfile.mkdtemp(dir=among))
+    (folder / "received").touch()
+    command = peer.command(instances, width, folder)
+    if is_planned:
+        command = peer.planned(command, folder)
+    with (folder / "hold").open("w") as hold:
+        if remember:
+            fcntl.flock(hold, fcntl.LOCK_EX)
+
+        def measure(process: subprocess.Popen[bytes]) -> None:
             if remember:
-                fcntl.flock(hold, fcntl.LOCK_EX)
+                wait_for_lines(folder / "received", instances, process, limit_s)
+                memory.update(memory_by_role(process.pid, peer, folder))
+                fcntl.flock(hold, fcntl.LOCK_UN)
 
-            def measure(process: subprocess.Popen[bytes]) -> None:
-                if remember:
-                    wait_for_lines(folder / "received", instances, process, limit_s)
-                    memory.update(memory_by_role(process.pid, peer, folder))
-                    fcntl.flock(hold, fcntl.LOCK_UN)
-
-            begin = time.monotonic()
-            environment = places.environment(BENCH_OUT=str(folder), **({"XMML_METHODS": methods} if methods else {}))
-            log = folder / "output.txt"
-            processes.run(command, log=log, environment=environment, timeout_s=limit_s, cwd=folder, meanwhile=measure)
-            total_s = time.monotonic() - begin
-        times = [float(line.split()[1]) for line in (folder / "received").read_text().splitlines()]
+        begin = time.monotonic()
+        environment = places.environment(BENCH_OUT=str(folder), **({"XMML_METHODS": methods} if methods else {}))
+        log = folder / "output.txt"
+        processes.run(command, log=log, environment=environment, timeout_s=limit_s, cwd=folder, meanwhile=measure)
+        total_s = time.monotonic() - begin
+    times = [float(line.split()[1]) for line in (folder / "received").read_text().splitlines()]
     if len(times) != instances:
         raise processes.RunFailed(f"{len(times)} of {instances} instances have received their first message")
     conduits = instances * width
