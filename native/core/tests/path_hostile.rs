@@ -46,8 +46,8 @@ fn nothing(lane: Lane) -> Receipt {
     Receipt { lane, all_before: 0, credit: 1 << 20, besides: Vec::new() }
 }
 
-fn attach(stream: u32, resumes: bool) -> Vec<u8> {
-    PathFrame::Attach { id: [7; 16], stream, resumes, have: [nothing(Lane::Control), nothing(Lane::Bulk)] }.encode()
+fn attach(path: u8, stream: u32, resumes: bool) -> Vec<u8> {
+    PathFrame::Attach { id: [path; 16], stream, resumes, have: [nothing(Lane::Control), nothing(Lane::Bulk)] }.encode()
 }
 
 /// Somebody who knows the secret and says what the test wants.
@@ -55,10 +55,10 @@ fn known(address: &str) -> TcpStream {
     Client::dial(connect(address), "run", &SECRET, "stranger", Role::Path, "there").unwrap().stream
 }
 
-/// The same, who has attached.
-fn attached(address: &str) -> TcpStream {
+/// The same, who has opened a path.
+fn attached(address: &str, path: u8) -> TcpStream {
     let mut stream = known(address);
-    stream.write_all(&attach(0, false)).unwrap();
+    stream.write_all(&attach(path, 0, false)).unwrap();
     let mut answer = [0; 8];
     stream.read_exact(&mut answer).unwrap();
     let mut body = vec![0; u32::from_le_bytes(answer[4..].try_into().unwrap()) as usize];
@@ -131,11 +131,11 @@ fn lengths_and_places_that_cannot_be_cost_the_stream_and_nothing_else() {
         ("a receipt for what was never sent", {
             PathFrame::Receipt(Receipt { all_before: 5000, ..nothing(Lane::Bulk) }).encode()
         }),
-        ("a second attach", attach(1, false)),
+        ("a second attach", attach(7, 1, false)),
         ("one message across another", [chunk(0, 100, 0, 0), chunk(64, 100, 0, 0)].concat()),
     ];
-    for (what, bytes) in cases {
-        let mut stream = attached(&listener.address());
+    for (path, (what, bytes)) in (1..).zip(cases) {
+        let mut stream = attached(&listener.address(), path);
         let other = listener.accept(LIMIT).unwrap().unwrap();
         other.attend().unwrap();
         stream.write_all(&bytes).unwrap();
@@ -153,7 +153,7 @@ fn lengths_and_places_that_cannot_be_cost_the_stream_and_nothing_else() {
 fn a_path_that_is_not_there_or_has_too_many_streams_is_refused_with_a_reason() {
     let listener = door();
     let (here, there) = pair_at(&listener, &listener.address(), streams(1));
-    for (frame, reason) in [(attach(0, true), "started again"), (attach(128, false), "at most 128 streams")] {
+    for (frame, reason) in [(attach(7, 0, true), "started again"), (attach(7, 128, false), "at most 128 streams")] {
         let mut stream = known(&listener.address());
         stream.write_all(&frame).unwrap();
         let said = until_closed(&stream);

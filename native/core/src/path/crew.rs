@@ -112,12 +112,11 @@ impl Shared {
 
     fn carry(self: &Arc<Shared>, stream: &Arc<Stream>, ready: &Ready) -> Result<bool, String> {
         let before = self.session().sent();
-        if ready.writable {
-            stream.write(Some(&self.session), self.chunk())?;
-        }
+        let written = if ready.writable { stream.write(Some(&self.session), self.chunk()) } else { Ok(()) };
         let mut more = false;
         let mut rings = false;
-        if ready.readable || ready.hung_up {
+        // Who has closed it may have said why.
+        if written.is_err() || ready.readable || ready.hung_up {
             more = loop {
                 match stream.read(Some(&self.session))? {
                     Heard::Frame(frame) => self.crew.leave(stream, Mail::Frame(frame)),
@@ -139,7 +138,7 @@ impl Shared {
         if rings || now.arrived != before.arrived || (now.given != before.given && self.turns.has_callers()) {
             self.crew.bell.raise();
         }
-        Ok(more)
+        written.map(|()| more)
     }
 }
 

@@ -68,6 +68,7 @@ pub(super) struct Dialling {
     attempts: usize,
     pub last_reason: String,
     resumes: bool,
+    was_known: bool,
 }
 
 impl Dialling {
@@ -81,6 +82,7 @@ impl Dialling {
             attempts: 0,
             last_reason: "it does not answer".to_owned(),
             resumes: false,
+            was_known: false,
         }
     }
 
@@ -228,6 +230,7 @@ impl Dialling {
                 stream.push(&PathFrame::Attach { id, stream: at as u32, resumes: self.resumes, have: have() });
                 let status = epoll.change(fd, token, Interest::READ).map_err(|error| error.to_string());
                 let status = status.and_then(|()| stream.write(None, 0));
+                self.was_known = true;
                 self.slots[at].step = Step::Attaching(stream, Instant::now() + ANSWER);
                 status.map_err(|reason| self.failed(at, reason, Verdict::Again, epoll))
             }
@@ -241,9 +244,10 @@ impl Dialling {
 
     #[allow(clippy::type_complexity)]
     fn await_answer(&self, stream: &Stream) -> Result<Option<[Receipt; 2]>, (String, Verdict)> {
-        stream.write(None, 0).map_err(|reason| (reason, Verdict::Again))?;
+        // It may have said why it closes the stream.
+        let written = stream.write(None, 0).map_err(|reason| (reason, Verdict::Again));
         match stream.read(None).map_err(|reason| (reason, Verdict::Again))? {
-            Heard::Nothing | Heard::More => Ok(None),
+            Heard::Nothing | Heard::More => written.map(|()| None),
             Heard::Frame(PathFrame::Attached { have }) => Ok(Some(have)),
             Heard::Frame(PathFrame::Refused { code, reason }) => Err((reason, Verdict::Refused(code))),
             Heard::Frame(other) => Err((format!("it answers with {other:?}"), Verdict::Strangers)),
@@ -262,6 +266,29 @@ impl Dialling {
         slot.step = Step::Waiting(Instant::now() + delay);
         self.last_reason.clone_from(&reason);
         Failure { reason, verdict }
+    }
+
+    /// The same for one stream, which says that the path has ended.
+    pub fn again_for_one(&self) -> Dialling {
+        Dialling::new(self.identity.clone(), self.peer.clone(), self.addresses.clone(), 1)
+    }
+
+    /// Whether the other end may know of the path.
+    pub fn was_known(&self) -> bool {
+        self.was_known
+    }
+
+    /// Gives away the streams whose ends know each other, while the other has not said what it has.
+    pub fn take_attaching(&mut self) -> Vec<Arc<Stream>> {
+        let take = |slot: &mut Slot| match &slot.step {
+            Step::Attaching(stream, _) => {
+                let stream = stream.clone();
+                slot.step = Step::Waiting(Instant::now());
+                Some(stream)
+            }
+            _ => None,
+        };
+        self.slots.iter_mut().filter_map(take).collect()
     }
 
     /// Opens nothing more.

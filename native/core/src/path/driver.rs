@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::crew::Crew;
 use super::dialling::Dialling;
+use super::farewell::Farewell;
 use super::frame::{Lane, PathFrame, PathId, GIVEN_UP};
 use super::listener::Door;
 use super::session::{Bounds, Session};
@@ -138,6 +139,10 @@ impl Counts {
 
 fn bounds(settings: &Settings) -> Bounds {
     Bounds { control_window: CONTROL_WINDOW, bulk_window: settings.window, max_message: settings.max_message }
+}
+
+fn given_up(reason: &str) -> PathFrame {
+    PathFrame::Refused { code: GIVEN_UP, reason: reason.to_owned() }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -338,62 +343,85 @@ impl Shared {
     }
 
     fn fail(&self, driver: &mut Driver, error: Error) {
-        if matches!(driver.state, State::Closed | State::Failed(_)) {
-            return;
-        }
-        driver.state = State::Failed(error);
-        self.drop_streams(driver);
-        self.hurry(); // nothing else wakes who polls a path without streams
+        self.end(driver, State::Failed(error), None);
     }
 
     fn close(&self, driver: &mut Driver) {
+        self.end(driver, State::Closed, None);
+    }
+
+    /// It is over, and the other end is told by this last word, if there is one.
+    fn end(&self, driver: &mut Driver, state: State, last: Option<PathFrame>) {
         if matches!(driver.state, State::Closed | State::Failed(_)) {
             return;
         }
-        driver.state = State::Closed;
-        self.drop_streams(driver);
+        driver.state = state;
+        self.drop_streams(driver, last);
+        if let State::Failed(_) = driver.state {
+            self.hurry(); // nothing else wakes who polls a path without streams
+        }
     }
 
-    fn drop_streams(&self, driver: &mut Driver) {
-        for stream in std::mem::take(&mut *locked(&self.carrying)) {
-            let mut io = stream.io();
-            io.leave();
-            driver.counts.add(&io);
-            drop(io);
-            stream.unwatch();
-            stream.wire.shut();
-        }
-        self.crew.dismiss();
-        match &mut driver.end {
-            End::Dialling(dialling) => dialling.stop(&self.epoll),
-            End::Listening(door) => {
-                self.epoll.remove(door.fd());
-                door.forget(&self.id);
+    fn drop_streams(&self, driver: &mut Driver, last: Option<PathFrame>) {
+        let mut farewell = last.as_ref().and_then(|last| {
+            let have = self.session().have();
+            // Without a descriptor for it, streams take the word at once or not at all.
+            Farewell::new(self.id, last.clone(), have, self.settings(), driver.next_token).ok()
+        });
+        // Who calls [`Shared::own`] waits for the list of streams, and so until none of them refers to the memory of others.
+        let mut carrying = locked(&self.carrying);
+        for stream in carrying.drain(..) {
+            driver.counts.add(&stream.io());
+            let is_said = last.as_ref().is_some_and(|last| stream.end_with(last));
+            match &mut farewell {
+                Some(farewell) if is_said => farewell.on(stream),
+                _ => {
+                    stream.io().leave();
+                    stream.unwatch();
+                    stream.wire.shut();
+                }
             }
         }
+        drop(carrying);
+        self.crew.dismiss();
+        let given_up = last.and_then(|last| match last {
+            PathFrame::Refused { reason, .. } => Some(reason),
+            _ => None,
+        });
+        match &mut driver.end {
+            End::Dialling(dialling) => {
+                if let (Some(farewell), Some(_)) = (&mut farewell, given_up) {
+                    farewell.dials(dialling);
+                }
+                dialling.stop(&self.epoll);
+            }
+            End::Listening(door) => {
+                self.epoll.remove(door.fd());
+                door.forget(&self.id, given_up);
+            }
+        }
+        if let Some(farewell) = farewell {
+            farewell.begin();
+        }
     }
 
-    /// The program drops the path: the other end is told if it can be told at once.
+    /// The program drops the path: the other end is told.
     pub fn abandon(&self) {
         let mut driver = locked(&self.driver);
-        self.tell_given_up("the program at the other end has ended it");
-        self.close(&mut driver);
+        let last = match driver.closing_until {
+            Some(_) => PathFrame::Bye,
+            None => given_up("the program at the other end has ended it"),
+        };
+        self.end(&mut driver, State::Closed, Some(last));
     }
 
-    /// The path fails at both ends for this reason; the other end is told if it can be told at once.
+    /// The path fails at both ends for this reason.
     pub fn give_up(&self, reason: &str) {
         let mut driver = locked(&self.driver);
-        self.tell_given_up(reason);
-        self.fail(&mut driver, Error::Protocol { peer: self.peer.clone(), problem: format!("given up: {reason}") });
+        let error = Error::Protocol { peer: self.peer.clone(), problem: format!("given up: {reason}") };
+        self.end(&mut driver, State::Failed(error), Some(given_up(reason)));
         drop(driver);
         self.turns.tell();
-    }
-
-    fn tell_given_up(&self, reason: &str) {
-        for stream in self.carrying() {
-            stream.push(&PathFrame::Refused { code: GIVEN_UP, reason: reason.to_owned() });
-            self.write(&stream);
-        }
     }
 
     /// Other settings from now on.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 
 use super::driver::{End, Shared};
-use super::frame::{PathFrame, PathId, Receipt, STREAM, UNKNOWN_PATH};
+use super::frame::{PathFrame, PathId, Receipt, GIVEN_UP, STREAM, UNKNOWN_PATH};
 use super::settings::{Settings, MAX_STREAMS};
 use super::socket::{self, TcpWire};
 use super::stream::{Heard, Stream};
@@ -36,6 +36,9 @@ const ATTACH: Duration = Duration::from_secs(10);
 
 /// Paths that one door serves at a time.
 const MOST_PATHS: usize = 4096;
+
+/// Paths that have ended are remembered, so that what is still on its way to one is not taken for the beginning of another: so many.
+const MOST_ENDED: usize = 1024;
 
 const SOCKET: u64 = 0;
 const TIMER: u64 = 1;
@@ -65,6 +68,8 @@ struct Rooms {
     next_token: u64,
     paths: HashMap<PathId, Weak<Shared>>,
     fresh: VecDeque<Arc<Shared>>,
+    /// Those that have ended, the last one first, and why they were given up.
+    ended: VecDeque<(PathId, Option<String>)>,
     /// New paths are not taken any more; those that stand still get streams.
     is_closed: bool,
     refused: u64,
@@ -154,9 +159,12 @@ impl Door {
         untaken.iter().for_each(|path| path.abandon());
     }
 
-    /// A path has ended.
-    pub fn forget(&self, id: &PathId) {
-        self.rooms().paths.remove(id);
+    /// A path has ended; `given_up`: why, if the program here did not wait for its end.
+    pub fn forget(&self, id: &PathId, given_up: Option<String>) {
+        let mut rooms = self.rooms();
+        rooms.paths.remove(id);
+        rooms.ended.truncate(MOST_ENDED - 1);
+        rooms.ended.push_front((*id, given_up));
     }
 
     /// Does what can be done now.
@@ -290,13 +298,10 @@ impl Door {
                     return turn_away(&*wire, UNKNOWN_PATH, "there is no such path");
                 }
                 Some(path) => path,
-                None if resumes => {
+                None if resumes || rooms.has_ended(&id) => {
+                    let (code, reason) = rooms.gone(&id);
                     drop(rooms);
-                    return turn_away(
-                        &*wire,
-                        UNKNOWN_PATH,
-                        "the program here was started again, or has ended the path",
-                    );
+                    return turn_away(&*wire, code, &reason);
                 }
                 None if rooms.is_closed => {
                     drop(rooms);
@@ -390,6 +395,18 @@ impl Rooms {
     fn token(&mut self) -> u64 {
         self.next_token += 1;
         self.next_token
+    }
+
+    fn has_ended(&self, id: &PathId) -> bool {
+        self.ended.iter().any(|(ended, _)| ended == id)
+    }
+
+    /// What is said of a path that does not stand any more.
+    fn gone(&self, id: &PathId) -> (u16, String) {
+        match self.ended.iter().find(|(ended, _)| ended == id) {
+            Some((_, Some(reason))) => (GIVEN_UP, reason.clone()),
+            _ => (UNKNOWN_PATH, "the program here was started again, or has ended the path".to_owned()),
+        }
     }
 
     fn refuse(&mut self, reason: String) {

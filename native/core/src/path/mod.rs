@@ -31,7 +31,8 @@
 //! ```
 //!
 //! Inside: [`frame`] is the wire, [`session`] (with [`outbox`], [`inbox`], [`ranges`]) the state without sockets or clocks, `stream` one
-//! socket, `driver` what happens as sockets and time go on, `dialling`, `accepting` and `listener` how streams come to be, `waiting` who drives.
+//! socket, `driver` what happens as sockets and time go on, `dialling`, `accepting` and `listener` how streams come to be, `farewell` how a path that is
+//! given up is told of, `waiting` who drives.
 
 mod accepting;
 pub mod credentials;
@@ -39,6 +40,7 @@ mod crew;
 mod dialling;
 mod driver;
 mod exchange;
+mod farewell;
 pub mod frame;
 mod identity;
 pub mod inbox;
@@ -134,7 +136,7 @@ pub struct Stats {
 
 /// One end of a path. See the [module](self).
 ///
-/// Dropping it gives the path up: what is not receipted yet is lost, and the other end is told. [`Path::close`] ends it in order.
+/// Dropping it gives the path up: what is not receipted yet is lost, and the other end is told, by a thread of its own if that takes time. [`Path::close`] ends it in order.
 pub struct Path {
     shared: Arc<Shared>,
     attendant: Mutex<Option<Attendant>>,

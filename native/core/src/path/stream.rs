@@ -160,6 +160,13 @@ impl Stream {
         io.write(self, session, chunk)
     }
 
+    /// Writes what is begun to its end and `last` behind it, as far as this goes now, and takes nothing else any more. It refers to nobody
+    /// else's memory then. False: it can be used no more.
+    pub fn end_with(&self, last: &PathFrame) -> bool {
+        let mut io = self.io();
+        io.end_with(Outgoing::of(last), &BufferPool::new()).is_ok() && io.write(self, None, 0).is_ok()
+    }
+
     /// Has it watched by somebody else.
     ///
     /// # Errors
@@ -206,6 +213,18 @@ impl StreamIo {
         self.is_attached = false;
         self.out.clear();
         self.written = 0;
+    }
+
+    /// Whoever still holds the stream finds nothing else to do.
+    fn end_with(&mut self, last: Outgoing, pool: &BufferPool) -> Result<(), OutOfMemory> {
+        let begun = self.out.pop_front().filter(|_| self.written > 0);
+        self.is_attached = false;
+        self.out.clear();
+        if let Some(begun) = begun {
+            self.out.push_back(Outgoing { payload: pool.copy_of(&begun.payload)?, ..begun });
+        }
+        self.out.push_back(last);
+        Ok(())
     }
 
     /// Copies what waits to be written from the memory of `lent`.

@@ -1,4 +1,5 @@
 //! A proxy that cuts connections after so many bytes as the test says, or lets them stall.
+#![allow(dead_code)] // no test uses all of it
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -38,10 +38,9 @@ impl Shared {
         stream: &Arc<Stream>,
         ready: &Ready,
     ) -> std::result::Result<(), String> {
-        if ready.writable {
-            stream.write(Some(&self.session), self.chunk())?;
-        }
-        if ready.readable || ready.hung_up {
+        let written = if ready.writable { stream.write(Some(&self.session), self.chunk()) } else { Ok(()) };
+        // Who has closed it may have said why.
+        if written.is_err() || ready.readable || ready.hung_up {
             loop {
                 match stream.read(Some(&self.session))? {
                     Heard::Frame(frame) => self.hear(driver, stream, frame)?,
@@ -62,7 +61,7 @@ impl Shared {
                 driver.receipt_at = Some(Instant::now() + RECEIPT_DELAY);
             }
         }
-        Ok(())
+        written
     }
 
     /// What the threads of a path leave to whoever drives it.

@@ -1,0 +1,141 @@
+//! A path that is given up is told of at its other end, whatever its streams are doing: never taken for one whose connections are lost.
+
+#[path = "support/cutter.rs"]
+mod cutter;
+#[path = "support/path.rs"]
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cutter::{Cutter, Fate};
+use support::{identity, pair_at, payload, streams, LIMIT};
+use xmml_core::path::{relay, Lane, Listener, Path, Settings, State};
+
+/// An end that is not told waits this long, and says then that the path was broken.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Streams of little room.
+fn narrow(count: u32) -> Settings {
+    Settings { socket_buffer: Some(64 << 10), patience: PATIENCE, ..streams(count) }
+}
+
+/// A path both ends of which are open, while nobody drives them.
+fn idle_pair(count: u32) -> (Listener, Path, Path) {
+    let listener = Listener::bind("127.0.0.1:0", &identity("there"), narrow(count)).unwrap();
+    let here = Path::dial(&listener.address(), &identity("here"), "there", narrow(count)).unwrap();
+    let until = Instant::now() + LIMIT.unwrap();
+    let mut there: Option<Path> = None;
+    while here.stats().streams < count as usize || there.is_none() {
+        assert!(Instant::now() < until, "it does not open");
+        here.drive().unwrap();
+        listener.drive();
+        there = there.or_else(|| listener.take());
+    }
+    (listener, here, there.unwrap())
+}
+
+fn told(path: &Path) -> String {
+    let error = path.receive(Lane::Control, LIMIT).unwrap_err().to_string();
+    assert!(error.contains("given the path up"), "{error}");
+    error
+}
+
+/// Fills the streams, as far as they go while the other end does not read.
+fn fill(path: &Path) {
+    let ticket = path.post(Lane::Bulk, payload(1, 32 << 20)).unwrap();
+    path.drive().unwrap();
+    assert!(!path.wait_left(ticket, Some(Duration::ZERO)).unwrap(), "the streams are not full");
+}
+
+#[test]
+fn an_end_that_did_not_read_is_told_though_the_streams_were_full() {
+    for dialler_fails in [true, false] {
+        let (listener, here, there) = idle_pair(2);
+        let (fails, stays) = if dialler_fails { (here, there) } else { (there, here) };
+        fill(&fails);
+        drop((fails, listener));
+        told(&stays);
+    }
+}
+
+#[test]
+fn both_far_ends_of_a_relay_are_told_though_the_streams_to_one_were_full() {
+    for relay_dials in [true, false] {
+        let ((from, a, near), (to, one, other)) = (idle_pair(2), idle_pair(2));
+        let (far, b) = if relay_dials { (one, other) } else { (other, one) };
+        fill(&far);
+        let relaying = std::thread::spawn(move || relay(&near, &far));
+        drop((a, from, to));
+        let error = told(&b);
+        assert!(error.contains("has lost a path") && error.contains("has ended it"), "{error}");
+        assert!(relaying.join().unwrap().is_err());
+    }
+}
+
+#[test]
+fn an_end_whose_streams_have_stalled_is_told_by_one_more() {
+    let listener = Listener::bind("127.0.0.1:0", &identity("there"), narrow(2)).unwrap();
+    let cutter = Cutter::new(listener.address(), |number| if number < 2 { Fate::Stall(100_000) } else { Fate::Lives });
+    let (here, there) = pair_at(&listener, &cutter.address, narrow(2));
+    here.post(Lane::Bulk, payload(1, 1 << 20)).unwrap();
+    while cutter.strikes.load(Ordering::Relaxed) < 2 {
+        here.receive(Lane::Control, Some(Duration::from_millis(10))).unwrap();
+    }
+    drop(here);
+    told(&there);
+}
+
+#[test]
+fn an_end_is_told_though_all_streams_had_been_lost() {
+    let listener = Listener::bind("127.0.0.1:0", &identity("there"), narrow(1)).unwrap();
+    let open = Arc::new(AtomicBool::new(false));
+    let gate = open.clone();
+    let cutter = Cutter::new(listener.address(), move |number| match number {
+        0 => Fate::Cut(100_000),
+        _ if gate.load(Ordering::SeqCst) => Fate::Lives,
+        _ => Fate::Cut(0),
+    });
+    let (here, there) = pair_at(&listener, &cutter.address, narrow(1));
+    here.post(Lane::Bulk, payload(1, 1 << 20)).unwrap();
+    while !matches!(here.state(), State::Broken(_)) {
+        here.receive(Lane::Control, Some(Duration::from_millis(10))).unwrap();
+    }
+    open.store(true, Ordering::SeqCst);
+    drop(here);
+    told(&there);
+}
+
+/// Whoever of the two it is, and whatever of the opening is still under way then.
+#[test]
+fn a_path_that_is_given_up_when_it_was_hardly_opened_is_told_of() {
+    for count in [1, 4] {
+        for _ in 0..20 {
+            let listener = Listener::bind("127.0.0.1:0", &identity("there"), narrow(count)).unwrap();
+            let here = Path::dial(&listener.address(), &identity("here"), "there", narrow(count)).unwrap();
+            let until = Instant::now() + LIMIT.unwrap();
+            let there = loop {
+                assert!(Instant::now() < until, "it does not open");
+                here.drive().unwrap();
+                listener.drive();
+                if let Some(there) = listener.take() {
+                    break there;
+                }
+            };
+            drop(here);
+            told(&there);
+        }
+        for _ in 0..20 {
+            let listener = Listener::bind("127.0.0.1:0", &identity("there"), narrow(count)).unwrap();
+            let here = Path::dial(&listener.address(), &identity("here"), "there", narrow(count)).unwrap();
+            here.attend().unwrap();
+            drop(listener.accept(LIMIT).unwrap().expect("a path comes in"));
+            listener.attend().unwrap();
+            told(&here);
+            drop(here);
+            let ghost = listener.accept(Some(Duration::from_millis(20))).unwrap();
+            assert!(ghost.is_none(), "streams of a path that has ended have become another: {ghost:?}");
+        }
+    }
+}
