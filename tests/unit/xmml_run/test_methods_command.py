@@ -101,7 +101,7 @@ def test_a_run_that_goes_on_tells_how_its_conduits_travel_and_changes_them(run: 
     said = xmml("status", run).stdout
     assert "a.o -> b.i" in said
     assert "tcp" in said
-    assert "shm refused: the model does not allow it" in said
+    assert "shm refused: this conduit may only use tcp" in said
 
 
 def test_a_method_that_does_not_exist_is_refused_with_a_suggestion(run: Path) -> None:

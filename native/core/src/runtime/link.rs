@@ -327,7 +327,7 @@ fn candidates(table: &Table, here: &Place, allowed: &[String]) -> (VecDeque<Cand
         offered.clone()
     } else {
         for method in offered.iter().filter(|method| !allowed.iter().any(|choice| name_of(choice) == **method)) {
-            refuse(method, "the model does not allow it for this conduit".to_owned());
+            refuse(method, format!("this conduit may only use {}", allowed.join(", ")));
         }
         allowed.iter().map(String::as_str).collect()
     };
