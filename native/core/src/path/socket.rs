@@ -115,9 +115,12 @@ fn named_option(fd: RawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
+    use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::path::settings::available_congestion_controls;
+    use crate::path::{available_congestion_controls, Identity, Lane, Listener, Path, Streams};
+
+    const LIMIT: Duration = Duration::from_secs(60);
 
     /// What the kernel says of an option, as so many bytes.
     fn option(fd: RawFd, level: i32, name: i32, len: usize) -> Vec<u8> {
@@ -169,6 +172,68 @@ mod tests {
         }
         tune(wire.fd(), &before).unwrap();
         assert_eq!(number(wire.fd(), libc::SO_MAX_PACING_RATE), u64::MAX, "it is not held back any more");
+    }
+
+    /// What the kernel says of a stream's socket.
+    #[derive(Debug, PartialEq)]
+    struct Said {
+        buffers: [u64; 2],
+        pace: u64,
+        congestion: String,
+    }
+
+    fn said(path: &Path) -> Vec<Said> {
+        let of = |fd| Said {
+            buffers: [libc::SO_SNDBUF, libc::SO_RCVBUF].map(|name| number(fd, name)),
+            pace: number(fd, libc::SO_MAX_PACING_RATE),
+            congestion: congestion(fd),
+        };
+        path.shared.carrying().iter().map(|stream| of(stream.wire.fd())).collect()
+    }
+
+    /// Waits until a path has so many streams and all of them are so.
+    fn become_so(path: &Path, count: usize, is_so: impl Fn(&Said) -> bool) {
+        let until = Instant::now() + LIMIT;
+        loop {
+            let said = said(path);
+            if said.len() == count && said.iter().all(&is_so) {
+                return;
+            }
+            assert!(Instant::now() < until, "{said:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn what_is_set_on_an_open_path_reaches_its_sockets_and_those_of_streams_that_come_later() {
+        let identity = |name| Identity::new(b"a secret", "run", name);
+        let streams = |count| Settings { streams: Streams::Fixed(count), ..Settings::default() };
+        let tight = Settings { window: 1 << 20, ..streams(2) };
+        let listener = Listener::bind("127.0.0.1:0", &identity("there"), tight).unwrap();
+        let here = Path::dial(&listener.address(), &identity("here"), "there", streams(2)).unwrap();
+        here.attend().unwrap();
+        let there = listener.accept(Some(LIMIT)).unwrap().expect("a path comes in");
+        there.attend().unwrap();
+        become_so(&here, 2, |said| said.pace == u64::MAX);
+        let usual = said(&here)[0].congestion.clone();
+        let other = available_congestion_controls().into_iter().find(|name| *name != usual).unwrap_or(usual);
+        let settings = Settings {
+            socket_buffer: Some(96 << 10),
+            pace: Some(50_000_000),
+            congestion: Some(other.clone()),
+            window: 8 << 20,
+            ..streams(3)
+        };
+        let behind = (0..5).map(|_| here.post(Lane::Bulk, vec![1; 1 << 20]).unwrap()).last().unwrap();
+        assert!(!here.wait_left(behind, Some(Duration::from_millis(20))).unwrap(), "the window is not kept");
+        for path in [&here, &there] {
+            path.set(settings.clone()).unwrap();
+            let wanted = Said { buffers: [96 << 10; 2], pace: 50_000_000, congestion: other.clone() };
+            become_so(path, 3, |said| *said == wanted);
+        }
+        assert!(here.wait_left(behind, Some(LIMIT)).unwrap(), "the window is not widened");
+        here.set(Settings { pace: None, ..settings }).unwrap();
+        become_so(&here, 3, |said| said.pace == u64::MAX);
     }
 
     #[test]
