@@ -161,7 +161,8 @@ def relay(one: Path, other: Path) -> tuple[int, int]:
     """Pass everything on between two paths until both have ended; return how many messages, there and back.
 
     Raises:
-        xmml.Error: Why one of the paths has failed; both are given up then, and their other ends are told.
+        xmml.Error: Why one of the paths has failed, and how much was taken and not passed on; both are given up then,
+            and their other ends are told.
     """
     return one.relay(other)
 

@@ -136,7 +136,7 @@ xmml_status xmml_path_cycle(xmml_path *to, xmml_path *from, xmml_path_lane lane,
 xmml_status xmml_path_barrier(xmml_path *path, double timeout_s);
 
 /* Passes everything on between two paths, in both directions, until both have ended. If one fails, both are given up: the programs at their
-   other ends are told. */
+   other ends are told, and xmml_error says how much was taken and not passed on. */
 xmml_status xmml_path_relay(xmml_path *one, xmml_path *other);
 
 /* Sends each of `count` paths its part. */

@@ -55,7 +55,11 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        let status = match &error {
+        let told = match &error {
+            Error::Relay { cause, .. } => cause,
+            error => error,
+        };
+        let status = match told {
             Error::NotInARun { .. } => Status::NotInARun,
             Error::PortUnknown { .. } | Error::PortDirection { .. } => Status::Port,
             Error::NotConnected { .. } | Error::NoStateYet { .. } => Status::NotConnected,

@@ -47,10 +47,44 @@ pub enum Error {
     Protocol { peer: String, problem: String },
     /// The other end of a path has not done something in time.
     Late { peer: String, problem: String },
+    /// A relay between two paths has ended because one of them has failed, and with it what it had taken: from the first path on its way to
+    /// the second, and back.
+    Relay { cause: Box<Error>, there: NotPassedOn, back: NotPassedOn },
     /// The operating system refused.
     Io { action: String, cause: String },
     /// Anything a caller did wrong that has no variant of its own.
     Usage { problem: String },
+}
+
+/// Messages that a relay between two paths had taken, and is not known to have passed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotPassedOn {
+    /// How many.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl NotPassedOn {
+    /// One message of so many bytes more.
+    pub fn add(&mut self, bytes: u64) {
+        self.messages += 1;
+        self.bytes += bytes;
+    }
+}
+
+impl std::ops::AddAssign for NotPassedOn {
+    fn add_assign(&mut self, more: NotPassedOn) {
+        self.messages += more.messages;
+        self.bytes += more.bytes;
+    }
+}
+
+impl fmt::Display for NotPassedOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.messages == 1 { "" } else { "s" };
+        write!(f, "{} message{plural} ({} bytes)", self.messages, self.bytes)
+    }
 }
 
 /// Result of every fallible operation of this crate.
@@ -144,6 +178,10 @@ impl fmt::Display for Error {
             Error::Aborted { reason } => write!(f, "the run was stopped: {reason}"),
             Error::Interrupted => f.write_str("interrupted while waiting"),
             Error::Protocol { peer, problem } | Error::Late { peer, problem } => write!(f, "{peer}: {problem}"),
+            Error::Relay { cause, there, back } => write!(
+                f,
+                "{cause}; the relay had taken, and is not known to have passed on, {there} from the first path to the second and {back} back"
+            ),
             Error::Io { action, cause } => write!(f, "cannot {action}: {cause}"),
             Error::Usage { problem } => f.write_str(problem),
         }

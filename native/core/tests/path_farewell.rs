@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use cutter::{Cutter, Fate};
 use support::{identity, pair_at, payload, streams, LIMIT};
-use xmml_core::path::{relay, Lane, Listener, Path, Settings, State};
+use xmml_core::error::{Error, NotPassedOn};
+use xmml_core::path::{relay, Lane, Listener, Path, Received, Settings, State};
 
 /// An end that is not told waits this long, and says then that the path was broken.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -72,6 +73,47 @@ fn both_far_ends_of_a_relay_are_told_though_the_streams_to_one_were_full() {
         assert!(error.contains("has lost a path") && error.contains("has ended it"), "{error}");
         assert!(relaying.join().unwrap().is_err());
     }
+}
+
+/// All of it is receipted to the end that sent it: only the relay knows of it.
+#[test]
+fn a_relay_that_fails_says_how_much_it_had_taken_and_not_passed_on() {
+    let ((_here, a, near), (_there, far, b)) = (idle_pair(2), idle_pair(2));
+    a.attend().unwrap();
+    far.set(Settings { queue: 1 << 20, ..far.settings() }).unwrap();
+    let relaying = std::thread::spawn(move || relay(&near, &far));
+    for number in 0..40 {
+        a.post(Lane::Bulk, payload(number, 100_000)).unwrap();
+    }
+    a.post(Lane::Control, payload(40, 10)).unwrap();
+    assert!(a.flush(LIMIT).unwrap());
+    drop(b);
+    let Err(Error::Relay { there, back, .. }) = relaying.join().unwrap() else { panic!("it has not failed") };
+    assert_eq!(there, NotPassedOn { messages: 41, bytes: 4_000_010 });
+    assert_eq!(back, NotPassedOn::default());
+}
+
+#[test]
+fn a_relay_that_fails_does_not_count_what_has_come_through() {
+    let ((_here, a, near), (_there, far, b)) = (idle_pair(2), idle_pair(2));
+    std::thread::scope(|scope| {
+        let relaying = scope.spawn(|| relay(&near, &far));
+        for path in [&a, &b] {
+            path.attend().unwrap();
+            path.post(Lane::Bulk, payload(1, 100_000)).unwrap();
+        }
+        for path in [&a, &b] {
+            assert!(matches!(path.receive(Lane::Bulk, LIMIT).unwrap(), Some(Received::Message(_))));
+        }
+        let until = Instant::now() + LIMIT.unwrap();
+        while near.stats().kept != [0, 0] || far.stats().kept != [0, 0] {
+            assert!(Instant::now() < until, "what has come is not receipted");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(b);
+        let Err(Error::Relay { there, back, .. }) = relaying.join().unwrap() else { panic!("it has not failed") };
+        assert_eq!((there, back), (NotPassedOn::default(), NotPassedOn::default()));
+    });
 }
 
 #[test]

@@ -164,7 +164,8 @@ public:
         return detail::call(site, xmml_path_barrier, path_, timeout_s) == XMML_OK;
     }
 
-    // Passes everything on between this path and another until both have ended. If one fails, both are given up.
+    // Passes everything on between this path and another until both have ended. If one fails, both are given up, and the
+    // error says how much was taken and not passed on.
     void relay(Path& other, Site site = Site::here()) { detail::call(site, xmml_path_relay, path_, other.path_); }
 
     void set(const PathSettings& settings, Site site = Site::here()) {

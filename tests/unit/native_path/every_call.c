@@ -204,6 +204,9 @@ struct relaying {
 static void* relays(void* given) {
     struct relaying* relaying = given;
     relaying->status = xmml_path_relay(relaying->one, relaying->other);
+    if (relaying->status != XMML_OK) {
+        CHECK_SAYS("not known to have passed on");
+    }
     return NULL;
 }
 

@@ -150,6 +150,7 @@ def test_a_relay_passes_failures_on() -> None:
         b.receive(timeout=30)
     relaying.join(30)
     assert len(failures) == 1
+    assert "not known to have passed on" in str(failures[0])
 
 
 def test_settings_change_and_are_checked() -> None:

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::frame::{ChunkHead, Lane, Purpose, Receipt, MAX_RANGES, OVERHEAD};
 use super::ranges::Ranges;
 use crate::buffer::{Buffer, BufferMut, BufferPool};
+use crate::error::NotPassedOn;
 
 /// From so many positions on, what has come is receipted at once.
 const RECEIPT_EVERY: u64 = 1 << 20;
@@ -266,6 +267,14 @@ impl Inbox {
     /// How long the next message is, if it is complete.
     pub fn next_len(&self) -> Option<usize> {
         self.ready.front().filter(|next| next.purpose == Purpose::Data).map(|next| next.payload.len())
+    }
+
+    /// The messages for the program that wait for it.
+    pub fn not_taken(&self) -> NotPassedOn {
+        let mut found = NotPassedOn::default();
+        let messages = self.ready.iter().filter(|arrived| arrived.purpose == Purpose::Data);
+        messages.for_each(|message| found.add(message.payload.len() as u64));
+        found
     }
 
     /// How many complete messages wait.

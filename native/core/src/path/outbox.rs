@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::frame::{ChunkHead, Lane, Purpose, Receipt, GRAIN, OVERHEAD};
 use super::ranges::Ranges;
 use crate::buffer::{Buffer, BufferPool, OutOfMemory};
+use crate::error::NotPassedOn;
 
 /// A message that the other end does not have yet.
 #[derive(Debug)]
@@ -77,6 +78,17 @@ impl Outbox {
     /// The position behind the last message.
     pub fn end(&self) -> u64 {
         self.end
+    }
+
+    /// The messages of programs from this position on that the other end is not known to have.
+    pub fn not_arrived(&self, from: u64) -> NotPassedOn {
+        let mut found = NotPassedOn::default();
+        for message in self.messages.iter().filter(|message| message.start >= from) {
+            if message.purpose == Purpose::Data && !self.arrived.holds(&(message.start..message.end())) {
+                found.add(message.total);
+            }
+        }
+        found
     }
 
     /// How many positions are kept.
