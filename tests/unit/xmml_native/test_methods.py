@@ -15,7 +15,7 @@ with Instance() as me:
             (row,) = me.methods("out")
             assert row["chosen"] == "tcp", row
             assert row["messages"] == 7 and row["bytes"] >= 7 * 56, row
-            assert "does not allow it" in row["refused"]["shm"], row
+            assert "may only use" in row["refused"]["shm"], row
             assert row["slower"] == ["unix"], row
         if value == 12:
             me.set_methods("out", [])
