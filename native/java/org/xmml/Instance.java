@@ -29,21 +29,20 @@ import java.util.function.Consumer;
  * {@link Thread#interrupt}. Closing the instance after the last run leaves the run normally. An exception that ends the program instead
  * makes the instance fail, with that exception as the reason.
  */
-public final class Instance implements AutoCloseable {
+public final class Instance extends Declared implements AutoCloseable {
     private static final int ALL = -1;
     private static final double OF_THE_LOOP = Double.NaN;
     private static final double FOREVER = -1;
     private static final long ENDED = -1;
     private static final long TIMED_OUT = -2;
 
-    private final long me;
     private final boolean alone;
     private final Map<String, Consumer<Message>> callbacks = new ConcurrentHashMap<>();
     private volatile boolean finished;
     private volatile boolean left;
 
     Instance(long me, boolean alone) {
-        this.me = me;
+        super(me);
         this.alone = alone;
     }
 
@@ -333,30 +332,6 @@ public final class Instance implements AutoCloseable {
     }
 
     /**
-     * How many copies are at the other end of the port.
-     *
-     * @param port any port
-     * @return 0 if it is not a multiplied instance
-     */
-    public int copies(String port) {
-        return Native.copies(me, port);
-    }
-
-    /**
-     * The ports that the model declares.
-     *
-     * @return in the order of the model
-     */
-    public List<Port> ports() {
-        String[] all = Native.ports(me);
-        List<Port> ports = new ArrayList<>();
-        for (int i = 0; i < all.length; i += 3) {
-            ports.add(new Port(all[i], all[i + 1].equals("In"), all[i + 2]));
-        }
-        return ports;
-    }
-
-    /**
      * By which method each conduit of the port travels, why the others were refused, and what has passed.
      *
      * @param port any port
@@ -501,115 +476,6 @@ public final class Instance implements AutoCloseable {
     }
 
     /**
-     * A parameter as it is written.
-     *
-     * @param name its name
-     * @return its text
-     * @throws ParameterException it is not set
-     */
-    public String param(String name) {
-        return Native.paramText(me, name);
-    }
-
-    /**
-     * A parameter as a number: as it is written, or in SI units if it has a unit.
-     *
-     * @param name its name
-     * @return its value
-     */
-    public double paramDouble(String name) {
-        return Native.paramDouble(me, name, null);
-    }
-
-    /**
-     * A parameter as a number in a unit.
-     *
-     * @param name its name
-     * @param unit for example {@code "m/s"}
-     * @return its value
-     */
-    public double paramDouble(String name, String unit) {
-        return Native.paramDouble(me, name, unit);
-    }
-
-    /**
-     * A parameter as an integer.
-     *
-     * @param name its name
-     * @return its value
-     */
-    public long paramLong(String name) {
-        return Native.paramLong(me, name, null);
-    }
-
-    /**
-     * A parameter as an integer in a unit.
-     *
-     * @param name its name
-     * @param unit for example {@code "mm"}
-     * @return its value
-     */
-    public long paramLong(String name, String unit) {
-        return Native.paramLong(me, name, unit);
-    }
-
-    /**
-     * A parameter as a truth value.
-     *
-     * @param name its name
-     * @return its value
-     */
-    public boolean paramBoolean(String name) {
-        return Native.paramBoolean(me, name);
-    }
-
-    /**
-     * The parameters that are set.
-     *
-     * @return their names, in the order of the alphabet
-     */
-    public List<String> params() {
-        return List.of(Native.params(me));
-    }
-
-    /**
-     * Whether a parameter is set.
-     *
-     * @param name its name
-     * @return true if so
-     */
-    public boolean hasParam(String name) {
-        return Native.hasParam(me, name);
-    }
-
-    /**
-     * The name in the model.
-     *
-     * @return for a copy {@code "c[3]"}
-     */
-    public String name() {
-        return Native.name(me);
-    }
-
-    /**
-     * Number among the copies.
-     *
-     * @return from 0
-     */
-    public int index() {
-        return (int) Native.facts(me)[0];
-    }
-
-    /**
-     * How many copies there are.
-     *
-     * @return at least 1
-     */
-    public int count() {
-        return (int) Native.facts(me)[1];
-    }
-
-    /**
      * Model time of the current iteration.
      *
      * @return in seconds
@@ -625,44 +491,6 @@ public final class Instance implements AutoCloseable {
      */
     public double origin() {
         return Native.facts(me)[3];
-    }
-
-    /**
-     * Length of a step.
-     *
-     * @return in seconds; 0 if the model gives none
-     */
-    public double delta() {
-        return Native.facts(me)[4];
-    }
-
-    /**
-     * Length of a run.
-     *
-     * @return in seconds; 0 if the model gives none
-     */
-    public double total() {
-        return Native.facts(me)[5];
-    }
-
-    /**
-     * Number of steps of a run.
-     *
-     * @return 0: the program decides
-     */
-    public long stepCount() {
-        return (long) Native.facts(me)[6];
-    }
-
-    /**
-     * A scale of the model.
-     *
-     * @param id of time ({@code "t"} unless it has another one), space, or another dimension
-     * @return the scale
-     */
-    public Scale scale(String id) {
-        double[] scale = Native.scale(me, id);
-        return new Scale(scale[0], scale[1], (long) scale[2]);
     }
 
     /**
