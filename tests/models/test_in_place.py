@@ -89,3 +89,19 @@ def test_arrays_that_a_receiver_has_dropped_leave_their_memory_to_the_next(
     assert float(ended["taker"].output.split()[1]) == steps * size_b / 16
     taken_b = int(ended["sender"].output.split()[1])
     assert 0 < taken_b < steps * size_b / 4, "as if nothing had ever come back"
+
+
+@needs_java
+def test_java_gives_arrays_back_that_nobody_closes_before_they_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, size_b = 150, 8 << 20
+    monkeypatch.setenv("XMML_METHODS", "shm")
+    monkeypatch.setenv("SENT_B", str(size_b))
+    sender = Program({"out": "Oi"}, [sys.executable, HERE / "many_sent.py"], steps)
+    taker = Program({"in": "S"}, in_java(tmp_path, "ManyForgotten"), steps)
+    ended = Run(tmp_path, {"sender": sender, "taker": taker}, "sender.out -> taker.in").carry_out()
+    assert [end.status for end in ended.values()] == [0, 0], ended
+    assert float(ended["taker"].output.split()[1]) == steps / 2
+    taken_b = int(ended["sender"].output.split()[1])
+    assert 0 < taken_b < steps * size_b / 2, "as if the collector had never run"

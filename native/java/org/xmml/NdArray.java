@@ -15,7 +15,8 @@ import java.util.Arrays;
  * An n-dimensional array outside Java's heap: what an array in a message is. Buffers show its elements where they lie, in the order of
  * {@link #order()}; what gives Java arrays copies them, and goes by index: last index fastest, whatever the order in memory.
  *
- * <p>The memory of a received array is given back when neither the array nor a buffer over it is reachable, or by {@link #close()}.
+ * <p>The memory of a received array is given back when neither the array nor a buffer over it is reachable, or at once by {@link #close()}.
+ * For the former Java's collector must run; it is called when arrays that are not given back hold much memory.
  * A received array may be written to, unless several receivers share it ({@link #isReadOnly()}).
  */
 public final class NdArray implements AutoCloseable {
@@ -52,7 +53,12 @@ public final class NdArray implements AutoCloseable {
         bytes = layout[4];
         shape = Arrays.copyOfRange(layout, 5, layout.length);
         root = bytes == 0 ? ByteBuffer.allocateDirect(0) : Native.view(address, (int) Math.min(bytes, Integer.MAX_VALUE));
-        memory = CLEANER.register(root, () -> Native.free(data));
+        long size = bytes;
+        memory = CLEANER.register(root, () -> {
+            Native.free(data);
+            OutsideHeap.release(size);
+        });
+        OutsideHeap.hold(size);
     }
 
     private static long byteSize(Dtype dtype, long[] shape) {
