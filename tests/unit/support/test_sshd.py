@@ -1,6 +1,7 @@
 """The ssh server of the tests does what it says, also when it goes away."""
 
 import subprocess
+import time
 
 import pytest
 from sshd import Sshd, running_sshd
@@ -40,6 +41,10 @@ def test_cutting_a_connection_leaves_what_runs_and_closing_the_server_does_not(s
     )
     assert client.stdout is not None
     client.stdout.readline()
+    until = time.monotonic() + 10
+    while (running := list(server.processes().values())) != ["sleep 1000"]:
+        assert time.monotonic() < until, running
+        time.sleep(0.01)
     server.cut()
     assert client.wait(10) == 255
     assert list(server.processes().values()) == ["sleep 1000"]
