@@ -269,6 +269,23 @@ fn control_goes_out_before_bulk_that_waits_longer() {
 }
 
 #[test]
+fn the_first_of_three_streams_is_kept_for_control_and_both_of_two_carry_bulk() {
+    for (count, is_kept) in [(1, false), (2, false), (3, true), (8, true)] {
+        let (mut session, mut other) = (end(), end());
+        let have = other.have();
+        (0..count).for_each(|stream| session.attach(stream, &have).unwrap());
+        session.have(); // no receipt is due
+        session.send(Lane::Bulk, payload(0, 200_000)).unwrap();
+        assert_eq!(session.next(0, GRAIN).is_none(), is_kept, "bulk on the first of {count}");
+        assert!(session.next(count - 1, GRAIN).is_some(), "bulk on the last of {count}");
+        session.send(Lane::Control, payload(0, 10)).unwrap();
+        let frame = session.next(0, GRAIN).expect("control goes on any stream");
+        let (head, _) = PathFrame::decode(&frame.head).unwrap().unwrap();
+        assert!(matches!(head, PathFrame::Chunk(chunk) if chunk.lane == Lane::Control), "{head:?}");
+    }
+}
+
+#[test]
 fn an_end_that_does_not_take_is_sent_no_more_than_its_window_and_the_message_under_way() {
     let mut pair = Pair::new();
     pair.open();

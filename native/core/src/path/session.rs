@@ -58,7 +58,7 @@ pub struct Sent {
 const LEAST_SHARE: u64 = 64 * 1024;
 
 /// From so many streams on, the first is kept for what is urgent.
-const KEEPS_ONE_FROM: usize = 4;
+const KEEPS_ONE_FROM: usize = 3;
 
 /// See the module.
 pub struct Session {
