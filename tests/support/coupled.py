@@ -137,6 +137,7 @@ class Run:
         secret_file.write_text(self.secret.hex())
         coordinator = Coordinator("test-run", self.secret, listen)
         processes: dict[str, subprocess.Popen[str]] = {}
+        began = time.monotonic()
         try:
             for name in self.programs:
                 coordinator.define(self._spec(name))
@@ -159,8 +160,8 @@ class Run:
             deadline = time.monotonic() + timeout_s
             while any(process.poll() is None for process in processes.values()):
                 assert time.monotonic() < deadline, f"the run is not over after {timeout_s} s; events: {self.events}"
-                self._take(coordinator, coordinator.wait_events(0.1))
-            self._take(coordinator, coordinator.wait_events(0.1))
+                self._take(coordinator, began)
+            self._take(coordinator, began)
         finally:
             coordinator.close()
             for process in processes.values():
@@ -171,12 +172,14 @@ class Run:
             ended[name] = Ended(process.returncode, output, errors)
         return ended
 
-    def _take(self, coordinator: Coordinator, events: list[dict[str, Any]]) -> None:
-        self.events += events
+    def _take(self, coordinator: Coordinator, began: float) -> None:
+        events = coordinator.wait_events(0.1)
+        after_s = time.monotonic() - began
+        self.events += [{**event, "after_s": after_s} for event in events]
         for event in events:
             if event["event"] in ("failed", "lost"):
                 coordinator.abort(f"{event['instance']} failed: {event.get('text', 'its connection closed')}")
 
     def told(self, kind: str, instance: str) -> list[dict[str, Any]]:
-        """The events of this kind about this instance."""
+        """The events of this kind about this instance, and how long after the programs were started each came."""
         return [event for event in self.events if event["event"] == kind and event["instance"] == instance]

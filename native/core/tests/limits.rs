@@ -5,10 +5,10 @@ mod support;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use support::{Model, Run};
+use support::{falls_back_in_time, Model, Run};
 use xmml_core::buffer::{Buffer, BufferPool};
 use xmml_core::data::Data;
-use xmml_core::instance::{Instance, JoinOptions};
+use xmml_core::instance::{Instance, JoinOptions, Received};
 
 /// How long a role may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -102,10 +102,16 @@ fn address_space() -> u64 {
 
 /// What a process with this limit has to say; by any method if none is named.
 fn said(method: &str, role: &str, number: u64) -> String {
+    outcome_of(method, role, number).0
+}
+
+/// What a process with this limit has to say, and how long it took from its start until its first message was there, if that came.
+fn outcome_of(method: &str, role: &str, number: u64) -> (String, Option<Duration>) {
     let model = if method.is_empty() { Model::new() } else { Model::by(method) };
     let run = Run::of(model.submodel("a", "out:Oi", 1).submodel("b", "in:S", 1).couple("a.out", "b.in"));
     let b = run.join("b");
     let options = run.options("a");
+    let began = Instant::now();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "role", "--nocapture"])
         .env("XMML_TEST_ROLE", role)
@@ -119,16 +125,19 @@ fn said(method: &str, role: &str, number: u64) -> String {
         .unwrap();
     b.reuse().unwrap();
     let until = Instant::now() + PATIENCE;
+    let mut first = None;
     while child.try_wait().unwrap().is_none() {
         // Whatever the sender does, the receiver is there for it.
-        let _ = b.receive("in", None, Some(Duration::from_millis(20)));
+        if let Ok(Received::Message(_)) = b.receive("in", None, Some(Duration::from_millis(20))) {
+            first.get_or_insert_with(|| began.elapsed());
+        }
         if Instant::now() > until {
             child.kill().unwrap();
             panic!("{method}, {role}, {number}: it hangs");
         }
     }
     let Output { stdout, stderr, .. } = child.wait_with_output().unwrap();
-    format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr))
+    (format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)), first)
 }
 
 #[test]
@@ -161,10 +170,23 @@ fn with_little_memory_an_instance_works_or_says_which_limit_to_raise() {
 }
 
 #[test]
-fn where_no_shared_memory_may_be_made_an_instance_takes_the_next_method_and_says_why() {
-    let said = said("", "no shared memory", 4096);
-    assert!(said.contains("it works") && said.contains("by Some(\"unix\")"), "{said}");
-    assert!(said.contains("ulimit -f"), "{said}");
+fn where_no_shared_memory_may_be_made_an_instance_soon_takes_the_next_method_and_says_why() {
+    falls_back_in_time(|| {
+        let (said, first) = outcome_of("", "no shared memory", 4096);
+        assert!(said.contains("it works") && said.contains("by Some(\"unix\")"), "{said}");
+        assert!(said.contains("ulimit -f"), "{said}");
+        first.expect("a message came")
+    });
+}
+
+#[test]
+fn with_one_descriptor_too_few_an_instance_soon_takes_the_next_method() {
+    falls_back_in_time(|| {
+        let mut outcomes = (0..16).rev().map(|free| outcome_of("", "few descriptors", free));
+        let (said, first) = outcomes.find(|(said, _)| !said.contains("by Some(\"shm\")")).unwrap();
+        assert!(said.contains("by Some(\"unix\")") && said.contains("Too many open files"), "{said}");
+        first.expect("a message came")
+    });
 }
 
 #[test]

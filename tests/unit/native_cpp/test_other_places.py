@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,9 @@ from wan.machine import network_of
 HERE = Path(__file__).parent
 NOBODY = 65534
 STEPS = 20
+#: From the start of the two programs until the receiver has all and has left. A machine that stands still for a moment
+#: costs an attempt its time, but not each of them.
+FALLS_BACK_WITHIN_S, ATTEMPTS = 1.0, 3
 #: The ends of the cable between the two networks.
 ADDRESSES = ("10.98.0.1", "10.98.0.2")
 
@@ -37,14 +40,26 @@ def run_of(folder: Path, receives: list[str | Path]) -> Run:
     return Run(folder, programs, "a.out -> b.in")
 
 
-def check(run: Run, ended: dict[str, Ended], word: str) -> None:
-    """All went by tcp, and the word is in the reasons why it did not go through shared memory or a Unix socket."""
+def check(run: Run, ended: dict[str, Ended], word: str) -> float:
+    """All went by tcp, and the word is in the reasons why it did not go through shared memory or a Unix socket.
+    Returns how long it took."""
     for name, end in ended.items():
         assert end.status == 0, f"{name}: {end.errors}"
     chosen: dict[str, Any] = run.told("conduits", "a")[-1]
     assert chosen["method"] == "tcp"
     for method in ("shm", "unix"):
         assert word in chosen["refused"][method], chosen
+    (left,) = run.told("left", "b")
+    assert left["conduits"][0]["received"] == STEPS
+    after_s: float = left["after_s"]
+    return after_s
+
+
+def check_time(attempt: Callable[[], float]) -> None:
+    took: list[float] = []
+    while not took or took[-1] >= FALLS_BACK_WITHIN_S:
+        assert len(took) < ATTEMPTS, f"until all had come by the method that is left: {took} s"
+        took.append(attempt())
 
 
 @pytest.fixture
@@ -79,17 +94,21 @@ def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, env={**os.environ, "PATH": path})
 
 
-def test_an_instance_in_another_network_namespace_is_reached_by_tcp(
+def test_an_instance_in_another_network_namespace_is_soon_reached_by_tcp(
     tmp_path: Path, two_networks: tuple[int, int]
 ) -> None:
     here, there = two_networks
-    run = run_of(tmp_path, ["nsenter", f"--net=/proc/{there}/ns/net", *receiver()])
-    with network_of(here):
-        ended = run.carry_out(env={"XMML_LISTEN": "0.0.0.0:0"}, listen=f"{ADDRESSES[0]}:0")
-    check(run, ended, "namespaces")
+
+    def attempt() -> float:
+        run = run_of(tmp_path, ["nsenter", f"--net=/proc/{there}/ns/net", *receiver()])
+        with network_of(here):
+            ended = run.carry_out(env={"XMML_LISTEN": "0.0.0.0:0"}, listen=f"{ADDRESSES[0]}:0")
+        return check(run, ended, "namespaces")
+
+    check_time(attempt)
 
 
-def test_an_instance_of_another_user_is_reached_by_tcp(tmp_path: Path) -> None:
+def test_an_instance_of_another_user_is_soon_reached_by_tcp(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="xmml-test-") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -99,7 +118,10 @@ def test_an_instance_of_another_user_is_reached_by_tcp(tmp_path: Path) -> None:
         os.chown(secret, NOBODY, NOBODY)
         identity = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
         as_nobody = ["env", f"XMML_SECRET_FILE={secret}", "setpriv", *identity, program, *receiver()[1:]]
-        run = run_of(tmp_path, [*as_nobody])
-        secret.write_text(run.secret.hex())
-        ended = run.carry_out(listen="127.0.0.1:0")
-    check(run, ended, "user")
+
+        def attempt() -> float:
+            run = run_of(tmp_path, [*as_nobody])
+            secret.write_text(run.secret.hex())
+            return check(run, run.carry_out(listen="127.0.0.1:0"), "user")
+
+        check_time(attempt)
