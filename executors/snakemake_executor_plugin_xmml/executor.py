@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
 import uuid
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
@@ -28,6 +29,10 @@ from snakemake_executor_plugin_xmml.tasks import MEANING, XMML_RUN, AdoptedRun, 
 LOOK_EVERY_S = 0.2
 #: Where what jobs write goes that is not redirected.
 LOGS = Path(".snakemake/xmml/logs")
+#: After so long people are told what is waited for when jobs are cancelled, in these words.
+SAID_AFTER_S = 3.0
+WAITS = "waiting until all runs have released their sites (Ctrl-C once more: do not wait)"
+WAYS_TO_SEE = "`xmml status` and `xmml cancel` know the folders of runs that are not over"
 #: How the external id of a job at a site begins; the site and the job's tag follow.
 SITE_JOB = "site:"
 
@@ -100,7 +105,8 @@ class Executor(RemoteExecutor):
         def start() -> Task:
             if folder.is_dir() and not given:
                 shutil.rmtree(folder)
-            process = LocalProcess([*XMML_RUN, *complete.arguments], self._log(job), complete.redirected)
+            command = [*XMML_RUN, *complete.arguments]
+            process = LocalProcess(command, self._log(job), complete.redirected, has_sites=True)
             remove = None if given or self.settings.keep_runs else folder
             return CommandTask("xmml-run", process, MEANING, lambda: _remove(remove))
 
@@ -197,13 +203,24 @@ class Executor(RemoteExecutor):
     # --- stopping ---------------------------------------------------------------------------------------------------
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
-        """Stop every job and wait until all that they held is released."""
+        """Stop every job and wait until all that they held is released, or until a second Ctrl-C."""
         self._waiting.clear()
         tasks = list(self._tasks.values())
-        for task in tasks:
-            task.interrupt()
-        for task in tasks:
-            task.wait()
+        try:
+            for task in tasks:
+                task.interrupt()
+            said = threading.Timer(SAID_AFTER_S, self.logger.warning, [WAITS])
+            said.daemon = True
+            said.start()
+            try:
+                for task in tasks:
+                    task.wait()
+            finally:
+                said.cancel()
+        except KeyboardInterrupt:
+            self.logger.warning(f"not waited for: runs release their sites by themselves; {WAYS_TO_SEE}")
+            for task in tasks:
+                task.leave()
 
     def shutdown(self) -> None:
         """Called by Snakemake when no job runs any more."""
@@ -229,6 +246,9 @@ class Failed:
         """See `Task`."""
 
     def wait(self) -> None:
+        """See `Task`."""
+
+    def leave(self) -> None:
         """See `Task`."""
 
 

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-#: How long a command that was interrupted may take to clean up; a coupled run has to release other sites.
+#: How long a command that was interrupted may take to clean up.
 INTERRUPTED_S = 30.0
+#: The same for one that has to release what it holds at other sites, where it waits for them as long as it sees fit.
+RELEASED_S = 600.0
 #: How long it then has to end before it is killed.
 TERMINATED_S = 5.0
 
@@ -26,6 +28,7 @@ class LocalProcess:
         log: Path,
         redirected: Mapping[str, Path] | None = None,
         env: Mapping[str, str] | None = None,
+        has_sites: bool = False,
     ) -> None:
         """Start it.
 
@@ -34,11 +37,13 @@ class LocalProcess:
             log: where its output goes.
             redirected: `stdout`, `stderr`: files that take them instead.
             env: added to the environment.
+            has_sites: it holds something at other sites, which only it can release.
 
         Raises:
             OSError: it cannot be started, or a file not be written.
         """
         self.log = log
+        self._has_sites = has_sites
         with contextlib.ExitStack() as files:
             opened: dict[Path, IO[bytes]] = {}
 
@@ -77,8 +82,14 @@ class LocalProcess:
         self._see_to_its_end()
         return self._process.wait()
 
+    def leave(self) -> None:
+        """Nobody waits for it any more, after `interrupt`: it is killed, or releases its sites by itself."""
+        if not self._has_sites:
+            self._signal(signal.SIGKILL)
+
     def _see_to_its_end(self) -> None:
-        for limit_s, number in ((INTERRUPTED_S, signal.SIGTERM), (TERMINATED_S, signal.SIGKILL)):
+        interrupted_s = RELEASED_S if self._has_sites else INTERRUPTED_S
+        for limit_s, number in ((interrupted_s, signal.SIGTERM), (TERMINATED_S, signal.SIGKILL)):
             try:
                 self._process.wait(limit_s)
                 return

@@ -124,6 +124,9 @@ class SiteTask:
         """See `Task`."""
         self._future.result()
 
+    def leave(self) -> None:
+        """See `Task`. What was not taken out of its queue yet stays there."""
+
 
 class SiteJobs:
     """The jobs at all sites."""

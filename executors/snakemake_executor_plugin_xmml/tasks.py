@@ -54,6 +54,9 @@ class Task(Protocol):
     def wait(self) -> None:
         """Wait until it has ended, after `interrupt`."""
 
+    def leave(self) -> None:
+        """Nobody waits for it any more, after `interrupt`. Does not wait."""
+
 
 class CommandTask:
     """A command on this machine."""
@@ -91,6 +94,10 @@ class CommandTask:
         """See `Task`."""
         self._process.wait()
 
+    def leave(self) -> None:
+        """See `Task`."""
+        self._process.leave()
+
 
 class AdoptedRun:
     """A coupled run that an earlier Snakemake started and that may still go on."""
@@ -125,6 +132,11 @@ class AdoptedRun:
         """See `Task`."""
         if self._successor is not None:
             self._successor.wait()
+
+    def leave(self) -> None:
+        """See `Task`."""
+        if self._successor is not None:
+            self._successor.leave()
 
 
 def run_state(folder: Path) -> str:

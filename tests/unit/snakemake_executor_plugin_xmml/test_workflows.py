@@ -153,6 +153,31 @@ def test_ctrl_c_ends_the_runs_and_leaves_no_process(tmp_path: Path) -> None:
     wait_until(lambda: not workflow.processes(), "every process of the run has ended")
 
 
+def test_a_second_ctrl_c_does_not_wait_for_a_run_that_is_slow_to_end(tmp_path: Path) -> None:
+    workflow, _, waits = blocked(tmp_path)
+    running = workflow.start()
+    assert running.stdout is not None
+    try:
+        wait_until(waits.exists, "the run has begun")
+        (slow,) = [pid for pid in workflow.processes() if is_xmml_run(pid)]
+        os.kill(slow, signal.SIGSTOP)
+        os.kill(running.pid, signal.SIGINT)
+        assert any("Ctrl-C once more" in line for line in running.stdout)
+        os.kill(running.pid, signal.SIGINT)
+        output, _ = running.communicate(timeout=LIMIT_S)
+    finally:
+        running.kill()
+    assert running.returncode != 0, output
+    assert "by themselves" in output
+    os.kill(slow, signal.SIGCONT)
+    wait_until(lambda: not workflow.processes(), "the run has ended by itself")
+
+
+def is_xmml_run(pid: int) -> bool:
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return b"xmml_run" in words
+
+
 def test_a_run_goes_on_where_a_killed_snakemake_left_it(tmp_path: Path) -> None:
     workflow, go, waits = blocked(tmp_path)
     running = workflow.start()
