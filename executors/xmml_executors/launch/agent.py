@@ -15,7 +15,7 @@ was not read is still there. A talker carries the lines to and from the launcher
 
 `JOB` is a folder below `jobs/`. In it each line of `orders` and `reports` is one JSON object. Orders to the agent:
 
-    {"n", "do": "hold", "s"}    wait for so many seconds more
+    {"n", "do": "hold", "s"}    wait for so many seconds more, as long as the launcher lives
     {"n", "do": "go"}           start the supervisor; every later order is passed on to it
     {"n", "do": "abort"}        end
 
@@ -232,6 +232,7 @@ class Agent:
         """Wait for a word; return `None` for go, else how to end."""
         began = time.monotonic()
         until = began + self.patience_s
+        is_held = False
         while not self.killed:
             orders = self.new_orders()
             for number, order in enumerate(orders):
@@ -242,7 +243,10 @@ class Agent:
                     self.tell({"is": "over"})
                     return ABORTED
                 if order["do"] == "hold":
-                    until = time.monotonic() + order["s"]
+                    until, is_held = time.monotonic() + order["s"], True
+            if is_held and self.lease.is_over():  # who held us will not come back in time
+                self.tell({"is": "lease over"})
+                return LEASE_OVER
             now = time.monotonic()
             if now >= until:
                 self.tell({"is": "given up"})

@@ -111,6 +111,20 @@ def test_a_placeholder_that_is_held_waits_longer_and_goes_when_it_is_aborted(sit
     assert placeholder.wait(LIMIT_S) == agent.ABORTED
 
 
+def test_a_placeholder_that_is_held_ends_when_its_launcher_falls_silent(site: Site) -> None:
+    lease = site.folder / "lease"
+    lease.write_text("1 2.0\n")
+    placeholder = site.job("m.1", patience_s=1.0)
+    site.await_report("m.1", "ready")
+    site.tell("m.1", 1, do="hold", s=1000)
+    for sign in range(2, 25):  # it lives, for longer than a lease lasts
+        lease.write_text(f"{sign} 2.0\n")
+        with pytest.raises(subprocess.TimeoutExpired):
+            placeholder.wait(0.1)
+    assert placeholder.wait(LIMIT_S) == agent.LEASE_OVER
+    assert site.reports("m.1")[-1] == {"is": "lease over"}
+
+
 def test_orders_that_come_together_with_go_are_carried_out(site: Site) -> None:
     placeholder = site.job("m.1")
     site.await_report("m.1", "ready")
