@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(order(&candidates(&table(&here), &here, &["tcp".into(), "unix".into()]).0), ["tcp", "unix"]);
         let (found, refused) = candidates(&table(&here), &here, &["tcp".into()]);
         assert_eq!(order(&found), ["tcp"]);
-        assert!(refused.iter().any(|refusal| refusal.method == "unix" && refusal.reason.contains("not allow")));
+        assert!(refused.iter().any(|refusal| refusal.method == "unix" && refusal.reason.contains("may only use tcp")));
     }
 
     #[test]
