@@ -213,6 +213,14 @@ class Sites:
         with (self.run_folder / "journal.jsonl").open("a") as file:
             file.write('{"time": 1.0, "what": "subm')
 
+    def forget(self, what: str) -> None:
+        """As when the launcher is killed before it writes such lines."""
+        path = self.run_folder / "journal.jsonl"
+        lines = path.read_text().splitlines(keepends=True)
+        kept = [line for line in lines if json.loads(line)["what"] != what]
+        assert len(kept) < len(lines)
+        path.write_text("".join(kept))
+
     def left_behind(self) -> list[str]:
         """What is still at the sites: processes, files, sockets. Staged files are kept for the next run."""
         left = []

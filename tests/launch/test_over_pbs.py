@@ -57,6 +57,49 @@ def test_a_job_that_somebody_deletes_ends_the_run(queues: Sites) -> None:
     assert states(queues) == {"alpha": ["F"], "beta": ["F"]}
 
 
+def with_jobs_of_which_nobody_knows(queues: Sites) -> None:
+    """A run whose jobs are held by their queues, and whose launcher was killed before it noted their numbers."""
+    for name in queues.servers:
+        queues.more[name] += 'options = ["-h"]\n'
+    going = queues.launch(queues.write_model())
+    wait_until(lambda: len(queues.journal("submitted")) == 2, "nobody noted that both jobs are submitted")
+    queues.kill(going)
+    queues.forget("submitted")
+
+
+def test_cancel_finds_jobs_whose_numbers_a_killed_launcher_has_not_noted(queues: Sites) -> None:
+    with_jobs_of_which_nobody_knows(queues)
+    queues.do("xmml", "cancel", str(queues.run_folder)).check(0, "alpha: nothing is left", "beta: nothing is left")
+    assert states(queues) == {"alpha": ["F"], "beta": ["F"]}
+    assert queues.left_behind() == []
+
+
+def release(queues: Sites, site: str) -> None:
+    """As somebody does who looks after the queue."""
+    home = queues.servers[site].home
+    subprocess.run([home / "bin/qrls", "1"], env={**os.environ, "HOME": str(home)}, check=True)
+
+
+def test_a_run_goes_on_with_jobs_whose_numbers_a_killed_launcher_has_not_noted(queues: Sites) -> None:
+    with_jobs_of_which_nobody_knows(queues)
+    for name in queues.servers:
+        release(queues, name)
+    ended = queues.end(queues.start("xmml-run", "--resume", str(queues.run_folder)))
+    ended.check(0, "the last answer is 16.1")
+    assert states(queues) == {"alpha": ["F"], "beta": ["F"]}  # no second job was submitted
+    assert queues.left_behind() == []
+
+
+def test_who_is_interrupted_while_he_goes_on_with_a_run_leaves_no_job_of_the_earlier_launcher(queues: Sites) -> None:
+    with_jobs_of_which_nobody_knows(queues)
+    going = queues.start("xmml-run", "--resume", str(queues.run_folder))
+    wait_until(lambda: len(queues.journal("submitted")) == 2, "nobody has looked up the jobs")
+    os.killpg(going.pid, signal.SIGINT)
+    queues.end(going).check(130, "interrupted")
+    assert states(queues) == {"alpha": ["F"], "beta": ["F"]}
+    assert queues.left_behind() == []
+
+
 SEQUENCE = """<model id="sequence" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml">
   <definitions>
     <submodel id="First"><timescale delta="1 s" total="3 s"/><ports><out id="o" operator="Of"/></ports>

@@ -45,7 +45,8 @@ async def _clean(site: RunSite, past: Past, tell: Callable[[str], None]) -> str:
         await site.locate()
         if left.folder:
             site.folder = left.folder
-        await site.clean([id for id in left.jobs.values() if id], list(left.reservations))
+        await site.look_up(left.jobs)
+        await site.clean(site.job_ids, list(left.reservations))
     except (TransportError, SiteError, SchedulerUnavailable) as error:
         return str(error)
     finally:

@@ -336,9 +336,11 @@ class Launcher:
         parts = {job.part.name for job in self.jobs.values() if job.site == site.name}
         files = await describe(Path(self.plan.model_folder), needed(self.plan, parts))
         left = self.past.sites.get(site.name) if self.past is not None else None
-        if left is not None and (left.has_begun or left.reservations):
+        if left is not None:
             await site.locate()
-            await site.clean([id for id in left.jobs.values() if id], list(left.reservations))
+            await site.look_up(left.jobs)
+        if left is not None and (left.has_begun or left.reservations):
+            await site.clean(site.job_ids, list(left.reservations))
             left.jobs.clear()
         elif left is not None and left.folder:
             await site.end_builds(left.folder)

@@ -79,8 +79,7 @@ class Leaving:
         if not answers:
             return
         async with asyncio.timeout(CLEAN_WITHIN_S):
-            ids = [job.id for job in self._jobs.values() if job.site == site.name and job.id]
-            await site.clean(ids, keeps_folder=bool(why))
+            await site.clean(site.job_ids, keeps_folder=bool(why))
 
     async def _bring_back(self, site: RunSite) -> tuple[str, bool]:
         """Bring back what was made at a site; return why not all has come, if so, and whether the site answers."""

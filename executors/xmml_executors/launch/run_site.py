@@ -26,6 +26,7 @@ from xmml_executors.launch.channel import Channel, OnReport
 from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.silence import given_up_after_s, lease_s
 from xmml_executors.launch.staging import FileToStage, stage
+from xmml_executors.launch.submitted import ASKED_FOR_S, ask_what_was_noted, noted, noting
 from xmml_executors.outcome import SiteError
 from xmml_executors.schedulers import (
     RESULT,
@@ -229,12 +230,38 @@ class RunSite:
         for job in jobs:
             self.channel.listen(job.folder)
             self.journal.write("submit", site=self.name, job=job.folder)
-        answer = await self.transport.run(self.scheduler.submit_command(path))
-        id = self.scheduler.parse_submit(answer)
+        command = noting(self.scheduler.submit_command(path), [script.folder for script in scripts])
+        id = self.scheduler.parse_submit(await self.transport.run(command))
         for job in jobs:
             job.id = id
             self._attempts[job.folder] = job.id
             self.journal.write("submitted", site=self.name, job=job.folder, id=job.id)
+
+    async def look_up(self, jobs: dict[str, str]) -> None:
+        """Take note of the jobs that an earlier launcher has submitted, and complete their ids: it may have been killed
+        before it heard them.
+
+        Args:
+            jobs: the id of each by its folder below `jobs/`; empty: not known yet.
+
+        Raises:
+            TransportError: the site cannot be reached.
+        """
+        unknown = [folder for folder, id in jobs.items() if not id]
+        if unknown:
+            asked = ask_what_was_noted([f"{self.folder}/jobs/{folder}" for folder in unknown])
+            answers = noted(await self.transport.run(asked, timeout_s=60.0 + len(unknown) * ASKED_FOR_S))
+            for folder, answer in zip(unknown, answers, strict=False):
+                if answer is not None:
+                    with contextlib.suppress(JobRejected, SchedulerUnavailable):
+                        jobs[folder] = self.scheduler.parse_submit(answer)
+                        self.journal.write("submitted", site=self.name, job=folder, id=jobs[folder])
+        self._attempts |= {folder: id for folder, id in jobs.items() if id}
+
+    @property
+    def job_ids(self) -> list[str]:
+        """The ids of all jobs that may be in the queue, also those of an earlier launcher."""
+        return list(dict.fromkeys(self._attempts.values()))
 
     def adopt(self, job: JobAtSite, attempt: int, id: str) -> None:
         """Take over a placeholder that an earlier launcher has submitted. Orders are counted from the clock: they come

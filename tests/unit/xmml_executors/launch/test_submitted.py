@@ -1,0 +1,59 @@
+"""What a queue has answered is noted at the site, whatever becomes of who has asked."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from xmml_executors.completed import Completed
+from xmml_executors.launch.submitted import ANSWER, ask_what_was_noted, noted, noting
+
+
+def sh(command: str) -> Completed:
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True)
+    return Completed(done.returncode, done.stdout, done.stderr)
+
+
+def folders(tmp_path: Path, *names: str) -> list[str]:
+    for name in names:
+        (tmp_path / name).mkdir()
+    return [str(tmp_path / name) for name in names]
+
+
+def test_an_answer_is_given_and_noted_for_each_job(tmp_path: Path) -> None:
+    a, b, other = folders(tmp_path, "a job", "b", "other")
+    answer = sh(noting("echo 12; echo said >&2", [a, b]))
+    assert answer == Completed(0, "12\n", "said\n")
+    found = noted(sh(ask_what_was_noted([a, other, b])))
+    assert [each and each.stdout.strip() for each in found] == ["12", None, "12"]
+
+
+def test_what_a_queue_does_not_take_is_not_noted(tmp_path: Path) -> None:
+    (a,) = folders(tmp_path, "a")
+    assert sh(noting("echo no >&2; false", [a])) == Completed(1, "\n", "no\n")
+    assert noted(sh(ask_what_was_noted([a]))) == [None]
+    assert list(Path(a).iterdir()) == []
+
+
+def test_nobody_who_listens_is_needed_for_the_note(tmp_path: Path) -> None:
+    (a,) = folders(tmp_path, "a")
+    subprocess.run(["/bin/sh", "-c", noting("echo 12", [a]) + " >&-"], capture_output=True)
+    assert (Path(a) / ANSWER).read_text() == "12\n"
+
+
+def test_who_looks_waits_for_a_queue_that_is_being_asked(tmp_path: Path) -> None:
+    (a,) = folders(tmp_path, "a")
+    gate = tmp_path / "gate"
+    wait = f"while [ ! -e '{gate}' ]; do sleep 0.02; done; echo 12"
+    asking = subprocess.Popen(["/bin/sh", "-c", noting(wait, [a])], stdout=subprocess.PIPE)
+    try:
+        while not (Path(a) / ANSWER).exists():
+            pass
+        looking = subprocess.Popen(["/bin/sh", "-c", ask_what_was_noted([a])], stdout=subprocess.PIPE, text=True)
+        assert looking.poll() is None
+        gate.touch()
+        said, _ = looking.communicate()
+        assert [each and each.stdout.strip() for each in noted(Completed(0, said, ""))] == ["12"]
+    finally:
+        gate.touch()
+        asking.communicate()
