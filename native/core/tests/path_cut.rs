@@ -108,5 +108,10 @@ fn a_stream_that_falls_silent_is_replaced() {
         let got = there.receive(Lane::Bulk, LIMIT).unwrap();
         assert!(got == Some(Received::Message(payload(number, 100_000))), "message {number}");
     }
-    assert!(here.stats().streams_lost >= 3);
+    // One of three is kept for what is urgent: it carries too little to stall.
+    let until = Instant::now() + Duration::from_secs(60);
+    while here.stats().streams_lost < 2 {
+        assert!(Instant::now() < until, "{:?}", here.stats());
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
