@@ -1,0 +1,136 @@
+//! A message to several receivers: it is described and encoded once, and where receivers read memory it lies there once.
+
+mod support;
+
+use support::{receive_any, Model, Run};
+use xmml_core::buffer::Buffer;
+use xmml_core::data::{Array, Data, Dtype, Order};
+use xmml_core::instance::{Instance, Sent};
+
+const RECEIVERS: usize = 5;
+
+/// `a.out` to as many receivers, `b0`, `b1`, ...
+fn fan(methods: &[&str]) -> Run {
+    let mut model = Model::new().submodel("a", "out:Oi", 99);
+    model.methods = methods.iter().map(|method| (*method).to_owned()).collect();
+    for number in 0..RECEIVERS {
+        let name = format!("b{number}");
+        model = model.submodel(&name, "in:S", 99).couple("a.out", &format!("{name}.in"));
+    }
+    Run::of(model)
+}
+
+fn begin(run: &Run, name: &str) -> Instance {
+    let me = run.join(name);
+    me.reuse().unwrap();
+    me
+}
+
+fn receivers(run: &Run) -> Vec<Instance> {
+    (0..RECEIVERS).map(|number| begin(run, &format!("b{number}"))).collect()
+}
+
+/// Numbers in the memory of the program, as a binding shows them to a send.
+fn shown(values: &[u8]) -> Data {
+    // SAFETY: the tests keep the memory until the send has returned.
+    let data = unsafe { Buffer::wrap(values.as_ptr(), values.len(), Box::new(())) };
+    Data::Array(Array { dtype: Dtype::U8, order: Order::RowMajor, shape: vec![values.len() as u64], data })
+}
+
+/// Sends to all and says what each of them got. Once with something small, so that all are connected.
+fn sent_to_all(a: &Instance, receivers: &[Instance], data: Data) -> Vec<Buffer> {
+    assert_eq!(a.send("out", None, Data::Int(1), None, None).unwrap(), Sent::Queued);
+    receivers.iter().for_each(|b| drop(receive_any(b, "in").unwrap()));
+    assert_eq!(a.send("out", None, data, None, None).unwrap(), Sent::Queued);
+    receivers.iter().map(|b| bytes_of(receive_any(b, "in").unwrap().data)).collect()
+}
+
+fn bytes_of(data: Data) -> Buffer {
+    match data {
+        Data::Array(array) => array.data,
+        other => panic!("not an array: {other:?}"),
+    }
+}
+
+/// What lies at an address of this process, by whatever address it is seen: the number of the file, and where in it.
+fn place(address: *const u8) -> (u64, usize) {
+    let address = address as usize;
+    let number = |hex: &str| usize::from_str_radix(hex, 16).unwrap();
+    for line in std::fs::read_to_string("/proc/self/maps").unwrap().lines() {
+        let mut columns = line.split_whitespace();
+        let (start, end) = columns.next().unwrap().split_once('-').unwrap();
+        if (number(start)..number(end)).contains(&address) {
+            let offset = number(columns.nth(1).unwrap());
+            let file = columns.nth(1).unwrap().parse().unwrap();
+            assert!(line.contains("memfd:xmml-payloads"), "{line}");
+            return (file, offset + (address - number(start)));
+        }
+    }
+    panic!("nothing is mapped at {address:#x}");
+}
+
+#[test]
+fn in_shared_memory_all_receivers_see_the_same_bytes_by_mappings_of_their_own() {
+    let run = fan(&["shm"]);
+    let (a, receivers) = (begin(&run, "a"), receivers(&run));
+    let mine = vec![7; 3 << 20];
+    let got = sent_to_all(&a, &receivers, shown(&mine));
+    assert!(got.iter().all(|buffer| **buffer == *mine));
+    let places: Vec<_> = got.iter().map(|buffer| place(buffer.as_ptr())).collect();
+    assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
+    let mut addresses: Vec<_> = got.iter().map(|buffer| buffer.as_ptr()).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    assert_eq!(addresses.len(), RECEIVERS, "each has a mapping of its own");
+}
+
+#[test]
+fn an_array_on_loan_is_seen_by_all_receivers_where_the_sender_has_filled_it() {
+    let run = fan(&["shm"]);
+    let (a, receivers) = (begin(&run, "a"), receivers(&run));
+    let loan = a.loan(Dtype::U8, &[3 << 20], true).unwrap();
+    let filled = place(loan.as_ptr());
+    let array = Array { dtype: Dtype::U8, order: Order::RowMajor, shape: vec![3 << 20], data: loan };
+    for mut buffer in sent_to_all(&a, &receivers, Data::Array(array)) {
+        assert_eq!(place(buffer.as_ptr()), filled);
+        assert!(buffer.get_mut().is_none(), "others see it");
+    }
+}
+
+#[test]
+fn in_one_process_all_receivers_see_the_same_address_and_none_may_write_there() {
+    let run = fan(&["inproc"]);
+    let (a, receivers) = (begin(&run, "a"), receivers(&run));
+    let mine = vec![7; 3 << 20];
+    let mut got = sent_to_all(&a, &receivers, shown(&mine));
+    assert!(got.iter().all(|buffer| buffer.as_ptr() == got[0].as_ptr()));
+    assert_ne!(got[0].as_ptr(), mine.as_ptr(), "the sender goes on with its own");
+    assert!(got.iter_mut().all(|buffer| buffer.get_mut().is_none()), "who wants to write takes a copy");
+}
+
+/// Resident memory of this process, in bytes.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn what_waits_for_receivers_that_are_not_there_yet_waits_once_for_all_of_them() {
+    const BYTES: usize = 48 << 20; // far more than what the other tests of this file take meanwhile
+    for method in ["inproc", "shm", "unix", "tcp"] {
+        let run = fan(&[method]);
+        let a = begin(&run, "a");
+        let mine = vec![7; BYTES];
+        let before = memory();
+        assert_eq!(a.send("out", None, shown(&mine), None, None).unwrap(), Sent::Queued);
+        let taken = memory().saturating_sub(before);
+        assert!(taken < 2 * BYTES as u64, "{method}: {taken} bytes for {RECEIVERS} receivers of {BYTES}");
+        let mut got: Vec<_> = receivers(&run).iter().map(|b| bytes_of(receive_any(b, "in").unwrap().data)).collect();
+        assert!(got.iter().all(|buffer| **buffer == *mine), "{method}");
+        if method == "inproc" {
+            assert!(got.iter().all(|buffer| buffer.as_ptr() == got[0].as_ptr()));
+            assert!(got.iter_mut().all(|buffer| buffer.get_mut().is_none()));
+        }
+    }
+}
