@@ -74,8 +74,8 @@ class Member(xmml.Submodel):
 
 #: How many instances run at once that have next to nothing to do.
 LIGHT = 2000 if os.environ.get("XMML_SOAK") else 500
-#: Processor time of the whole run for each of them: ten times what it takes, and what a process of its own would take. The time
-#: that passes says more about what else the machine does.
+#: Processor time [s] of the whole run for each of them: ten times what it takes, and what a process of its own takes.
+#: The time that passes would say more about what else the machine does.
 LIGHT_LIMIT_S = 0.02
 
 
