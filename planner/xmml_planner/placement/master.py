@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise, product
 from typing import Any
 
@@ -47,6 +48,23 @@ def _cp_model() -> Any:
         raise SolverMissing(
             'planning over several sites needs the solver OR-Tools, which is not installed: pip install "xmml[sites]"'
         ) from None
+
+
+def _solve(solver: Any, model: Any) -> Any:
+    """Solve, in a thread of its own, so that whatever interrupts us (Ctrl-C) ends it at once.
+
+    Left to itself, the solver takes Ctrl-C for a wish to hear the best that it has found so far.
+    """
+    solver.parameters.catch_sigint_signal = False
+    with ThreadPoolExecutor(1, thread_name_prefix="xmml solver") as pool:
+        solving = pool.submit(solver.solve, model)
+        try:
+            return solving.result()
+        except BaseException:
+            while not solving.done():  # one that has not begun yet does not hear the first word
+                solver.stop_search()
+                wait([solving], timeout=0.05)
+            raise
 
 
 @dataclass(frozen=True)
@@ -578,7 +596,7 @@ class Master:
         solver.parameters.random_seed = 1
         solver.parameters.fix_variables_to_their_hinted_value = is_fixed
         solver.parameters.max_deterministic_time = max(0.01, effort)
-        status = solver.solve(self._model)
+        status = _solve(solver, self._model)
         self._value = solver.value
         took = solver.response_proto.deterministic_time
         if status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
