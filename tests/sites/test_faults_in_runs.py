@@ -21,7 +21,7 @@ import pytest
 from testbed.bed import as_user
 from testbed.leftovers import wait_until_clean
 from testbed.pair import Pair, Run, sites
-from testbed.release import RELEASED_WITHIN_S, jobs_of, left_after_a_run, released
+from testbed.release import RELEASED_WITHIN_S, is_file_of_a_run, jobs_of, left_after_a_run, released
 
 if TYPE_CHECKING:
     from testbed import Bed, LoginSite
@@ -111,11 +111,6 @@ def cancel(run: Run) -> None:
     """Remove what a run has left, by its journal."""
     pair = run.pair
     pair.bed.laptop.run([XMML, "cancel", "run"], cwd=pair.folder, timeout_s=WAIT_S)
-
-
-def is_file_of_a_run(line: str) -> bool:
-    """Whether what is left is a file of a run, which does nothing."""
-    return line.startswith("file at ") and "/xmml" in line
 
 
 # --- one part fails -------------------------------------------------------------------------------------------------

@@ -304,7 +304,9 @@ def test_cancelling_a_heterogeneous_job_ends_all_parts(slurm):
 
 
 def test_slurm_reserves_for_an_operator_and_refuses_a_plain_user(bed, slurm):
-    wish = ReservationWish("xmml-test", "alice", nodes=1, cores=4, starts_in_s=3600, duration_s=60, partition="batch")
+    wish = ReservationWish(
+        "xmml-test", "alice", nodes=1, cores=4, starts_at=int(time.time()) + 3600, duration_s=60, partition="batch"
+    )
     ask = slurm.scheduler.reserve_command(wish)
     with pytest.raises(ReservationRefused, match="alice"):
         slurm.scheduler.parse_reserve(slurm.run(ask), wish)
@@ -326,7 +328,9 @@ def test_slurm_reserves_for_an_operator_and_refuses_a_plain_user(bed, slurm):
 
 def test_a_job_runs_in_a_reservation_made_for_its_user(bed, slurm):
     operator = bed.cluster("alpha").slurm
-    wish = ReservationWish("xmml-now", "alice", nodes=1, cores=4, starts_in_s=0, duration_s=120, partition="batch")
+    wish = ReservationWish(
+        "xmml-now", "alice", nodes=1, cores=4, starts_at=int(time.time()), duration_s=120, partition="batch"
+    )
     operator.root(slurm.scheduler.reserve_command(wish), check=True)
     try:
         job = JobScript(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xmml_executors.coallocation.actions import Action, Reserve, Submit, Unreserve
+from xmml_executors.coallocation.actions import Action, Hold, Reserve, Submit, Unreserve
 from xmml_executors.coallocation.events import Event, NotReserved, Reserved
 from xmml_executors.coallocation.placeholders import Place, Placeholder, Placeholders
 from xmml_executors.coallocation.strategy import Member, Phase
@@ -112,6 +112,10 @@ class Reservation(Placeholders):
             return []
         late = ", ".join(each.member.site for each in self.all() if each.place is not Place.READY)
         return self.give_up(f"the reservation began, but the job did not start at {late}", now)
+
+    def on_ready(self, placeholder: Placeholder, now: float) -> list[Action]:
+        """Let it wait for the others: for as long as we live, and no longer than anybody may take."""
+        return [Hold(placeholder.member.name, placeholder.attempt, self._start + self._meeting_s)]
 
     def on_ended(self, placeholder: Placeholder, was: Place, reason: str, now: float) -> list[Action]:
         """A placeholder is lost: its reservation is not ours any more."""

@@ -96,6 +96,8 @@ class Allocation:
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
+        # Times of the strategy as the clock on the wall shows them: the same for all sites, also when somebody sets it.
+        self._clock = time.time() - time.monotonic()
 
     async def gather(self) -> None:
         """Return when all were told to go.
@@ -234,9 +236,8 @@ class Allocation:
             self.on(Estimated(member, None if in_s is None else now + in_s))
 
     async def _reserve(self, job: JobAtSite, start: float, end: float) -> None:
-        now = time.monotonic()
         try:
-            name = await self._sites[job.site].reserve(job, start - now, end - start)
+            name = await self._sites[job.site].reserve(job, self._clock + start, end - start)
         except ReservationRefused as error:
             self.on(NotReserved(job.member, str(error), for_good=bool(FORBIDDEN.search(str(error)))))
             return

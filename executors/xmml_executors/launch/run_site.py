@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import math
 import secrets
 import shlex
 import tarfile
@@ -55,6 +56,8 @@ TOLD_HOLDS_S = 2 * POLL_LONGEST_S
 MAKING_ATTEMPTS = 5
 #: How long a queue may give no answer before we believe that it is gone.
 QUEUE_SILENT_S = 600.0
+#: Clocks that are not further apart show the same time, as far as whole seconds and the way to a site can tell.
+CLOCKS_AGREE_S = 1.0
 #: From the request of a reservation until it must be confirmed.
 CONFIRMED_WITHIN_S = 30.0
 #: The program of the agent, in the folder of a run.
@@ -213,13 +216,15 @@ class RunSite:
     async def submit(
         self, jobs: Sequence[JobAtSite], attempt: int, slack_s: float, patience_s: float, reservation: str
     ) -> None:
-        """Submit a placeholder, or several that start together.
+        """Submit a placeholder, or several that start together. One that hears nothing of us for as long as a lease
+        lasts ends also if it is to be more patient.
 
         Raises:
             JobRejected: the queue does not take it.
             SchedulerUnavailable, TransportError: nobody knows.
         """
         assert self.channel is not None
+        patience_s = min(patience_s, lease_s())
         scripts = [self.script(job, attempt, slack_s, patience_s, reservation) for job in jobs]
         for job, script in zip(jobs, scripts, strict=True):
             job.attempt, job.id, job.limit_s, job.about = attempt, "", script.walltime_s, {}
@@ -381,13 +386,17 @@ class RunSite:
 
     # --- reservations -----------------------------------------------------------------------------------------------
 
-    async def reserve(self, job: JobAtSite, starts_in_s: float, duration_s: float) -> str:
-        """Reserve the cores of a job; return the id of the reservation.
+    async def reserve(self, job: JobAtSite, starts_at: float, duration_s: float) -> str:
+        """Reserve the cores of a job; return the id of the reservation. All sites that are given the same time begin in
+        the same second, as far as their clocks can be known.
+
+        Args:
+            starts_at: by our clock, in seconds since 1970.
 
         Raises:
             ReservationRefused: the site does not.
         """
-        user = (await self.transport.run("id -un")).stdout.strip()
+        user, ahead_s = await self._user_and_clock()
         planned = job.planned
         nodes = max(1, planned.nodes)
         wish = ReservationWish(
@@ -396,9 +405,10 @@ class RunSite:
             user=user,
             nodes=nodes,
             cores=max(1, -(-planned.cores // nodes)),
-            starts_in_s=max(0.0, starts_in_s),
+            starts_at=max(math.ceil(starts_at + ahead_s), math.ceil(time.time() + ahead_s) + 1),
             duration_s=duration_s,
             partition=job.part.partition or "",
+            idle_s=lease_s(),
         )
         self._note_reservation(wish.name, job)
         try:
@@ -411,6 +421,18 @@ class RunSite:
             self._reservations.discard(wish.name)
         await self._confirmed(id)
         return id
+
+    async def _user_and_clock(self) -> tuple[str, float]:
+        """Return who we are at the site, and how far its clock is ahead of ours [s]. One that may well show the same as
+        ours is believed to."""
+        asked_at = time.time()
+        answer = await self.transport.run("id -un && date +%s")
+        answered_at = time.time()
+        user, _, clock = answer.stdout.strip().partition("\n")
+        if answer.status != 0 or not clock.strip().isdigit():
+            raise SiteError(f"site {self.name}: it does not say who we are there and what time it is: {answer.said}")
+        ahead_s = int(clock) + 0.5 - (asked_at + answered_at) / 2
+        return user, 0.0 if abs(ahead_s) <= (answered_at - asked_at) / 2 + CLOCKS_AGREE_S else ahead_s
 
     def _note_reservation(self, name: str, job: JobAtSite) -> None:
         """Note, before it is made, what has to be given back whatever happens."""

@@ -189,7 +189,7 @@ class Pbs:
         """`pbs_rsub`, which any user may ask in OpenPBS."""
         if self.is_torque:
             raise ReservationRefused("Torque leaves reservations to its scheduler; name an existing one")
-        start = f'"$(date -d "+{max(1, math.ceil(wish.starts_in_s))} seconds" +%Y%m%d%H%M.%S)"'
+        start = f'"$(date -d @{wish.starts_at} +%Y%m%d%H%M.%S)"'
         chunk = f"select={wish.nodes}:ncpus={wish.cores}"
         place = " -l place=scatter" if wish.nodes > 1 else ""
         return (

@@ -112,17 +112,19 @@ class ReservationWish:
     """Nodes to be kept free from a moment on.
 
     Attributes:
-        starts_in_s: from the moment of the request.
         user: whom it is for.
+        starts_at: by the clock of the site, in seconds since 1970, not of any time zone.
+        idle_s: it may go when nobody has used it for so long after it began; batch systems that cannot tell keep it.
     """
 
     name: str
     user: str
     nodes: int
     cores: int
-    starts_in_s: float
+    starts_at: int
     duration_s: float
     partition: str = ""
+    idle_s: float | None = None
 
 
 class ReservationState(Enum):

@@ -190,14 +190,16 @@ class Slurm:
         """`scontrol create reservation`; only operators may, at most sites."""
         words = [
             f"ReservationName={wish.name}",
-            f"StartTime=now+{max(0, math.ceil(wish.starts_in_s))}seconds",
             f"Duration={max(1, math.ceil(wish.duration_s / 60))}",
             f"Users={wish.user}",
             f"NodeCnt={wish.nodes}",
         ]
         if wish.partition:
             words.append(f"PartitionName={wish.partition}")
-        return f"scontrol create reservation {quoted(words)}"
+        if wish.idle_s is not None:
+            words.append(f"Flags=PURGE_COMP={hours_minutes_seconds(wish.idle_s)}")
+        start = f'StartTime="$(date -d @{wish.starts_at} +%Y-%m-%dT%H:%M:%S)"'
+        return f"scontrol create reservation {quoted(words)} {start}"
 
     def parse_reserve(self, answer: Completed, wish: ReservationWish) -> str:
         """Its name."""

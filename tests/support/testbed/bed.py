@@ -221,18 +221,16 @@ class Bed:
         self.at_first: set[str] = set()
 
     def wait_until_clean(self, limit_s: float = 10.0) -> list[str]:
-        """Wait until no job, process, file, port or socket is left at the sites, nor on the laptop; a line for each
-        that is at the limit."""
+        """Wait until no job, reservation, process, file, port or socket is left at the sites, nor on the laptop; a
+        line for each that is at the limit."""
         return wait_until_clean(self, limit_s)
 
     def clean(self) -> None:
         """Remove what a failed test has left, so that the next one finds the bed as it was."""
         for cluster in self.clusters:
             cluster.slurm.root("scancel -Q $(squeue -h -o %A)")
-            cluster.slurm.root(
-                "scontrol -o show reservation | sed -n 's/^ReservationName=\\([^ ]*\\).*/\\1/p' | "
-                "xargs -r -I{} scontrol delete ReservationName={}"
-            )
+            for line in cluster.slurm.held()[1]:
+                cluster.slurm.root(f"scontrol delete {line.split()[0]}")
         for pid in processes(self, *self.sites):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

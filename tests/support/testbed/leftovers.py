@@ -1,4 +1,5 @@
-"""What is left when all should be over, at the sites and on the laptop: jobs, processes, files, ports, sockets."""
+"""What is left when all should be over, at the sites and on the laptop: jobs, reservations, processes, files, ports,
+sockets."""
 
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ def leftovers(bed: Bed, *names: str) -> list[str]:
     found = []
     for cluster in bed.clusters:
         if cluster.name in chosen:
-            jobs = cluster.slurm.root("squeue -h -o '%i %j %T'").splitlines()
+            jobs, reservations = cluster.slurm.held()
             found += [f"job at {cluster.name}: {row}" for row in jobs]
+            found += [f"reservation at {cluster.name}: {row}" for row in reservations]
     found += processes(bed, *chosen).values()
     found += sorted(present(bed, *chosen) - bed.at_first)
     return found

@@ -55,3 +55,8 @@ def left_after_a_run(bed: Bed, limit_s: float, *names: str) -> list[str]:
 
 def _is_kept(line: str) -> bool:
     return line.startswith("file at ") and (line.endswith("/xmml") or "/xmml/staged" in line)
+
+
+def is_file_of_a_run(line: str) -> bool:
+    """Whether what is left is a file of a run, which does nothing."""
+    return line.startswith("file at ") and "/xmml" in line

@@ -311,6 +311,15 @@ def test_jobs_are_submitted_into_their_reservations_once_every_site_has_agreed()
     ]
 
 
+def test_who_is_ready_in_its_reservation_is_held_for_as_long_as_the_others_may_take() -> None:
+    strategy = Reservation(group([4, 8], one_site=False), ahead_s=10.0, meeting_s=300.0)
+    strategy.begin(0.0)
+    strategy.on(Reserved("m0", "r0"), 1.0)
+    strategy.on(Reserved("m1", "r1"), 2.0)
+    assert strategy.on(Ready("m1", 1), 11.0) == [Hold("m1", 1, 310.0)]
+    assert strategy.on(Ready("m0", 1), 12.0) == [Go({"m0": 1, "m1": 1})]
+
+
 def test_reservations_are_given_back_after_the_run() -> None:
     members = group([4], one_site=False)
     strategy = Reservation(members)

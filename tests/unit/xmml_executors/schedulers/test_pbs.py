@@ -17,7 +17,7 @@ from xmml_executors.schedulers import (
 
 OPENPBS = Pbs("openpbs")
 TORQUE = Pbs("torque")
-WISH = ReservationWish("xmml", "alice", nodes=2, cores=4, starts_in_s=60, duration_s=90)
+WISH = ReservationWish("xmml", "alice", nodes=2, cores=4, starts_at=1_800_000_000, duration_s=90)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,9 @@
 """What Slurm answers is understood: recorded answers of Slurm 22.05.8, and errors as its manual words them."""
 
+import os
+import subprocess
+from dataclasses import replace
+
 import pytest
 from recorded import recorded
 from xmml_executors.completed import Completed
@@ -15,7 +19,7 @@ from xmml_executors.schedulers import (
 )
 
 SLURM = Slurm()
-WISH = ReservationWish("xmml", "alice", nodes=1, cores=4, starts_in_s=60, duration_s=60)
+WISH = ReservationWish("xmml", "alice", nodes=1, cores=4, starts_at=1_800_000_000, duration_s=60)
 #: The site's clock when the queue was recorded, as the status command prints it before the answer.
 CLOCK = "1795209540 2026-11-20T21:19:00\n"
 
@@ -135,6 +139,21 @@ def test_a_reservation_is_refused_to_a_plain_user():
     with pytest.raises(ReservationRefused, match="Invalid user id"):
         SLURM.parse_reserve(recorded("slurm/reservation_denied"), WISH)
     assert SLURM.parse_reserve(Completed(0, "Reservation created: xmml\n", ""), WISH) == "xmml"
+
+
+def test_a_reservation_begins_in_the_second_asked_for_and_goes_when_nobody_uses_it():
+    command = SLURM.reserve_command(replace(WISH, idle_s=90.0))
+    said = subprocess.run(
+        ["sh", "-c", f"scontrol() {{ printf '%s\\n' \"$@\"; }}; {command}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "TZ": "UTC"},
+    )
+    assert said.stdout.splitlines() == [
+        *("create", "reservation", "ReservationName=xmml", "Duration=1", "Users=alice", "NodeCnt=1"),
+        *("Flags=PURGE_COMP=0:01:30", "StartTime=2027-01-15T08:00:00"),
+    ]
 
 
 def test_how_a_reservation_stands():
