@@ -106,7 +106,7 @@ def test_killing_a_longer_command_ends_all_of_its_group(using, tmp_path):
         pid = int((tmp_path / "pid").read_text())
         assert runs(pid)
         await process.kill()
-        assert not runs(pid)
+        await until(lambda: not runs(pid))  # signals were sent to all; on a busy machine one may come a moment later
         assert await process.wait() == 137
 
     using(work)
