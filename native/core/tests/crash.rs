@@ -2,7 +2,9 @@
 
 mod support;
 
-use std::process::{Command, Stdio};
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use support::{receive, receive_any, send, Model, Run};
@@ -50,23 +52,38 @@ fn role() {
                 kept.push(message);
             }
         }
+        "lends to each port it is told" => {
+            for port in std::io::stdin().lines().map(Result::unwrap) {
+                wait_until_connected(&me, &port);
+                lend_all(&me, &port);
+                println!("\nmemory {}", memory_for_payloads());
+            }
+            return; // the other end of the lines is gone, and with it the run
+        }
         other => panic!("no such role: {other}"),
     }
     std::process::abort();
 }
 
-fn start(run: &Run, instance: &str, role: &str) -> std::process::Child {
+fn start(run: &Run, instance: &str, role: &str) -> Child {
+    process_of(run, instance, role, &[]).stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// A process in a role, started by a command that carries out what follows it, or directly.
+fn process_of(run: &Run, instance: &str, role: &str, wrapper: &[&str]) -> Command {
     let options = run.options(instance);
-    Command::new(std::env::current_exe().unwrap())
+    let program = std::env::current_exe().unwrap().into_os_string();
+    let mut words = wrapper.iter().map(OsString::from).chain([program]);
+    let mut command = Command::new(words.next().unwrap());
+    command
+        .args(words)
         .args(["--ignored", "--exact", "role", "--nocapture"])
         .env("XMML_TEST_ROLE", role)
         .env("XMML_INSTANCE", instance)
         .env("XMML_COORDINATOR", options.coordinator.unwrap())
         .env("XMML_SECRET_FILE", options.secret_file.unwrap())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap()
+        .stdin(Stdio::piped());
+    command
 }
 
 fn pair(method: &str) -> Run {
@@ -187,39 +204,57 @@ fn memory_for_payloads() -> u64 {
     ranges.map(|(start, end)| address(end) - address(start)).sum()
 }
 
-#[test]
-fn what_a_receiver_holds_that_is_killed_comes_home_and_the_sender_goes_on() {
-    const PAYLOADS: u8 = 24;
-    const PAYLOAD: usize = 1 << 20;
-    let rounds: u64 = if std::env::var_os("XMML_SOAK").is_some() { 200 } else { 10 };
-    let ports: String = (0..rounds).map(|round| format!("out{round}:Oi ")).collect();
+const PAYLOADS: u8 = 24;
+const PAYLOAD: usize = 1 << 20;
+
+/// `a`, which sends to as many receivers by a port for each: `a.out0` to `b0`, and so on.
+fn one_after_the_other(receivers: u64) -> Run {
+    let ports: String = (0..receivers).map(|number| format!("out{number}:Oi ")).collect();
     let free = |spec: &mut InstanceSpec| spec.check_order = false;
     let mut model = Model::by("shm").submodel("a", &ports, 1).with("a", free);
-    for round in 0..rounds {
-        let name = format!("b{round}");
+    for number in 0..receivers {
+        let name = format!("b{number}");
         model = model.submodel(&name, "in:S", 1).with(&name, free);
-        model = model.couple_with(&format!("a.out{round}"), &format!("{name}.in"), |conduit| {
+        model = model.couple_with(&format!("a.out{number}"), &format!("{name}.in"), |conduit| {
             (conduit.capacity, conduit.byte_budget) = (2 * u32::from(PAYLOADS), 1 << 30);
         });
     }
-    let run = Run::of(model);
+    Run::of(model)
+}
+
+fn wait_until_connected(a: &Instance, port: &str) {
+    let until = Instant::now() + PATIENCE;
+    while a.methods(port).unwrap()[0].chosen.is_none() {
+        assert!(Instant::now() < until, "no connection");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn lend_all(a: &Instance, port: &str) {
+    for number in 0..PAYLOADS {
+        let data = Data::Bytes(Buffer::from(vec![number; PAYLOAD]));
+        a.send(port, None, data, None, None).unwrap();
+    }
+}
+
+/// What receivers held that are dead now must have come home.
+fn check_memory(bytes: u64, receivers: u64) {
+    let limit = 3 * u64::from(PAYLOADS) * PAYLOAD as u64;
+    assert!(bytes <= limit, "{bytes} bytes after {receivers} receivers, each of which could hold {}", limit / 3);
+}
+
+#[test]
+fn what_a_receiver_holds_that_is_killed_comes_home_and_the_sender_goes_on() {
+    let rounds: u64 = if std::env::var_os("XMML_SOAK").is_some() { 200 } else { 10 };
+    let run = one_after_the_other(rounds);
     let a = run.join("a");
     a.reuse().unwrap();
     for round in 0..rounds {
         let (port, name) = (format!("out{round}"), format!("b{round}"));
         let mut child = start(&run, &name, "keeps what it is lent until it is killed");
-        let until = Instant::now() + PATIENCE;
-        while a.methods(&port).unwrap()[0].chosen.is_none() {
-            assert!(Instant::now() < until, "no connection");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_until_connected(&a, &port);
         std::thread::scope(|scope| {
-            let sending = scope.spawn(|| {
-                for number in 0..PAYLOADS {
-                    let data = Data::Bytes(Buffer::from(vec![number; PAYLOAD]));
-                    a.send(&port, None, data, None, None).unwrap();
-                }
-            });
+            let sending = scope.spawn(|| lend_all(&a, &port));
             // With all that it can hold, or at another moment each time, from before the first is lent.
             match round % 2 {
                 0 => sending.join().unwrap(),
@@ -229,7 +264,42 @@ fn what_a_receiver_holds_that_is_killed_comes_home_and_the_sender_goes_on() {
             child.wait().unwrap();
         });
         run.event("b is lost", |event| matches!(event, Event::Lost { instance } if *instance == name));
-        let (bytes, limit) = (memory_for_payloads(), 3 * u64::from(PAYLOADS) * PAYLOAD as u64);
-        assert!(bytes <= limit, "{bytes} bytes after {} receivers, each of which could hold {}", round + 1, limit / 3);
+        check_memory(memory_for_payloads(), round + 1);
     }
+}
+
+/// A command that carries out what follows it where processes have numbers of their own, as in a container; `None` if that is not permitted.
+fn container() -> Option<Vec<&'static str>> {
+    let own_numbers = ["--pid", "--fork", "--kill-child", "--mount-proc"];
+    let ways = [vec!["unshare"], vec!["unshare", "--map-current-user"]];
+    ways.into_iter().map(|way| [way, own_numbers.to_vec()].concat()).find(|way| {
+        let tried = Command::new(way[0]).args(&way[1..]).arg("true").stderr(Stdio::null()).status();
+        tried.is_ok_and(|status| status.success())
+    })
+}
+
+#[test]
+fn what_a_receiver_holds_that_is_killed_comes_home_to_a_sender_that_cannot_see_its_process() {
+    const ROUNDS: u64 = 6;
+    let Some(container) = container() else {
+        eprintln!("not tried: no process namespace can be made here");
+        return;
+    };
+    let run = one_after_the_other(ROUNDS);
+    let role = "lends to each port it is told";
+    let mut sender = process_of(&run, "a", role, &container).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(sender.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut told = sender.stdin.take().unwrap();
+    for round in 0..ROUNDS {
+        let name = format!("b{round}");
+        let mut receiver = start(&run, &name, "keeps what it is lent until it is killed");
+        writeln!(told, "out{round}").unwrap();
+        let memory = lines.find_map(|line| line.strip_prefix("memory ").map(str::to_owned)).unwrap();
+        receiver.kill().unwrap();
+        receiver.wait().unwrap();
+        run.event("b is lost", |event| matches!(event, Event::Lost { instance } if *instance == name));
+        check_memory(memory.parse().unwrap(), round);
+    }
+    drop(told);
+    sender.wait().unwrap();
 }

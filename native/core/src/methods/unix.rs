@@ -163,7 +163,7 @@ fn refuse_other_users(socket: &Socket) -> io::Result<()> {
     ))
 }
 
-pub(super) fn peer_credentials(socket: &Socket) -> io::Result<libc::ucred> {
+pub(super) fn peer_credentials(socket: &impl AsRawFd) -> io::Result<libc::ucred> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: the pointers describe `credentials` and `length`, which outlive the call; the descriptor is open.

@@ -214,6 +214,10 @@ impl Arena {
 
     /// From now on `lender` is asked for what was returned before fresh memory is taken, until it is closed and has everything back.
     pub fn enrol(&self, lender: Arc<dyn Lender>) {
+        // Lenders that have left and have everything back are let go, with what they keep open, before the list is twice as long.
+        if self.0.lenders().len().is_power_of_two() {
+            self.0.reclaim();
+        }
         self.0.lenders().push(lender);
     }
 

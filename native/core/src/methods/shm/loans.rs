@@ -13,7 +13,7 @@ use crate::per_process::process_id;
 use crate::shared_memory::arena::Lender;
 use crate::shared_memory::SharedMemory;
 
-use super::process;
+use super::process::Peer;
 use super::returns::{Books, SLOTS};
 use super::segment::Segment;
 
@@ -24,8 +24,8 @@ pub struct Loans {
     segment: Segment,
     books: Mutex<Books<Buffer>>,
     closed: AtomicBool,
-    /// The process of the borrower, if it is known.
-    borrower: Option<u32>,
+    /// The process of the borrower.
+    borrower: Peer,
     /// When the system was asked last whether that has ended.
     asked: Mutex<Option<Instant>>,
 }
@@ -36,20 +36,19 @@ const ASK_EVERY: Duration = Duration::from_millis(10);
 
 impl Loans {
     /// Nothing lent.
-    pub fn new(segment: Segment, borrower: Option<u32>) -> Loans {
+    pub fn new(segment: Segment, borrower: Peer) -> Loans {
         let (books, asked) = (Mutex::new(Books::new(SLOTS)), Mutex::default());
         Loans { segment, books, closed: AtomicBool::new(false), borrower, asked }
     }
 
     /// Whether the process of the borrower has ended, as far as it is time to ask.
     fn borrower_has_ended(&self) -> bool {
-        let Some(borrower) = self.borrower else { return false };
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = self.is_closed() || asked.is_none_or(|asked| asked.elapsed() >= ASK_EVERY);
         if is_due {
             *asked = Some(Instant::now());
         }
-        is_due && process::has_ended(borrower)
+        is_due && self.borrower.has_ended()
     }
 
     fn books(&self) -> MutexGuard<'_, Books<Buffer>> {
@@ -174,7 +173,7 @@ mod tests {
     fn a_block_comes_home_when_the_borrower_drops_its_last_view() {
         let (mine, theirs) = sides();
         let arena = Arena::new();
-        let loans = Arc::new(Loans::new(mine, None));
+        let loans = Arc::new(Loans::new(mine, Peer::Hidden));
         arena.enrol(loans.clone());
         let sent = arena.copy_of(&[Buffer::copy_of(&[5; 50_000])]).unwrap();
         let home = sent.as_ptr();
@@ -193,7 +192,7 @@ mod tests {
     #[test]
     fn so_many_can_be_lent_and_then_no_more_until_one_is_returned() {
         let (mine, theirs) = sides();
-        let (loans, arena) = (Loans::new(mine, None), Arena::new());
+        let (loans, arena) = (Loans::new(mine, Peer::Hidden), Arena::new());
         let lend = || loans.lend(arena.take(64).unwrap().freeze(), false);
         let tickets: Vec<Ticket> = (0..SLOTS).map(|_| lend().unwrap()).collect();
         assert_eq!(lend(), None);
@@ -209,7 +208,7 @@ mod tests {
         let mut borrower = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let (mine, _theirs) = sides();
         let arena = Arena::new();
-        let loans = Arc::new(Loans::new(mine, Some(borrower.id())));
+        let loans = Arc::new(Loans::new(mine, Peer::Numbered(borrower.id() as i32)));
         arena.enrol(loans.clone());
         let sent = arena.take(50_000).unwrap().freeze();
         let home = sent.as_ptr();
@@ -222,6 +221,19 @@ mod tests {
         assert!(!loans.reclaim());
         let blocks = [arena.take(50_000).unwrap(), arena.take(50_000).unwrap()];
         assert!(blocks.iter().any(|block| block.as_ptr() == home));
+    }
+
+    #[test]
+    fn who_comes_and_goes_leaves_nothing_behind_also_while_no_memory_is_taken() {
+        let arena = Arena::new();
+        let enrol = |_| {
+            let loans = Arc::new(Loans::new(Segment::new().unwrap(), Peer::Hidden));
+            arena.enrol(loans.clone());
+            loans.close();
+            Arc::downgrade(&loans)
+        };
+        let loans: Vec<_> = (0..20).map(enrol).collect();
+        assert!(loans.iter().filter(|loans| loans.strong_count() > 0).count() <= 2);
     }
 
     #[test]

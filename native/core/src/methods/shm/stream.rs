@@ -20,13 +20,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use socket2::{SockRef, Socket};
 
 use crate::buffer::Buffer;
-use crate::methods::unix::peer_credentials;
 use crate::methods::{LentPlace, Stream};
 use crate::shared_memory::arena::{Arena, ArenaBlock, Region};
 use crate::shared_memory::SharedMemory;
 
 use super::loans::{Borrowed, Loans, Ticket};
 use super::passing;
+use super::process::Peer;
 use super::ring::{self, Reader, Writer};
 use super::segment::{Segment, RING};
 
@@ -140,8 +140,7 @@ impl Stream for ShmStream {
             None => Segment::open(before.files.remove(0))?,
         };
         before.files.clear();
-        let borrower = peer_credentials(&self.socket).ok().and_then(|who| u32::try_from(who.pid).ok());
-        let loans = Arc::new(Loans::new(segment.clone(), borrower));
+        let loans = Arc::new(Loans::new(segment.clone(), Peer::of(&self.socket)));
         arena.enrol(loans.clone());
         let live = Live {
             writer: Mutex::new(Writer::new(segment.outgoing_bytes())),
