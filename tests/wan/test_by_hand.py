@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from pathlib import Path
 import printed
 import pytest
 from relayed import LIMIT_S, mto, wait_until
+from sshd import SSHD
 from wan import Machine, MachineProcess, Site, Wan, why_not
+from wan.ssh import sshd_on
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
@@ -83,39 +86,68 @@ def terminal(machine: Machine, folder: Path) -> Iterator[Terminal]:
 
 
 def test_two_terminals_and_the_page_suffice(tmp_path: Path) -> None:
-    first, second = terminals()
     with (
         Wan([ALPHA, BETA], rtt_s=0.02, rate_bit_s=1e9) as wan,
         terminal(wan["login.alpha.org"].login, tmp_path / "alpha") as alpha,
         terminal(wan["beta"].login, tmp_path / "beta") as beta,
     ):
-        printed.write(PAGE, tmp_path / "alpha")
-        for line in first[:-1]:
-            alpha.do(line)
-        alpha.type(first[-1])
-        wait_until(lambda: "start by hand" in alpha.shown, alpha.shown)
-        for name in ("polar.secret", "ice.py"):
-            shutil.copy2(tmp_path / "alpha" / name, tmp_path / "beta" / name)
-        for line in second:
-            if line.startswith("mto status"):
-                # Whoever sits there looks again until it is so: the relay has only just been started.
-                end = time.monotonic() + LIMIT_S
-                while not (beta.succeeds(line) and "sites in reach: alpha beta" in beta.shown):
-                    assert time.monotonic() < end, beta.shown + alpha.shown
-            else:
-                beta.do(line)
-        wait_until(lambda: "results: " in alpha.shown, alpha.shown)
-        alpha.do("mto stop --site alpha")
-        assert [line for line in beta.shown.splitlines() if "ice covers" in line] == [
-            "ice covers 10%",
-            "ice covers 4%",
-            "ice covers 2%",
-            "ice covers 6%",
-            "ice covers 14%",
-        ]
-        assert alpha.shown.count("the ocean has") == 5
-        # What is printed for other hosts is what the page says, apart from folders.
-        assert "XMML_COORDINATOR='relay:/alpha/coordinator?run=polar'" in alpha.shown
+        couple(alpha, beta, tmp_path, *terminals())
+
+
+@pytest.mark.skipif(SSHD is None, reason="sshd is not installed: apt-get install openssh-server")
+@pytest.mark.parametrize("option", ["-L", "-R"], ids=["from who dials", "from who is dialled"])
+def test_a_port_that_ssh_forwards_is_enough_for_a_link(option: str, tmp_path: Path) -> None:
+    """The firewall of one site lets ssh in and nothing else; that of the other lets nobody in."""
+    from_alpha = option == "-R"
+    ports: tuple[tuple[int, ...], tuple[int, ...]] = ((), (22,)) if from_alpha else ((22,), ())
+    sites = [Site("login.alpha.org", open_ports=ports[0]), Site("login.beta.org", open_ports=ports[1])]
+    (forward,) = re.findall(rf"`(ssh -f [^`]* {option} [^`]*)`", (printed.DOCS / PAGE).read_text())
+    (link,) = re.findall(r"`(--link 127.0.0.1:\d+)`", (printed.DOCS / PAGE).read_text())
+    first, second = terminals()
+    second[0] = second[0].replace("--link login.alpha.org:40001", link)
+    assert link in second[0]
+    with (
+        Wan(sites, rtt_s=0.02, rate_bit_s=1e9) as wan,
+        terminal(wan["login.alpha.org"].login, tmp_path / "alpha") as alpha,
+        terminal(wan["login.beta.org"].login, tmp_path / "beta") as beta,
+    ):
+        here, there = (alpha, "login.beta.org") if from_alpha else (beta, "login.alpha.org")
+        with sshd_on(wan[there].login, wan[there].address, tmp_path) as config:
+            config.write_text(config.read_text().replace("Host there", f"Host {there}"))
+            here.do(f'ssh() {{ command ssh -F {config} "$@"; }}')
+            here.do(forward)
+            couple(alpha, beta, tmp_path, first, second)
+
+
+def couple(alpha: Terminal, beta: Terminal, folder: Path, first: list[str], second: list[str]) -> None:
+    """Type the lines of the page in two terminals; the programs print what they should."""
+    printed.write(PAGE, folder / "alpha")
+    for line in first[:-1]:
+        alpha.do(line)
+    alpha.type(first[-1])
+    wait_until(lambda: "start by hand" in alpha.shown, alpha.shown)
+    for name in ("polar.secret", "ice.py"):
+        shutil.copy2(folder / "alpha" / name, folder / "beta" / name)
+    for line in second:
+        if line.startswith("mto status"):
+            # Whoever sits there looks again until it is so: the relay has only just been started.
+            end = time.monotonic() + LIMIT_S
+            while not (beta.succeeds(line) and "sites in reach: alpha beta" in beta.shown):
+                assert time.monotonic() < end, beta.shown + alpha.shown
+        else:
+            beta.do(line)
+    wait_until(lambda: "results: " in alpha.shown, alpha.shown)
+    alpha.do("mto stop --site alpha")
+    assert [line for line in beta.shown.splitlines() if "ice covers" in line] == [
+        "ice covers 10%",
+        "ice covers 4%",
+        "ice covers 2%",
+        "ice covers 6%",
+        "ice covers 14%",
+    ]
+    assert alpha.shown.count("the ocean has") == 5
+    # What is printed for other hosts is what the page says, apart from folders.
+    assert "XMML_COORDINATOR='relay:/alpha/coordinator?run=polar'" in alpha.shown
 
 
 def test_an_instance_by_hand_that_fails_ends_the_run_with_its_words(tmp_path: Path) -> None:
