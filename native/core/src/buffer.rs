@@ -187,6 +187,16 @@ impl Buffer {
         }
     }
 
+    /// The same bytes, where they are, but nobody may write to them by what this returns.
+    pub fn read_only(self) -> Buffer {
+        if !self.is_writable() {
+            return self;
+        }
+        let (start, len) = (self.as_ptr().cast_mut(), self.len);
+        // SAFETY: initialised, and kept readable by the owner, which is this buffer and says that they are not writable.
+        unsafe { Buffer::owned_by(start, len, Box::new(ReadOnly(self))) }
+    }
+
     /// A part of this buffer, sharing its memory.
     ///
     /// # Panics
@@ -251,15 +261,36 @@ impl Buffer {
     /// # Errors
     /// There is no memory for a copy.
     pub fn settled(&self, pool: &BufferPool) -> Result<Buffer, OutOfMemory> {
-        match self.block.as_ref().map(|block| &block.origin) {
-            Some(Origin::Owned(owner)) if owner.may_change() => pool.copy_of(self),
-            _ => Ok(self.clone()),
+        match self.may_change() {
+            true => pool.copy_of(self),
+            false => Ok(self.clone()),
         }
+    }
+
+    fn may_change(&self) -> bool {
+        matches!(self.block.as_ref().map(|block| &block.origin), Some(Origin::Owned(owner)) if owner.may_change())
     }
 
     /// Whether the memory is lent by somebody else ([`Buffer::wrap`], [`Buffer::from_owner`]).
     pub fn is_lent(&self) -> bool {
         self.block.as_ref().is_some_and(|block| matches!(block.origin, Origin::Foreign(_)))
+    }
+}
+
+/// Somebody else's memory, to look at.
+struct ReadOnly(Buffer);
+
+impl Owner for ReadOnly {
+    fn is_writable(&self) -> bool {
+        false
+    }
+
+    fn may_change(&self) -> bool {
+        self.0.may_change()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

@@ -269,6 +269,37 @@ impl Data {
         }
     }
 
+    /// Whether all its arrays and bytes lie in memory that nobody but this value holds, so that it may be written to.
+    pub fn owns_its_memory(&self) -> bool {
+        let mut memories: Vec<(&Buffer, usize)> = Vec::new();
+        self.count_parts(&mut memories);
+        memories.iter().all(|(memory, parts)| memory.owners() == *parts && memory.is_writable())
+    }
+
+    /// Counts the parts in each memory.
+    fn count_parts<'a>(&'a self, memories: &mut Vec<(&'a Buffer, usize)>) {
+        match self {
+            Data::Bytes(buffer) | Data::Array(Array { data: buffer, .. }) => {
+                match memories.iter_mut().rev().find(|(memory, _)| memory.shares_memory_with(buffer)) {
+                    Some((_, parts)) => *parts += 1,
+                    None => memories.push((buffer, 1)),
+                }
+            }
+            Data::List(items) => items.iter().for_each(|item| item.count_parts(memories)),
+            Data::Map(entries) => entries.iter().for_each(|(_, item)| item.count_parts(memories)),
+            _ => {}
+        }
+    }
+
+    /// For programs that write to whatever says that it is writable, however many hold it: if others hold a part of its memory, nothing of
+    /// this value says so any more.
+    pub fn guarded(self) -> Data {
+        match self.owns_its_memory() {
+            true => self,
+            false => self.with_memory(&mut Buffer::read_only),
+        }
+    }
+
     /// How many bytes of payload it holds, scalars and keys not counted.
     pub fn payload_bytes(&self) -> u64 {
         match self {

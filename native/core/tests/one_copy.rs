@@ -108,6 +108,15 @@ fn in_one_process_all_receivers_see_the_same_address_and_none_may_write_there() 
     assert!(got.iter_mut().all(|buffer| buffer.get_mut().is_none()), "who wants to write takes a copy");
 }
 
+/// What programs get that write to whatever says that it is writable: what others hold does not say so, and the last one may be written to.
+fn check_guarded(mut got: Vec<Buffer>) {
+    while let Some(buffer) = got.pop() {
+        let address = buffer.as_ptr();
+        let Data::Bytes(guarded) = Data::Bytes(buffer).guarded() else { panic!() };
+        assert_eq!((guarded.as_ptr(), guarded.is_writable()), (address, got.is_empty()));
+    }
+}
+
 /// Resident memory of this process, in bytes.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -131,6 +140,7 @@ fn what_waits_for_receivers_that_are_not_there_yet_waits_once_for_all_of_them() 
         if method == "inproc" {
             assert!(got.iter().all(|buffer| buffer.as_ptr() == got[0].as_ptr()));
             assert!(got.iter_mut().all(|buffer| buffer.get_mut().is_none()));
+            check_guarded(got);
         }
     }
 }

@@ -40,7 +40,7 @@ fn arrived(machine: &JavaVM, owner: &GlobalRef, port: &str, message: Message) ->
     let called = env.with_local_frame(8, |env| -> jni::errors::Result<()> {
         let port = env.new_string(port)?;
         let (timestamp, next) = (message.timestamp, message.next_timestamp.unwrap_or(f64::INFINITY));
-        let data = give(message.data);
+        let data = give(message.data.guarded());
         let arguments = [JValue::Object(&port), JValue::Long(data), JValue::Double(timestamp), JValue::Double(next)];
         env.call_method(owner, "arrived", "(Ljava/lang/String;JDD)V", &arguments).map(|_| ())
     });

@@ -78,7 +78,7 @@ pub unsafe extern "system" fn Java_org_xmml_Native_receive(
 fn taken(env: &mut JNIEnv, message: Message, stamps: &JDoubleArray) -> Result<jlong> {
     let times = [message.timestamp, message.next_timestamp.unwrap_or(f64::INFINITY)];
     env.set_double_array_region(stamps, 0, &times)?;
-    Ok(give(message.data))
+    Ok(give(message.data.guarded()))
 }
 
 /// Throws what a receive that insists has to say about an outcome without a message.

@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyComplex, PyComplexMethods, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
 };
-use xmml_core::buffer::{Buffer, BufferPool, OutOfMemory};
-use xmml_core::data::{Array, Data};
+use xmml_core::buffer::{BufferPool, OutOfMemory};
+use xmml_core::data::Data;
 
 use crate::array::{to_array, Loan};
 use crate::errors::{self, Kind};
@@ -188,30 +188,8 @@ fn as_numpy_array<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
 
 /// The Python value of `data`. Arrays are shown in place; they can be written to when the message owns their memory alone.
 pub fn from_data<'py>(py: Python<'py>, data: Data) -> PyResult<Bound<'py, PyAny>> {
-    let writeable = owns_its_memory(&data);
+    let writeable = data.owns_its_memory();
     build(py, data, writeable)
-}
-
-/// Whether every array of `data` lies in memory that nobody but `data` holds.
-fn owns_its_memory(data: &Data) -> bool {
-    let mut memories: Vec<(&Buffer, usize)> = Vec::new();
-    count_parts(data, &mut memories);
-    memories.iter().all(|(memory, parts)| memory.owners() == *parts && memory.is_writable())
-}
-
-/// Counts the parts of `data` in each memory.
-fn count_parts<'a>(data: &'a Data, memories: &mut Vec<(&'a Buffer, usize)>) {
-    match data {
-        Data::Bytes(buffer) | Data::Array(Array { data: buffer, .. }) => {
-            match memories.iter_mut().rev().find(|(memory, _)| memory.shares_memory_with(buffer)) {
-                Some((_, parts)) => *parts += 1,
-                None => memories.push((buffer, 1)),
-            }
-        }
-        Data::List(items) => items.iter().for_each(|item| count_parts(item, memories)),
-        Data::Map(entries) => entries.iter().for_each(|(_, item)| count_parts(item, memories)),
-        _ => {}
-    }
 }
 
 fn build<'py>(py: Python<'py>, data: Data, writeable: bool) -> PyResult<Bound<'py, PyAny>> {

@@ -154,6 +154,17 @@ public class Behaviours {
         check(Arrays.equals(me.outputs("out").get(0).asArray().toInts(), new int[] {1, 2, 3, 4}), "loan");
     }
 
+    static void an_array_that_others_hold_is_read_only() {
+        Instance me = new Alone("x").port("out", "Oi").join();
+        me.reuse();
+        for (double t : me.steps()) {
+            me.send("out", new double[100_000]);
+        }
+        NdArray kept = me.outputs("out").get(0).asArray();
+        check(kept.isReadOnly() && kept.doubles().isReadOnly(), "what is kept for others");
+        check(!passed(new double[100_000])[0].asArray().isReadOnly(), "one's own");
+    }
+
     static void a_view_keeps_its_memory() {
         for (int i = 0; i < 50; i++) {
             var view = passed(new double[100_000])[0].asArray().doubles();
