@@ -9,15 +9,19 @@ from collections.abc import Mapping, Sequence
 
 from xmml_planner.placement.demands import Group
 from xmml_planner.placement.limits import shortages
+from xmml_planner.placement.packing import roomy_cores
 from xmml_planner.placement.prediction import Prediction, Predictor
 
 
 class _Room:
     """What is still free at the sites."""
 
-    def __init__(self, predictor: Predictor, sites: Sequence[str]) -> None:
+    def __init__(self, predictor: Predictor, sites: Sequence[str], is_roomy: bool) -> None:
         self._units, catalogue = predictor.demands.units, predictor.ways.catalogue
-        self.cores = {name: catalogue[name].all_cores for name in sites}
+        self.cores = {
+            name: roomy_cores(catalogue[name], predictor.demands) if is_roomy else catalogue[name].all_cores
+            for name in sites
+        }
         self._gpus = {name: catalogue[name].all_gpus for name in sites}
         self._memory = {
             name: float("inf") if memory is None else float(memory * catalogue[name].nodes)
@@ -51,14 +55,17 @@ class _Room:
         self._memory[site] -= unit.memory_bytes * copies
 
 
-def greedy_placement(predictor: Predictor, sites: Sequence[str], alone: Prediction) -> tuple[str, ...]:
+def greedy_placement(
+    predictor: Predictor, sites: Sequence[str], alone: Prediction, *, is_roomy: bool = False
+) -> tuple[str, ...]:
     """Return by process a site, as a hint.
 
     Args:
         alone: what happens if everything is at one fast site.
+        is_roomy: no site is filled so far that what has to lie on one node each might not find one.
     """
     wanted = predictor.demands
-    room = _Room(predictor, sites)
+    room = _Room(predictor, sites, is_roomy)
     possible = [
         [site for site in sites if not shortages(unit, predictor.ways.catalogue[site])] for unit in wanted.units
     ]
@@ -68,7 +75,7 @@ def greedy_placement(predictor: Predictor, sites: Sequence[str], alone: Predicti
     for number in sorted(lasts, key=lambda each: (-lasts[each], each)):
         group = wanted.groups[number]
         best = sorted(sites, key=lambda site: predictor.wait_ns(site) + lasts[number] / predictor.speed(site))
-        cores = _cores(predictor, group)
+        cores = cores_of(predictor, group)
         home = next(
             (
                 site
@@ -107,7 +114,8 @@ def _duration_ns(predictor: Predictor, group: Group, alone: Prediction) -> float
     return (max(ends[process] for process in members) - first) * speed
 
 
-def _cores(predictor: Predictor, group: Group) -> int:
+def cores_of(predictor: Predictor, group: Group) -> int:
+    """Return how many cores a group needs at least, wherever its units are: those that take turns share them."""
     units = predictor.demands.units
     turns = {turn.caller: turn.called for turn in group.turns}
     called = {unit for below in turns.values() for unit in below}

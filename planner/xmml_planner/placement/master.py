@@ -19,12 +19,15 @@ from xmml.analysis.path_weights import PathWeights
 from xmml.late_dataclass import dataclass
 from xmml_planner.placement.demands import Group
 from xmml_planner.placement.limits import shortages
+from xmml_planner.placement.packing import roomy_cores
 from xmml_planner.placement.prediction import SECOND_NS, Predictor
 
 #: The fastest placement known takes so many ticks; nothing longer is told apart.
 _TICKS = 1 << 28
 #: Time is counted so much coarser where it is multiplied by cores.
 _COARSER = 1 << 10
+#: Weight of what sites lack beside the number of sites.
+_LACKING = 1_000_000
 #: Weights of prices, the dearest having the largest.
 _PRICES = 1 << 10
 #: Pairs of sites of all coupled units together beyond which the time between two units is only bounded.
@@ -84,6 +87,19 @@ class Answer:
     effort: float
 
 
+@dataclass(frozen=True)
+class Lacking:
+    """What sites lack for a placement.
+
+    Attributes:
+        amounts: by what (`cores`, `memory`, `GPUs`) and site; nothing: nobody knows of anything.
+        is_least: it is proven that less would not do.
+    """
+
+    amounts: Mapping[tuple[str, str], int]
+    is_least: bool
+
+
 class Master:
     """What a placement must satisfy, and what is known of the time that placements take."""
 
@@ -96,6 +112,7 @@ class Master:
         busy_ns: Sequence[int],
         max_cost: float | None = None,
         is_elastic: bool = False,
+        is_roomy: bool = False,
     ) -> None:
         """
         Args:
@@ -104,7 +121,10 @@ class Master:
             busy_ns: by process, how long it computes in all at a site of speed 1.
             max_cost: no plan may cost more; `None`: as much as it likes.
             is_elastic: sites may lack cores, memory and GPUs; see `least_lacking`.
+            is_roomy: no site is filled so far that what has to lie on one node each might not find one: fewer
+                placements than there are, but none that fails node by node for want of a few cores.
         """
+        self._is_roomy = is_roomy
         self._lacking: dict[tuple[str, str], Any] | None = {} if is_elastic else None
         self._cp = _cp_model()
         self._model = self._cp.CpModel()
@@ -227,7 +247,7 @@ class Master:
         if any(unit.gpus for unit, _ in here):
             needed = sum(unit.gpus * count for unit, count in here)
             self._model.add(needed <= site.all_gpus + self._lack("GPUs", name, 1 << 31))
-        self._keep_cores(name, site.all_cores)
+        self._keep_cores(name, roomy_cores(site, self._wanted) if self._is_roomy else site.all_cores)
 
     def _lack(self, what: str, site: str, most: int) -> Any:
         """What a site may lack: nothing, unless that is what is asked."""
@@ -265,9 +285,8 @@ class Master:
             self._model.add(sum(given.get(group, ())) <= had)
         self._model.add(sum(fresh) <= cores + self._lack("cores", site, 1 << 31))
 
-    def least_lacking(self, effort: float) -> Mapping[tuple[str, str], int] | None:
-        """Return what sites lack at least, together, by what (`cores`, `memory`, `GPUs`) and site; `None`: more of it
-        would not help."""
+    def least_lacking(self, effort: float) -> Lacking | None:
+        """Return what sites lack together; `None`: more of it would not help."""
         assert self._lacking is not None
         one = {"cores": 1, "GPUs": 8, "memory": 1}
         gib = 1 << 30
@@ -278,11 +297,15 @@ class Master:
                 self._model.add(whole * gib >= lack)
                 lack = whole
             terms.append(one[what] * lack)
-        self._model.minimize(1000 * sum(terms) + sum(self._used_sites()))
+        self._model.minimize(_LACKING * sum(terms) + sum(self._used_sites()))
         answer = self._solved(effort, None)
         if not answer.sites:
-            return None
-        return {key: amount for key, lack in self._lacking.items() if (amount := self._value(lack))}
+            return None if answer.is_best else Lacking({}, False)
+        at_least = answer.at_least_ns // self._tick
+        if at_least < _LACKING and not answer.is_best:
+            return Lacking({}, False)  # they may lack nothing
+        amounts = {key: amount for key, lack in self._lacking.items() if (amount := self._value(lack))}
+        return Lacking(amounts, answer.is_best or at_least >= _LACKING * sum(map(self._value, terms)))
 
     def cheapest(self, effort: float) -> float | None:
         """Return what no placement can cost less than, by what is known of how long groups run."""

@@ -60,6 +60,13 @@ def _packs(pieces: Sequence[Piece], site: Site, best: bool) -> bool:
     return True
 
 
+def roomy_cores(site: Site, wanted: Demands) -> int:
+    """Return how many cores of a site always find a node: where the largest piece has no room any more, at most so many
+    cores as it has, less one, are idle."""
+    largest = max((unit.cores_of_rank for unit in wanted.units if unit.cores_of_rank <= site.cores), default=1)
+    return site.nodes * (site.cores - max(0, largest - 1))
+
+
 def pieces_at(wanted: Demands, counts: Mapping[int, int]) -> list[list[Piece]]:
     """Return the pieces of the units at a site; `counts` says how many copies of each are there.
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from xmml.graphs.quantity_text import value_text
 from xmml.units import Dimension
+from xmml_planner.placement.greedy import cores_of
 from xmml_planner.placement.limits import amount, shortages
 from xmml_planner.placement.master import Master
 from xmml_planner.placement.prediction import SECOND_NS, Predictor
@@ -15,7 +16,8 @@ from xmml_planner.placement.search import NoPlacement, Search, group_times
 from xmml_planner.sites.catalogue import SiteCatalogue
 from xmml_planner.sites.ways import Ways
 
-_EFFORT = 5.0
+#: Deterministic time of the solver for one question.
+_EFFORT = 2.0
 
 
 def why(predictor: Predictor, sites: Sequence[str], max_cost: float | None, because: frozenset[str]) -> str:
@@ -33,8 +35,8 @@ def why(predictor: Predictor, sites: Sequence[str], max_cost: float | None, beca
         return _too_dear(predictor, sites, max_cost)
     if "nodes" in because:
         return (
-            "the sites have cores, memory and GPUs enough, but not node by node: what has to be on one node each "
-            "cannot be spread so that all of it fits"
+            "the sites have cores, memory and GPUs enough, but not node by node: no way was found to spread what has "
+            "to be on one node each so that all of it fits"
         )
     return "no placement was found that satisfies sites and wishes; there may be one"
 
@@ -55,11 +57,38 @@ def _lacking(predictor: Predictor, sites: Sequence[str]) -> str:
     lacking = master.least_lacking(_EFFORT)
     if lacking is None:
         return _no_way(predictor, sites)
-    if not lacking:
-        return ""
-    words = ", ".join(_more(what, site, number) for (what, site), number in lacking.items())
-    total = _totals(predictor, sites, {what for what, _ in lacking})
-    return f"the sites are too small: it would take at least {words}\n{total}"
+    if not lacking.amounts:
+        return _plainly_lacking(predictor, sites)
+    words = ", ".join(_more(what, site, number) for (what, site), number in lacking.amounts.items())
+    total = _totals(predictor, sites, {what for what, _ in lacking.amounts})
+    takes = (
+        f"it would take at least {words}" if lacking.is_least else f"with {words} there is a placement, maybe with less"
+    )
+    return f"the sites are too small: {takes}\n{total}"
+
+
+def _plainly_lacking(predictor: Predictor, sites: Sequence[str]) -> str:
+    """Return what is too much for all sites together, whoever is where; empty: that is not why."""
+    wanted, known = predictor.demands, [predictor.ways.catalogue[site] for site in sites]
+    needed = {"GPUs": sum(unit.gpus * unit.count for unit in wanted.units)}
+    there = {"GPUs": sum(site.all_gpus for site in known)}
+    if not wanted.before:  # all groups run at the same time
+        needed["cores"] = sum(cores_of(predictor, group) for group in wanted.groups)
+        there["cores"] = sum(site.all_cores for site in known)
+    memory = [site.nodes * site.memory_bytes for site in known if site.memory_bytes is not None]
+    if len(memory) == len(known):
+        needed["memory"] = sum(unit.memory_bytes * unit.count for unit in wanted.units)
+        there["memory"] = sum(memory)
+    return "\n".join(
+        f"the sites are too small: what runs at the same time needs {_amount(needed[what], what)}, all sites together "
+        f"have {_amount(there[what], what)}"
+        for what in needed
+        if needed[what] > there[what]
+    )
+
+
+def _amount(number: int, what: str) -> str:
+    return f"{amount(number, what)} of memory" if what == "memory" else f"{number} {what}"
 
 
 def _more(what: str, site: str, number: int) -> str:

@@ -29,6 +29,10 @@ _CHAINS = 12
 #: So many sites are tried for everything together, each with so much effort.
 _HOMES = 3
 _GLANCE = 0.2
+#: To find any placement at all, so many times the whole effort may be spent, and each time that the solver is asked at
+#: least so much.
+_BEGINNING = 2.0
+_AT_LEAST = 0.5
 #: So many placements that promise to be equally fast, and tidier, are tried.
 _TIDYINGS = 8
 #: Deterministic time for choosing among placements that are equally fast.
@@ -88,6 +92,7 @@ class Search:
     def __init__(self, predictor: Predictor, sites: Sequence[str], max_cost: float | None, effort: float) -> None:
         self._predictor, self._sites, self._max_cost = predictor, sites, max_cost
         self._left, self._round = effort, effort / _MOST_IN_ONE_ROUND
+        self._most_to_begin = _BEGINNING * effort
         self._taken = 0.0
         self._best: Prediction | None = None
         self._at_least = 0
@@ -139,6 +144,8 @@ class Search:
                 self._round *= 2
                 continue
             self._try(answer.sites, master)
+            if not self._seen[answer.sites] and "nodes" in self._kinds:
+                self._try_with_room(scale, master)
             if self._best_ns() * _FINER < scale:
                 scale = self._best_ns()
                 master = self._master(scale)
@@ -149,6 +156,22 @@ class Search:
     def cheapest(self, effort: float) -> float | None:
         """Return what no placement costs less than, by what is known so far."""
         return self._master(self._predictor.longest_ns(self._sites)).cheapest(effort)
+
+    def _try_any_with_room(self, master: Master) -> None:
+        """Try a placement that leaves room at every node."""
+        hint = greedy_placement(self._predictor, self._sites, self._alone, is_roomy=True)
+        roomy = self._master(self._predictor.longest_ns(self._sites), is_timed=False, is_roomy=True)
+        answer = self._ask(roomy.any_placement(max(self._left, _AT_LEAST), hint))
+        if answer.sites and answer.sites not in self._seen:
+            self._try(answer.sites, master)
+
+    def _try_with_room(self, scale: int, master: Master) -> None:
+        """Try the placement that promises to be fastest of those that leave room at every node. Beside one that fails
+        node by node there are very many more that do, if much is to be placed, and nothing tells the solver."""
+        roomy = self._master(scale, is_roomy=True)
+        answer = self._ask(roomy.fastest(min(self._left, self._round), self._best_sites()))
+        if answer.sites and answer.sites not in self._seen:
+            self._try(answer.sites, master)
 
     def _best_ns(self) -> int:
         assert self._best is not None
@@ -180,12 +203,18 @@ class Search:
                 self._try((site,) * size, master)
                 break
         hint = greedy_placement(self._predictor, self._sites, self._alone)
+        has_tried_roomy = False
         for _ in range(_ROUNDS):
-            answer = self._ask(master.any_placement(max(self._left, 0.5), hint))
+            if self._taken > self._most_to_begin:
+                break
+            answer = self._ask(master.any_placement(max(self._left, _AT_LEAST), hint))
             if not answer.sites:
                 break
             if answer.sites not in self._seen:
                 self._try(answer.sites, master)
+            if self._best is None and "nodes" in self._kinds and not has_tried_roomy:
+                has_tried_roomy = True
+                self._try_any_with_room(master)
             if self._best is not None:
                 return self._best
         if self._best is not None:
@@ -197,8 +226,15 @@ class Search:
         speed = self._predictor.speed(self._alone.sites[0]) / self._predictor.speed(site)
         return self._predictor.wait_ns(site) + self._alone.simulated.makespan_ns * speed
 
-    def _master(self, best_ns: int, is_timed: bool = True) -> Master:
-        master = Master(self._predictor, self._sites, best_ns=best_ns, busy_ns=self._busy_ns, max_cost=self._max_cost)
+    def _master(self, best_ns: int, is_timed: bool = True, is_roomy: bool = False) -> Master:
+        master = Master(
+            self._predictor,
+            self._sites,
+            best_ns=best_ns,
+            busy_ns=self._busy_ns,
+            max_cost=self._max_cost,
+            is_roomy=is_roomy,
+        )
         for duration in self._durations:
             master.add_duration(*duration)
         if is_timed:
