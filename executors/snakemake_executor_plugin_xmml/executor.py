@@ -206,9 +206,10 @@ class Executor(RemoteExecutor):
         """Stop every job and wait until all that they held is released, or until a second Ctrl-C."""
         self._waiting.clear()
         tasks = list(self._tasks.values())
+        uninterrupted = deque(tasks)
         try:
-            for task in tasks:
-                task.interrupt()
+            while uninterrupted:
+                uninterrupted.popleft().interrupt()
             said = threading.Timer(SAID_AFTER_S, self.logger.warning, [WAITS])
             said.daemon = True
             said.start()
@@ -219,6 +220,8 @@ class Executor(RemoteExecutor):
                 said.cancel()
         except KeyboardInterrupt:
             self.logger.warning(f"not waited for: runs release their sites by themselves; {WAYS_TO_SEE}")
+            for task in uninterrupted:
+                task.interrupt()
             for task in tasks:
                 task.leave()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -107,6 +108,7 @@ class AdoptedRun:
         self.folder = folder
         self._restart = restart
         self._successor: Task | None = None
+        self._cancelling: LocalProcess | None = None
 
     def ended(self) -> Ended | None:
         """See `Task`."""
@@ -125,18 +127,21 @@ class AdoptedRun:
         """See `Task`."""
         if self._successor is not None:
             self._successor.interrupt()
-        else:
-            _ask("cancel", str(self.folder))
+        elif self._cancelling is None:
+            command = [*XMML, "cancel", str(self.folder)]
+            self._cancelling = LocalProcess(command, Path(os.devnull), has_sites=True)
 
     def wait(self) -> None:
         """See `Task`."""
-        if self._successor is not None:
-            self._successor.wait()
+        for task in (self._successor, self._cancelling):
+            if task is not None:
+                task.wait()
 
     def leave(self) -> None:
         """See `Task`."""
-        if self._successor is not None:
-            self._successor.leave()
+        for task in (self._successor, self._cancelling):
+            if task is not None:
+                task.leave()
 
 
 def run_state(folder: Path) -> str:

@@ -10,8 +10,8 @@ import pytest
 from snakemake_executor_plugin_xmml import local_process
 from snakemake_executor_plugin_xmml.local_process import LocalProcess
 
-#: Needs a second to end after Ctrl-C, and does not hear SIGTERM.
-SLOW = "trap '' TERM; trap 'sleep 1; exit 7' INT; echo ready; while :; do sleep 0.02; done"
+#: Needs so many seconds to end after Ctrl-C, and does not hear SIGTERM.
+SLOW = "trap '' TERM; trap 'sleep {s}; exit 7' INT; echo ready; while :; do sleep 0.02; done"
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def begun(tmp_path: Path, *, has_sites: bool) -> LocalProcess:
-    process = LocalProcess(["/bin/sh", "-c", SLOW], tmp_path / "log", has_sites=has_sites)
+    slow = SLOW.format(s=1 if has_sites else 60)
+    process = LocalProcess(["/bin/sh", "-c", slow], tmp_path / "log", has_sites=has_sites)
     until = time.monotonic() + 30
     while (tmp_path / "log").read_text() != "ready\n":
         assert time.monotonic() < until

@@ -161,15 +161,17 @@ def test_a_second_ctrl_c_does_not_wait_for_a_run_that_is_slow_to_end(tmp_path: P
         wait_until(waits.exists, "the run has begun")
         (slow,) = [pid for pid in workflow.processes() if is_xmml_run(pid)]
         os.kill(slow, signal.SIGSTOP)
-        os.kill(running.pid, signal.SIGINT)
-        assert any("Ctrl-C once more" in line for line in running.stdout)
-        os.kill(running.pid, signal.SIGINT)
-        output, _ = running.communicate(timeout=LIMIT_S)
+        try:
+            os.kill(running.pid, signal.SIGINT)
+            assert any("Ctrl-C once more" in line for line in running.stdout)
+            os.kill(running.pid, signal.SIGINT)
+            output, _ = running.communicate(timeout=LIMIT_S)
+        finally:
+            os.kill(slow, signal.SIGCONT)
     finally:
         running.kill()
     assert running.returncode != 0, output
     assert "by themselves" in output
-    os.kill(slow, signal.SIGCONT)
     wait_until(lambda: not workflow.processes(), "the run has ended by itself")
 
 
