@@ -297,7 +297,9 @@ def vanished(bed: Bed, site: str, *, is_silent: bool) -> Iterator[None]:
     if not is_silent:
         words = "servers=$(pgrep -P $(cat /run/sshd.pid)); kill -KILL $(cat /run/sshd.pid); rm /run/sshd.pid; "
         bed.site(site).login.run(["sh", "-c", words + END_OF_SSH.format("$servers")], cwd="/", check=False)
-    links = [bed.wan.link(site, other) for other in ("laptop", "beta")] if is_silent else []
+    links = (
+        [bed.wan.link(site, other) for other in ("laptop", *CLUSTERS.values()) if other != site] if is_silent else []
+    )
     for link in links:
         link.cut()
     try:
@@ -307,6 +309,70 @@ def vanished(bed: Bed, site: str, *, is_silent: bool) -> Iterator[None]:
             link.mend()
         if not is_silent:
             bed.site(site).start_sshd()
+
+
+def try_to_cancel(run: Run) -> tuple[int, str, str]:
+    """The exit status of `xmml cancel`, and what it says on both streams."""
+    pair = run.pair
+    done = pair.bed.laptop.run([XMML, "cancel", "run"], cwd=pair.folder, timeout_s=WAIT_S, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def is_dead(line: str) -> bool:
+    """Whether what is left where the network is cut does nothing: files, and ports that sshd forwards for a connection
+    of which it does not know yet that it is dead."""
+    return is_file_of_a_run(line) or (line.startswith("port on ") and "-login: " in line)
+
+
+def test_what_a_killed_launcher_has_begun_ends_also_where_the_network_is_cut(firewalled: Bed, pair: MakePair) -> None:
+    run = running(pair(), SOON)
+    with vanished(firewalled, "alpha", is_silent=True):
+        began = time.monotonic()
+        run.process.kill()
+        assert run.wait(WAIT_S) != 0
+        status, told, problem = try_to_cancel(run)
+        assert status == 5, told + problem
+        assert re.fullmatch(r"beta: nothing is left; removed: job \d+, /home/asmith/xmml/runs/\S+\n", told), told
+        assert re.fullmatch(r"xmml cancel: site alpha: alpha cannot be reached: .*: xmml cancel \S*run\n", problem), (
+            problem
+        )
+        limit_s = began + LEASE_S + RELEASED_WITHIN_S - time.monotonic()
+        assert wait_until_clean(firewalled, limit_s, "alpha", is_kept=is_dead) == [], "goes on"
+        assert left_after_a_run(firewalled, 0.0, "beta") == []
+    status, told, problem = try_to_cancel(run)
+    assert (status, problem) == (0, "")
+    assert re.fullmatch(r"alpha: nothing is left; removed: /home/alice/xmml/runs/\S+\n", told), told
+    assert left_after_a_run(firewalled, RELEASED_WITHIN_S) == []
+
+
+def test_a_job_that_begins_when_its_launcher_was_killed_and_its_network_cut_ends_by_itself(
+    firewalled: Bed, pair: MakePair
+) -> None:
+    beta = firewalled.cluster("beta")
+    words = "sbatch --parsable -N2 --exclusive -t 10 -o /dev/null --wrap 'sleep 1000'"
+    blocker = beta.run(words, beta.users[1]).stdout.strip()
+    try:
+        run = start(pair(), env=SOON)
+        run.until("alpha: ready", WAIT_S)
+        run.until("beta: submitted", WAIT_S)
+        with vanished(firewalled, "beta", is_silent=True):
+            run.process.kill()
+            beta.run(f"scancel -Q {blocker}", beta.users[1])
+            limit_s = LEASE_S + RELEASED_WITHIN_S
+            left = wait_until_clean(firewalled, limit_s, "alpha", "beta", is_kept=is_dead)
+            assert left == [], "waits without a launcher"
+    finally:
+        beta.run(f"scancel -Q {blocker}", beta.users[1])
+    assert run.wait(WAIT_S) != 0
+    ready = list((beta.home() / "xmml" / "runs").glob("*/jobs/*/reports"))
+    assert len(ready) == 1, "it did not begin"
+    status, told, problem = try_to_cancel(run)
+    assert (status, problem) == (0, "")
+    assert [line.partition(";")[0] for line in sorted(told.splitlines())] == [
+        "alpha: nothing is left",
+        "beta: nothing is left",
+    ]
+    assert left_after_a_run(firewalled, RELEASED_WITHIN_S) == []
 
 
 @pytest.mark.parametrize("is_silent", [True, False], ids=["no packet passes", "sshd ends"])

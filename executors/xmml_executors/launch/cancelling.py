@@ -46,10 +46,21 @@ async def _clean(site: RunSite, past: Past, tell: Callable[[str], None]) -> str:
         if left.folder:
             site.folder = left.folder
         await site.look_up(left.jobs)
+        found = await site.standing(list(left.reservations))
         await site.clean(site.job_ids, list(left.reservations))
     except (TransportError, SiteError, SchedulerUnavailable) as error:
-        return str(error)
+        return _what_to_do(site, left.folder, str(error))
     finally:
         await site.transport.close()
-    tell(f"{site.name}: nothing is left")
+    tell(f"{site.name}: nothing is left" + (f"; removed: {', '.join(found)}" if found else ""))
     return ""
+
+
+def _what_to_do(site: RunSite, folder: str, why: str) -> str:
+    """Return what is told of a site where something may be left."""
+    named = why if why.startswith(f"site {site.name}:") else f"site {site.name}: {why}"
+    files = f", its files stay in {folder}" if folder else ""
+    return (
+        f"{named}; programs of the run that still live there end by themselves, jobs that wait end when they begin{files}"
+        f"; when that is mended, again: xmml cancel {site.journal.path.parent}"
+    )

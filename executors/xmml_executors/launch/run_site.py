@@ -474,6 +474,25 @@ class RunSite:
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
+    async def standing(self, reservations: Sequence[str]) -> list[str]:
+        """Return what an earlier launcher has left there, in words for people: its jobs that are known, reservations,
+        the run's folder.
+
+        Raises:
+            SchedulerUnavailable, TransportError: the site does not say.
+        """
+        found = []
+        if jobs := self.job_ids:
+            told = self.scheduler.parse_status(await self.transport.run(self.scheduler.status_command(jobs)), jobs)
+            found += [f"job {id}" for id, status in told.items() if not status.state.is_over]
+        for id in reservations:
+            answer = await self.transport.run(self.scheduler.reservation_command(id))
+            if self.scheduler.parse_reservation(answer) is not ReservationState.GONE:
+                found.append(f"reservation {id}")
+        if await self.transport.exists(self.folder):
+            found.append(self.folder)
+        return found
+
     async def clean(
         self, jobs: Sequence[str] = (), reservations: Sequence[str] = (), *, keeps_folder: bool = False
     ) -> None:
