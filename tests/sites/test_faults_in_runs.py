@@ -318,12 +318,6 @@ def try_to_cancel(run: Run) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def is_dead(line: str) -> bool:
-    """Whether what is left where the network is cut does nothing: files, and ports that sshd forwards for a connection
-    of which it does not know yet that it is dead."""
-    return is_file_of_a_run(line) or (line.startswith("port on ") and "-login: " in line)
-
-
 def test_what_a_killed_launcher_has_begun_ends_also_where_the_network_is_cut(firewalled: Bed, pair: MakePair) -> None:
     run = running(pair(), SOON)
     with vanished(firewalled, "alpha", is_silent=True):
@@ -337,7 +331,7 @@ def test_what_a_killed_launcher_has_begun_ends_also_where_the_network_is_cut(fir
             problem
         )
         limit_s = began + LEASE_S + RELEASED_WITHIN_S - time.monotonic()
-        assert wait_until_clean(firewalled, limit_s, "alpha", is_kept=is_dead) == [], "goes on"
+        assert wait_until_clean(firewalled, limit_s, "alpha", is_kept=is_file_of_a_run) == [], "goes on"
         assert left_after_a_run(firewalled, 0.0, "beta") == []
     status, told, problem = try_to_cancel(run)
     assert (status, problem) == (0, "")
@@ -359,7 +353,7 @@ def test_a_job_that_begins_when_its_launcher_was_killed_and_its_network_cut_ends
             run.process.kill()
             beta.run(f"scancel -Q {blocker}", beta.users[1])
             limit_s = LEASE_S + RELEASED_WITHIN_S
-            left = wait_until_clean(firewalled, limit_s, "alpha", "beta", is_kept=is_dead)
+            left = wait_until_clean(firewalled, limit_s, "alpha", "beta", is_kept=is_file_of_a_run)
             assert left == [], "waits without a launcher"
     finally:
         beta.run(f"scancel -Q {blocker}", beta.users[1])

@@ -61,6 +61,6 @@ def _what_to_do(site: RunSite, folder: str, why: str) -> str:
     named = why if why.startswith(f"site {site.name}:") else f"site {site.name}: {why}"
     files = f", its files stay in {folder}" if folder else ""
     return (
-        f"{named}; programs of the run that still live there end by themselves, jobs that wait end when they begin{files}"
-        f"; when that is mended, again: xmml cancel {site.journal.path.parent}"
+        f"{named}; programs of the run that still live there end by themselves, jobs that wait end when they begin"
+        f"{files}; when that is mended, again: xmml cancel {site.journal.path.parent}"
     )

@@ -34,7 +34,7 @@ def leased(command: str, *, folder: str, number: int, lease_s: float) -> str:
         folder: at the site; there lie `NUMBER.pid`, the process group, and `NUMBER.lease`, or `NUMBER.end`: it is not
             to begin, because it was killed before. All of them go with the command;
             the folder goes with the last one if nobody waits for it any more: its lease is over, or who has started it
-            is gone.
+            is gone. A lease that is over ends the ssh connection as well, through which it came.
     """
     place = shlex.quote(folder)
     watch = (
@@ -67,8 +67,12 @@ def leased(command: str, *, folder: str, number: int, lease_s: float) -> str:
         'kill -s KILL "$watch"; kill -s KILL -- "-$watch"; kill -s KILL -- "-$group"\n'
         'rm -f "$own.lease" "$own.pid" "$own.end"\n'
         # The shell knows its first parent; the system, the present one.
-        '[ ! -e "$own.lapsed" ] && [ "$(cut -d " " -f 4 /proc/$$/stat)" = "$PPID" ] || '
+        'parent=$(cut -d " " -f 4 /proc/$$/stat)\n'
+        'lapsed=; [ -e "$own.lapsed" ] && lapsed=1\n'
+        '[ ! "$lapsed" ] && [ "$parent" = "$PPID" ] || '
         f'{{ rm -f "$own.lapsed" {place}/*.end; rmdir {place}; }}\n'
+        # sshd may not know for hours that nobody is there any more; until then it keeps the ports that it forwards.
+        '[ "$lapsed" ] && [ "$parent" = "$PPID" ] && case $(cat "/proc/$PPID/comm") in sshd*) kill "$PPID";; esac\n'
         "exit $status\n"
     )
     return f"exec /bin/sh -c {shlex.quote(script)}"
