@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use mto::encryption::Encryption;
 use mto::owner::{ask, Request};
+use support::flow::Flow;
 use support::{await_that, in_the_middle, Site, RUN, SECRET, SOON};
 use xmml_core::methods::Stream;
 use xmml_core::path::{Credentials, Fingerprint, Tls, TlsWire};
@@ -163,16 +164,19 @@ fn a_certificate_that_is_not_trusted_is_refused_and_mentioned_once() {
     let trusting = |mine: &Credentials, trusted: Fingerprint| Encryption::with(mine, &[trusted], true).unwrap();
     let b = site("b", &[], trusting(&theirs, mine.fingerprint()));
     let to_b = std::slice::from_ref(&b.address);
+    let a = site("a", to_b, trusting(&mine, theirs.fingerprint()));
+    a.await_way_to("b");
+    let flow = Flow::along(&a, &b);
     let stranger = site("stranger", to_b, trusting(&foreign, theirs.fingerprint()));
     await_that("it came several times", || b.status().refused > 2);
     assert_eq!(lines(&b, "its certificate is not one of those that are trusted"), 1, "{}", b.logged());
-    assert_eq!(linked(&b), None);
+    assert_eq!(linked(&stranger), None);
     drop(stranger);
     let suspicious = site("suspicious", to_b, trusting(&mine, foreign.fingerprint()));
     await_that("it is told", || lines(&suspicious, "its certificate is not one of those that are trusted") > 0);
     assert_eq!(linked(&suspicious), None);
-    let a = site("a", to_b, trusting(&mine, theirs.fingerprint()));
-    a.await_way_to("b");
+    flow.counted();
+    assert_eq!(b.status().runs[RUN].sites, ["a", "b"]);
     assert_eq!((linked(&a), linked(&b)), (Some(true), Some(true)));
 }
 
@@ -241,11 +245,16 @@ fn a_certificate_that_has_expired_is_refused_whichever_relay_has_it() {
     let old = Credentials::make_valid("old", now - 2 * DAY, now - DAY).unwrap();
     let expired = || Encryption::with(&old, &[], true).unwrap();
     let b = site("b", &[], default_of("b", true));
+    let e = site("e", std::slice::from_ref(&b.address), default_of("e", true));
+    e.await_way_to("b");
+    let flow = Flow::along(&e, &b);
     let a = site("a", std::slice::from_ref(&b.address), expired());
     await_that("it came several times", || b.status().refused > 2);
     assert_eq!(lines(&b, "its certificate has expired"), 1, "{}", b.logged());
     await_that("it knows why", || lines(&a, "which has expired there") > 0);
-    assert_eq!((linked(&a), linked(&b)), (None, None));
+    flow.counted();
+    assert_eq!(linked(&a), None);
+    assert_eq!(b.status().runs[RUN].sites, ["b", "e"]);
     let d = site("d", &[], expired());
     let c = site("c", std::slice::from_ref(&d.address), default_of("c", true));
     await_that("it is told", || lines(&c, "its certificate has expired") > 0);

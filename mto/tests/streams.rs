@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use mto::encryption::Encryption;
 use mto::window::{FIRST, MOST};
+use support::flow::Flow;
 use support::{accept, await_that, in_the_middle, open_both, party_of, Pipe, Site, RUN, SECRET};
 use xmml_core::methods::relay::Relay as Method;
 use xmml_core::methods::{Listener, Method as _};
@@ -321,6 +322,38 @@ fn a_second_small_piece_waits_for_no_acknowledgement() {
     }
 }
 
+/// What waits for a timer, for an acknowledgement or for more bytes takes 40 ms there and back, and does so from one size on.
+#[test]
+fn no_size_up_to_1_mib_takes_a_step_longer_than_smaller_ones() {
+    const STEP: Duration = Duration::from_millis(20);
+    let sizes = [1, 200, 1400, 1500, 4 << 10, 10 << 10, 16 << 10, 33 << 10, 65 << 10, 130 << 10, 300 << 10, 1 << 20];
+    for (name, chain) in chains() {
+        let (a, b) = along(&chain);
+        let mut before = Duration::ZERO;
+        for size in sizes {
+            let message = vec![5; size];
+            let pass = |from: &Pipe, to: &Pipe| {
+                std::thread::scope(|scope| {
+                    scope.spawn(|| from.send(&message));
+                    assert_eq!(to.receive(size).len(), size);
+                });
+            };
+            let mut times: Vec<Duration> = (0..9)
+                .map(|_| {
+                    let began = Instant::now();
+                    pass(&a, &b);
+                    pass(&b, &a);
+                    began.elapsed()
+                })
+                .collect();
+            times.sort();
+            let takes = times[4];
+            assert!(takes < before + STEP, "{name}: {size} bytes there and back take {takes:?}, fewer {before:?}");
+            before = takes;
+        }
+    }
+}
+
 #[test]
 fn relays_in_a_ring_take_the_shortest_way_and_another_when_it_is_cut() {
     let a = Site::start("a", &[]);
@@ -376,7 +409,8 @@ fn runs_are_strictly_apart() {
     let b = Site::start_at("b", "127.0.0.1:0", &[], &runs);
     let a = Site::start_at("a", "127.0.0.1:0", std::slice::from_ref(&b.address), &runs);
     a.await_way_to("b");
-    let listener = b.listener("there");
+    let flow = Flow::along(&a, &b);
+    let _there = b.listener("there");
     for (own, site) in [(&a, "b"), (&b, "b")] {
         let address = format!("{}/{site}/there", own.address);
         // A member of the other run asks for a name of this one: it knows only its own.
@@ -389,9 +423,12 @@ fn runs_are_strictly_apart() {
         let reason = dialled.opened().unwrap_err().to_string();
         assert!(reason.contains("proof is wrong"), "{reason}");
     }
-    let (x, y) = a.pipe_to("b", "there", &*listener);
-    x.send(b"unharmed");
-    assert_eq!(y.receive(8), b"unharmed");
+    for own in [&a, &b] {
+        let lines = || own.logged().lines().filter(|line| line.contains("turned away")).count();
+        await_that("it is mentioned", || lines() > 0);
+        assert_eq!(lines(), 1, "once: {}", own.logged());
+    }
+    flow.counted();
 }
 
 /// Reads to the end, or until nobody takes it.

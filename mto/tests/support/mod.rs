@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // every test program uses another part
 
+pub mod flow;
+
 use std::io::{self, IoSlice};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
