@@ -83,6 +83,25 @@ def test_more_commands_than_channels_wait_for_each_other(using):
     using(work)
 
 
+def test_no_more_than_eight_commands_use_a_connection_at_a_time(using, tmp_path):
+    def begun():
+        return len(list(tmp_path.glob("begun.*")))
+
+    async def work(transport):
+        command = f"cd {tmp_path}; touch begun.$$; while [ ! -e end.{{0}} ]; do sleep 0.02; done"
+        going = [asyncio.ensure_future(transport.run(command.format(number))) for number in range(12)]
+        for ended in range(4):
+            await until(lambda most=8 + ended: begun() >= most, 30)
+            assert begun() == 8 + ended
+            (tmp_path / f"end.{ended}").touch()
+            await going[ended]
+        for number in range(12):
+            (tmp_path / f"end.{number}").touch()
+        await asyncio.gather(*going)
+
+    using(work)
+
+
 def test_a_longer_command_is_talked_with_line_by_line(using):
     async def work(transport):
         process = await transport.start('while read line; do echo "got $line"; done; echo bye >&2; exit 3')
