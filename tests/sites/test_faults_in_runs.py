@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pytest
 from testbed.bed import as_user
 from testbed.leftovers import wait_until_clean
-from testbed.pair import Pair, Run, sites
+from testbed.pair import Pair, Run, sites, small_folder
 from testbed.release import RELEASED_WITHIN_S, is_file_of_a_run, jobs_of, left_after_a_run, released
 
 if TYPE_CHECKING:
@@ -182,6 +182,22 @@ def test_a_node_without_power_ends_the_run_long_before_its_queue_knows(own_bed: 
         node.crash()
     check(run, 5, "the job of alpha is over", "its node does not answer")
     assert not [path for name in ("alpha", "beta") for path in (own_bed.site(name).home() / "xmml").glob("runs/*")]
+
+
+def test_a_quota_that_is_used_up_in_the_middle_ends_the_run(firewalled: Bed, pair: MakePair) -> None:
+    gamma = firewalled.site("gamma")
+    with small_folder(firewalled, "gamma", "8m") as folder:
+        run = pair().start(
+            sites(firewalled, gamma=f'work = "{folder}"'), {"left": "alpha", "right": "gamma"}, is_direct=False
+        )
+        run.until("right | heard", WAIT_S)
+        with released(run, "alpha"):
+            gamma.login.run(["sh", "-c", f"cat /dev/zero > {folder}/all 2>/dev/null; true"], cwd="/")
+        check(run, 5, "gamma", "the disk is full, or a quota")
+        kept = re.compile(r"file at gamma: \S+/small(/all|/staged.*)?$")
+        assert (
+            wait_until_clean(firewalled, RELEASED_WITHIN_S, "gamma", is_kept=lambda line: bool(kept.match(line))) == []
+        )
 
 
 # --- Ctrl-C ---------------------------------------------------------------------------------------------------------

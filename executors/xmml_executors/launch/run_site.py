@@ -60,6 +60,8 @@ QUEUE_SILENT_S = 600.0
 CLOCKS_AGREE_S = 1.0
 #: From the request of a reservation until it must be confirmed.
 CONFIRMED_WITHIN_S = 30.0
+#: What is written to find out whether there is room [bytes].
+_SMALL_FILE = 8192
 #: The program of the agent, in the folder of a run.
 AGENT = "agent.py"
 #: How it is told that a job has reached its limit.
@@ -371,10 +373,12 @@ class RunSite:
             if result.phase == "walltime":
                 return OUT_OF_TIME, False
             if result.phase == "command" and result.status == agent.UNWRITABLE:
-                return f"its agent on {result.host} cannot write in {self.folder}: the disk is full, or a quota", False
+                return f"its agent on {result.host} {self._no_room()}", False
             if result.phase == "command":
                 return f"its agent ended with exit status {result.status} on {result.host}", False
             return "it was ended from outside", False
+        if not queue_knows and await self._is_full():  # so it could not leave a word
+            return f"it {self._no_room()}", False
         words = {
             JobState.OUT_OF_TIME: OUT_OF_TIME,
             JobState.NODE_FAILED: "its node failed",
@@ -383,6 +387,21 @@ class RunSite:
         }
         said = words.get(state, f"the queue calls it {state.value}")
         return (f"{said} ({status.reason})" if status.reason else said), False
+
+    def _no_room(self) -> str:
+        return f"cannot write in {self.folder}: the disk is full, or a quota"
+
+    async def _is_full(self) -> bool:
+        """Whether there is no room for a small file in the run's folder."""
+        trial = f"{self.folder}/.room"
+        try:
+            await self.transport.put_text(trial, "x" * _SMALL_FILE)
+            await self.transport.remove(trial)
+        except RemoteFileError as error:
+            return error.is_full
+        except TransportError:
+            return False
+        return False
 
     # --- reservations -----------------------------------------------------------------------------------------------
 

@@ -177,15 +177,22 @@ def sites(bed: Bed, **changes: str) -> str:
 
 
 @contextlib.contextmanager
-def full_folder(bed: Bed, site: str) -> Iterator[str]:
-    """A folder of the first user of a site in which there is no room."""
+def small_folder(bed: Bed, site: str, size: str) -> Iterator[str]:
+    """A folder of the first user of a site, on a disk of its own of some size."""
     place = bed.site(site)
     user = place.users[0]
-    folder = f"/home/{user.name}/full"
-    make = f"mkdir {folder}; mount -t tmpfs -o size=64k,uid={user.number} tmpfs {folder}; "
-    make += f"head -c 60000 /dev/zero > {folder}/f"
+    folder = f"/home/{user.name}/small"
+    make = f"mkdir {folder}; mount -t tmpfs -o size={size},uid={user.number} tmpfs {folder}"
     place.login.run(["sh", "-ec", make], cwd="/")
     try:
         yield folder
     finally:
         place.login.run(["sh", "-ec", f"umount {folder}; rmdir {folder}"], cwd="/")
+
+
+@contextlib.contextmanager
+def full_folder(bed: Bed, site: str) -> Iterator[str]:
+    """A folder of the first user of a site in which there is no room."""
+    with small_folder(bed, site, "64k") as folder:
+        bed.site(site).login.run(["sh", "-c", f"head -c 60000 /dev/zero > {folder}/f"], cwd="/")
+        yield folder
