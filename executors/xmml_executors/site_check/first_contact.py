@@ -21,6 +21,7 @@ from paramiko.transport import ServiceRequestingTransport
 from xmml.late_dataclass import dataclass
 from xmml_executors.transports.destination import Destination, configuration_files, read_jumps
 from xmml_executors.transports.failure import AuthenticationFailed, HostKeyChanged, HostKeyUnknown, SiteUnreachable
+from xmml_executors.transports.host_keys import GLOBAL_FILES, USER_FILES
 
 CONNECT_S = 20.0
 
@@ -98,8 +99,13 @@ class _Facts:
         self.configuration = files
         name = found.get("hostkeyalias", self.host)
         self.name = name if self.port == 22 or "hostkeyalias" in found else f"[{name}]:{self.port}"
-        user_files = str(found.get("userknownhostsfile", "~/.ssh/known_hosts")).split()
-        self.known_hosts = [Path(file).expanduser() for file in user_files if file != "none"]
+        self.known_hosts = _files(found.get("userknownhostsfile"), USER_FILES)
+        self.known_to_all = _files(found.get("globalknownhostsfile"), GLOBAL_FILES)
+
+
+def _files(named: object, default: Sequence[str]) -> list[Path]:
+    names = default if named is None else str(named).split()
+    return [Path(name).expanduser() for name in names if name != "none"]
 
 
 @contextlib.contextmanager
@@ -145,7 +151,7 @@ def _through(facts: _Facts) -> list[str]:
 def _known(facts: _Facts, key: paramiko.PKey) -> bool | None:
     """Whether the key is the machine's; `None` if nothing is known of it."""
     found = False
-    for file in facts.known_hosts:
+    for file in (*facts.known_hosts, *facts.known_to_all):
         if file.is_file():
             entries = paramiko.HostKeys(str(file)).lookup(facts.name)
             if entries is not None:

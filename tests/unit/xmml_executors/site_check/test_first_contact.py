@@ -68,6 +68,20 @@ def test_a_changed_key_cannot_be_confirmed(server):
     assert server.known_hosts.read_text() == before
 
 
+def test_the_keys_that_are_known_to_everybody_on_this_machine_count(server, tmp_path):
+    everybody = tmp_path / "everybody"
+    everybody.write_text(server.known_hosts.read_text())
+    server.config.write_text(server.config.read_text().replace("File /dev/null", f"File {everybody}"))
+    server.forget_host_key()
+    person = Person(agrees=True)
+    assert not person.meets(server.name, server.config).is_new
+    server.change_host_key()
+    with pytest.raises(HostKeyChanged):
+        person.meets(server.name, server.config)
+    assert person.confirmed == []
+    assert server.known_hosts.read_text() == ""
+
+
 def test_a_server_that_lets_nobody_in_and_one_that_is_down_are_told_apart(server):
     server.refuse_key()
     with pytest.raises(AuthenticationFailed):

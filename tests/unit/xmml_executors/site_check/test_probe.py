@@ -2,7 +2,8 @@
 
 import asyncio
 
-from xmml_executors.site_check.probe import probe
+import pytest
+from xmml_executors.site_check.probe import _clock, probe
 from xmml_executors.site_check.report import Verdict
 from xmml_executors.transports.local import LocalTransport
 from xmml_planner.sites import Site
@@ -27,3 +28,29 @@ def test_a_site_whose_commands_end_at_once_is_reported_not_a_traceback():
     (finding,) = report.findings
     assert (finding.subject, finding.verdict) == ("reached", Verdict.FAILED)
     assert "before they have answered" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("wrong_s", "verdict", "says"),
+    [
+        (0, Verdict.OK, "this machine's (give or take"),
+        (90, Verdict.WARNING, "s ahead of this machine's: times in reports will not fit"),
+        (-90, Verdict.WARNING, "s behind this machine's: times in reports will not fit"),
+    ],
+)
+def test_a_clock_that_is_wrong_is_told(tmp_path, monkeypatch, wrong_s, verdict, says):
+    clock = tmp_path / "date"
+    clock.write_text(f"#!/bin/sh\nexec /bin/date -d '{wrong_s:+d} seconds' \"$@\"\n")
+    clock.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+    async def look():
+        transport = LocalTransport("alpha")
+        try:
+            return await _clock(Site("alpha", ssh="alpha"), transport)
+        finally:
+            await transport.close()
+
+    finding = asyncio.run(look())
+    assert (finding.verdict, says in finding.text) == (verdict, True), finding.text
+    assert finding.facts["skew_s"] == pytest.approx(wrong_s, abs=5 + finding.facts["unsure_s"])
