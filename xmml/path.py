@@ -59,7 +59,8 @@ def dial(
         trusted: For an encrypted path, the fingerprints that are believed at the other end.
         timeout: Seconds to wait for the other end; None waits without end.
         settings: streams (1 to 128 or "auto"), chunk, window, queue, max_message, socket_buffer, pace, congestion,
-            patience, silence, workers, link (round trip time in seconds and bytes per second).
+            patience, silence, workers, zero_copy ("auto", "on" or "off"), link (round trip time in seconds and
+            bytes per second).
 
     Raises:
         xmml.Error: The other end refuses, or cannot be believed.

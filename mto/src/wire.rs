@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
@@ -65,6 +65,10 @@ impl Stream for Wire {
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         (&self.socket).write_vectored(parts) // Rust programs ignore SIGPIPE
+    }
+
+    fn bare_socket(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
     }
 
     fn shut(&self) {

@@ -47,6 +47,14 @@ typedef struct xmml_path_identity {
     size_t trusted_count;
 } xmml_path_identity;
 
+/* Whether streams send without copying into the kernel: where the kernel does not copy all the same; also where it does, which costs more (for
+   tests and measurements); never. */
+typedef enum xmml_path_zero_copy {
+    XMML_PATH_ZERO_COPY_AUTO = 0,
+    XMML_PATH_ZERO_COPY_ON = 1,
+    XMML_PATH_ZERO_COPY_OFF = 2
+} xmml_path_zero_copy;
+
 /* What can be set, most of it also while the path runs. 0 (and NULL) everywhere: as xmml_path_settings_init sets it. */
 typedef struct xmml_path_settings {
     uint32_t streams;        /* 1 to 128; 0: as many as pay, found out while it runs */
@@ -61,6 +69,7 @@ typedef struct xmml_path_settings {
     double silence;          /* seconds after which a silent stream is dead; 0: 10 */
     double link_round_trip;  /* what is known of the link, in seconds; 0: nothing */
     double link_bandwidth;   /* bytes per second */
+    int zero_copy;           /* an xmml_path_zero_copy; what is posted can go without a copy, what xmml_path_send sends cannot */
 } xmml_path_settings;
 
 /* How a path is doing. */
@@ -73,6 +82,9 @@ typedef struct xmml_path_stats {
     uint64_t retransmitted;  /* segments that TCP sent again */
     double rate;             /* bytes per second that the other end acknowledged, lately */
     double round_trip;       /* seconds; 0: not known yet */
+    uint64_t zero_copy_streams; /* streams that send without copying into the kernel what is fit for it */
+    uint64_t zero_copy_bytes;   /* bytes that were sent in that way, also those that the kernel copied all the same */
+    const char *why_copied;     /* why streams copy, for people; it stays. NULL: none does, or there is none */
 } xmml_path_stats;
 
 /* Everything to be found out or to its default. */

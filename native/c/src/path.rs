@@ -9,7 +9,7 @@ use xmml_core::buffer::Buffer;
 use xmml_core::error::Error;
 use xmml_core::path::{
     cycle, gather, relay, scatter, Credentials, Identity, Lane, LinkFigures, Listener, Path, Received, Settings,
-    Streams, Ticket, Tls,
+    Streams, Ticket, Tls, ZeroCopy,
 };
 use xmml_core::private_file;
 
@@ -56,6 +56,7 @@ pub struct xmml_path_settings {
     silence: f64,
     link_round_trip: f64,
     link_bandwidth: f64,
+    zero_copy: c_int,
 }
 
 /// See the header.
@@ -70,6 +71,9 @@ pub struct xmml_path_stats {
     retransmitted: u64,
     rate: f64,
     round_trip: f64,
+    zero_copy_streams: u64,
+    zero_copy_bytes: u64,
+    why_copied: *const c_char,
 }
 
 fn limit(seconds: f64) -> Result<Option<Duration>> {
@@ -141,6 +145,15 @@ unsafe fn settings(given: *const xmml_path_settings) -> Result<Settings> {
     settings.congestion = unsafe { optional_text(given.congestion, "congestion")? }.map(str::to_owned);
     settings.patience = seconds(given.patience, "patience", settings.patience)?;
     settings.silence = seconds(given.silence, "silence", settings.silence)?;
+    settings.zero_copy = match given.zero_copy {
+        0 => ZeroCopy::Auto,
+        1 => ZeroCopy::On,
+        2 => ZeroCopy::Off,
+        code => {
+            let expected = "expected XMML_PATH_ZERO_COPY_AUTO, XMML_PATH_ZERO_COPY_ON or XMML_PATH_ZERO_COPY_OFF";
+            return Err(Failure::usage(format!("zero_copy is {code}; {expected}")));
+        }
+    };
     if given.link_round_trip > 0.0 && given.link_bandwidth > 0.0 {
         let round_trip = seconds(given.link_round_trip, "link_round_trip", Duration::ZERO)?;
         settings.link = Some(LinkFigures { round_trip, bandwidth: given.link_bandwidth });
@@ -184,6 +197,7 @@ pub unsafe extern "C" fn xmml_path_settings_init(settings: *mut xmml_path_settin
             silence: 0.0,
             link_round_trip: 0.0,
             link_bandwidth: 0.0,
+            zero_copy: 0,
         });
         Ok(())
     });
@@ -548,6 +562,9 @@ pub unsafe extern "C" fn xmml_path_get_stats(path: *const xmml_path, stats: *mut
             retransmitted: stats.retransmitted,
             rate: stats.rate,
             round_trip: stats.round_trip,
+            zero_copy_streams: stats.zero_copy_streams as u64,
+            zero_copy_bytes: stats.zero_copy_bytes,
+            why_copied: stats.why_copied.map_or(std::ptr::null(), |why| why.text().as_ptr()),
         });
         Ok(())
     })

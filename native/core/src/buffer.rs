@@ -158,6 +158,20 @@ impl Buffer {
         unsafe { Buffer::wrap(start, len, owner) }
     }
 
+    /// The same over memory that nothing changes as long as the owner lives, neither this process nor another ([`Buffer::is_constant`]).
+    pub fn from_constant<O>(owner: O) -> Buffer
+    where
+        O: AsRef<[u8]> + Send + Sync + 'static,
+    {
+        let mut buffer = Buffer::from_owner(owner);
+        if let Some(Origin::Foreign { is_constant, .. }) =
+            buffer.block.as_mut().and_then(Arc::get_mut).map(|block| &mut block.origin)
+        {
+            *is_constant = true;
+        }
+        buffer
+    }
+
     /// A buffer over `len` bytes at `start`, which belong to `owner`; nothing is copied.
     ///
     /// # Safety
@@ -165,7 +179,7 @@ impl Buffer {
     pub unsafe fn wrap(start: *const u8, len: usize, owner: Box<dyn Any + Send + Sync>) -> Buffer {
         match NonNull::new(start.cast_mut()) {
             Some(start) if len > 0 => {
-                let block = Block { start, capacity: len, origin: Origin::Foreign(owner) };
+                let block = Block { start, capacity: len, origin: Origin::Foreign { owner, is_constant: false } };
                 Buffer { block: Some(Arc::new(block)), start: 0, len }
             }
             _ => Buffer::empty(),
@@ -218,7 +232,7 @@ impl Buffer {
         };
         let block = Arc::get_mut(block)?;
         match &block.origin {
-            Origin::Foreign(_) => return None,
+            Origin::Foreign { .. } => return None,
             Origin::Owned(owner) if !owner.is_writable() => return None,
             _ => {}
         }
@@ -250,7 +264,7 @@ impl Buffer {
     /// Whether the holder of the only buffer may write to the memory.
     pub fn is_writable(&self) -> bool {
         match self.block.as_ref().map(|block| &block.origin) {
-            Some(Origin::Foreign(_)) => false,
+            Some(Origin::Foreign { .. }) => false,
             Some(Origin::Owned(owner)) => owner.is_writable(),
             _ => true,
         }
@@ -273,7 +287,17 @@ impl Buffer {
 
     /// Whether the memory is lent by somebody else ([`Buffer::wrap`], [`Buffer::from_owner`]).
     pub fn is_lent(&self) -> bool {
-        self.block.as_ref().is_some_and(|block| matches!(block.origin, Origin::Foreign(_)))
+        self.block.as_ref().is_some_and(|block| matches!(block.origin, Origin::Foreign { .. }))
+    }
+
+    /// Whether nobody changes the bytes while this buffer or a part of it is held: neither the program, which may have lent them for a
+    /// while only, nor another process.
+    pub fn is_constant(&self) -> bool {
+        match self.block.as_ref().map(|block| &block.origin) {
+            Some(Origin::Foreign { is_constant, .. }) => *is_constant,
+            Some(Origin::Owned(_)) => false, // it may be shared with another process
+            _ => true,
+        }
     }
 }
 
@@ -319,7 +343,7 @@ impl AsRef<[u8]> for Buffer {
 
 impl From<Vec<u8>> for Buffer {
     fn from(bytes: Vec<u8>) -> Buffer {
-        Buffer::from_owner(bytes)
+        Buffer::from_constant(bytes)
     }
 }
 

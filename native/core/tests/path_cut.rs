@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use cutter::{Cutter, Fate, Random};
 use support::{identity, pair_at, payload, streams, LIMIT};
+use xmml_core::path::ZeroCopy::{self, Auto, On};
 use xmml_core::path::{Lane, Listener, Path, Received, Settings};
 
 /// Both ends send each other messages of random sizes on both lanes until so many strikes have been made, and check what comes.
@@ -72,15 +73,20 @@ fn strikes() -> u64 {
 
 #[test]
 fn no_message_is_lost_or_doubled_however_often_connections_are_cut() {
-    for (count, workers) in [(1, None), (4, None), (4, Some(2))] {
+    // Without copies the kernel reads the memory of messages while connections are lost and others bring them.
+    let variants =
+        [(1, None, Auto), (4, None, Auto), (4, Some(2), Auto), (1, None, On), (4, None, On), (4, Some(2), On)];
+    for (count, workers, zero_copy) in variants {
         // What waits when the last cut has been counted still has to pass.
-        let short = |settings| Settings { queue: 1 << 20, workers, ..settings };
+        let chunk = (zero_copy == On).then_some(128 << 10); // at such rates shorter ones would be cut, which are copied
+        let short = |settings| Settings { queue: 1 << 20, workers, zero_copy, chunk, ..settings };
         let listener = Listener::bind("127.0.0.1:0", &identity("there"), short(Settings::default())).unwrap();
         let mut random = Random(0x5eed + u64::from(count));
         let cutter = Cutter::new(listener.address(), move |_| Fate::Cut(600 + random.below(400_000)));
         let (here, there) = pair_at(&listener, &cutter.address, short(streams(count)));
-        talk_while(&cutter, strikes() / 3, &here, &there);
-        assert!(here.stats().streams_lost > 0);
+        talk_while(&cutter, strikes() / variants.len() as u64, &here, &there);
+        let stats = here.stats();
+        assert!(stats.streams_lost > 0 && (zero_copy == Auto || stats.zero_copy_bytes > 256 << 10), "{stats:?}");
     }
 }
 
@@ -97,7 +103,14 @@ fn a_path_gets_on_when_no_connection_lives_for_a_receipt() {
 
 #[test]
 fn a_stream_that_falls_silent_is_replaced() {
-    let quick = |count| Settings { silence: Duration::from_millis(400), ..streams(count) };
+    for zero_copy in [Auto, On] {
+        a_silent_stream_is_replaced(zero_copy);
+    }
+}
+
+fn a_silent_stream_is_replaced(zero_copy: ZeroCopy) {
+    let quick =
+        |count| Settings { silence: Duration::from_millis(400), zero_copy, chunk: Some(128 << 10), ..streams(count) };
     let listener = Listener::bind("127.0.0.1:0", &identity("there"), quick(1)).unwrap();
     let cutter = Cutter::new(listener.address(), |number| if number < 3 { Fate::Stall(200_000) } else { Fate::Lives });
     let (here, there) = pair_at(&listener, &cutter.address, quick(3));
@@ -114,4 +127,5 @@ fn a_stream_that_falls_silent_is_replaced() {
         assert!(Instant::now() < until, "{:?}", here.stats());
         std::thread::sleep(Duration::from_millis(10));
     }
+    assert!(zero_copy == Auto || here.stats().zero_copy_bytes > 0, \"{:?}\", here.stats());
 }

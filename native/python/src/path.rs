@@ -16,7 +16,7 @@ use xmml_core::buffer::Buffer;
 use xmml_core::error::{Error, Result as CoreResult};
 use xmml_core::path::{
     self as core, Credentials, Fingerprint, Identity, Lane, LinkFigures, Received, Settings, State, Streams, Ticket,
-    Tls,
+    Tls, ZeroCopy,
 };
 
 use crate::errors;
@@ -131,6 +131,11 @@ impl<T: Send> Drop for Detached<T> {
     }
 }
 
+/// `bytes` never change, and are kept as long as the message is.
+fn unchanging(bytes: &Bound<'_, PyBytes>) -> Buffer {
+    Buffer::from_constant(PyBackedBytes::from(bytes.clone()))
+}
+
 /// Bytes of a message as a memoryview over the memory they came in.
 fn shown<'py>(py: Python<'py>, message: Buffer) -> PyResult<Bound<'py, PyAny>> {
     let payload = Bound::new(py, Payload::new(message, true))?;
@@ -170,6 +175,11 @@ fn settings(py: Python<'_>, mut settings: Settings, given: Option<&Bound<'_, PyD
             "pace" => settings.pace = value.extract()?,
             "congestion" => settings.congestion = value.extract()?,
             "workers" => settings.workers = value.extract()?,
+            "zero_copy" => {
+                let name: String = value.extract()?;
+                settings.zero_copy = ZeroCopy::from_name(&name)
+                    .ok_or_else(|| usage(py, format!("zero_copy is \"auto\", \"on\" or \"off\", not \"{name}\"")))?;
+            }
             "patience" => settings.patience = seconds(py, "patience", value.extract()?)?,
             "silence" => settings.silence = seconds(py, "silence", value.extract()?)?,
             "link" => {
@@ -181,7 +191,7 @@ fn settings(py: Python<'_>, mut settings: Settings, given: Option<&Bound<'_, PyD
                 };
             }
             _ => {
-                let known = "streams, chunk, window, queue, max_message, socket_buffer, pace, congestion, patience, silence, workers, link";
+                let known = "streams, chunk, window, queue, max_message, socket_buffer, pace, congestion, patience, silence, workers, zero_copy, link";
                 return Err(usage(py, format!("a path has no setting \"{key}\"; it has {known}")));
             }
         }
@@ -290,7 +300,7 @@ impl Path {
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, lane: &str, timeout: Option<f64>) -> PyResult<()> {
         let (lane, until) = (self::lane(py, lane)?, until(py, timeout)?);
         if let Ok(bytes) = data.cast::<PyBytes>() {
-            let message = Buffer::from_owner(PyBackedBytes::from(bytes.clone()));
+            let message = unchanging(bytes);
             self.wait_room(py, lane, until)?;
             return py.detach(|| self.core.post(lane, message)).map(|_| ()).map_err(raised(py));
         }
@@ -313,8 +323,11 @@ impl Path {
     #[pyo3(signature = (data, lane = "bulk"))]
     fn post(&self, py: Python<'_>, data: &Bound<'_, PyAny>, lane: &str) -> PyResult<u64> {
         let lane = self::lane(py, lane)?;
-        let lent = Buffer::from_owner(View::of(data)?);
-        let ticket = py.detach(|| self.core.post(lane, lent)).map_err(raised(py))?;
+        let message = match data.cast::<PyBytes>() {
+            Ok(bytes) => unchanging(bytes),
+            Err(_) => Buffer::from_owner(View::of(data)?),
+        };
+        let ticket = py.detach(|| self.core.post(lane, message)).map_err(raised(py))?;
         Ok(ticket.position() << 1 | u64::from(lane == Lane::Bulk))
     }
 
@@ -417,6 +430,9 @@ impl Path {
         dict.set_item("rate", stats.rate)?;
         dict.set_item("round_trip", stats.round_trip)?;
         dict.set_item("chunk", stats.chunk)?;
+        dict.set_item("zero_copy_streams", stats.zero_copy_streams)?;
+        dict.set_item("zero_copy_bytes", stats.zero_copy_bytes)?;
+        dict.set_item("why_copied", stats.why_copied.map(|why| why.to_string()))?;
         Ok(dict)
     }
 

@@ -276,6 +276,10 @@ static void settings_change_and_what_has_passed_is_counted(void) {
     settings.streams = 129;
     CHECK(xmml_path_set(ends.here, &settings) == XMML_ERROR_USAGE);
     settings.streams = 3;
+    settings.zero_copy = 3;
+    CHECK(xmml_path_set(ends.here, &settings) == XMML_ERROR_USAGE);
+    CHECK_SAYS("XMML_PATH_ZERO_COPY_OFF");
+    settings.zero_copy = XMML_PATH_ZERO_COPY_OFF;
     CHECK(xmml_path_set(ends.here, &settings) == XMML_OK);
     do {
         CHECK(time(NULL) < until);
@@ -286,6 +290,9 @@ static void settings_change_and_what_has_passed_is_counted(void) {
     check_next(ends.there, BULK, "counted");
     CHECK(xmml_path_get_stats(ends.there, &stats) == XMML_OK);
     CHECK(stats.bytes_in >= 7 && stats.streams_lost == 0 && stats.resumed == 0);
+    CHECK(stats.zero_copy_streams == 0 && stats.why_copied != NULL);
+    CHECK(xmml_path_get_stats(ends.here, &stats) == XMML_OK);
+    CHECK(stats.zero_copy_bytes == 0 && strcmp(stats.why_copied, "the path was told to copy") == 0);
     give_up(&ends);
 }
 

@@ -175,6 +175,7 @@ void settings_change_and_what_has_passed_is_counted() {
     settings.streams = 129;
     CHECK(thrown([&here = here, &settings] { here.set(settings); }) == XMML_ERROR_USAGE);
     settings.streams = 3;
+    settings.zero_copy = XMML_PATH_ZERO_COPY_OFF;
     here.set(settings);
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(LONG);
     while (here.stats().streams != 3) {
@@ -184,6 +185,7 @@ void settings_change_and_what_has_passed_is_counted() {
     here.send(std::string("counted"));
     CHECK(next(there) == "counted");
     CHECK(there.stats().bytes_in >= 7 && there.stats().streams_lost == 0);
+    CHECK(here.stats().why_copied == std::string("the path was told to copy"));
 }
 
 void an_event_loop_sees_what_comes() {

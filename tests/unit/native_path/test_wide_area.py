@@ -163,9 +163,28 @@ def test_settings_change_and_are_checked() -> None:
         there.receive(timeout=30)
         time.sleep(0.01)
     assert here.stats()["streams"] == 5
-    for wrong in ({"streams": 0}, {"streams": "many"}, {"windw": 3}, {"silence": -1.0}):
+    for wrong in ({"streams": 0}, {"streams": "many"}, {"zero_copy": "always"}, {"windw": 3}, {"silence": -1.0}):
         with pytest.raises(xmml.Error):
             here.set(**wrong)
+
+
+def test_a_path_says_whether_it_sends_without_copies_and_why_not() -> None:
+    here, there = pair(streams=1)
+    message = bytes(range(256)) * (1 << 12)
+    for zero_copy, least_b, most_b, why in (
+        ("off", 0, 0, "the path was told to copy"),
+        ("auto", 1 << 16, 1 << 20, "the kernel copied all the same"),
+        ("on", 1 << 20, 1 << 24, "the kernel copied all the same"),
+    ):
+        here.set(zero_copy=zero_copy)
+        before_b = here.stats()["zero_copy_bytes"]
+        for _ in range(4):
+            here.send(message)
+            assert there.receive(timeout=30) == message
+        while (stats := here.stats())["why_copied"] is None or not stats["why_copied"].startswith(why):
+            time.sleep(0.001)
+        assert least_b <= stats["zero_copy_bytes"] - before_b <= most_b
+        assert stats["zero_copy_streams"] == 0
 
 
 def test_waits_end_in_time_and_say_for_what() -> None:

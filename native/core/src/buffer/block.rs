@@ -25,7 +25,12 @@ pub(super) enum Origin {
     /// An anonymous mapping, which a pool may take back.
     Mapped(Weak<Shelf>),
     /// Memory of somebody else, alive as long as this owner.
-    Foreign(#[allow(dead_code)] Box<dyn Any + Send + Sync>),
+    Foreign {
+        #[allow(dead_code)]
+        owner: Box<dyn Any + Send + Sync>,
+        /// Nobody changes it as long as the owner lives.
+        is_constant: bool,
+    },
     /// Memory that belongs to whoever holds a buffer of it; its owner takes it back when the last one is dropped.
     Owned(Box<dyn Owner>),
 }
@@ -113,7 +118,7 @@ impl Drop for Block {
                     None => drop(mapping),
                 }
             }
-            Origin::Foreign(_) | Origin::Owned(_) => {}
+            Origin::Foreign { .. } | Origin::Owned(_) => {}
         }
     }
 }

@@ -14,7 +14,7 @@ pub mod tcp;
 pub mod unix;
 
 use std::io::{self, IoSlice};
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 
 use serde::{Deserialize, Serialize};
 
@@ -146,6 +146,11 @@ pub trait Stream: Send + Sync {
     /// Whether there may be more to read after a read that got less than it asked for, without the descriptor saying so.
     fn reads_ahead(&self) -> bool {
         false
+    }
+
+    /// The TCP socket to which every byte goes as it is, if there is one: then the bytes may be sent without copying them into the kernel.
+    fn bare_socket(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 
     /// Ends both directions; readers at both ends see the end of the stream after the bytes already under way.

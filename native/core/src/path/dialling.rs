@@ -226,7 +226,7 @@ impl Dialling {
                 Ok(())
             }
             (_, Progress::Done { stream: wire, rest, .. }) => {
-                let stream = Arc::new(Stream::new(at as u32, token, wire, epoll.clone(), &rest));
+                let stream = Arc::new(Stream::new(at as u32, token, wire.into(), epoll.clone(), &rest));
                 stream.push(&PathFrame::Attach { id, stream: at as u32, resumes: self.resumes, have: have() });
                 let status = epoll.change(fd, token, Interest::READ).map_err(|error| error.to_string());
                 let status = status.and_then(|()| stream.write(None, 0));

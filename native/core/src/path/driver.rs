@@ -126,14 +126,22 @@ pub struct Counts {
     pub bytes_out: u64,
     /// Segments that TCP had sent again on streams that are gone.
     pub retransmitted: u64,
+    /// Bytes that went without a copy by streams that are gone.
+    pub zero_copy_bytes: u64,
 }
 
 impl Counts {
     /// Takes in what a stream that is gone has carried.
     fn add(&mut self, io: &StreamIo) {
+        self.add_bytes(io);
+        self.retransmitted += u64::from(io.info.retransmitted);
+    }
+
+    /// The same of its bytes alone.
+    pub fn add_bytes(&mut self, io: &StreamIo) {
         self.bytes_in += io.bytes_in;
         self.bytes_out += io.bytes_out;
-        self.retransmitted += u64::from(io.info.retransmitted);
+        self.zero_copy_bytes += io.uncopied.bytes;
     }
 }
 
@@ -433,6 +441,7 @@ impl Shared {
         for stream in self.carrying() {
             let status = super::socket::tune(stream.wire.fd(), &settings);
             status.map_err(|error| Error::io("set a stream as the path wants it", &error))?;
+            stream.io().uncopied.set(settings.zero_copy, &*stream.wire, self.is_encrypted);
         }
         *locked(&self.settings) = Arc::new(settings);
         let mut driver = locked(&self.driver);

@@ -83,7 +83,7 @@ struct Coming {
     stream: u32,
     resumes: bool,
     have: [Receipt; 2],
-    wire: Box<dyn Wire>,
+    wire: Arc<dyn Wire>,
     rest: Vec<u8>,
 }
 
@@ -221,9 +221,10 @@ impl Door {
         let token = rooms.token();
         let status = self.epoll.add(wire.fd(), token, Interest::READ);
         status.map_err(|error| Error::io("watch a stream", &error))?;
-        rooms
-            .guests
-            .insert(token, Guest::Known(Stream::new(0, token, wire, self.epoll.clone(), rest), peer, Instant::now()));
+        rooms.guests.insert(
+            token,
+            Guest::Known(Stream::new(0, token, wire.into(), self.epoll.clone(), rest), peer, Instant::now()),
+        );
         drop(rooms);
         if let Some(coming) = self.serve(token) {
             self.seat(coming);
@@ -247,7 +248,7 @@ impl Door {
                     (_, Progress::Done { stream, established, rest }) => {
                         self.epoll.change(fd, token, Interest::READ).ok()?;
                         let guest = Guest::Known(
-                            Stream::new(0, token, stream, self.epoll.clone(), &rest),
+                            Stream::new(0, token, stream.into(), self.epoll.clone(), &rest),
                             established.peer,
                             Instant::now(),
                         );

@@ -32,7 +32,7 @@
 //!
 //! Inside: [`frame`] is the wire, [`session`] (with [`outbox`], [`inbox`], [`ranges`]) the state without sockets or clocks, `stream` one
 //! socket, `driver` what happens as sockets and time go on, `dialling`, `accepting` and `listener` how streams come to be, `farewell` how a path that is
-//! given up is told of, `waiting` who drives.
+//! given up is told of, `waiting` who drives, `zero_copy` what streams send without copying it.
 
 mod accepting;
 pub mod credentials;
@@ -56,6 +56,7 @@ mod tls;
 mod tuned;
 mod tuning;
 mod waiting;
+mod zero_copy;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsRawFd, RawFd};
@@ -74,10 +75,13 @@ use driver::{End, Shared};
 pub use exchange::{cycle, gather, relay, scatter};
 pub use frame::Lane;
 pub use identity::Identity;
-pub use settings::{available_congestion_controls, LinkFigures, Settings, Streams, LEAST_WINDOW, MAX_STREAMS};
+pub use settings::{
+    available_congestion_controls, LinkFigures, Settings, Streams, ZeroCopy, LEAST_WINDOW, MAX_STREAMS,
+};
 use tcp_info::TcpInfo;
 pub use tls::TlsWire;
 use waiting::Attendant;
+pub use zero_copy::Copies;
 
 /// What a receive that waits may bring.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,6 +136,12 @@ pub struct Stats {
     pub retransmitted: u64,
     /// Bytes of a piece.
     pub chunk: u64,
+    /// Streams that send without copying into the kernel, what is fit for it ([`Settings::zero_copy`]).
+    pub zero_copy_streams: usize,
+    /// Bytes that were sent in that way, also those that the kernel copied all the same.
+    pub zero_copy_bytes: u64,
+    /// Why streams copy; of several reasons that which says most. `None`: none does, or there is none.
+    pub why_copied: Option<Copies>,
 }
 
 /// One end of a path. See the [module](self).
@@ -420,24 +430,30 @@ impl Path {
         let (kept, waiting) =
             (Lane::ALL.map(|lane| session.outbox(lane).kept()), Lane::ALL.map(|lane| session.inbox(lane).waiting()));
         drop(session);
-        let passed = carrying.iter().fold((counts.bytes_in, counts.bytes_out), |(came, went), stream| {
+        let mut passed = counts;
+        let mut copies = Vec::with_capacity(carrying.len());
+        for stream in &carrying {
             let io = stream.io();
-            (came + io.bytes_in, went + io.bytes_out)
-        });
+            passed.add_bytes(&io);
+            copies.push(io.uncopied.copies());
+        }
         let infos: Vec<TcpInfo> = carrying.iter().filter_map(|stream| TcpInfo::of(stream.wire.fd())).collect();
         let round_trips: f64 = infos.iter().map(|info| info.round_trip.as_secs_f64()).sum();
         Stats {
             streams: carrying.len(),
             streams_lost: counts.lost,
             resumed: counts.resumed,
-            bytes_in: passed.0,
-            bytes_out: passed.1,
+            bytes_in: passed.bytes_in,
+            bytes_out: passed.bytes_out,
             kept,
             waiting,
             rate: self.shared.rate(),
             round_trip: round_trips / infos.len().max(1) as f64,
             retransmitted: counts.retransmitted + infos.iter().map(|info| u64::from(info.retransmitted)).sum::<u64>(),
             chunk: self.shared.chunk(),
+            zero_copy_streams: copies.iter().filter(|copies| copies.is_none()).count(),
+            zero_copy_bytes: passed.zero_copy_bytes,
+            why_copied: copies.into_iter().flatten().max(),
         }
     }
 }

@@ -19,6 +19,30 @@ pub enum Streams {
     Auto,
 }
 
+/// Whether streams send without copying into the kernel (`MSG_ZEROCOPY`): pieces of 64 KiB and more, on paths that are not encrypted, from
+/// memory that nobody can change meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZeroCopy {
+    /// Where the kernel says that it does not copy all the same; each stream finds out with one piece.
+    Auto,
+    /// Also where it copies all the same, which costs more: for tests and measurements.
+    On,
+    /// Never.
+    Off,
+}
+
+impl ZeroCopy {
+    /// As the languages name it: "auto", "on", "off".
+    pub fn from_name(name: &str) -> Option<ZeroCopy> {
+        match name {
+            "auto" => Some(ZeroCopy::Auto),
+            "on" => Some(ZeroCopy::On),
+            "off" => Some(ZeroCopy::Off),
+            _ => None,
+        }
+    }
+}
+
 /// What is known of a link beforehand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkFigures {
@@ -57,6 +81,8 @@ pub struct Settings {
     /// Threads that carry streams, and so encrypt and decrypt, besides the one that drives the path; `None`: as many as there are cores, of
     /// an encrypted path while much passes.
     pub workers: Option<usize>,
+    /// Whether streams send without copying into the kernel.
+    pub zero_copy: ZeroCopy,
     /// What is known of the link.
     pub link: Option<LinkFigures>,
 }
@@ -76,6 +102,7 @@ impl Default for Settings {
             patience: Duration::from_secs(120),
             silence: Duration::from_secs(10),
             workers: None,
+            zero_copy: ZeroCopy::Auto,
             link: None,
         }
     }

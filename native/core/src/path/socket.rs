@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, Read};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
@@ -64,6 +64,10 @@ impl Stream for TcpWire {
         self.socket.send_vectored_with_flags(parts, libc::MSG_NOSIGNAL)
     }
 
+    fn bare_socket(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
     fn can_fall_silent(&self) -> bool {
         true
     }
@@ -99,7 +103,7 @@ pub fn tune(fd: RawFd, settings: &Settings) -> io::Result<()> {
     Ok(())
 }
 
-fn set_option(fd: RawFd, level: i32, name: i32, value: u32) -> io::Result<()> {
+pub(super) fn set_option(fd: RawFd, level: i32, name: i32, value: u32) -> io::Result<()> {
     named_option(fd, level, name, &value.to_ne_bytes())
 }
 

@@ -9,6 +9,7 @@ use super::frame::{ChunkHead, PathFrame, CHUNK_HEAD};
 use super::inbox::Place;
 use super::session::{Outgoing, Session};
 use super::tcp_info::TcpInfo;
+use super::zero_copy::Uncopied;
 use crate::buffer::{Buffer, BufferPool, OutOfMemory};
 use crate::methods::Stream as Wire;
 use crate::wakeup::{Epoll, Interest};
@@ -35,7 +36,7 @@ pub struct Stream {
     /// Under which it is watched.
     pub token: u64,
     /// What carries it.
-    pub wire: Box<dyn Wire>,
+    pub wire: Arc<dyn Wire>,
     io: Mutex<StreamIo>,
 }
 
@@ -79,11 +80,13 @@ pub struct StreamIo {
     pub info: TcpInfo,
     /// Others send what this one has taken, because it does not get on; it takes nothing more.
     pub is_passed_over: bool,
+    /// What it sends without copies.
+    pub uncopied: Uncopied,
 }
 
 impl Stream {
     /// Over a connection on which the ends have proved themselves, and which `watch` watches; `rest` was read behind the handshake.
-    pub fn new(id: u32, token: u64, wire: Box<dyn Wire>, watch: Arc<Epoll>, rest: &[u8]) -> Stream {
+    pub fn new(id: u32, token: u64, wire: Arc<dyn Wire>, watch: Arc<Epoll>, rest: &[u8]) -> Stream {
         let mut staging = vec![0; STAGING.max(rest.len())].into_boxed_slice();
         staging[..rest.len()].copy_from_slice(rest);
         let now = Instant::now();
@@ -104,6 +107,7 @@ impl Stream {
             bytes_out: 0,
             info: TcpInfo::default(),
             is_passed_over: false,
+            uncopied: Uncopied::new(),
         };
         Stream { id, token, wire, io: Mutex::new(io) }
     }
@@ -124,6 +128,7 @@ impl Stream {
     /// Why the stream can be used no more, for people.
     pub fn read(&self, session: Option<&Mutex<Session>>) -> Result<Heard, String> {
         let mut io = self.io();
+        io.uncopied.hear();
         let mut turn = 0;
         let mut is_drained = false;
         loop {
@@ -157,6 +162,7 @@ impl Stream {
     /// Why the stream can be used no more, for people.
     pub fn write(&self, session: Option<&Mutex<Session>>, chunk: u64) -> Result<(), String> {
         let mut io = self.io();
+        io.uncopied.hear();
         io.write(self, session, chunk)
     }
 
@@ -187,7 +193,7 @@ impl Stream {
     }
 
     /// What carries it, and what was read and not understood yet.
-    pub fn into_parts(self) -> (Box<dyn Wire>, Vec<u8>) {
+    pub fn into_parts(self) -> (Arc<dyn Wire>, Vec<u8>) {
         let io = self.io.into_inner().unwrap_or_else(PoisonError::into_inner);
         (self.wire, io.staging[io.from..io.to].to_vec())
     }
@@ -348,8 +354,7 @@ impl StreamIo {
                     Err(error) => return Err(error.to_string()),
                 }
             }
-            let pieces: Vec<IoSlice<'_>> = self.pieces();
-            match stream.wire.write(&pieces) {
+            match self.put(&stream.wire) {
                 Ok(0) => return Err("the connection takes nothing more".to_owned()),
                 Ok(count) => self.advance(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break true,
@@ -384,11 +389,32 @@ impl StreamIo {
         }
     }
 
-    fn pieces(&self) -> Vec<IoSlice<'_>> {
+    /// Writes once what comes next: data that need no copy, or everything in front of them.
+    fn put(&mut self, wire: &Arc<dyn Wire>) -> io::Result<usize> {
+        if let Some(first) = self.out.front() {
+            let from = self.written.checked_sub(first.head.len());
+            if let Some(from) = from.filter(|from| self.uncopied.takes(&first.payload, *from)) {
+                if let Some(count) = self.uncopied.send(wire, &first.payload, from)? {
+                    return Ok(count);
+                }
+            }
+        }
+        match self.pieces() {
+            (pieces, false) => wire.write(&pieces),
+            (pieces, true) => Uncopied::send_head(&**wire, &pieces),
+        }
+    }
+
+    /// What is to be written together, and whether data that need no copy come behind it.
+    fn pieces(&self) -> (Vec<IoSlice<'_>>, bool) {
         let mut skip = self.written;
         let mut pieces = Vec::with_capacity(2 * self.out.len().min(PIECES));
         for frame in self.out.iter().take(PIECES / 2) {
-            for piece in [&frame.head[..], &frame.payload[..]] {
+            for is_data in [false, true] {
+                if is_data && !pieces.is_empty() && self.uncopied.takes(&frame.payload, 0) {
+                    return (pieces, true);
+                }
+                let piece = if is_data { &frame.payload[..] } else { &frame.head[..] };
                 let hidden = skip.min(piece.len());
                 skip -= hidden;
                 if hidden < piece.len() {
@@ -396,7 +422,7 @@ impl StreamIo {
                 }
             }
         }
-        pieces
+        (pieces, false)
     }
 
     fn advance(&mut self, count: usize) {
@@ -463,7 +489,7 @@ mod tests {
         let session = Mutex::new(session);
         let (taken, watch) = (Arc::new(AtomicUsize::new(0)), Arc::new(Epoll::new().unwrap()));
         let sink = Sink { descriptor: EventFd::new().unwrap(), taken: taken.clone() };
-        let stream = Stream::new(0, 1, Box::new(sink), watch, &[]);
+        let stream = Stream::new(0, 1, Arc::new(sink), watch, &[]);
         (stream.io().is_attached, stream.io().is_passed_over) = (true, true);
 
         stream.push(&PathFrame::Alive);

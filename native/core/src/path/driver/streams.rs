@@ -177,7 +177,11 @@ impl Shared {
                 return self.fail(driver, Error::Protocol { peer, problem: reason });
             }
         }
-        stream.io().is_attached = true;
+        let wanted = self.settings().zero_copy;
+        let mut io = stream.io();
+        io.is_attached = true;
+        io.uncopied.set(wanted, &*stream.wire, self.is_encrypted);
+        drop(io);
         if let End::Dialling(_) = driver.end {
             stream.push(&self.own_streams());
         }
@@ -197,7 +201,7 @@ impl Shared {
     }
 
     /// A stream that was accepted for this path; `have` is what has come at the dialling end.
-    pub fn adopt(&self, id: u32, wire: Box<dyn Wire>, rest: &[u8], have: &[Receipt; 2]) {
+    pub fn adopt(&self, id: u32, wire: Arc<dyn Wire>, rest: &[u8], have: &[Receipt; 2]) {
         let mut driver = locked(&self.driver);
         if matches!(driver.state, State::Closed | State::Failed(_)) {
             return;
