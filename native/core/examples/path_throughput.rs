@@ -1,11 +1,12 @@
 //! How fast a path is: `path_throughput listen HOST:PORT` at one end, `path_throughput dial HOST:PORT STREAMS|auto MIB COUNT [tls]` at the other;
 //! `path_throughput loop STREAMS|auto MIB COUNT [tls]` is both. Prints the rate of each message, in MB/s, as the receiver's answer shows it.
-//! The secret is no secret here: for measurements only. `XMML_PATH_WINDOW` sets the socket buffers, in bytes.
+//! The secret is no secret here: for measurements only. `XMML_PATH_WINDOW` sets the socket buffers, in bytes,
+//! `XMML_PATH_ZERO_COPY` (auto, on, off) whether the path sends without copies.
 
 use std::time::{Duration, Instant};
 
 use xmml_core::buffer::Buffer;
-use xmml_core::path::{Credentials, Identity, Lane, Listener, Path, Received, Settings, Streams, Tls};
+use xmml_core::path::{Credentials, Identity, Lane, Listener, Path, Received, Settings, Streams, Tls, ZeroCopy};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -24,7 +25,11 @@ fn settings(streams: Option<&str>) -> Outcome<Settings> {
         Ok(bytes) => Some(bytes.parse()?),
         Err(_) => None,
     };
-    Ok(Settings { streams, socket_buffer, queue: 1 << 30, ..Settings::default() })
+    let zero_copy = match std::env::var("XMML_PATH_ZERO_COPY") {
+        Ok(name) => ZeroCopy::from_name(&name).ok_or("XMML_PATH_ZERO_COPY is auto, on or off")?,
+        Err(_) => ZeroCopy::Auto,
+    };
+    Ok(Settings { streams, socket_buffer, queue: 1 << 30, zero_copy, ..Settings::default() })
 }
 
 /// Answers each message when it has come whole.
