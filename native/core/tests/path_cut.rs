@@ -127,5 +127,5 @@ fn a_silent_stream_is_replaced(zero_copy: ZeroCopy) {
         assert!(Instant::now() < until, "{:?}", here.stats());
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert!(zero_copy == Auto || here.stats().zero_copy_bytes > 0, \"{:?}\", here.stats());
+    assert!(zero_copy == Auto || here.stats().zero_copy_bytes > 0, "{:?}", here.stats());
 }
