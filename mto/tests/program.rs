@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
 use serde_json::{json, Value};
@@ -102,6 +102,10 @@ fn a_relay_that_is_held_by_its_input_says_where_it_is_obeys_and_ends_with_it() {
     assert!(relay.ask(&json!({"command": "dance"}))["problem"].as_str().unwrap().contains("no request"));
     assert!(relay.ask(&json!({"command": "status"}))["status"]["runs"]["canal"].is_object());
     assert_eq!(relay.ask(&json!({"command": "remove-run", "run": "canal"})), json!({"ok": true, "changed": true}));
+    // It stays without a run, unless it was told otherwise.
+    for _ in 0..3 {
+        assert_eq!(relay.ask(&json!({"command": "status"}))["status"]["runs"], json!({}));
+    }
     relay.stdin = None;
     assert!(relay.child.wait().unwrap().success());
 }
@@ -337,6 +341,43 @@ fn a_certificate_is_made_for_its_owner_only_never_over_another_and_shown() {
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let refused = mto().args(["--site", &unique("open"), "--stdin", "--certificate"]).arg(&file).output().unwrap();
     assert!(said(&refused).contains("others can read this key (mode 644)"), "{}", said(&refused));
+}
+
+#[test]
+fn whom_a_relay_trusts_can_be_said_when_it_is_started() {
+    let folder = Folder::new("trusting");
+    let run = format!("canal={}", folder.write("canal.secret", SECRET).display());
+    let [friend, foreign] = ["friend", "foreign"].map(|name| {
+        let file = folder.0.join(format!("{name}.pem"));
+        let made = mto().arg("certificate").arg(&file).output().unwrap();
+        assert!(made.status.success(), "{}", said(&made));
+        (unique(name), file, String::from_utf8_lossy(&made.stdout).trim().to_owned())
+    });
+    let trusting = unique("trusting");
+    let mut relay = Held::start(
+        mto()
+            .args(["--site", &trusting, "--listen", "127.0.0.1:0", "--stdin", "--run", &run])
+            .args(["--trust", &friend.2]),
+    );
+    let to = relay.started["listen"][0].as_str().unwrap().to_owned();
+    let mut dial = |site: &str, file: &Path, is_done: &dyn Fn(&Value) -> bool| {
+        let _held = Held::start(
+            mto().args(["--site", site, "--stdin", "--run", &run, "--link", &to, "--certificate"]).arg(file),
+        );
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        loop {
+            let status = relay.ask(&json!({"command": "status"}))["status"].clone();
+            if is_done(&status) {
+                return status["runs"]["canal"]["sites"].clone();
+            }
+            assert!(std::time::Instant::now() < until, "{site}: {status}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    let refused = |status: &Value| status["refused"].as_u64().unwrap() > 0;
+    assert_eq!(dial(&foreign.0, &foreign.1, &refused), json!([trusting]));
+    let linked = |status: &Value| status["runs"]["canal"]["sites"] == json!([friend.0, trusting]);
+    dial(&friend.0, &friend.1, &linked);
 }
 
 #[test]

@@ -1,0 +1,31 @@
+"""The configuration that docs/relay.md prints."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import printed
+
+MTO = str(Path(sys.executable).with_name("mto"))
+
+
+def mto(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([MTO, *words], cwd=folder, capture_output=True, text=True, timeout=60)
+
+
+def test_the_configuration_is_right_when_its_files_are_there(tmp_path: Path) -> None:
+    (text,) = printed.blocks("relay.md", "toml")
+    beta = mto(tmp_path, "certificate", "beta.pem").stdout.strip()
+    (tmp_path / "alpha.toml").write_text(text.replace("3f0a...", beta))
+    check = ("--check", "--config", "alpha.toml")
+    assert "canal.secret: No such file" in mto(tmp_path, *check).stderr
+    (tmp_path / "canal.secret").touch(mode=0o600)
+    (tmp_path / "canal.secret").write_text("5a" * 32)
+    assert "alpha.pem: No such file" in mto(tmp_path, *check).stderr
+    assert mto(tmp_path, "certificate", "alpha.pem").returncode == 0
+    right = mto(tmp_path, *check)
+    assert (right.returncode, right.stderr) == (0, "")
+    (tmp_path / "canal.secret").chmod(0o640)
+    assert "canal.secret" in mto(tmp_path, *check).stderr
