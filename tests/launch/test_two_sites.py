@@ -18,6 +18,20 @@ def test_a_run_over_two_sites_gives_the_same_as_one_on_this_machine(sites: Sites
         assert (sites.run_folder / name).read_bytes() == (here / name).read_bytes()
 
 
+def test_a_plan_over_sites_is_carried_out_without_model_and_file_of_sites(sites: Sites) -> None:
+    model = sites.write_model()
+    plan = sites.folder / "plan.json"
+    wishes = ["--place", "asks=alpha", "--place", "answers=beta"]
+    sites.do("xmml", "plan", str(model), "--sites", str(sites.write_sites()), *wishes, "-o", str(plan)).check(0)
+    model.unlink()
+    (sites.folder / "sites.toml").unlink()
+    sites.do("xmml-run", str(plan), "-o", str(sites.run_folder)).check(0, "the last answer is 16.1")
+    assert {event["instance"]: event["site"] for event in sites.events("joined")} == {
+        "asks": "alpha",
+        "answers": "beta",
+    }
+
+
 def test_an_instance_on_this_machine_talks_to_one_at_a_site(sites: Sites) -> None:
     sites.end(sites.launch(sites.write_model(), asks="here")).check(0, "the last answer is 16.1")
     assert (sites.run_folder / "instances/asks/work/result.txt").read_text() == "16.1"

@@ -11,7 +11,10 @@ import glob
 import hashlib
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,16 +129,49 @@ async def stage(transport: Any, work: str, run: str, agent: str, files: Iterable
     missing = set(answer["missing"])
     to_send = {each.sha256: each for each in wanted if each.sha256 in missing}
     if to_send:
-        await transport.put_many([(each.local, f"{run}/incoming/{each.sha256}") for each in to_send.values()])
-        again = await lay_out(transport, agent, order)
-        if again["missing"]:
-            raise SiteError(f"site {transport.site}: {len(again['missing'])} staged files did not arrive whole")
+        changed = await _sent(transport, run, agent, order, to_send.values())
+        if changed:
+            with tempfile.TemporaryDirectory(prefix="xmml-stage-") as folder:
+                fixed = {
+                    each.path: _fixed(each, Path(folder, str(number)))
+                    for number, each in enumerate(wanted)
+                    if each.sha256 in changed
+                }
+                wanted = [fixed.get(each.path, each) for each in wanted]
+                order["files"] = [[each.path, each.sha256, each.mode] for each in wanted]
+                lost = await _sent(transport, run, agent, order, fixed.values())
+            if lost:
+                raise SiteError(f"site {transport.site}: {len(lost)} staged files did not arrive whole")
     return {
         "files": len(wanted),
         "bytes": sum(each.size for each in wanted),
         "sent_files": len(to_send),
         "sent_bytes": sum(each.size for each in to_send.values()),
     }
+
+
+async def _sent(
+    transport: Any, run: str, agent: str, order: Mapping[str, Any], files: Iterable[FileToStage]
+) -> set[str]:
+    """Send files and lay everything out; return the hashes of those that are still missing there."""
+    await transport.put_many([(each.local, f"{run}/incoming/{each.sha256}") for each in files])
+    return set((await lay_out(transport, agent, order))["missing"])
+
+
+def _fixed(file: FileToStage, copy: Path) -> FileToStage:
+    """Return a file as it is now, copied so that it stays so: the log of a run in the folder of its model grows while
+    it is sent.
+
+    Raises:
+        SiteError: it cannot be read.
+    """
+    try:
+        shutil.copyfile(file.local, copy)
+        with open(copy, "rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        raise SiteError(f"{file.local} cannot be read: {error.strerror}") from None
+    return replace(file, local=copy, sha256=digest, size=copy.stat().st_size)
 
 
 async def lay_out(transport: Any, agent: str, order: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from xmml_executors.launch.staging import files_of
+from xmml_executors.launch.run_site import program_files
+from xmml_executors.launch.staging import describe, files_of, stage
+from xmml_executors.transports.local import LocalTransport
 
 
 def test_the_whole_folder_of_a_model_is_without_the_folders_of_runs_that_were_put_there(tmp_path: Path) -> None:
@@ -13,3 +19,37 @@ def test_the_whole_folder_of_a_model_is_without_the_folders_of_runs_that_were_pu
         (tmp_path / name).write_text("")
     found = [str(path.relative_to(tmp_path)) for path in files_of(tmp_path, ["."])]
     assert found == ["model.xmml", "mesh/plan.json"]
+
+
+class WhileItIsWritten(LocalTransport):
+    """On whose way a file grows: between the moment at which it is looked at and that at which it is sent."""
+
+    log: Path
+
+    async def put_many(self, files: Iterable[tuple[Path, str]]) -> None:
+        with self.log.open("a") as file:
+            file.write("more\n")
+        await super().put_many(files)
+
+
+def test_a_file_that_grows_while_it_is_sent_arrives_as_it_was_at_some_moment(tmp_path: Path) -> None:
+    model, run = tmp_path / "model", tmp_path / "work/runs/r"
+    for folder in (model, run):
+        folder.mkdir(parents=True)
+    for name, text in program_files().items():
+        (run / name).write_text(text)
+    (model / "run.log").write_text("begun\n")
+    (model / "program").write_text("print(1)\n")
+
+    async def staged() -> Mapping[str, int]:
+        transport = WhileItIsWritten("alpha")
+        transport.log = model / "run.log"
+        agent = shlex.join([sys.executable, "-I", "-S", str(run / "agent.py")])
+        try:
+            return await stage(transport, str(tmp_path / "work"), str(run), agent, await describe(model, ["."]))
+        finally:
+            await transport.close()
+
+    assert asyncio.run(staged())["files"] == 2
+    assert (run / "model/program").read_text() == "print(1)\n"
+    assert (run / "model/run.log").read_text().startswith("begun\nmore\n")
