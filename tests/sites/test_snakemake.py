@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import canal_study
 import greeting
 import pytest
 from testbed.release import RELEASED_WITHIN_S, jobs_of, left_after_a_run
@@ -95,6 +96,23 @@ def test_coupled_rules_run_over_two_clusters_and_their_results_are_there_for_oth
     for run in (tmp_path / ".snakemake/xmml/runs").iterdir():
         jobs = json.loads((run / "provenance.json").read_text())["jobs"]
         assert {job["site"] for job in jobs} == {"alpha", "beta"}
+
+
+def test_the_study_of_the_canal_over_two_clusters_and_the_laptop(firewalled: Bed, tmp_path: Path) -> None:
+    """The logs of its runs grow in the folder of the model while that is brought to the sites."""
+    folder = tmp_path / "canal"
+    canal_study.write(folder)
+    (folder / "sites.toml").write_text(firewalled.sites_toml())
+    command = [sys.executable, "-m", "snakemake", "--executor", "xmml", "--jobs", "2", "--xmml-sites", "sites.toml"]
+    command += ["--xmml-options=--place head=alpha --place tail=beta --place picture=laptop", *canal_study.CASES]
+    env = {
+        **os.environ,
+        "TMPDIR": str(firewalled.temporary),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    done = firewalled.laptop.run(command, cwd=folder, env=env, check=False, timeout_s=LIMIT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    canal_study.check(folder)
 
 
 def test_ctrl_c_releases_the_jobs_of_a_coupled_rule_and_leaves_nothing(firewalled: Bed, tmp_path: Path) -> None:
