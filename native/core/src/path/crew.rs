@@ -154,7 +154,7 @@ fn start(path: Weak<Shared>) -> std::io::Result<Worker> {
     Ok(worker)
 }
 
-fn work(path: &Weak<Shared>, epoll: &Epoll) {
+fn work(path: &Weak<Shared>, epoll: &Arc<Epoll>) {
     let mut ready: Vec<Ready> = Vec::new();
     let mut unread: Vec<u64> = Vec::new();
     loop {
@@ -174,7 +174,7 @@ fn work(path: &Weak<Shared>, epoll: &Epoll) {
                 Ok(false) => {}
                 Ok(true) => unread.push(ready.token),
                 Err(reason) => {
-                    stream.unwatch(); // else it would be reported again until whoever drives has taken it away
+                    stream.unwatch_by(epoll); // else it would be reported again until whoever drives has taken it away
                     path.crew.leave(&stream, Mail::Broken(reason));
                 }
             }

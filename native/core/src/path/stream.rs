@@ -192,6 +192,14 @@ impl Stream {
         self.io().watch.remove(self.wire.fd());
     }
 
+    /// The same, unless somebody else watches it by now.
+    pub fn unwatch_by(&self, watch: &Arc<Epoll>) {
+        let io = self.io();
+        if Arc::ptr_eq(&io.watch, watch) {
+            watch.remove(self.wire.fd());
+        }
+    }
+
     /// What carries it, and what was read and not understood yet.
     pub fn into_parts(self) -> (Arc<dyn Wire>, Vec<u8>) {
         let io = self.io.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -501,5 +509,24 @@ mod tests {
         stream.write(Some(&session), 1 << 16).unwrap();
         assert!(taken.load(Ordering::Relaxed) > 1000);
         assert!(!locked(&session).has_unsent());
+    }
+
+    #[test]
+    fn who_watched_a_stream_before_does_not_take_it_from_who_watches_it_now() {
+        let [before, now] = [0; 2].map(|_| Arc::new(Epoll::new().unwrap()));
+        let sink = Sink { descriptor: EventFd::new().unwrap(), taken: Arc::default() };
+        sink.descriptor.raise();
+        before.add(sink.fd(), 1, Interest::READ).unwrap();
+        let stream = Stream::new(0, 1, Box::new(sink), before.clone(), &[]);
+        stream.hand_over(&now).unwrap();
+        let hears = |watch: &Epoll| {
+            let mut ready = Vec::new();
+            watch.wait(&mut ready, Some(Instant::now())).unwrap();
+            !ready.is_empty()
+        };
+        stream.unwatch_by(&before);
+        assert!(hears(&now) && !hears(&before));
+        stream.unwatch_by(&now);
+        assert!(!hears(&now));
     }
 }
