@@ -31,8 +31,8 @@
 //! ```
 //!
 //! Inside: [`frame`] is the wire, [`session`] (with [`outbox`], [`inbox`], [`ranges`]) the state without sockets or clocks, `stream` one
-//! socket, `driver` what happens as sockets and time go on, `dialling`, `accepting` and `listener` how streams come to be, `farewell` how a path that is
-//! given up is told of, `waiting` who drives, `zero_copy` what streams send without copying it.
+//! socket, `driver` what happens as sockets and time go on, `dialling`, `accepting` and `listener` how streams come to be, `farewell` how
+//! a path that is given up is told of, `waiting` who drives, `zero_copy` what streams send without copying it.
 
 mod accepting;
 pub mod credentials;
@@ -146,7 +146,8 @@ pub struct Stats {
 
 /// One end of a path. See the [module](self).
 ///
-/// Dropping it gives the path up: what is not receipted yet is lost, and the other end is told, by a thread of its own if that takes time. [`Path::close`] ends it in order.
+/// Dropping it gives the path up: what is not receipted yet is lost, and the other end is told, by a thread of its own if that takes time.
+/// [`Path::close`] ends it in order.
 pub struct Path {
     shared: Arc<Shared>,
     attendant: Mutex<Option<Attendant>>,

@@ -1,7 +1,7 @@
 package org.xmml;
 
 /**
- * The memory of arrays that were received and are not given back yet. Java's collector sees small objects only, and may not run for
+ * The memory of arrays, received ones above all, that the native library holds and that are not given back yet. Java's collector sees small objects only, and may not run for
  * minutes while they hold gigabytes; it is called when what is held has doubled since it was counted last.
  */
 final class OutsideHeap {
