@@ -517,7 +517,7 @@ mod tests {
         let sink = Sink { descriptor: EventFd::new().unwrap(), taken: Arc::default() };
         sink.descriptor.raise();
         before.add(sink.fd(), 1, Interest::READ).unwrap();
-        let stream = Stream::new(0, 1, Box::new(sink), before.clone(), &[]);
+        let stream = Stream::new(0, 1, Arc::new(sink), before.clone(), &[]);
         stream.hand_over(&now).unwrap();
         let hears = |watch: &Epoll| {
             let mut ready = Vec::new();
