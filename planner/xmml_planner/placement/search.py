@@ -106,7 +106,13 @@ class Search:
         # what one fast site of any size would do: the chains of the model itself
         fastest = max(sites, key=predictor.speed)
         alone = predictor.alone(fastest)
-        self._busy_ns = [round(busy * predictor.speed(fastest)) for busy in alone.simulated.busy_ns]
+        # runs that nobody waits for any more count as busy, but the end of their process does not wait for them
+        run = alone.simulated
+        spans = (end - max(0, begin) for begin, end in zip(run.begin_ns, run.end_ns, strict=True))
+        self._busy_ns = [
+            round(min(busy, max(0, span)) * predictor.speed(fastest))
+            for busy, span in zip(run.busy_ns, spans, strict=True)
+        ]
         self._alone = alone
         group_of = [predictor.demands.group_of[unit] for unit in predictor.demands.unit_of]
         self._last_groups = set(group_of) - {
