@@ -102,7 +102,7 @@ def _predictor(model: Model, drawn: Draft, ways: Ways, wishes: Mapping[str, str]
     whole = drawn.network
     static = static_analysis(whole, source_data(model).uncertain)
     alone = simulate(whole, drawn.room.chosen)
-    wanted = demands(whole, static, wishes, alone.begin_ns)
+    wanted = demands(whole, static, wishes, alone.begin_ns, alone.busy_ns)
     return Predictor(whole, wanted, ways, _wide(drawn, ways), alone.final.sent)
 
 

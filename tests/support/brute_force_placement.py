@@ -48,7 +48,7 @@ def random_case(seed: int) -> Case | None:
     )
     names = list(network.by_instance)
     wishes = {choose.choice(names): choose.choice(list(sites))} if choose.random() < 0.2 else {}
-    wanted = demands(network, static_analysis(network), wishes, alone.begin_ns)
+    wanted = demands(network, static_analysis(network), wishes, alone.begin_ns, alone.busy_ns)
     wanted = replace(
         wanted,
         units=tuple(

@@ -19,7 +19,7 @@ from xmml_planner.copies import copy_names
 
 @dataclass(frozen=True)
 class Unit:
-    """Copies of an instance that have the same needs and the same sites to choose from.
+    """Copies of an instance that have the same needs, as much to do, and the same sites to choose from.
 
     Attributes:
         name: of the instance, or of its only copy here.
@@ -95,26 +95,33 @@ class Demands:
     only: Mapping[tuple[int, int], tuple[str, ...]]
 
 
-def demands(network: Network, static: StaticAnalysis, wishes: Mapping[str, str], begin_ns: Sequence[int]) -> Demands:
+def demands(
+    network: Network,
+    static: StaticAnalysis,
+    wishes: Mapping[str, str],
+    begin_ns: Sequence[int],
+    busy_ns: Sequence[int],
+) -> Demands:
     """Return what a model asks of the sites.
 
     Args:
         wishes: sites by name of an instance or of a copy; that of a copy counts more.
         begin_ns: by process, when its first run begins if nothing has to wait for sites, which orders the groups.
+        busy_ns: by process, how long it computes in all. Copies of which some are called more often are told apart.
     """
     units: list[Unit] = []
     of_element: dict[str, list[int]] = {}
     unit_of = [0] * len(network.processes)
     for name, processes in network.by_instance.items():
         instance = network.model.instances[name]
-        by_wish: dict[str | None, list[int]] = {}
+        alike: dict[tuple[str | None, int], list[int]] = {}
         for copy, process in zip(copy_names(instance), processes, strict=True):
-            by_wish.setdefault(wishes.get(copy, wishes.get(name)), []).append(process)
-        for wish, own in by_wish.items():
+            alike.setdefault((wishes.get(copy, wishes.get(name)), busy_ns[process]), []).append(process)
+        for (wish, _), own in alike.items():
             for process in own:
                 unit_of[process] = len(units)
             of_element.setdefault(name, []).append(len(units))
-            label = name if len(by_wish) == 1 or len(own) > 1 else network.processes[own[0]].name
+            label = name if len(alike) == 1 or len(own) > 1 else network.processes[own[0]].name
             units.append(_unit(label, instance, tuple(own), network.processes[own[0]].cores, wish))
     groups = _groups(network, of_element, begin_ns)
     group_of = [0] * len(units)

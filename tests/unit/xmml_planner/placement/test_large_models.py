@@ -54,7 +54,7 @@ def ten_sites(text: str, cores: int) -> tuple[Predictor, list[str]]:
     }
     links = tuple(Link((one, other), 0.01, 125e6) for one in sites for other in sites if one < other)
     alone = simulate(net, capacities(net).chosen)
-    wanted = demands(net, static_analysis(net), {}, alone.begin_ns)
+    wanted = demands(net, static_analysis(net), {}, alone.begin_ns, alone.busy_ns)
     return Predictor(net, wanted, Ways(SiteCatalogue(sites, links)), capacities(net).chosen, alone.final.sent), list(
         sites
     )
