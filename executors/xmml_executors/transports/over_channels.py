@@ -79,6 +79,11 @@ class ChannelTransport(abc.ABC):
     @abc.abstractmethod
     async def connect(self) -> None: ...
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the connection is ours alone; somebody else's may be used by others, so it is never ended."""
+        return True
+
     @abc.abstractmethod
     async def open_channel(self, command: str, *, for_bulk: bool = False, part: bulk.Part | None = None) -> Channel:
         """Start a command; made again if need be, the connection stands then.
@@ -333,8 +338,9 @@ class Leases:
         number = self._numbers
         await self._transport._channels.acquire()
         try:
+            ends_connection = self._transport.is_own
             channel = await self._transport.open_channel(
-                leased(command, folder=self._folder, number=number, lease_s=lease_s)
+                leased(command, folder=self._folder, number=number, lease_s=lease_s, ends_connection=ends_connection)
             )
         except BaseException:
             self._transport._channels.release()

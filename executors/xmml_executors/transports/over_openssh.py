@@ -73,6 +73,10 @@ class OpensshTransport(ChannelTransport):
         self._own = False
         self._forwardings: dict[Forwarding, list[str]] = {}
 
+    @property
+    def is_own(self) -> bool:
+        return self._own
+
     async def connect(self) -> None:
         async with self._connecting:
             if self._socket and await self._stands():

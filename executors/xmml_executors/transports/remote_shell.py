@@ -27,14 +27,15 @@ def bounded(command: str, limit_s: float) -> str:
     return f"exec /bin/sh -c {shlex.quote(timed + '; exit $?')}"
 
 
-def leased(command: str, *, folder: str, number: int, lease_s: float) -> str:
+def leased(command: str, *, folder: str, number: int, lease_s: float, ends_connection: bool) -> str:
     """A command that is ended when its lease file has not changed during a whole lease time.
 
     Args:
         folder: at the site; there lie `NUMBER.pid`, the process group, and `NUMBER.lease`, or `NUMBER.end`: it is not
             to begin, because it was killed before. All of them go with the command;
             the folder goes with the last one if nobody waits for it any more: its lease is over, or who has started it
-            is gone. A lease that is over ends the ssh connection as well, through which it came.
+            is gone.
+        ends_connection: a lease that is over ends the ssh connection as well, through which the command came.
     """
     place = shlex.quote(folder)
     watch = (
@@ -43,6 +44,10 @@ def leased(command: str, *, folder: str, number: int, lease_s: float) -> str:
         '[ -e "$0.lease" ] || exit 0; '
         'if [ "$(cat "$0.lease")" = "$old" ]; then mv "$0.lease" "$0.lapsed"; kill -s TERM -- "-$1"; sleep 2; '
         'kill -s KILL -- "-$1"; exit 0; fi; done'
+    )
+    # sshd may not know for hours that nobody is there any more; until then it keeps the ports that it forwards.
+    ending = (
+        '[ "$lapsed" ] && [ "$parent" = "$PPID" ] && case $(cat "/proc/$PPID/comm") in sshd*) kill "$PPID";; esac\n'
     )
     script = (
         f"own={shlex.quote(f'{folder}/{number}')}\n"
@@ -71,9 +76,8 @@ def leased(command: str, *, folder: str, number: int, lease_s: float) -> str:
         'lapsed=; [ -e "$own.lapsed" ] && lapsed=1\n'
         '[ ! "$lapsed" ] && [ "$parent" = "$PPID" ] || '
         f'{{ rm -f "$own.lapsed" {place}/*.end; rmdir {place}; }}\n'
-        # sshd may not know for hours that nobody is there any more; until then it keeps the ports that it forwards.
-        '[ "$lapsed" ] && [ "$parent" = "$PPID" ] && case $(cat "/proc/$PPID/comm") in sshd*) kill "$PPID";; esac\n'
-        "exit $status\n"
+        + (ending if ends_connection else "")
+        + "exit $status\n"
     )
     return f"exec /bin/sh -c {shlex.quote(script)}"
 

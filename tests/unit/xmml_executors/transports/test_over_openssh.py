@@ -1,10 +1,12 @@
 """What only the transport over OpenSSH has to see to."""
 
 import asyncio
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from .conftest import make
+from .conftest import make, runs, until
 
 #: Stands in for an older `ssh`, as far as it is asked which ciphers it would take.
 OLDER = """#!/bin/sh
@@ -31,3 +33,29 @@ def test_the_fastest_ciphers_that_ssh_knows_come_first(server, tmp_path, monkeyp
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     expected = ["-o", f"Ciphers={chosen.format(usual.split(','))}"] if chosen else []
     assert asyncio.run(make("openssh", server)._fastest_ciphers()) == expected
+
+
+def test_a_lease_that_is_over_leaves_a_connection_alone_that_is_not_ours(own_server, tmp_path):
+    socket, pid = tmp_path / "of-the-user", tmp_path / "pid"
+    own_server.config.write_text(f"{own_server.config.read_text()}  ControlPath {socket}\n")
+    command = ["ssh", "-F", str(own_server.config), "-M", "-N", own_server.name]
+    master = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+    async def work():
+        await until(socket.exists)
+        transport = make("openssh", own_server)
+        await transport.start(f"echo $$ > {pid}; exec sleep 1000", lease_s=0.5)
+        await until(lambda: pid.exists() and pid.read_text().strip())
+        shell = int(Path(f"/proc/{pid.read_text().strip()}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        transport._leases._renewing.cancel()  # as if we were killed
+        await until(lambda: not runs(shell))
+        assert (await transport.run("echo in")).stdout == "in\n"
+        assert own_server.opened() == 1
+        await transport.close()
+
+    try:
+        asyncio.run(work())
+        assert master.poll() is None
+    finally:
+        master.kill()
+        master.wait()
