@@ -95,7 +95,7 @@ def read_and_plan(
 def _plan(model: Model, hosts: int | None, sites: Sites | None) -> Plan:
     if sites is None:
         return plan(model, hosts=hosts)
-    from xmml_planner.placement.master import SolverMissing
+    from xmml_planner.placement.solver import SolverMissing
     from xmml_planner.several_sites import plan_over_sites
     from xmml_planner.sites import read_sites
 

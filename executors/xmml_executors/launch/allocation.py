@@ -33,7 +33,8 @@ from xmml_executors.coallocation.events import (
     Reserved,
     Submitted,
 )
-from xmml_executors.launch.run_site import JobAtSite, RunSite
+from xmml_executors.launch.job_at_site import JobAtSite
+from xmml_executors.launch.run_site import RunSite
 from xmml_executors.schedulers import JobRejected, NotSupported, ReservationRefused, SchedulerUnavailable, by_name
 from xmml_executors.transports import TransportError
 
@@ -205,7 +206,7 @@ class Allocation:
                 await self._reserve(self.jobs[member], start, end)
             case Unreserve(member, name):
                 job = self.jobs[member]
-                await self._sites[job.site].unreserve(name)
+                await self._sites[job.site].reservations.give_back(name)
 
     async def _submit(
         self, jobs: Sequence[JobAtSite], attempt: int, slack_s: float, patience_s: float, reservation: str | None
@@ -237,7 +238,7 @@ class Allocation:
 
     async def _reserve(self, job: JobAtSite, start: float, end: float) -> None:
         try:
-            name = await self._sites[job.site].reserve(job, self._clock + start, end - start)
+            name = await self._sites[job.site].reservations.reserve(job, self._clock + start, end - start)
         except ReservationRefused as error:
             self.on(NotReserved(job.member, str(error), for_good=bool(FORBIDDEN.search(str(error)))))
             return

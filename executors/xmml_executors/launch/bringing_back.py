@@ -10,7 +10,8 @@ from typing import Any
 from xmml_planner import Plan
 from xmml_planner.hosting import members
 
-from xmml_executors.launch.run_site import JobAtSite, RunSite
+from xmml_executors.launch.job_at_site import JobAtSite
+from xmml_executors.launch.run_site import RunSite
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.transports import ConnectionLost

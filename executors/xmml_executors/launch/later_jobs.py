@@ -12,7 +12,8 @@ from xmml_planner import Plan
 
 from xmml.graphs.quantity_text import value_text
 from xmml.units import Dimension
-from xmml_executors.launch.run_site import OUT_OF_TIME, JobAtSite
+from xmml_executors.launch.job_at_site import JobAtSite
+from xmml_executors.launch.run_site import OUT_OF_TIME
 
 #: A job is asked for so much earlier than its queue usually takes, for submission and its start [s].
 AHEAD_S = 30.0

@@ -22,6 +22,7 @@ from xmml_executors.launch.allocation import Allocation, AllocationFailed, choos
 from xmml_executors.launch.at_site import SitePaths
 from xmml_executors.launch.channel import Channel, SiteSilent
 from xmml_executors.launch.coordinator_address import addresses_at
+from xmml_executors.launch.job_at_site import JobAtSite
 from xmml_executors.launch.journal import Journal, Past
 from xmml_executors.launch.later_jobs import due_in_s, first_and_later, why_over
 from xmml_executors.launch.leaving import Leaving, on_signals
@@ -41,7 +42,6 @@ from xmml_executors.launch.run_site import (
     POLL_LONGEST_S,
     POLL_RUNNING_S,
     QUEUE_SILENT_S,
-    JobAtSite,
     RunSite,
 )
 from xmml_executors.launch.staging import FileToStage, describe, needed

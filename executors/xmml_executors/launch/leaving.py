@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from xmml_planner import Plan
 
 from xmml_executors.launch.bringing_back import SILENT_S, bring_back, too_large
-from xmml_executors.launch.run_site import JobAtSite, RunSite
+from xmml_executors.launch.job_at_site import JobAtSite
+from xmml_executors.launch.run_site import RunSite
 from xmml_executors.launch.silence import lease_s
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder

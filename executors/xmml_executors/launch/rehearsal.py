@@ -13,6 +13,7 @@ from xmml_executors.coallocation.actions import Action, Reserve, Submit, SubmitT
 from xmml_executors.launch import relay_here, relay_there
 from xmml_executors.launch.allocation import AllocationFailed, choose_strategy
 from xmml_executors.launch.at_site import SitePaths
+from xmml_executors.launch.job_at_site import JobAtSite
 from xmml_executors.launch.later_jobs import first_and_later
 from xmml_executors.launch.plan_of_sites import (
     USUAL_WALLTIME_S,
@@ -23,7 +24,7 @@ from xmml_executors.launch.plan_of_sites import (
     remote_jobs,
 )
 from xmml_executors.launch.remote_builds import builds_at
-from xmml_executors.launch.run_site import JobAtSite, placeholder, program_files
+from xmml_executors.launch.run_site import placeholder, program_files
 from xmml_executors.launch.staging import files_of, needed
 from xmml_executors.outcome import SiteError
 from xmml_executors.schedulers import JobScript, by_name

@@ -5,26 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-import math
-import secrets
 import shlex
 import tarfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
-from typing import Any
 
-from xmml_planner import Job
 from xmml_planner.sites import Site
 
-from xmml.late_dataclass import dataclass
 from xmml_executors import memory_group, starting, supervisor
 from xmml_executors.launch import agent, files_of_run
 from xmml_executors.launch.asked_together import answers_of, asked_together
 from xmml_executors.launch.at_site import below_home
 from xmml_executors.launch.channel import Channel, OnReport
+from xmml_executors.launch.job_at_site import JobAtSite
 from xmml_executors.launch.journal import Journal
+from xmml_executors.launch.reservations import Reservations
 from xmml_executors.launch.silence import given_up_after_s, lease_s
 from xmml_executors.launch.staging import FileToStage, stage
 from xmml_executors.launch.submitted import ASKED_FOR_S, ask_what_was_noted, noted, noting
@@ -35,9 +31,6 @@ from xmml_executors.schedulers import (
     JobScript,
     JobState,
     JobStatus,
-    ReservationRefused,
-    ReservationState,
-    ReservationWish,
     SchedulerUnavailable,
     by_name,
     read_result,
@@ -56,45 +49,12 @@ TOLD_HOLDS_S = 2 * POLL_LONGEST_S
 MAKING_ATTEMPTS = 5
 #: How long a queue may give no answer before we believe that it is gone.
 QUEUE_SILENT_S = 600.0
-#: Clocks that are not further apart show the same time, as far as whole seconds and the way to a site can tell.
-CLOCKS_AGREE_S = 1.0
-#: From the request of a reservation until it must be confirmed.
-CONFIRMED_WITHIN_S = 30.0
 #: What is written to find out whether there is room [bytes].
 _SMALL_FILE = 8192
 #: The program of the agent, in the folder of a run.
 AGENT = "agent.py"
 #: How it is told that a job has reached its limit.
 OUT_OF_TIME = "its time was over"
-
-
-@dataclass
-class JobAtSite:
-    """A job of the plan, and the attempt it is at.
-
-    Attributes:
-        member: its name in its group.
-        site: the cluster, or machine, at which it is.
-        part: the site of the plan: the cluster itself, or a part of it.
-        id: in the queue.
-        limit_s: for how long it was asked for; 0: that is not known.
-        about: what its agent said of itself when it was ready.
-    """
-
-    member: str
-    site: str
-    part: Site
-    planned: Job
-    walltime_s: float
-    attempt: int = 0
-    id: str = ""
-    limit_s: float = 0.0
-    about: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def folder(self) -> str:
-        """Its folder below `jobs/`."""
-        return f"{self.member}.{self.attempt}"
 
 
 class RunSite:
@@ -116,7 +76,7 @@ class RunSite:
         self.is_given_up = False
         self._given_up_after_s = lease_s()
         self._attempts: dict[str, str] = {}
-        self._reservations: set[str] = set()
+        self.reservations = Reservations(self.name, run_id, self.transport, self.scheduler, journal)
         self._told: dict[str, tuple[float, JobStatus]] = {}
         self._asking = asyncio.Lock()
 
@@ -403,94 +363,6 @@ class RunSite:
             return False
         return False
 
-    # --- reservations -----------------------------------------------------------------------------------------------
-
-    async def reserve(self, job: JobAtSite, starts_at: float, duration_s: float) -> str:
-        """Reserve the cores of a job; return the id of the reservation. All sites that are given the same time begin in
-        the same second, as far as their clocks can be known.
-
-        Args:
-            starts_at: by our clock, in seconds since 1970.
-
-        Raises:
-            ReservationRefused: the site does not.
-        """
-        user, ahead_s = await self._user_and_clock()
-        planned = job.planned
-        nodes = max(1, planned.nodes)
-        wish = ReservationWish(
-            # Each has a name of its own: the one before it may be being given back under its name at this moment.
-            name=f"xmml-{self.run_id[-8:]}-{job.member}-{secrets.token_hex(2)}",
-            user=user,
-            nodes=nodes,
-            cores=max(1, -(-planned.cores // nodes)),
-            starts_at=max(math.ceil(starts_at + ahead_s), math.ceil(time.time() + ahead_s) + 1),
-            duration_s=duration_s,
-            partition=job.part.partition or "",
-            idle_s=lease_s(),
-        )
-        self._note_reservation(wish.name, job)
-        try:
-            id = self.scheduler.parse_reserve(await self.transport.run(self.scheduler.reserve_command(wish)), wish)
-        except ReservationRefused:
-            self._reservations.discard(wish.name)
-            raise
-        if id != wish.name:
-            self._note_reservation(id, job)
-            self._reservations.discard(wish.name)
-        await self._confirmed(id)
-        return id
-
-    async def _user_and_clock(self) -> tuple[str, float]:
-        """Return who we are at the site, and how far its clock is ahead of ours [s]. One that may well show the same as
-        ours is believed to."""
-        asked_at = time.time()
-        answer = await self.transport.run("id -un && date +%s")
-        answered_at = time.time()
-        user, _, clock = answer.stdout.strip().partition("\n")
-        if answer.status != 0 or not clock.strip().isdigit():
-            raise SiteError(f"site {self.name}: it does not say who we are there and what time it is: {answer.said}")
-        ahead_s = int(clock) + 0.5 - (asked_at + answered_at) / 2
-        return user, 0.0 if abs(ahead_s) <= (answered_at - asked_at) / 2 + CLOCKS_AGREE_S else ahead_s
-
-    def _note_reservation(self, name: str, job: JobAtSite) -> None:
-        """Note, before it is made, what has to be given back whatever happens."""
-        self.journal.write("reserve", site=self.name, name=name, job=job.member)
-        self._reservations.add(name)
-
-    async def _confirmed(self, id: str) -> None:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + CONFIRMED_WITHIN_S
-        while True:
-            answer = await self.transport.run(self.scheduler.reservation_command(id))
-            state = self.scheduler.parse_reservation(answer)
-            if state in (ReservationState.CONFIRMED, ReservationState.ACTIVE):
-                return
-            if state is ReservationState.GONE:
-                self._reservations.discard(id)
-                raise ReservationRefused(f"the reservation {id} was denied")
-            if loop.time() > until:
-                await self.unreserve(id)
-                raise ReservationRefused(f"the reservation {id} was not confirmed within {CONFIRMED_WITHIN_S:g} s")
-            await asyncio.sleep(0.5)
-
-    async def unreserve(self, id: str) -> None:
-        """Give a reservation back. One that its jobs have only just left may still be in use for a moment; for longer
-        if the queue has just been started again and asks its nodes.
-
-        Raises:
-            SiteError: it cannot be given back.
-        """
-        for pause_s in (0.2, 0.5, 1.0, 2.0, 3.0, 4.0, 4.0, 0.0):
-            answer = await self.transport.run(self.scheduler.unreserve_command(id))
-            state = self.scheduler.parse_reservation(await self.transport.run(self.scheduler.reservation_command(id)))
-            if state is ReservationState.GONE:
-                self.journal.write("unreserved", site=self.name, name=id)
-                self._reservations.discard(id)
-                return
-            await asyncio.sleep(pause_s)
-        raise SiteError(f"site {self.name}: the reservation {id} cannot be given back: {answer.said}")
-
     # --- the end ----------------------------------------------------------------------------------------------------
 
     async def standing(self, reservations: Sequence[str]) -> list[str]:
@@ -504,10 +376,7 @@ class RunSite:
         if jobs := self.job_ids:
             told = self.scheduler.parse_status(await self.transport.run(self.scheduler.status_command(jobs)), jobs)
             found += [f"job {id}" for id, status in told.items() if not status.state.is_over]
-        for id in reservations:
-            answer = await self.transport.run(self.scheduler.reservation_command(id))
-            if self.scheduler.parse_reservation(answer) is not ReservationState.GONE:
-                found.append(f"reservation {id}")
+        found += [f"reservation {id}" for id in await self.reservations.among(reservations)]
         if await self.transport.exists(self.folder):
             found.append(self.folder)
         return found
@@ -535,8 +404,8 @@ class RunSite:
                 raise SiteError(f"site {self.name}: {done.said}")
         elif self.folder and not keeps_folder:
             await self.transport.remove(self.folder)
-        for id in sorted({*reservations, *self._reservations}):  # not before their jobs are gone
-            await self.unreserve(id)
+        for id in sorted({*reservations, *self.reservations.open}):  # not before their jobs are gone
+            await self.reservations.give_back(id)
         if keeps_folder:
             return  # for the journal the site is not clean: `xmml cancel` removes the folder
         await self.transport.run(f"rmdir {shlex.quote(self.work + '/runs')} 2>/dev/null; true")

@@ -9,9 +9,7 @@ mixed-variables programming problems", 1962; with a logical subproblem Hooker an
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise, product
 from typing import Any
 
@@ -21,6 +19,7 @@ from xmml_planner.placement.demands import Group
 from xmml_planner.placement.limits import shortages
 from xmml_planner.placement.packing import roomy_cores
 from xmml_planner.placement.prediction import SECOND_NS, Predictor
+from xmml_planner.placement.solver import cp_model, solve
 
 #: The fastest placement known takes so many ticks; nothing longer is told apart.
 _TICKS = 1 << 28
@@ -38,36 +37,6 @@ _MOST_PAIRS = 3_000
 
 #: A weight and the variable that it belongs to; `None`: a constant.
 _Term = tuple[int, Any]
-
-
-class SolverMissing(Exception):
-    """OR-Tools is not installed; the text says how to get it."""
-
-
-def _cp_model() -> Any:
-    try:
-        return importlib.import_module("ortools.sat.python.cp_model")
-    except ImportError:
-        raise SolverMissing(
-            'planning over several sites needs the solver OR-Tools, which is not installed: pip install "xmml[sites]"'
-        ) from None
-
-
-def _solve(solver: Any, model: Any) -> Any:
-    """Solve, in a thread of its own, so that whatever interrupts us (Ctrl-C) ends it at once.
-
-    Left to itself, the solver takes Ctrl-C for a wish to hear the best that it has found so far.
-    """
-    solver.parameters.catch_sigint_signal = False
-    with ThreadPoolExecutor(1, thread_name_prefix="xmml solver") as pool:
-        solving = pool.submit(solver.solve, model)
-        try:
-            return solving.result()
-        except BaseException:
-            while not solving.done():  # one that has not begun yet does not hear the first word
-                solver.stop_search()
-                wait([solving], timeout=0.05)
-            raise
 
 
 @dataclass(frozen=True)
@@ -126,7 +95,7 @@ class Master:
         """
         self._is_roomy = is_roomy
         self._lacking: dict[tuple[str, str], Any] | None = {} if is_elastic else None
-        self._cp = _cp_model()
+        self._cp = cp_model()
         self._model = self._cp.CpModel()
         self._predictor, self._sites = predictor, list(sites)
         self._wanted = predictor.demands
@@ -619,7 +588,7 @@ class Master:
         solver.parameters.random_seed = 1
         solver.parameters.fix_variables_to_their_hinted_value = is_fixed
         solver.parameters.max_deterministic_time = max(0.01, effort)
-        status = _solve(solver, self._model)
+        status = solve(solver, self._model)
         self._value = solver.value
         took = solver.response_proto.deterministic_time
         if status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from xmml_executors.launch import bringing_back
+from xmml_executors.launch.job_at_site import JobAtSite
 from xmml_executors.launch.journal import Journal
-from xmml_executors.launch.run_site import JobAtSite, RunSite, program_files
+from xmml_executors.launch.run_site import RunSite, program_files
 from xmml_executors.run_folder import RunFolder
 from xmml_planner import Plan
 from xmml_planner.execution_plan import Job

@@ -13,8 +13,9 @@ from xmml_executors.coallocation import Manners, Member, Rendezvous
 from xmml_executors.completed import Completed
 from xmml_executors.launch.allocation import Allocation
 from xmml_executors.launch.asked_together import answers_of, asked_together
+from xmml_executors.launch.job_at_site import JobAtSite
 from xmml_executors.launch.journal import Journal
-from xmml_executors.launch.run_site import JobAtSite, RunSite
+from xmml_executors.launch.run_site import RunSite
 from xmml_executors.schedulers import SchedulerUnavailable
 from xmml_executors.transports.local import LocalTransport
 from xmml_planner import Job

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from xmml_executors.launch.job_at_site import JobAtSite
 from xmml_executors.launch.later_jobs import AHEAD_S, due_in_s, first_and_later
-from xmml_executors.launch.run_site import JobAtSite
 from xmml_planner import Job, Plan
 from xmml_planner.sites import Site
 

@@ -8,9 +8,8 @@ import threading
 import time
 
 import pytest
-from xmml_planner.placement.master import _solve
-
-cp_model = pytest.importorskip("ortools.sat.python.cp_model")
+from ortools.sat.python import cp_model
+from xmml_planner.placement.solver import solve
 
 
 def hard_problem() -> cp_model.CpModel:
@@ -33,7 +32,7 @@ def test_ctrl_c_ends_the_solver_at_once_and_is_not_swallowed() -> None:
     began = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
-            _solve(solver, hard_problem())
+            solve(solver, hard_problem())
     finally:
         person.join()
     assert time.monotonic() - began < 20
