@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 
@@ -19,6 +20,7 @@ from xmml_executors.copying.path_channel import (
 )
 from xmml_executors.copying.progress import Progress
 from xmml_executors.copying.settings import Settings, Way
+from xmml_executors.copying.ssh import RemoteEnd
 
 #: The end that listens waits a little longer than the other tries.
 _ACCEPT_LIMIT_S = OPEN_LIMIT_S + 1
@@ -60,27 +62,36 @@ class Wish:
                 raise Malformed("the wish of the other end")
 
 
-def agree(over_ssh: Channel, wish: Wish, host: str, settings: Settings, progress: Progress) -> tuple[Channel, Way]:
+def agree(remote: RemoteEnd, wish: Wish, settings: Settings, progress: Progress) -> tuple[Channel, Way]:
     """Tells the remote end what to do and finds a way; returns the channel for the copy.
 
     Raises:
+        NoRemoteEnd: there is none.
         Refused: the remote end will not, or no way of those allowed leads there.
         Broken: the ssh connection is gone.
     """
+    over_ssh, host = remote.channel, remote.host
     mine, secret = credentials(), fresh_secret()
-    over_ssh.send(pack(Say.HELLO, VERSION, wish.values(), secret, mine.fingerprint))
+    # What the remote end is sure to be told lies there when it begins: every answer that is waited for is a round trip.
+    with contextlib.suppress(Broken):  # then it does not begin, and why is known better
+        over_ssh.send(pack(Say.HELLO, VERSION, wish.values(), secret, mine.fingerprint))
+        if settings.ways[0] == Way.DIAL:
+            over_ssh.send(pack(Say.LISTEN, *settings.ports))
+    remote.await_start()
     match _expect(over_ssh, Say.READY):
         case [_, str(fingerprint), str(there), str(here)]:
             keys = Keys(_RUN, secret, mine, fingerprint)
         case _:
             raise Malformed("READY")
     there = there or host.rpartition("@")[2]
-    failures = []
+    failures: list[str] = []
     for way in settings.ways:
         progress.way(way.words)
         try:
             channel: Channel = over_ssh
             if way == Way.DIAL:
+                if way != settings.ways[0]:
+                    over_ssh.send(pack(Say.LISTEN, *settings.ports))
                 channel = _dial(over_ssh, [settings.address or there], keys, settings)
             elif way == Way.DIALLED:
                 channel = _be_dialled(over_ssh, [settings.address or here], keys, settings)
@@ -101,7 +112,6 @@ class _NoWay(Exception):
 
 
 def _dial(over_ssh: Channel, addresses: Sequence[str], keys: Keys, settings: Settings) -> PathChannel:
-    over_ssh.send(pack(Say.LISTEN, *settings.ports))
     kind, values = unpack(over_ssh.receive())
     if kind == Say.NOT_JOINED:
         raise _NoWay(str(*values))

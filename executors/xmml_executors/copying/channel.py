@@ -40,6 +40,9 @@ class Channel(Protocol):
     def close(self) -> None:
         """Ends it; also a receive that waits."""
 
+    def leave(self) -> None:
+        """Ends it without waiting for the other end, which has everything."""
+
 
 class StreamChannel:
     """Messages over two streams of bytes, each with its length in front: the ssh connection itself."""
@@ -88,3 +91,6 @@ class StreamChannel:
             self._writing.close()
         except OSError:
             return
+
+    def leave(self) -> None:
+        self.close()

@@ -13,7 +13,7 @@ import msgpack
 
 from xmml_executors.copying.ranges import RANGE_B
 
-VERSION = 1
+VERSION = 2
 
 #: The first line of the remote end; what was printed before it is a greeting of the remote shell.
 MAGIC = b"xmml-copy 1\n"
@@ -61,7 +61,7 @@ class Say(IntEnum):
     SPOILT = 23
     """number of the file, why it cannot be copied"""
     FINISHED = 24
-    """-: every file has been stored or has failed"""
+    """-: everything that was asked for has been sent; said again when more was asked for since"""
 
     # Target to source.
     HAVE = 40
@@ -77,7 +77,7 @@ class Say(IntEnum):
     CONSIDERED = 45
     """-: there is no entry left to ask for"""
     DONE = 46
-    """-"""
+    """-: every file has been stored or has failed"""
     STOPPED = 47
     """why this end cannot go on"""
 

@@ -89,8 +89,14 @@ class PathChannel:
 
     def close(self) -> None:
         """Ends it in order, as far as the other end is still there."""
+        self._close_within(OPEN_LIMIT_S)
+
+    def leave(self) -> None:
+        self._close_within(0)
+
+    def _close_within(self, limit_s: float) -> None:
         try:
-            self._path.close(OPEN_LIMIT_S)
+            self._path.close(limit_s)
         except Error:
             return
 

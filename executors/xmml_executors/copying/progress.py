@@ -29,6 +29,9 @@ class Report:
 class Progress(Protocol):
     """Is told how a copy goes on."""
 
+    def begin(self) -> None:
+        """The other end is being started, which takes long enough to load what shows the rest."""
+
     def way(self, text: str) -> None:
         """How the other end is reached, or why another way has to be tried."""
 
@@ -41,6 +44,9 @@ class Progress(Protocol):
 
 class Quiet:
     """Tells nobody."""
+
+    def begin(self) -> None:
+        """Not shown."""
 
     def way(self, text: str) -> None:
         """Not shown."""

@@ -1,4 +1,7 @@
-"""A copy from its beginning to its end, as seen from here."""
+"""A copy from its beginning to its end, as seen from here.
+
+Loads little: the remote end's start takes longest, and what else a copy needs is loaded meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from xmml_executors.copying.agreement import Refused, Wish, agree
-from xmml_executors.copying.channel import Broken, Stopped
-from xmml_executors.copying.messages import Malformed
-from xmml_executors.copying.path_channel import PathChannel
+from xmml_executors.copying.failure import CopyFailed, CopyUsage
 from xmml_executors.copying.place import Place
 from xmml_executors.copying.progress import Progress, Report
 from xmml_executors.copying.settings import Settings
-from xmml_executors.copying.source import Source
 from xmml_executors.copying.ssh import NoRemoteEnd, RemoteEnd
-from xmml_executors.copying.target import NoRoom, Target
-from xmml_executors.copying.tree import layout
-
-
-class CopyFailed(Exception):
-    """Nothing, or not everything, could be copied; the text says why and what to do."""
-
-
-class CopyUsage(CopyFailed):
-    """What was asked for cannot be."""
 
 
 def copy(sources: Sequence[Place], destination: Place, settings: Settings, progress: Progress) -> Report:
@@ -42,19 +31,14 @@ def copy(sources: Sequence[Place], destination: Place, settings: Settings, progr
     host = _host(sources, destination)
     begin = time.monotonic()
     try:
-        with RemoteEnd(host, settings.ssh, settings.remote) as remote:
-            try:
-                report = _over(remote, sources, destination, settings, progress)
-            except Broken as error:
-                raise remote.lost(error) from error
-    except Refused as error:
-        raise CopyFailed(f"{host}: {error}") from error
-    except (Broken, NoRemoteEnd, NoRoom, Stopped) as error:
+        remote = RemoteEnd(host, settings.ssh, settings.remote)
+    except NoRemoteEnd as error:
         raise CopyFailed(str(error)) from error
-    except Malformed as error:
-        raise CopyFailed(f"{host} does not keep to the protocol: {error}; is the same xMML installed there?") from error
-    except OSError as error:
-        raise CopyFailed(f"{error.filename or destination}: {error.strerror or error}") from error
+    with remote:
+        from xmml_executors.copying.conversation import converse
+
+        progress.begin()
+        report = converse(remote, sources, destination, settings, progress)
     return replace(report, seconds=time.monotonic() - begin)
 
 
@@ -73,23 +57,3 @@ def _host(sources: Sequence[Place], destination: Place) -> str:
     if doubled is not None:
         raise CopyUsage(f"two sources are called {doubled}: one copy would replace the other")
     return host
-
-
-def _over(
-    remote: RemoteEnd, sources: Sequence[Place], destination: Place, settings: Settings, progress: Progress
-) -> Report:
-    fetching = destination.host is None
-    here = layout(destination.path, len(sources)) if fetching else None
-    wish = Wish(fetching, [source.path for source in sources], destination.path, settings.compare)
-    channel, way = agree(remote.channel, wish, remote.host, settings, progress)
-    try:
-        if here is not None:
-            report = Target(channel, here, progress, settings.compare).run()
-        else:
-            report = Source(channel, [Path(source.path).expanduser() for source in sources], progress).run()
-        report.way = way.words
-        if isinstance(channel, PathChannel):
-            report.streams = channel.streams
-        return report
-    finally:
-        channel.close()

@@ -61,8 +61,8 @@ class Source:
         listener = threading.Thread(target=self._listen, daemon=True)
         listener.start()
         self._list()
-        considered = False
-        while not considered or self._unanswered:
+        considered = is_owed = False
+        while True:
             kind, values = self._next()
             match kind, values:
                 case Say.HAVE, [which, bytes(digests)] if len(digests) % DIGEST_B == 0:
@@ -73,28 +73,26 @@ class Source:
                     self._progress.advanced(entry.size)
                 case Say.AGAIN, [which, list(altered)]:
                     self._give_again(number(which, len(self._entries)), altered)
+                    is_owed = True
                 case Say.STORED, [which]:
                     self._unanswered.discard(number(which, len(self._entries)))
                 case Say.FAILED, [which, str(reason)]:
                     self._unanswered.discard(number(which, len(self._entries)))
                     self._report.failed.append((self._entries[number(which, len(self._entries))][0].path, reason))
                 case Say.CONSIDERED, []:
-                    considered = True
+                    considered = is_owed = True
+                case Say.DONE, [] if considered and not self._unanswered:
+                    return self._report
                 case Say.STOPPED | Say.REFUSED, [str(reason)]:
                     raise Stopped(reason)
                 case _:
                     raise Malformed(f"{kind.name} was not expected by the end that reads")
             if self._heard.empty():
                 self._flush()
-        self._channel.send(pack(Say.FINISHED))
-        kind, values = self._next()
-        while kind == Say.FAILED and len(values) == 2:
-            entry = self._entries[number(values[0], len(self._entries))][0]
-            self._report.failed.append((entry.path, str(values[1])))
-            kind, values = self._next()
-        if kind != Say.DONE:
-            raise Malformed(f"{kind.name} instead of DONE")
-        return self._report
+                if considered and is_owed:
+                    # Without waiting for what is stored: the target knows by itself what it still lacks.
+                    self._channel.send(pack(Say.FINISHED))
+                    is_owed = False
 
     def _listen(self) -> None:
         """Takes in what the target says, at any time: it never has to wait for us before it can read on."""

@@ -1,4 +1,7 @@
-"""The other end: a process started over ssh, and the connection to it."""
+"""The other end: a process started over ssh, and the connection to it.
+
+Loads little: what else a copy needs is loaded while ssh logs in.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class RemoteEnd:
     """A process at a host that speaks our protocol on its standard streams. Ends with the `with` block."""
 
     def __init__(self, host: str, ssh: Sequence[str], command: str) -> None:
-        """`ssh` begins the command line that leads to the host; `command` is xmml there."""
+        """Does not wait for it. `ssh` begins the command line that leads to the host; `command` is xmml there."""
         self.host, self._command = host, command
         # A connection that has died is noticed within a minute. Nothing secret is on the command line.
         options = ["-T", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4", "-o", "ConnectTimeout=30"]
@@ -42,15 +45,18 @@ class RemoteEnd:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self.channel = StreamChannel(self._process.stdout, self._process.stdin)  # type: ignore[arg-type]
-        clock = threading.Timer(START_LIMIT_S, self._process.kill)
-        clock.start()
-        try:
-            self._skip_greeting(self._process.stdout)  # type: ignore[arg-type]
-        except BaseException:
-            self.close()
-            raise
-        finally:
-            clock.cancel()
+        self._clock = threading.Timer(START_LIMIT_S, self._process.kill)
+        self._clock.daemon = True
+        self._clock.start()
+
+    def await_start(self) -> None:
+        """Waits until the process has begun; what was sent before that waits for it.
+
+        Raises:
+            NoRemoteEnd: it does not begin.
+        """
+        self._skip_greeting(self._process.stdout)  # type: ignore[arg-type]
+        self._clock.cancel()
 
     def _skip_greeting(self, output: BinaryIO) -> None:
         greeting = b""
@@ -89,8 +95,14 @@ class RemoteEnd:
                 )
         return Broken(f"the connection to {self.host} was lost ({error}); copy again to go on where it stopped")
 
+    def leave(self) -> None:
+        """Ends the connection without waiting for the remote end, which has done everything and goes by itself."""
+        self.channel.close()
+        self._process.terminate()
+
     def close(self) -> None:
         """Ends the connection, and the remote end with it."""
+        self._clock.cancel()
         self.channel.close()
         try:
             self._process.wait(5)

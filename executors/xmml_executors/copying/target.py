@@ -98,6 +98,8 @@ class Target:
             case Say.REFUSED, [str(reason)]:
                 raise Stopped(reason)
             case Say.FINISHED, []:
+                if self._arriving:
+                    return True  # ranges that came altered were asked for again meanwhile
                 self._finish_folders()
                 self._channel.send(pack(Say.DONE))
                 return False

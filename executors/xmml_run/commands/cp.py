@@ -8,6 +8,7 @@ import json
 import shlex
 import sys
 from argparse import ArgumentParser, Namespace
+from typing import Any
 
 from xmml_executors.copying.place import Place, place
 from xmml_executors.copying.progress import Progress, Quiet, Report
@@ -111,7 +112,8 @@ def run(options: Namespace) -> int:
 
 
 def _copy(options: Namespace, sources: list[Place], destination: Place) -> int:
-    from xmml_executors.copying.session import CopyFailed, CopyUsage, copy
+    from xmml_executors.copying.failure import CopyFailed, CopyUsage
+    from xmml_executors.copying.session import copy
 
     settings = Settings(
         ways=tuple(Way) if options.way == "auto" else (Way(options.way),),
@@ -138,8 +140,6 @@ def _copy(options: Namespace, sources: list[Place], destination: Place) -> int:
 
 
 def _told(options: Namespace, report: Report) -> int:
-    from xmml_executors.report import seconds, size
-
     for path, reason in report.failed[:_MOST_FAILURES]:
         print(f"xmml cp: {path}: {reason}", file=sys.stderr)
     if len(report.failed) > _MOST_FAILURES:
@@ -147,9 +147,11 @@ def _told(options: Namespace, report: Report) -> int:
     if options.json:
         print(json.dumps(dataclasses.asdict(report)))
     elif not options.quiet:
+        from xmml_run.amounts import duration, size
+
         files = "1 file" if report.files == 1 else f"{report.files} files"
         print(
-            f"{files}, {size(report.size_b)}; {size(report.sent_b)} sent in {seconds(report.seconds)}, {report.way}, "
+            f"{files}, {size(report.size_b)}; {size(report.sent_b)} sent in {duration(report.seconds)}, {report.way}, "
             f"{report.streams} stream{'' if report.streams == 1 else 's'}",
             file=sys.stderr,
         )
@@ -160,6 +162,9 @@ class _Bar(Progress):
     """A bar on a terminal."""
 
     def __init__(self) -> None:
+        self._bar: Any = None
+
+    def begin(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
         from rich.progress import Progress as Bar
@@ -186,8 +191,9 @@ class _Bar(Progress):
         self._bar.update(self._task, advance=size_b)
 
     def close(self) -> None:
-        """Takes the bar away."""
-        self._bar.stop()
+        """Takes the bar away, if it has begun."""
+        if self._bar is not None:
+            self._bar.stop()
 
 
 class _None(Quiet):
