@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import gc
 import io
@@ -35,6 +36,7 @@ def _guarded(name: str, command: Callable[[Sequence[str]], int], arguments: Sequ
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale may lack what a model or a program writes
     gc.set_threshold(*GARBAGE_THRESHOLDS)
+    atexit.register(gc.freeze)  # what is left then goes with the process: no need to look through it
     status = 0
     try:
         status = command(arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.copying.channel import Broken, Channel
@@ -20,7 +21,9 @@ from xmml_executors.copying.path_channel import (
 )
 from xmml_executors.copying.progress import Progress
 from xmml_executors.copying.settings import Settings, Way
-from xmml_executors.copying.ssh import RemoteEnd
+
+if TYPE_CHECKING:
+    from xmml_executors.copying.ssh import RemoteEnd
 
 #: The end that listens waits a little longer than the other tries.
 _ACCEPT_LIMIT_S = OPEN_LIMIT_S + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -62,7 +62,7 @@ def _settings(streams: int | None) -> Mapping[str, Any]:
 
 def fresh_secret() -> bytes:
     """A secret for one copy."""
-    return secrets.token_bytes(32)
+    return os.urandom(32)
 
 
 class PathChannel:

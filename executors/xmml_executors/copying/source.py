@@ -186,11 +186,13 @@ class Source:
             self._flush()
 
     def _add(self, which: int, each: Range, data: bytes, checksum: bytes) -> None:
-        if self._chunk.size_b + each.length > MOST_DATA_B or len(self._chunk.pieces) == MOST_PIECES:
+        if self._chunk.size_b + each.length > MOST_DATA_B:
             self._flush()
         self._chunk.pieces.append((which, each.offset, each.length, checksum))
         self._chunk.data.append(data)
         self._chunk.size_b += each.length
+        if self._chunk.size_b == MOST_DATA_B or len(self._chunk.pieces) == MOST_PIECES:
+            self._flush()
 
     def _flush(self) -> None:
         if self._chunk.pieces or self._chunk.ends:

@@ -1,13 +1,13 @@
-"""The folder that is copied to: nothing that the other end names is ever looked for outside of it."""
+"""The folder that is copied to: nothing that the other end names is ever looked for outside of it.
+
+The other end waits while this is loaded: modules that few copies need are loaded when one does.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
-import secrets
-import shutil
 import stat
 from collections import OrderedDict
 from pathlib import Path
@@ -126,7 +126,7 @@ class Tree:
         status = self.status(entry)
         if status is not None and stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, "a folder has this name at the target")
-        made = f".xmml-{secrets.token_hex(8)}"
+        made = f".xmml-{os.urandom(8).hex()}"
         os.symlink(entry.link, made, dir_fd=folder)
         try:
             os.utime(made, ns=(entry.modified_ns, entry.modified_ns), dir_fd=folder, follow_symlinks=False)
@@ -175,6 +175,8 @@ class Tree:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise FileExistsError(errno.EEXIST, f"{part_name(name)} at the target is no file")
             if base is not None:
+                import shutil
+
                 with os.fdopen(os.dup(descriptor), "wb") as part:
                     shutil.copyfileobj(base, part, 1 << 20)
         except BaseException:
@@ -212,4 +214,6 @@ def part_name(name: str) -> str:
     part = f".{name}{PART_SUFFIX}"
     if len(os.fsencode(part)) <= _LONGEST_NAME_B:
         return part
+    import hashlib
+
     return f".{hashlib.sha256(os.fsencode(name)).hexdigest()}{PART_SUFFIX}"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
 import shlex
 import sys
 from argparse import ArgumentParser, Namespace
@@ -145,6 +143,9 @@ def _told(options: Namespace, report: Report) -> int:
     if len(report.failed) > _MOST_FAILURES:
         print(f"xmml cp: and {len(report.failed) - _MOST_FAILURES} more", file=sys.stderr)
     if options.json:
+        import dataclasses
+        import json
+
         print(json.dumps(dataclasses.asdict(report)))
     elif not options.quiet:
         from xmml_run.amounts import duration, size
