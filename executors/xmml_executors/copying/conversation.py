@@ -61,10 +61,12 @@ def _over(
     report.way = way.words
     if isinstance(channel, PathChannel):
         report.streams = channel.streams
-    if here is not None:
-        channel.close()
-    else:
-        # The remote end has said that everything is stored: nothing that could still be waited for matters.
+    # Both ends have said that everything is stored: nothing that could still be waited for matters.
+    if here is None:
         channel.leave()
         remote.leave()
+    else:
+        channel.close()  # the last word was ours, and has come
+        if channel is not remote.channel:
+            remote.leave()
     return report

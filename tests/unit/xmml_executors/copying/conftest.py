@@ -72,14 +72,15 @@ def copy() -> Copy:
         destination: str,
         compare: bool = False,
         change: Callable[[bytes], bytes] | None = None,
+        change_answers: Callable[[bytes], bytes] | None = None,
     ) -> Copied:
         near, far = channels()
-        watched = Watched(near, change)
+        watched, answering = Watched(near, change), Watched(far, change_answers)
         outcome: dict[str, Report | Exception] = {}
 
         def take() -> None:
             try:
-                outcome["target"] = Target(far, layout(destination, len(sources)), Quiet(), compare).run()
+                outcome["target"] = Target(answering, layout(destination, len(sources)), Quiet(), compare).run()
             except Exception as error:
                 outcome["target"] = error
             finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,28 @@ def altering(times: int) -> Callable[[bytes], bytes]:
 def test_bytes_that_come_altered_are_asked_for_again(tree: Path, tmp_path: Path, copy: Copy) -> None:
     assert clean(copy([tree / "below" / "d"], str(tmp_path / "copy"), change=altering(2)))
     assert (tmp_path / "copy").read_bytes() == (tree / "below" / "d").read_bytes()
+
+
+@pytest.mark.parametrize(("held", "altered"), [(Say.STORED, 0), (Say.AGAIN, 2)])
+def test_the_source_says_that_it_has_finished_without_waiting_for_answers(
+    tree: Path, tmp_path: Path, copy: Copy, held: Say, altered: int
+) -> None:
+    finished, alter = threading.Event(), altering(altered)
+
+    def watch(message: bytes) -> bytes:
+        if unpack(message)[0] == Say.FINISHED:
+            finished.set()
+        return alter(message)
+
+    def hold(message: bytes) -> bytes:
+        if unpack(message)[0] == held and not finished.wait(30):
+            raise Broken("nothing more came before the answer")
+        return message
+
+    result = copy([tree / "below" / "d"], str(tmp_path / "copy"), change=watch, change_answers=hold)
+    assert clean(result)
+    assert (tmp_path / "copy").read_bytes() == (tree / "below" / "d").read_bytes()
+    assert sum(kind == Say.FINISHED for kind, _ in result.said) == (2 if altered else 1)
 
 
 def test_a_file_that_comes_altered_every_time_fails_and_the_rest_does_not(tmp_path: Path, copy: Copy) -> None:

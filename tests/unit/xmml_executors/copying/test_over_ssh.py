@@ -205,6 +205,33 @@ def test_a_host_that_cannot_be_reached_is_told(command: Command, tmp_path: Path)
     assert (finished.returncode, "ssh does not get to unknown.invalid" in finished.stderr) == (5, True)
 
 
+def test_the_remote_end_finds_what_it_is_told_when_it_begins(command: Command, server: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    patient = tmp_path / "patient"
+    looks = "for _ in {1..3000}; do read -t 0 && break; sleep 0.01; done; read -t 0 || exit 3"
+    patient.write_text(f'#!/bin/bash\n{looks}\nexec {XMML} "$@"\n')
+    patient.chmod(0o755)
+    done(command(tmp_path / "file", f"{server.name}:{tmp_path}/copy", remote=str(patient)))
+    assert (tmp_path / "copy").read_text() == "x"
+
+
+@pytest.mark.parametrize("way", ["dial", "ssh"])
+def test_a_copy_that_is_done_does_not_wait_for_the_remote_end_to_leave(
+    command: Command, server: Sshd, tmp_path: Path, way: str
+) -> None:
+    (tmp_path / "file").write_text("x")
+    lingering = tmp_path / "lingering"
+    lingering.write_text(
+        f'#!/bin/bash\n{XMML} "$@"\nfor _ in {{1..3000}}; do [ -e {tmp_path}/go ] && exit; sleep 0.01; done\n'
+    )
+    lingering.chmod(0o755)
+    report = done(command("--way", way, tmp_path / "file", f"{server.name}:{tmp_path}/copy", remote=str(lingering)))
+    (tmp_path / "go").touch()
+    assert report["seconds"] < 5, "the limit that the remote end is waited for"
+    assert (tmp_path / "copy").read_text() == "x"
+    assert server.wait_until_nothing_runs() == {}
+
+
 def test_a_greeting_of_the_remote_shell_does_no_harm(command: Command, server: Sshd, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     noisy = tmp_path / "noisy"
