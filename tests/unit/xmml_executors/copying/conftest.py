@@ -35,6 +35,9 @@ class Watched:
     def close(self) -> None:
         self.inner.close()
 
+    def leave(self) -> None:
+        self.inner.leave()
+
 
 def channels() -> tuple[StreamChannel, StreamChannel]:
     """The two ends of a connection."""
