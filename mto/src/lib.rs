@@ -7,6 +7,7 @@ pub mod arrival;
 pub mod config;
 pub mod direction;
 pub mod encryption;
+pub mod intake;
 pub mod link_frame;
 pub mod log;
 pub mod metrics;

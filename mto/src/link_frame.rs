@@ -88,11 +88,15 @@ pub fn told(told: &Told) -> Vec<u8> {
 
 /// The bytes of data.
 pub fn data(stream: StreamId, bytes: &[u8]) -> Vec<u8> {
-    let mut frame = Vec::with_capacity(DATA_HEAD + bytes.len());
-    frame.extend_from_slice(&[DATA, 0, 0, 0, 0, 0, 0, 0]);
-    frame.extend_from_slice(&stream.to_le_bytes());
-    frame.extend_from_slice(bytes);
-    frame
+    [&data_head(stream)[..], bytes].concat()
+}
+
+/// What stands in front of data.
+pub fn data_head(stream: StreamId) -> [u8; DATA_HEAD] {
+    let mut head = [0; DATA_HEAD];
+    head[0] = DATA;
+    head[8..].copy_from_slice(&stream.to_le_bytes());
+    head
 }
 
 /// Two frames of the data of one, the first with so many bytes of it.

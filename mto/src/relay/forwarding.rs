@@ -11,8 +11,9 @@ use xmml_core::path::Lane;
 use xmml_core::wakeup::{Interest, Ready};
 
 use super::clients::frame;
-use super::{Connection, Flow, Relay, READ};
+use super::{Connection, Flow, Relay};
 use crate::direction::Direction;
+use crate::intake::READ;
 use crate::link_frame::{self, StreamId, Told, DATA_HEAD};
 use crate::log::Level;
 use crate::registry::Token;
@@ -222,7 +223,7 @@ impl Relay {
                 End::Wire { .. } => READ,
                 End::Far { credit, .. } => READ.min(usize::try_from(*credit).unwrap_or(READ)),
             };
-            let read = from.read(&mut self.scratch[..most]);
+            let read = self.intake.read(most, |into| from.read(into));
             let Some(pipe) = self.pipes.get_mut(&id) else { return Ok(()) };
             let direction = &mut pipe.directions[side];
             let count = match read {
@@ -237,14 +238,13 @@ impl Relay {
                     _ => return Err(error),
                 },
             };
-            let bytes = &self.scratch[..count];
             match &mut pipe.ends[1 - side] {
-                End::Wire { wire, .. } => direction.pass(bytes, |parts| wire.write(parts))?,
+                End::Wire { wire, .. } => direction.pass(self.intake.bytes(), |parts| wire.write(parts))?,
                 End::Far { link, stream, lane, credit, .. } => {
                     let Some(link) = self.links.get_mut(link) else { return Err(io::ErrorKind::NotConnected.into()) };
                     *credit -= count as u64;
                     direction.pass_whole(Buffer::empty(), count, false);
-                    link.put(*lane, link_frame::data(*stream, bytes))?;
+                    link.put(*lane, self.intake.frame(*stream)?)?;
                 }
             }
             if count < most {

@@ -27,6 +27,7 @@ use xmml_core::wakeup::{Epoll, EventFd, Interest, Ready};
 use crate::arrival::Arrival;
 use crate::config::Ends;
 use crate::encryption::Encryption;
+use crate::intake::Intake;
 use crate::link_frame::StreamId;
 use crate::log::{Level, Log};
 use crate::registry::{Registry, Token};
@@ -53,9 +54,6 @@ const SIGNALS: Token = 1;
 
 /// Token of the addresses of hosts that were looked up.
 const NAMES: Token = 2;
-
-/// How much is read from a connection at once.
-const READ: usize = 256 << 10;
 
 /// A run of which the relay carries streams.
 struct Run {
@@ -182,7 +180,7 @@ pub struct Relay {
     window_budget: Budget,
     deadlines: BTreeSet<(Instant, Token)>,
     deadline_of: HashMap<Token, Instant>,
-    scratch: Vec<u8>,
+    intake: Intake,
     next_token: Token,
     refused: u64,
 }
@@ -233,7 +231,7 @@ impl Relay {
             window_budget: Budget::new(window::GROWTH),
             deadlines: BTreeSet::new(),
             deadline_of: HashMap::new(),
-            scratch: vec![0; READ],
+            intake: Intake::default(),
             next_token: NAMES + 1,
             refused: 0,
         })
