@@ -8,6 +8,7 @@ use super::frame::{PathFrame, PathId, Receipt};
 use super::settings::Settings;
 use super::socket::TcpWire;
 use super::stream::{Heard, Stream};
+use super::tcp_info::TcpInfo;
 use super::tls::TlsWire;
 use super::Identity;
 use crate::connection::authentication::{Authentication, Progress};
@@ -67,6 +68,8 @@ pub(super) struct Dialling {
     wanted: u32,
     attempts: usize,
     pub last_reason: String,
+    /// What the first connection took to stand.
+    pub round_trip: Option<Duration>,
     resumes: bool,
     was_known: bool,
 }
@@ -81,6 +84,7 @@ impl Dialling {
             wanted,
             attempts: 0,
             last_reason: "it does not answer".to_owned(),
+            round_trip: None,
             resumes: false,
             was_known: false,
         }
@@ -107,6 +111,9 @@ impl Dialling {
 
     /// When there is something to be done next.
     pub fn next_time(&self) -> Option<Instant> {
+        if self.slots.len() < self.wanted as usize {
+            return Some(Instant::now());
+        }
         self.slots
             .iter()
             .enumerate()
@@ -217,6 +224,9 @@ impl Dialling {
         have: &mut dyn FnMut() -> [Receipt; 2],
     ) -> Result<(), Failure> {
         let fd = greeting.fd();
+        if self.round_trip.is_none() {
+            self.round_trip = TcpInfo::of(fd).map(|info| info.round_trip).filter(|time| !time.is_zero());
+        }
         match greeting.advance() {
             (Some(greeting), Progress::Wait(interest)) => {
                 if let Err(error) = epoll.change(fd, token, interest) {

@@ -169,7 +169,7 @@ impl Shared {
         epoll.add(crew.bell(), BELL, Interest::READ).map_err(io)?;
         let now = Instant::now();
         timer.set(Some(now));
-        let tuner = Tuner::new(tuning::first_streams(&settings));
+        let tuner = Tuner::new(tuning::first_streams(&settings), settings.link.map(|link| link.bandwidth));
         Ok(Arc::new_cyclic(|this| Shared {
             this: this.clone(),
             is_encrypted,
@@ -438,6 +438,7 @@ impl Shared {
         self.chunk.store(settings.chunk.unwrap_or(CHUNK), Ordering::Relaxed);
         self.session().inbox_mut(Lane::Bulk).set_window(settings.window);
         let count = tuning::first_streams(&settings);
+        let bandwidth = settings.link.map(|link| link.bandwidth);
         for stream in self.carrying() {
             let status = super::socket::tune(stream.wire.fd(), &settings);
             status.map_err(|error| Error::io("set a stream as the path wants it", &error))?;
@@ -445,7 +446,7 @@ impl Shared {
         }
         *locked(&self.settings) = Arc::new(settings);
         let mut driver = locked(&self.driver);
-        driver.tuning.begin(count);
+        driver.tuning.begin(count, bandwidth);
         // Of two numbers that programs ask for the later one counts.
         driver.theirs = None;
         match &mut driver.end {

@@ -63,6 +63,8 @@ struct Done {
     busy: Duration,
     /// How long of that a window held a stream up.
     held: Duration,
+    /// How long of that packets waited in a queue on the way.
+    queued: Duration,
 }
 
 impl Done {
@@ -71,6 +73,7 @@ impl Done {
         self.active += more.active;
         self.busy += more.busy;
         self.held += more.held;
+        self.queued += more.queued;
     }
 
     /// Takes in what one stream has done, by what the kernel said before and says now.
@@ -81,6 +84,9 @@ impl Done {
         self.active = self.active.max(busy);
         self.busy += busy;
         self.held += held(now).saturating_sub(held(before));
+        if tuning::is_queued(now.round_trip, now.least_round_trip) {
+            self.queued += busy;
+        }
     }
 }
 
@@ -98,8 +104,8 @@ impl Tuning {
     }
 
     /// From a new number of streams on.
-    pub fn begin(&mut self, count: u32) {
-        self.tuner = Tuner::new(count);
+    pub fn begin(&mut self, count: u32, bandwidth: Option<f64>) {
+        self.tuner = Tuner::new(count, bandwidth);
         self.done = Done::default();
         self.knows_round_trip = false;
     }
@@ -114,13 +120,13 @@ impl Tuning {
     }
 
     /// The number of streams for the round trip time, when that is known for the first time.
-    fn begin_at(&mut self, round_trip: Duration, settings: &Settings) -> Option<u32> {
+    pub fn begin_at(&mut self, round_trip: Duration, settings: &Settings) -> Option<u32> {
         if self.knows_round_trip || round_trip.is_zero() {
             return None;
         }
         let count = tuning::streams_at(round_trip, settings);
         if let Some(count) = count {
-            self.begin(count);
+            self.begin(count, None);
         }
         self.knows_round_trip = true;
         count
@@ -133,9 +139,10 @@ impl Tuning {
 
     /// The number of streams from now on, by what was measured.
     fn decide(&mut self) -> u32 {
-        let Done { acked, active, busy, held } = std::mem::take(&mut self.done);
+        let Done { acked, active, busy, held, queued } = std::mem::take(&mut self.done);
+        let part = |time: Duration| time.as_secs_f64() / busy.as_secs_f64().max(1e-9);
         let rate = acked as f64 / active.as_secs_f64().max(1e-9);
-        self.tuner.next(&Measured { rate, held: held.as_secs_f64() / busy.as_secs_f64().max(1e-9) })
+        self.tuner.next(&Measured { rate, held: part(held), queued: part(queued) })
     }
 }
 

@@ -1,9 +1,10 @@
 //! How many streams pay, and how long pieces should be: pure decisions from what was measured.
 //!
 //! One stream fills a link if its window holds what the link holds (bandwidth times round trip time). Where windows are smaller, streams
-//! add up; where they are not, more streams than a few only disturb each other. So the number doubles while streams are held up by their
-//! windows, is tried one step higher now and then otherwise, and falls back when that did not pay. It begins with what the figures of the
-//! link ask for, or, where there are none, with what a link of 1 Gbit/s would of the round trip time that was seen.
+//! add up; where they are not, more streams than a few only disturb each other: windows that together hold more than the link and the
+//! queue in front of it lose packets, and over a long way that takes long to make good. So the number doubles while streams are held up by
+//! their windows, is tried one step higher now and then otherwise, and falls back when that did not pay. It begins with what the figures of
+//! the link ask for, or, where there are none, with what a link of 1 Gbit/s would of the round trip time that was seen.
 
 use std::time::Duration;
 
@@ -15,11 +16,11 @@ const FIRST: u32 = 4;
 /// Bytes per second that a link of which nothing is known is taken to carry.
 const LIKELY: f64 = 125e6;
 
-/// A stream of such a link is taken to fill so much of its window: what is sent is not without end, and some of it is lost or late.
-const LIKELY_FILLED: f64 = 0.5;
-
-/// More streams than that it must measure to pay.
+/// More streams than that must be measured to pay where nothing is known.
 const MOST_LIKELY: u32 = 32;
+
+/// A stream fills so much of its window: what is sent is not without end, some of it is lost or late, and windows grow slowly.
+const FILLED: f64 = 1.0 / 3.0;
 
 /// `auto` has at least so many: one of them is kept for what is urgent.
 const LEAST: u32 = 4;
@@ -36,8 +37,17 @@ const GAIN: f64 = 1.05;
 /// Streams are held up by their windows if they are for such a part of the time.
 const HELD: f64 = 0.2;
 
+/// A link carries what its figures say from so much of it on, up to so much more: they are not exact.
+const CARRIES: std::ops::Range<f64> = 0.8..1.1;
+
+/// The same if packets wait in a queue for such a part of the time.
+const QUEUED: f64 = 0.5;
+
 /// For so many rounds nothing is tried after something did not pay.
 const PAUSE: u32 = 20;
+
+/// The number to begin with is trusted for so many rounds, unless windows hold streams up.
+const TRUST: u32 = 5;
 
 /// What was measured in one round.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +56,14 @@ pub struct Measured {
     pub rate: f64,
     /// Which part of the time streams with something to send were held up by the windows of either end.
     pub held: f64,
+    /// Which part of the time their packets waited in a queue on the way: the link is full.
+    pub queued: f64,
+}
+
+/// Whether a round trip that takes so long, of which the shortest took `least`, was spent in a queue: not on links so short that other
+/// delays are as long.
+pub fn is_queued(round_trip: Duration, least: Duration) -> bool {
+    round_trip > least + (least / 10).max(Duration::from_millis(5))
 }
 
 /// How many streams to begin with.
@@ -61,14 +79,17 @@ pub fn first_streams(settings: &Settings) -> u32 {
 pub fn streams_at(round_trip: Duration, settings: &Settings) -> Option<u32> {
     let is_open = settings.streams == Streams::Auto && settings.link.is_none();
     let likely = LinkFigures { round_trip, bandwidth: LIKELY };
-    is_open.then(|| for_link(likely, window(settings) * LIKELY_FILLED).min(MOST_LIKELY))
+    is_open.then(|| for_link(likely, window(settings)).min(MOST_LIKELY))
 }
 
-/// How many streams hold as much as the link does, with half as much again for what is lost or late.
+/// How many streams hold as much as the link does. A few may be more than that; many whose windows hold more than the link would make the
+/// queue in front of it overflow with every large message.
 fn for_link(link: LinkFigures, window: f64) -> u32 {
-    let holds = link.bandwidth * link.round_trip.as_secs_f64();
-    let streams = (1.5 * holds / window).ceil();
-    (streams.clamp(1.0, f64::from(MOST)) as u32).max(LEAST)
+    let windows = link.bandwidth * link.round_trip.as_secs_f64() / window;
+    let few = (windows / FILLED).ceil().clamp(f64::from(LEAST), f64::from(MOST_WITH_LARGE_WINDOWS)) as u32;
+    // One is kept for what is urgent.
+    let many = 1 + windows.round().min(f64::from(MOST - 1)) as u32;
+    few.max(many)
 }
 
 /// The window that a stream can get here, in bytes.
@@ -93,6 +114,8 @@ fn largest_buffer() -> f64 {
 #[derive(Clone, Debug)]
 pub struct Tuner {
     count: u32,
+    /// Bytes per second that the link is said to carry.
+    bandwidth: Option<f64>,
     /// The number before the one that is being tried, and its rate.
     before: Option<(u32, f64)>,
     /// Rounds until something is tried again.
@@ -102,16 +125,16 @@ pub struct Tuner {
 }
 
 impl Tuner {
-    /// Begins with so many.
-    pub fn new(count: u32) -> Tuner {
-        Tuner { count, before: None, pause: 1, has_failed: false }
+    /// Begins with so many, over a link that is said to carry so much.
+    pub fn new(count: u32, bandwidth: Option<f64>) -> Tuner {
+        Tuner { count, bandwidth, before: None, pause: TRUST, has_failed: false }
     }
 
     /// The other end has decided on so many; whether that is another number.
     pub fn follow(&mut self, count: u32) -> bool {
         let is_new = self.count != count;
         if is_new {
-            *self = Tuner::new(count);
+            *self = Tuner::new(count, self.bandwidth);
         }
         is_new
     }
@@ -128,7 +151,9 @@ impl Tuner {
                 return self.count;
             }
         }
-        if measured.held > HELD && self.count < MOST && !self.has_failed {
+        let carries_all = self.bandwidth.is_some_and(|bandwidth| CARRIES.contains(&(measured.rate / bandwidth)));
+        let is_full = carries_all || measured.queued > QUEUED;
+        if measured.held > HELD && self.count < MOST && !self.has_failed && !is_full {
             return self.attempt(self.count * 2, measured.rate);
         }
         if self.pause > 0 {
@@ -175,11 +200,11 @@ mod tests {
     fn measured(count: u32, window: f64, round_trip: f64) -> Measured {
         let limit = f64::from(count) * window / round_trip;
         let disturbed = 125e6 * 0.9 / (1.0 + f64::from(count.saturating_sub(8)) * 0.01);
-        Measured { rate: limit.min(disturbed), held: if limit < disturbed { 0.9 } else { 0.0 } }
+        Measured { rate: limit.min(disturbed), held: if limit < disturbed { 0.9 } else { 0.0 }, queued: 0.0 }
     }
 
     fn settled(mut count: u32, window: f64, round_trip: f64) -> u32 {
-        let mut tuner = Tuner::new(count);
+        let mut tuner = Tuner::new(count, None);
         for _ in 0..200 {
             count = tuner.next(&measured(count, window, round_trip));
         }
@@ -202,17 +227,18 @@ mod tests {
     #[test]
     fn what_did_not_pay_is_not_tried_again_at_once() {
         // The other end does not take more: its window holds every number of streams up.
-        let mut tuner = Tuner::new(4);
-        let counts: Vec<u32> = (0..PAUSE).map(|_| tuner.next(&Measured { rate: 5e6, held: 0.9 })).collect();
+        let mut tuner = Tuner::new(4, None);
+        let counts: Vec<u32> =
+            (0..PAUSE).map(|_| tuner.next(&Measured { rate: 5e6, held: 0.9, queued: 0.0 })).collect();
         assert_eq!(counts[..2], [8, 4]);
         assert!(counts[2..].iter().all(|&count| count == 4), "{counts:?}");
     }
 
     #[test]
     fn an_end_follows_what_the_other_decides() {
-        let mut tuner = Tuner::new(4);
+        let mut tuner = Tuner::new(4, None);
         assert!(tuner.follow(32) && !tuner.follow(32));
-        assert_eq!(tuner.next(&Measured { rate: 5e6, held: 0.0 }), 32);
+        assert_eq!(tuner.next(&Measured { rate: 5e6, held: 0.0, queued: 0.0 }), 32);
     }
 
     #[test]
@@ -221,7 +247,7 @@ mod tests {
         let window = |bytes| Settings { socket_buffer: Some(bytes), ..Settings::default() };
         assert_eq!(at(1, &window(2 << 20)), Some(4));
         assert!((6..=8).contains(&at(38, &window(2 << 20)).unwrap()));
-        assert_eq!(at(273, &window(2 << 20)), Some(32));
+        assert!((16..=18).contains(&at(273, &window(2 << 20)).unwrap()));
         assert_eq!(at(38, &window(16 << 10)), Some(32));
         assert_eq!(at(273, &Settings { streams: Streams::Fixed(2), ..window(2 << 20) }), None);
         assert_eq!(at(273, &Settings { link: Some(link(1)), ..window(2 << 20) }), None);
@@ -234,6 +260,34 @@ mod tests {
         assert_eq!(first_streams(&settings(Some(link(1)), Some(1 << 20))), 4);
         assert!(first_streams(&settings(Some(link(273)), Some(1 << 20))) > 30);
         assert_eq!(first_streams(&Settings { streams: Streams::Fixed(7), ..settings(Some(link(273)), None) }), 7);
+    }
+
+    #[test]
+    fn figures_that_say_what_is_seen_anyway_change_nothing() {
+        for milliseconds in [1, 15, 38, 273] {
+            let told = Settings { link: Some(link(milliseconds)), socket_buffer: Some(2 << 20), ..Settings::default() };
+            let untold = Settings { link: None, ..told.clone() };
+            let seen = streams_at(Duration::from_millis(milliseconds), &untold);
+            assert_eq!(seen, Some(first_streams(&told)), "{milliseconds} ms");
+        }
+    }
+
+    #[test]
+    fn windows_that_hold_streams_up_ask_for_more_only_while_the_link_has_room() {
+        let next = |bandwidth, measured| Tuner::new(16, bandwidth).next(&measured);
+        let measured = |rate, queued| Measured { rate, held: 0.5, queued };
+        assert_eq!(next(None, measured(60e6, 0.0)), 32);
+        assert_eq!(next(None, measured(60e6, 0.9)), 16, "the queue is full");
+        assert_eq!(next(Some(125e6), measured(60e6, 0.0)), 32);
+        assert_eq!(next(Some(125e6), measured(115e6, 0.0)), 16, "that is what the link carries");
+        assert_eq!(next(Some(50e6), measured(60e6, 0.0)), 32, "the figures are wrong");
+    }
+
+    #[test]
+    fn a_queue_is_seen_by_round_trips_that_take_longer_than_the_shortest() {
+        let queued = |round_trip, least| is_queued(Duration::from_millis(round_trip), Duration::from_millis(least));
+        assert!(queued(330, 273) && queued(44, 38));
+        assert!(!queued(280, 273) && !queued(4, 1));
     }
 
     #[test]

@@ -25,10 +25,23 @@ impl Shared {
             }
         } else if let End::Dialling(dialling) = &mut driver.end {
             match dialling.serve(ready.token, &self.epoll, self.id, &mut || locked(&self.session).have()) {
-                Ok(None) => {}
+                Ok(None) => self.begin_at_first_sight(driver),
                 Ok(Some((stream, have))) => self.attach(driver, stream, &have, false),
                 Err(failure) => self.dial_failed(driver, failure),
             }
+        }
+    }
+
+    /// Opens as many streams as the round trip asks for as soon as a connection shows how long it takes, so that they come right after the
+    /// first.
+    fn begin_at_first_sight(&self, driver: &mut Driver) {
+        let End::Dialling(dialling) = &mut driver.end else { return };
+        let Some(round_trip) = dialling.round_trip else { return };
+        if driver.theirs.is_some() {
+            return;
+        }
+        if let Some(count) = driver.tuning.begin_at(round_trip, &self.settings()) {
+            dialling.want(count);
         }
     }
 
