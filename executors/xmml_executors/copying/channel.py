@@ -30,7 +30,7 @@ class Channel(Protocol):
             Broken: the other end is gone.
         """
 
-    def receive(self) -> bytes:
+    def receive(self) -> bytes | memoryview:
         """Waits for a message.
 
         Raises:

@@ -6,6 +6,8 @@ that any name survives. Everything that comes from the other end is checked for 
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -26,6 +28,9 @@ MOST_PIECES = 1024
 MOST_ENTRIES = 1024
 #: Bytes of files in one message.
 MOST_DATA_B = RANGE_B
+
+#: The head of bytes of any length in MessagePack (bin 32).
+_BINARY = struct.Struct(">BI")
 
 
 class Say(IntEnum):
@@ -92,7 +97,17 @@ def pack(kind: Say, *values: Any) -> bytes:
     return packed
 
 
-def unpack(data: bytes) -> tuple[Say, list[Any]]:
+def chunk(pieces: Sequence[tuple[int, int, int, bytes]], data: Sequence[bytes], ends: Sequence[int]) -> bytes:
+    """A CHUNK as bytes; what is in it is copied once, while `pack` would do so three times."""
+    packer = msgpack.Packer(autoreset=False)
+    packer.pack_array_header(4)
+    packer.pack(int(Say.CHUNK))
+    packer.pack(pieces)
+    size_b = sum(map(len, data))
+    return b"".join([packer.bytes(), _BINARY.pack(0xC6, size_b), *data, msgpack.packb(ends)])
+
+
+def unpack(data: bytes | memoryview) -> tuple[Say, list[Any]]:
     """The kind and the values of a message.
 
     Raises:

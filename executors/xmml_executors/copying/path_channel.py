@@ -78,14 +78,14 @@ class PathChannel:
         except Error as error:
             raise Broken(str(error)) from error
 
-    def receive(self) -> bytes:
+    def receive(self) -> memoryview:
         try:
-            message = self._path.receive()
+            message: memoryview | None = self._path.receive()
         except Error as error:
             raise Broken(str(error)) from error
         if message is None:
             raise Broken("the other end of the path has finished")
-        return bytes(message)
+        return message
 
     def close(self) -> None:
         """Ends it in order, as far as the other end is still there."""

@@ -7,7 +7,7 @@ import queue
 import stat
 import threading
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import field
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from xmml_executors.copying.messages import (
     MOST_PIECES,
     Malformed,
     Say,
+    chunk,
     number,
     pack,
     unpack,
@@ -48,6 +49,7 @@ class Source:
         self._chunk = _Chunk()
         self._report = Report()
         self._unanswered: set[int] = set()
+        self._ahead: tuple[int, Range, bytes, bytes] | None = None
         self._heard: queue.SimpleQueue[tuple[Say, list[object]] | Exception] = queue.SimpleQueue()
 
     def run(self) -> Report:
@@ -61,6 +63,7 @@ class Source:
         listener = threading.Thread(target=self._listen, daemon=True)
         listener.start()
         self._list()
+        self._read_ahead()
         considered = is_owed = False
         while True:
             kind, values = self._next()
@@ -133,6 +136,30 @@ class Source:
         self._channel.send(pack(Say.LISTED, self._report.files, self._report.size_b, told))
         self._progress.total(self._report.files, self._report.size_b)
 
+    def _read_ahead(self) -> None:
+        """Reads where the first file begins while the target still considers what it lacks: mostly all of it."""
+        first = next((each for each, (entry, _) in enumerate(self._entries) if entry.kind == Kind.FILE), None)
+        if first is None:
+            return
+        entry, where = self._entries[first]
+        beginning = next(ranges(entry.size), None)
+        if beginning is None:
+            return
+        with suppress(OSError, _Changed):  # then it is found out, and told, when the file is given
+            descriptor = os.open(where, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            with closing(os.fdopen(descriptor, "rb", buffering=0)):
+                data = _read(descriptor, beginning)
+                self._ahead = first, beginning, data, digest(data)
+
+    def _read(self, which: int, descriptor: int, wanted: Range) -> tuple[bytes, bytes]:
+        """A range of an open file, and its checksum."""
+        ahead, self._ahead = self._ahead, None
+        match ahead:
+            case (of, beginning, data, checksum) if (of, beginning) == (which, wanted):
+                return data, checksum
+        data = _read(descriptor, wanted)
+        return data, digest(data)
+
     def _give(self, which: int, digests: bytes) -> None:
         """Sends the ranges of a file that the other end lacks."""
         entry, where = self._entries[which]
@@ -142,8 +169,7 @@ class Source:
             with closing(os.fdopen(descriptor, "rb", buffering=0)) as file:
                 self._still_as_listed(entry, os.fstat(descriptor))
                 for place, each in enumerate(ranges(entry.size)):
-                    data = _read(file.fileno(), each)
-                    checksum = digest(data)
+                    data, checksum = self._read(which, file.fileno(), each)
                     if not stands(digests, place, checksum):
                         self._add(which, each, data, checksum)
                     self._progress.advanced(each.length)
@@ -197,7 +223,7 @@ class Source:
     def _flush(self) -> None:
         if self._chunk.pieces or self._chunk.ends:
             self._report.sent_b += self._chunk.size_b
-            self._channel.send(pack(Say.CHUNK, self._chunk.pieces, b"".join(self._chunk.data), self._chunk.ends))
+            self._channel.send(chunk(self._chunk.pieces, self._chunk.data, self._chunk.ends))
             self._chunk = _Chunk()
 
     @staticmethod

@@ -29,7 +29,7 @@ class Watched:
         self.sent.append(unpack(message))
         self.inner.send(self.change(message) if self.change else message)
 
-    def receive(self) -> bytes:
+    def receive(self) -> bytes | memoryview:
         return self.inner.receive()
 
     def close(self) -> None:

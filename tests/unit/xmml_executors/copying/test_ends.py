@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from xmml_executors.copying.channel import Broken, Stopped
-from xmml_executors.copying.messages import Say, pack, unpack
+from xmml_executors.copying.messages import Say, chunk, pack, unpack
 from xmml_executors.copying.progress import Report
 from xmml_executors.copying.ranges import RANGE_B
 from xmml_executors.copying.tree import PART_SUFFIX
@@ -147,7 +147,7 @@ def test_bytes_that_come_altered_are_asked_for_again(tree: Path, tmp_path: Path,
 def test_the_source_says_that_it_has_finished_without_waiting_for_answers(
     tree: Path, tmp_path: Path, copy: Copy, held: Say, altered: int
 ) -> None:
-    finished, alter = threading.Event(), altering(altered)
+    finished, had_finished, alter = threading.Event(), list[bool](), altering(altered)
 
     def watch(message: bytes) -> bytes:
         if unpack(message)[0] == Say.FINISHED:
@@ -155,14 +155,43 @@ def test_the_source_says_that_it_has_finished_without_waiting_for_answers(
         return alter(message)
 
     def hold(message: bytes) -> bytes:
-        if unpack(message)[0] == held and not finished.wait(30):
-            raise Broken("nothing more came before the answer")
+        if unpack(message)[0] == held:
+            had_finished.append(finished.wait(10))
         return message
 
     result = copy([tree / "below" / "d"], str(tmp_path / "copy"), change=watch, change_answers=hold)
     assert clean(result)
+    assert had_finished
+    assert all(had_finished)
     assert (tmp_path / "copy").read_bytes() == (tree / "below" / "d").read_bytes()
     assert sum(kind == Say.FINISHED for kind, _ in result.said) == (2 if altered else 1)
+
+
+def test_the_source_reads_ahead_while_the_target_considers(
+    tmp_path: Path, copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_bytes(os.urandom(RANGE_B + 1))
+    read, was_read = threading.Event(), list[bool]()
+    pread = os.pread
+
+    def told(descriptor: int, length: int, offset: int) -> bytes:
+        read.set()
+        return pread(descriptor, length, offset)
+
+    def hold(message: bytes) -> bytes:
+        if unpack(message)[0] == Say.HAVE:
+            was_read.append(read.wait(10))
+        return message
+
+    monkeypatch.setattr(os, "pread", told)
+    assert clean(copy([tmp_path / "file"], str(tmp_path / "copy"), change_answers=hold))
+    assert was_read == [True]
+    assert (tmp_path / "copy").read_bytes() == (tmp_path / "file").read_bytes()
+
+
+def test_a_chunk_is_a_message_as_any_other() -> None:
+    pieces, data, ends = [(0, 0, 70_000, b"d" * 32), (1, 7, 3, b"e" * 32)], [bytes(70_000), b"abc"], [0, 1]
+    assert chunk(pieces, data, ends) == pack(Say.CHUNK, pieces, b"".join(data), ends)
 
 
 def test_a_file_that_comes_altered_every_time_fails_and_the_rest_does_not(tmp_path: Path, copy: Copy) -> None:
