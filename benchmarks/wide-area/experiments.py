@@ -165,7 +165,7 @@ def _messages(
         assert extent.mpwide is not None
         return mpwide.messages(extent.mpwide, wan["a"], wan["b"].login, int(streams), size_b, count)
     if streams == FIGURES_GIVEN:
-        streams = f"auto:{rtt_ms / 1e3}:{GIGABIT / 8}"
+        streams = f"auto+link:{rtt_ms / 1e3}:{GIGABIT / 8}"
     return ends.dialled(wan["b"].login, peer, f"{wan['a'].address}:{port}", streams, f"bulk:{size_b}*{count}")
 
 

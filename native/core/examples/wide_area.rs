@@ -3,8 +3,9 @@
 //!
 //! ```text
 //! wide_area serve path|tcp                          prints the port at which it listens
-//! wide_area dial path|tcp HOST:PORT STREAMS PLAN    STREAMS: a number, auto, or auto:SECONDS:BYTES, the link's round trip and what it
-//!                                                   carries in a second; one line for each message
+//! wide_area dial path|tcp HOST:PORT STREAMS PLAN    STREAMS: a number or auto; there may follow +link:SECONDS:BYTES, the link's round
+//!                                                   trip and what it carries in a second, +congestion:NAME and +pace:BYTES of
+//!                                                   each stream; one line for each message
 //! wide_area forward HOST:PORT                       prints the port; hands every connection on, one thread for each direction
 //! ```
 //!
@@ -72,13 +73,24 @@ fn say(kind: &str, bytes: usize, took: Duration) {
 }
 
 fn settings(streams: &str) -> Settings {
-    if let Some((round_trip, bandwidth)) = streams.strip_prefix("auto:").and_then(|figures| figures.split_once(':')) {
-        let round_trip = Duration::from_secs_f64(round_trip.parse().expect("seconds"));
-        let link = Some(LinkFigures { round_trip, bandwidth: bandwidth.parse().expect("bytes per second") });
-        return Settings { streams: Streams::Auto, link, ..Settings::default() };
+    let mut words = streams.split('+');
+    let streams = words.next().and_then(|count| count.parse().ok()).map_or(Streams::Auto, Streams::Fixed);
+    let mut settings = Settings { streams, ..Settings::default() };
+    for word in words {
+        match word.split_once(':') {
+            Some(("congestion", name)) => settings.congestion = Some(name.to_owned()),
+            Some(("pace", bytes)) => settings.pace = Some(bytes.parse::<f64>().expect("bytes per second") as u64),
+            Some(("link", figures)) => settings.link = link(figures),
+            _ => panic!("+congestion:NAME, +pace:BYTES or +link:SECONDS:BYTES"),
+        }
     }
-    let streams = streams.parse().map_or(Streams::Auto, Streams::Fixed);
-    Settings { streams, ..Settings::default() }
+    settings
+}
+
+fn link(figures: &str) -> Option<LinkFigures> {
+    let (round_trip, bandwidth) = figures.split_once(':').expect("SECONDS:BYTES");
+    let round_trip = Duration::from_secs_f64(round_trip.parse().expect("seconds"));
+    Some(LinkFigures { round_trip, bandwidth: bandwidth.parse().expect("bytes per second") })
 }
 
 // ---- over a path ----

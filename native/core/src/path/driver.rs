@@ -18,7 +18,7 @@ use super::session::{Bounds, Session};
 use super::settings::Settings;
 use super::stream::{Stream, StreamIo};
 use super::tuned::Tuning;
-use super::tuning::{self, Tuner};
+use super::tuning;
 use super::waiting::Turns;
 use crate::buffer::{Buffer, BufferPool};
 use crate::error::{Error, Result};
@@ -169,7 +169,7 @@ impl Shared {
         epoll.add(crew.bell(), BELL, Interest::READ).map_err(io)?;
         let now = Instant::now();
         timer.set(Some(now));
-        let tuner = Tuner::new(tuning::first_streams(&settings), settings.link.map(|link| link.bandwidth));
+        let tuning = Tuning::new(tuning::first_streams(&settings), settings.link.map(|link| link.bandwidth), now);
         Ok(Arc::new_cyclic(|this| Shared {
             this: this.clone(),
             is_encrypted,
@@ -194,7 +194,7 @@ impl Shared {
                 unread: Vec::new(),
                 tick_at: now,
                 closing_until: None,
-                tuning: Tuning::new(tuner, now),
+                tuning,
                 theirs: None,
                 refused_wishes: 0,
                 counts: Counts::default(),

@@ -46,6 +46,7 @@ mod identity;
 pub mod inbox;
 mod listener;
 pub mod outbox;
+mod pacing;
 pub mod ranges;
 pub mod session;
 mod settings;

@@ -90,10 +90,7 @@ pub fn tune(fd: RawFd, settings: &Settings) -> io::Result<()> {
         set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes as u32)?;
         set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes as u32)?;
     }
-    // TCP paces by itself where there is no queueing discipline that does.
-    let pace = settings.pace.unwrap_or(u64::MAX);
-    named_option(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &pace.to_ne_bytes())
-        .or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, pace.min(u32::MAX.into()) as u32))?;
+    pace(fd, settings.pace)?;
     if let Some(name) = &settings.congestion {
         let status = named_option(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes());
         status.map_err(|error| {
@@ -101,6 +98,17 @@ pub fn tune(fd: RawFd, settings: &Settings) -> io::Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Lets a socket send so many bytes per second at most; `None`: as many as it can. TCP paces by itself where there is no queueing
+/// discipline that does.
+///
+/// # Errors
+/// The system refuses.
+pub fn pace(fd: RawFd, most: Option<u64>) -> io::Result<()> {
+    let most = most.unwrap_or(u64::MAX);
+    named_option(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &most.to_ne_bytes())
+        .or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, most.min(u32::MAX.into()) as u32))
 }
 
 pub(super) fn set_option(fd: RawFd, level: i32, name: i32, value: u32) -> io::Result<()> {
@@ -122,7 +130,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::path::{available_congestion_controls, Identity, Lane, Listener, Path, Streams};
+    use crate::path::{available_congestion_controls, Identity, Lane, LinkFigures, Listener, Path, Streams};
 
     const LIMIT: Duration = Duration::from_secs(60);
 
@@ -238,6 +246,28 @@ mod tests {
         assert!(here.wait_left(behind, Some(LIMIT)).unwrap(), "the window is not widened");
         here.set(Settings { pace: None, ..settings }).unwrap();
         become_so(&here, 3, |said| said.pace == u64::MAX);
+    }
+
+    #[test]
+    fn streams_share_what_the_link_is_said_to_carry_unless_a_pace_is_set() {
+        let identity = |name| Identity::new(b"a secret", "run", name);
+        let streams = |count| Settings { streams: Streams::Fixed(count), ..Settings::default() };
+        let figures = LinkFigures { round_trip: Duration::from_millis(20), bandwidth: 100e6 };
+        let known = |count| Settings { link: Some(figures), ..streams(count) };
+        let listener = Listener::bind("127.0.0.1:0", &identity("there"), Settings::default()).unwrap();
+        let here = Path::dial(&listener.address(), &identity("here"), "there", known(3)).unwrap();
+        here.attend().unwrap();
+        let there = listener.accept(Some(LIMIT)).unwrap().expect("a path comes in");
+        there.attend().unwrap();
+        let half_of_it = |said: &Said| (50_000_000..65_000_000).contains(&said.pace);
+        become_so(&here, 3, half_of_it);
+        become_so(&there, 3, |said| said.pace == u64::MAX);
+        here.set(known(5)).unwrap();
+        become_so(&here, 5, |said| (25_000_000..33_000_000).contains(&said.pace));
+        here.set(Settings { pace: Some(1_000_000), ..known(5) }).unwrap();
+        become_so(&here, 5, |said| said.pace == 1_000_000);
+        here.set(streams(5)).unwrap();
+        become_so(&here, 5, |said| said.pace == u64::MAX);
     }
 
     #[test]

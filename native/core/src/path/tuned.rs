@@ -1,5 +1,5 @@
-//! A path measures itself while it runs, and sets what it can set: the number of streams, the length of pieces; and it notices streams that
-//! do not get on.
+//! A path measures itself while it runs, and sets what it can set: the number of streams, how fast they send, the length of pieces; and it
+//! notices streams that do not get on.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use super::crew;
 use super::driver::{Driver, End, Shared};
 use super::frame::PathFrame;
+use super::pacing::Pacing;
 use super::settings::{Settings, Streams};
+use super::socket;
+use super::stream::Stream;
 use super::tcp_info::TcpInfo;
 use super::tuning::{self, Measured, Tuner};
 
@@ -38,6 +41,8 @@ const QUIET_ROUNDS: u32 = 20;
 /// What a path remembers of its measurements.
 pub(super) struct Tuning {
     tuner: Tuner,
+    /// How fast streams may send.
+    pacing: Pacing,
     /// When to look next.
     pub at: Instant,
     /// When streams were looked at last.
@@ -91,9 +96,11 @@ impl Done {
 }
 
 impl Tuning {
-    pub fn new(tuner: Tuner, now: Instant) -> Tuning {
+    /// Begins with so many streams, over a link that is said to carry so much [B/s].
+    pub fn new(count: u32, bandwidth: Option<f64>, now: Instant) -> Tuning {
         Tuning {
-            tuner,
+            tuner: Tuner::new(count, bandwidth),
+            pacing: Pacing::new(bandwidth),
             at: now + ROUND,
             last: now,
             done: Done::default(),
@@ -103,9 +110,10 @@ impl Tuning {
         }
     }
 
-    /// From a new number of streams on.
+    /// The same from new settings on.
     pub fn begin(&mut self, count: u32, bandwidth: Option<f64>) {
         self.tuner = Tuner::new(count, bandwidth);
+        self.pacing = Pacing::new(bandwidth);
         self.done = Done::default();
         self.knows_round_trip = false;
     }
@@ -137,12 +145,12 @@ impl Tuning {
         self.done.active >= LEAST_DECISION.max(round_trip * ROUND_TRIPS) && self.done.acked >= LEAST_CARRIED
     }
 
-    /// The number of streams from now on, by what was measured.
-    fn decide(&mut self) -> u32 {
+    /// What was measured since this was last asked.
+    fn measured(&mut self) -> Measured {
         let Done { acked, active, busy, held, queued } = std::mem::take(&mut self.done);
         let part = |time: Duration| time.as_secs_f64() / busy.as_secs_f64().max(1e-9);
         let rate = acked as f64 / active.as_secs_f64().max(1e-9);
-        self.tuner.next(&Measured { rate, held: part(held), queued: part(queued) })
+        Measured { rate, held: part(held), queued: part(queued) }
     }
 }
 
@@ -190,29 +198,55 @@ impl Shared {
             self.rests.store(false, Ordering::Relaxed);
         }
         let round_trip = infos.iter().map(|info| info.round_trip).max().unwrap_or_default();
-        if settings.streams != Streams::Auto || driver.theirs.is_some() {
-            return;
-        }
+        let is_open = settings.streams == Streams::Auto && driver.theirs.is_none();
         tuning.done.add(&done);
         match &mut driver.end {
             End::Dialling(dialling) => {
-                if let Some(count) = tuning.begin_at(round_trip, settings) {
+                if let Some(count) = is_open.then(|| tuning.begin_at(round_trip, settings)).flatten() {
                     dialling.want(count);
                 } else if tuning.is_due(round_trip) {
-                    dialling.want(tuning.decide());
+                    let measured = tuning.measured();
+                    tuning.pacing.heed(&measured);
+                    if is_open {
+                        dialling.want(tuning.tuner.next(&measured));
+                    }
                 }
             }
             End::Listening(_) => {
                 // If there are others than this end has asked for, the other end has decided on them.
                 let standing = infos.len() as u32;
-                if tuning.is_due(round_trip) && !tuning.follow(standing) {
-                    let count = tuning.decide();
+                if tuning.is_due(round_trip) && !(is_open && tuning.follow(standing)) {
+                    let measured = tuning.measured();
+                    tuning.pacing.heed(&measured);
+                    let count = if is_open { tuning.tuner.next(&measured) } else { standing };
                     if count != standing {
                         self.tell_streams(&self.wish(count));
                     }
                 }
             }
         }
+        self.pace_streams(driver, settings);
+    }
+
+    /// Gives the streams that get on what the link carries, in equal shares.
+    fn pace_streams(&self, driver: &mut Driver, settings: &Settings) {
+        if settings.pace.is_some() {
+            return;
+        }
+        let streams = self.carrying();
+        let get_on = streams.iter().filter(|stream| !stream.io().is_passed_over).count();
+        if driver.tuning.pacing.share(get_on) {
+            for stream in &streams {
+                self.pace_stream(driver, stream, settings);
+            }
+        }
+    }
+
+    /// Lets a stream send what each one may at present.
+    pub(super) fn pace_stream(&self, driver: &Driver, stream: &Stream, settings: &Settings) {
+        let (None, Some(each)) = (settings.pace, driver.tuning.pacing.each()) else { return };
+        // It is a gain where the system can do it, and no loss where it cannot.
+        let _ = socket::pace(stream.wire.fd(), Some(each));
     }
 
     /// That this end would like so many streams.

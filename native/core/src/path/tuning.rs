@@ -60,6 +60,13 @@ pub struct Measured {
     pub queued: f64,
 }
 
+impl Measured {
+    /// The link is full, by the queue in front of it.
+    pub fn is_queued(&self) -> bool {
+        self.queued > QUEUED
+    }
+}
+
 /// Whether a round trip that takes so long, of which the shortest took `least`, was spent in a queue: not on links so short that other
 /// delays are as long.
 pub fn is_queued(round_trip: Duration, least: Duration) -> bool {
@@ -152,7 +159,7 @@ impl Tuner {
             }
         }
         let carries_all = self.bandwidth.is_some_and(|bandwidth| CARRIES.contains(&(measured.rate / bandwidth)));
-        let is_full = carries_all || measured.queued > QUEUED;
+        let is_full = carries_all || measured.is_queued();
         if measured.held > HELD && self.count < MOST && !self.has_failed && !is_full {
             return self.attempt(self.count * 2, measured.rate);
         }

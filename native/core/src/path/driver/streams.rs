@@ -190,10 +190,11 @@ impl Shared {
                 return self.fail(driver, Error::Protocol { peer, problem: reason });
             }
         }
-        let wanted = self.settings().zero_copy;
+        let settings = self.settings();
+        self.pace_stream(driver, &stream, &settings);
         let mut io = stream.io();
         io.is_attached = true;
-        io.uncopied.set(wanted, &*stream.wire, self.is_encrypted);
+        io.uncopied.set(settings.zero_copy, &*stream.wire, self.is_encrypted);
         drop(io);
         if let End::Dialling(_) = driver.end {
             stream.push(&self.own_streams());
