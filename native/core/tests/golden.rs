@@ -365,6 +365,11 @@ fn path_frames() -> Vec<(&'static str, PathFrame, Value)> {
         ("path-retire", PathFrame::Retire, json!({"frame": "retire"})),
         ("path-streams", streams(8, false), json!({"frame": "streams", "count": 8, "is_fixed": false})),
         ("path-streams-fixed", streams(3, true), json!({"frame": "streams", "count": 3, "is_fixed": true})),
+        (
+            "path-carries",
+            PathFrame::Carries { bandwidth: 125_000_000 },
+            json!({"frame": "carries", "bandwidth": 125_000_000}),
+        ),
         ("path-bye", PathFrame::Bye, json!({"frame": "bye"})),
         ("path-refused", refused, json!({"frame": "refused", "code": 3, "reason": "there are too many paths"})),
     ]

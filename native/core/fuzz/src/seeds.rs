@@ -65,6 +65,7 @@ fn path_seeds() -> Vec<Vec<u8>> {
         [PathFrame::Receipt(receipt(Lane::Bulk)).encode(), PathFrame::Alive.encode(), PathFrame::Bye.encode()].concat(),
         [
             PathFrame::Streams { count: 9, is_fixed: true }.encode(),
+            PathFrame::Carries { bandwidth: 125_000_000 }.encode(),
             PathFrame::Refused { code: 1, reason: "no".into() }.encode(),
         ]
         .concat(),

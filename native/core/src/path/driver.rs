@@ -452,10 +452,11 @@ impl Shared {
         match &mut driver.end {
             End::Dialling(dialling) => {
                 dialling.want(count);
-                self.tell_streams(&self.own_streams());
+                self.tell(&self.own_streams());
             }
-            End::Listening(_) => self.tell_streams(&self.wish(count)),
+            End::Listening(_) => self.tell(&self.wish(count)),
         }
+        self.tell(&self.carries());
         self.timer.set(Some(Instant::now()));
         drop(driver);
         self.pump();

@@ -255,6 +255,11 @@ pub enum PathFrame {
         /// The program has asked for this number; what was measured at the other end does not change it.
         is_fixed: bool,
     },
+    /// What the link carries, as far as this end knows; said whenever a stream is attached, and when that changes. Body: u64.
+    Carries {
+        /// Bytes per second; 0: this end does not know.
+        bandwidth: u64,
+    },
     /// The path has ended at this end: everything has come, and everything it sent was receipted. No body.
     Bye,
     /// The path or the stream is not taken, or given up, and why. Body: u16 code, u16 length, reason in UTF-8.
@@ -287,6 +292,7 @@ const RETIRE: u8 = 6;
 const STREAMS: u8 = 7;
 const BYE: u8 = 8;
 const REFUSED: u8 = 9;
+const CARRIES: u8 = 10;
 
 fn head(kind: u8, lane: u8, flags: u16, length: usize) -> [u8; HEAD] {
     let mut bytes = [kind, lane, 0, 0, 0, 0, 0, 0];
@@ -330,6 +336,10 @@ impl PathFrame {
                 body.extend_from_slice(&(count & !FIXED | fixed).to_le_bytes());
                 (STREAMS, 0)
             }
+            PathFrame::Carries { bandwidth } => {
+                body.extend_from_slice(&bandwidth.to_le_bytes());
+                (CARRIES, 0)
+            }
             PathFrame::Bye => (BYE, 0),
             PathFrame::Refused { code, reason } => {
                 let mut end = reason.len().min(MAX_REASON);
@@ -363,7 +373,7 @@ impl PathFrame {
             };
             return Ok(Some((PathFrame::Chunk(ChunkHead::decode(&head, numbers)?), CHUNK_HEAD)));
         }
-        if !(ATTACH..=REFUSED).contains(&head.kind) {
+        if !(ATTACH..=CARRIES).contains(&head.kind) {
             return Err(FrameError::UnknownKind { kind: head.kind });
         }
         if head.flags != 0 || (head.lane != 0 && head.kind != RECEIPT) {
@@ -399,6 +409,7 @@ impl PathFrame {
                 let number = reader.u32()?;
                 PathFrame::Streams { count: number & !FIXED, is_fixed: number & FIXED != 0 }
             }
+            CARRIES => PathFrame::Carries { bandwidth: reader.u64()? },
             BYE => PathFrame::Bye,
             REFUSED => {
                 let (code, reason) = (reader.u16()?, reader.text()?);

@@ -31,6 +31,11 @@ impl Pacing {
         Pacing { bandwidth, each: None }
     }
 
+    /// The link is said to carry so much from now on.
+    pub fn set_bandwidth(&mut self, bandwidth: Option<f64>) {
+        self.bandwidth = bandwidth;
+    }
+
     /// What each stream may send, in bytes per second; `None`: as much as it can.
     pub fn each(&self) -> Option<u64> {
         self.each

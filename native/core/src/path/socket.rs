@@ -261,13 +261,17 @@ mod tests {
         there.attend().unwrap();
         let half_of_it = |said: &Said| (50_000_000..65_000_000).contains(&said.pace);
         become_so(&here, 3, half_of_it);
-        become_so(&there, 3, |said| said.pace == u64::MAX);
+        become_so(&there, 3, half_of_it); // the end that knows tells the other
         here.set(known(5)).unwrap();
-        become_so(&here, 5, |said| (25_000_000..33_000_000).contains(&said.pace));
+        for path in [&here, &there] {
+            become_so(path, 5, |said| (25_000_000..33_000_000).contains(&said.pace));
+        }
         here.set(Settings { pace: Some(1_000_000), ..known(5) }).unwrap();
         become_so(&here, 5, |said| said.pace == 1_000_000);
         here.set(streams(5)).unwrap();
-        become_so(&here, 5, |said| said.pace == u64::MAX);
+        for path in [&here, &there] {
+            become_so(path, 5, |said| said.pace == u64::MAX);
+        }
     }
 
     #[test]

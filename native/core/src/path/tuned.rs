@@ -41,6 +41,10 @@ const QUIET_ROUNDS: u32 = 20;
 /// What a path remembers of its measurements.
 pub(super) struct Tuning {
     tuner: Tuner,
+    /// What the link carries in a second by the settings of this end, in bytes.
+    own: Option<f64>,
+    /// The same as the other end has said.
+    theirs: Option<f64>,
     /// How fast streams may send.
     pacing: Pacing,
     /// When to look next.
@@ -100,6 +104,8 @@ impl Tuning {
     pub fn new(count: u32, bandwidth: Option<f64>, now: Instant) -> Tuning {
         Tuning {
             tuner: Tuner::new(count, bandwidth),
+            own: bandwidth,
+            theirs: None,
             pacing: Pacing::new(bandwidth),
             at: now + ROUND,
             last: now,
@@ -112,10 +118,21 @@ impl Tuning {
 
     /// The same from new settings on.
     pub fn begin(&mut self, count: u32, bandwidth: Option<f64>) {
-        self.tuner = Tuner::new(count, bandwidth);
-        self.pacing = Pacing::new(bandwidth);
+        self.own = bandwidth;
+        let known = self.own.or(self.theirs);
+        self.tuner = Tuner::new(count, known);
+        self.pacing = Pacing::new(known);
         self.done = Done::default();
         self.knows_round_trip = false;
+    }
+
+    /// What the link carries in a second as the other end knows it, in bytes; 0: it does not. The settings of this end come first.
+    pub fn hear_of_bandwidth(&mut self, bandwidth: u64) {
+        let theirs = (bandwidth > 0).then_some(bandwidth as f64);
+        if std::mem::replace(&mut self.theirs, theirs) != theirs && self.own.is_none() {
+            self.tuner.set_bandwidth(theirs);
+            self.pacing.set_bandwidth(theirs);
+        }
     }
 
     /// The other end has decided on so many streams; whether that is another number.
@@ -134,7 +151,7 @@ impl Tuning {
         }
         let count = tuning::streams_at(round_trip, settings);
         if let Some(count) = count {
-            self.begin(count, None);
+            self.begin(count, self.own);
         }
         self.knows_round_trip = true;
         count
@@ -220,7 +237,7 @@ impl Shared {
                     tuning.pacing.heed(&measured);
                     let count = if is_open { tuning.tuner.next(&measured) } else { standing };
                     if count != standing {
-                        self.tell_streams(&self.wish(count));
+                        self.tell(&self.wish(count));
                     }
                 }
             }
@@ -244,9 +261,10 @@ impl Shared {
 
     /// Lets a stream send what each one may at present.
     pub(super) fn pace_stream(&self, driver: &Driver, stream: &Stream, settings: &Settings) {
-        let (None, Some(each)) = (settings.pace, driver.tuning.pacing.each()) else { return };
-        // It is a gain where the system can do it, and no loss where it cannot.
-        let _ = socket::pace(stream.wire.fd(), Some(each));
+        if settings.pace.is_none() {
+            // It is a gain where the system can do it, and no loss where it cannot.
+            let _ = socket::pace(stream.wire.fd(), driver.tuning.pacing.each());
+        }
     }
 
     /// That this end would like so many streams.
@@ -262,11 +280,16 @@ impl Shared {
         }
     }
 
-    /// Tells the other end of a number of streams.
-    pub(super) fn tell_streams(&self, wish: &PathFrame) {
+    /// What this end knows of the link.
+    pub(super) fn carries(&self) -> PathFrame {
+        PathFrame::Carries { bandwidth: self.settings().link.map_or(0, |link| link.bandwidth as u64) }
+    }
+
+    /// Says something about the path to the other end.
+    pub(super) fn tell(&self, word: &PathFrame) {
         let streams = self.carrying();
         if let Some(stream) = streams.iter().min_by_key(|stream| stream.io().is_passed_over) {
-            stream.push(wish);
+            stream.push(word);
             self.write(stream);
         }
     }

@@ -137,6 +137,11 @@ impl Tuner {
         Tuner { count, bandwidth, before: None, pause: TRUST, has_failed: false }
     }
 
+    /// The link is said to carry so many bytes per second.
+    pub fn set_bandwidth(&mut self, bandwidth: Option<f64>) {
+        self.bandwidth = bandwidth;
+    }
+
     /// The other end has decided on so many; whether that is another number.
     pub fn follow(&mut self, count: u32) -> bool {
         let is_new = self.count != count;

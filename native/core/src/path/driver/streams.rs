@@ -131,6 +131,10 @@ impl Shared {
                     _ => Err("it asks again and again for other streams than it can have".to_owned()),
                 }
             }
+            PathFrame::Carries { bandwidth } => {
+                driver.tuning.hear_of_bandwidth(bandwidth);
+                Ok(())
+            }
             other => Err(format!("it sends {other:?} where none belongs")),
         }
     }
@@ -152,7 +156,7 @@ impl Shared {
             End::Listening(_) => {
                 if let (Streams::Fixed(own), false) = (own, is_fixed) {
                     driver.refused_wishes += 1;
-                    self.tell_streams(&self.wish(own));
+                    self.tell(&self.wish(own));
                 }
             }
         }
@@ -198,6 +202,9 @@ impl Shared {
         drop(io);
         if let End::Dialling(_) = driver.end {
             stream.push(&self.own_streams());
+        }
+        if settings.link.is_some() {
+            stream.push(&self.carries());
         }
         locked(&self.carrying).push(stream.clone());
         if let State::Broken(_) = driver.state {
