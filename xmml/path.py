@@ -13,13 +13,14 @@ b'hello'
 
 from __future__ import annotations
 
+import atexit
 import os
 import stat
 import time
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from xmml_native._native import Path, PathListener, make_path_credentials
+from xmml_native._native import Path, PathListener, leave_paths, make_path_credentials
 from xmml_native.errors import Error
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 LEAST_SECRET = 16
 
 __all__ = ["Path", "PathListener", "cycle", "dial", "gather", "listen", "make_credentials", "relay", "scatter"]
+
+
+# Their threads need the interpreter to let go of what was sent, and never get it while it ends.
+atexit.register(leave_paths)
 
 
 def dial(

@@ -35,7 +35,7 @@ mod _native {
     #[pymodule_export]
     use crate::message::Message;
     #[pymodule_export]
-    use crate::path::{make_path_credentials, Path, PathListener};
+    use crate::path::{leave_paths, make_path_credentials, Path, PathListener};
     #[pymodule_export]
     use crate::payload::Payload;
     #[pymodule_export]

@@ -5,6 +5,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::os::fd::RawFd;
 use std::os::raw::c_int;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyTimeoutError;
@@ -218,12 +219,19 @@ fn identity(
 /// One end of a path.
 #[pyclass(frozen, module = "xmml_native._native")]
 pub struct Path {
-    core: Detached<core::Path>,
+    core: Detached<Arc<core::Path>>,
 }
+
+/// The paths that stand.
+static STANDING: Mutex<Vec<Weak<core::Path>>> = Mutex::new(Vec::new());
 
 impl Path {
     fn attended(py: Python<'_>, core: core::Path) -> PyResult<Path> {
         core.attend().map_err(raised(py))?;
+        let core = Arc::new(core);
+        let mut standing = STANDING.lock().unwrap_or_else(PoisonError::into_inner);
+        standing.retain(|path| path.strong_count() > 0);
+        standing.push(Arc::downgrade(&core));
         Ok(Path { core: Detached::new(core) })
     }
 
@@ -535,6 +543,16 @@ impl PathListener {
     fn refusals(&self, py: Python<'_>) -> (u64, Option<String>) {
         py.detach(|| self.core.refusals())
     }
+}
+
+/// Leaves all paths, before the interpreter ends: then a thread of theirs that needs it, to let go of the memory of a message, never gets
+/// it, and whoever drops the path would wait for that thread.
+#[pyfunction]
+pub fn leave_paths(py: Python<'_>) {
+    py.detach(|| {
+        let standing = std::mem::take(&mut *STANDING.lock().unwrap_or_else(PoisonError::into_inner));
+        standing.iter().filter_map(Weak::upgrade).for_each(|path| path.abandon());
+    });
 }
 
 /// A new key and certificate in PEM, and the fingerprint for the other end.

@@ -157,6 +157,7 @@ class PathListener:
     def accept(self, timeout: float | None = None) -> Path:
         """The next path, waiting up to `timeout` seconds. Raises TimeoutError."""
 
+def leave_paths() -> None: ...
 def make_path_credentials(name: str, seconds: float) -> tuple[str, str]:
     """A new key and certificate in PEM, and the fingerprint for the other end."""
 

@@ -64,6 +64,27 @@ def test_a_path_can_be_asked_and_dropped_while_its_thread_releases_what_arrived(
     subprocess.run([sys.executable, "-c", _RELEASES], check=True, timeout=120)
 
 
+_LEFT = """
+import atexit
+atexit.register(lambda: print(here.state, there.state))  # what is registered first comes last
+from xmml import path
+who = {"secret": b"of both ends", "run": "survey"}
+listener = path.listen("127.0.0.1:0", name="tokyo", **who)
+here = path.dial(listener.address, "tokyo", name="amsterdam", **who)
+there = listener.accept(timeout=30)
+for _ in range(100):
+    here.post(bytearray(10_000))
+"""
+
+
+def test_paths_are_left_before_the_interpreter_ends() -> None:
+    """Later their threads could not let go of what was sent, and whoever drops a path would wait for them for good."""
+    done = subprocess.run([sys.executable, "-c", _LEFT], check=True, timeout=120, capture_output=True, text=True)
+    here, there = done.stdout.split()
+    assert here == "closed"
+    assert there in ("closed", "failed")  # it may have been told before it was left, too
+
+
 def test_other_threads_run_while_one_waits() -> None:
     here, there = pair()
     threading.Timer(0.05, lambda: there.send(b"now")).start()

@@ -460,10 +460,18 @@ impl Path {
     }
 }
 
+impl Path {
+    /// Leaves the path as dropping it does: its thread ends, the other end is told, and whoever waits for something gets an error. Whoever
+    /// must not wait for a thread any more when the path is dropped (an interpreter that ends) does this before.
+    pub fn abandon(&self) {
+        self.attendant.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.shared.abandon();
+    }
+}
+
 impl Drop for Path {
     fn drop(&mut self) {
-        self.attendant.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        self.shared.abandon();
+        self.abandon();
     }
 }
 
