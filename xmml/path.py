@@ -64,8 +64,8 @@ def dial(
         trusted: For an encrypted path, the fingerprints that are believed at the other end.
         timeout: Seconds to wait for the other end; None waits without end.
         settings: streams (1 to 128 or "auto"), chunk, window, queue, max_message, socket_buffer, pace, congestion,
-            patience, silence, workers, zero_copy ("auto", "on" or "off"), link (round trip time in seconds and
-            bytes per second).
+            patience, silence, workers, zero_copy ("auto", "on" or "off"), relays (True: this program passes on what
+            comes, see `relay`), link (round trip time in seconds and bytes per second).
 
     Raises:
         xmml.Error: The other end refuses, or cannot be believed.
@@ -166,9 +166,12 @@ def gather(paths: Sequence[Path], lane: str = "bulk", timeout: float | None = No
 def relay(one: Path, other: Path) -> tuple[int, int]:
     """Pass everything on between two paths until both have ended; return how many messages, there and back.
 
+    Who sends is told that a message has arrived when it has come through: from now on, and from the first message on if
+    the paths were opened with ``relays=True``.
+
     Raises:
-        xmml.Error: Why one of the paths has failed, and how much was taken and not passed on; both are given up then,
-            and their other ends are told.
+        xmml.Error: Why one of the paths has failed, and how much is not known to have come through; both are given up
+            then, and their other ends are told.
     """
     return one.relay(other)
 

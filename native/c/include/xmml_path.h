@@ -70,6 +70,8 @@ typedef struct xmml_path_settings {
     double link_round_trip;  /* what is known of the link, in seconds; 0: nothing */
     double link_bandwidth;   /* bytes per second */
     int zero_copy;           /* an xmml_path_zero_copy; what is posted can go without a copy, what xmml_path_send sends cannot */
+    int relays;              /* 1: this program passes on what comes (xmml_path_relay): nothing has arrived, for who sent it, before it
+                                has come through or was taken otherwise */
 } xmml_path_settings;
 
 /* How a path is doing. */
@@ -117,10 +119,10 @@ xmml_status xmml_path_send(xmml_path *path, xmml_path_lane lane, const void *dat
 /* The same from a copy, without waiting. The ticket (which may be NULL) tells later whether it has arrived. */
 xmml_status xmml_path_post(xmml_path *path, xmml_path_lane lane, const void *data, size_t size, uint64_t *ticket);
 
-/* Waits until the other end has what was posted; a time of 0 asks. */
+/* Waits until the other end has what was posted, the last one if relays pass it on; a time of 0 asks, also a path that has failed. */
 xmml_status xmml_path_wait(xmml_path *path, uint64_t ticket, double timeout_s);
 
-/* Waits until the other end has everything that was sent. */
+/* Waits until the other end has everything that was sent, the last one if relays pass it on. */
 xmml_status xmml_path_flush(xmml_path *path, double timeout_s);
 
 /* Waits for the next message, of whatever size. XMML_ENDED: the other end has finished, and everything was received. */
@@ -148,7 +150,8 @@ xmml_status xmml_path_cycle(xmml_path *to, xmml_path *from, xmml_path_lane lane,
 xmml_status xmml_path_barrier(xmml_path *path, double timeout_s);
 
 /* Passes everything on between two paths, in both directions, until both have ended. If one fails, both are given up: the programs at their
-   other ends are told, and xmml_error says how much was taken and not passed on. */
+   other ends are told, and xmml_error says how much is not known to have come through. Nothing of that has arrived, for those who sent it,
+   if both paths were opened with `relays` set. */
 xmml_status xmml_path_relay(xmml_path *one, xmml_path *other);
 
 /* Sends each of `count` paths its part. */

@@ -57,6 +57,7 @@ pub struct xmml_path_settings {
     link_round_trip: f64,
     link_bandwidth: f64,
     zero_copy: c_int,
+    relays: c_int,
 }
 
 /// See the header.
@@ -154,6 +155,7 @@ unsafe fn settings(given: *const xmml_path_settings) -> Result<Settings> {
             return Err(Failure::usage(format!("zero_copy is {code}; {expected}")));
         }
     };
+    settings.relays = given.relays != 0;
     if given.link_round_trip > 0.0 && given.link_bandwidth > 0.0 {
         let round_trip = seconds(given.link_round_trip, "link_round_trip", Duration::ZERO)?;
         settings.link = Some(LinkFigures { round_trip, bandwidth: given.link_bandwidth });
@@ -198,6 +200,7 @@ pub unsafe extern "C" fn xmml_path_settings_init(settings: *mut xmml_path_settin
             link_round_trip: 0.0,
             link_bandwidth: 0.0,
             zero_copy: 0,
+            relays: 0,
         });
         Ok(())
     });

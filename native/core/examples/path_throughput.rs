@@ -1,12 +1,12 @@
 //! How fast a path is: `path_throughput listen HOST:PORT` at one end, `path_throughput dial HOST:PORT STREAMS|auto MIB COUNT [tls]` at the other;
-//! `path_throughput loop STREAMS|auto MIB COUNT [tls]` is both. Prints the rate of each message, in MB/s, as the receiver's answer shows it.
+//! `path_throughput loop STREAMS|auto MIB COUNT [tls|relay]` is both; with `relay` a program between two paths passes everything on. Prints the rate of each message, in MB/s, as the receiver's answer shows it.
 //! The secret is no secret here: for measurements only. `XMML_PATH_WINDOW` sets the socket buffers, in bytes,
 //! `XMML_PATH_ZERO_COPY` (auto, on, off) whether the path sends without copies.
 
 use std::time::{Duration, Instant};
 
 use xmml_core::buffer::Buffer;
-use xmml_core::path::{Credentials, Identity, Lane, Listener, Path, Received, Settings, Streams, Tls, ZeroCopy};
+use xmml_core::path::{relay, Credentials, Identity, Lane, Listener, Path, Received, Settings, Streams, Tls, ZeroCopy};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -66,6 +66,28 @@ fn measure(path: &Path, mebibytes: usize, count: usize) -> Outcome<()> {
     Ok(())
 }
 
+fn through_a_relay(streams: &str, mebibytes: usize, count: usize) -> Outcome<()> {
+    let (here, there) = (identity("here"), identity("there"));
+    let (last, middle) = (
+        Listener::bind("127.0.0.1:0", &there, settings(None)?)?,
+        Listener::bind("127.0.0.1:0", &there, settings(None)?)?,
+    );
+    let (to, from, of_far) = (last.address(), middle.address(), settings(Some(streams))?);
+    let answering = std::thread::spawn(move || answer(&last).map_err(|error| error.to_string()));
+    let passing = std::thread::spawn(move || {
+        let far = Path::dial(&to, &here, "there", of_far)?;
+        let near = middle.accept(LIMIT)?.expect("somebody dials");
+        relay(&near, &far)?;
+        near.close(LIMIT)?;
+        far.close(LIMIT)
+    });
+    let path = Path::dial(&from, &identity("here"), "there", settings(Some(streams))?)?;
+    measure(&path, mebibytes, count)?;
+    passing.join().map_err(|_| "the relay panicked")??;
+    answering.join().map_err(|_| "the answering end panicked")??;
+    Ok(())
+}
+
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -77,6 +99,9 @@ fn main() -> Outcome<()> {
         }
         ["loop", streams, mebibytes, count, ref rest @ ..] => {
             let (mut here, mut there) = (identity("here"), identity("there"));
+            if rest == ["relay"] {
+                return through_a_relay(streams, mebibytes.parse()?, count.parse()?);
+            }
             if rest == ["tls"] {
                 let hour = Duration::from_secs(3600);
                 let (mine, theirs) = (Credentials::make("here", hour)?, Credentials::make("there", hour)?);
@@ -92,7 +117,7 @@ fn main() -> Outcome<()> {
             Ok(())
         }
         _ => Err(
-            "usage: path_throughput listen HOST:PORT | dial HOST:PORT STREAMS MIB COUNT | loop STREAMS MIB COUNT [tls]"
+            "usage: path_throughput listen HOST:PORT | dial HOST:PORT STREAMS MIB COUNT | loop STREAMS MIB COUNT [tls|relay]"
                 .into(),
         ),
     }

@@ -325,10 +325,12 @@ fn invalid() -> Vec<Vector> {
 /// What the two ends of a path say on a stream.
 fn path_frames() -> Vec<(&'static str, PathFrame, Value)> {
     let have = || {
-        let control = Receipt { lane: Lane::Control, all_before: 72, credit: 8_388_680, besides: vec![] };
+        let control =
+            Receipt { lane: Lane::Control, all_before: 72, delivered: None, credit: 8_388_680, besides: vec![] };
         let bulk = Receipt {
             lane: Lane::Bulk,
             all_before: 4160,
+            delivered: None,
             credit: 1_052_736,
             besides: vec![8256..12_352, 16_448..20_000],
         };
@@ -336,8 +338,14 @@ fn path_frames() -> Vec<(&'static str, PathFrame, Value)> {
     };
     let receipt = |receipt: &Receipt| {
         let besides: Vec<[u64; 2]> = receipt.besides.iter().map(|range| [range.start, range.end]).collect();
-        json!({"all_before": receipt.all_before, "credit": receipt.credit, "besides": besides})
+        let mut means = json!({"all_before": receipt.all_before, "credit": receipt.credit, "besides": besides});
+        if let Some(before) = receipt.delivered {
+            means["delivered"] = json!(before);
+        }
+        means
     };
+    let passes_on =
+        Receipt { lane: Lane::Bulk, all_before: 4160, delivered: Some(64), credit: 1_052_736, besides: vec![] };
     let both = json!({"control": receipt(&have()[0]), "bulk": receipt(&have()[1])});
     let chunk = |purpose, length, total, offset| {
         PathFrame::Chunk(ChunkHead { lane: Lane::Bulk, purpose, length, start: 4160, total, offset })
@@ -360,6 +368,11 @@ fn path_frames() -> Vec<(&'static str, PathFrame, Value)> {
             "path-receipt",
             PathFrame::Receipt(have()[1].clone()),
             json!({"frame": "receipt", "lane": "bulk", "have": receipt(&have()[1])}),
+        ),
+        (
+            "path-receipt-of-a-relay",
+            PathFrame::Receipt(passes_on.clone()),
+            json!({"frame": "receipt", "lane": "bulk", "have": receipt(&passes_on)}),
         ),
         ("path-alive", PathFrame::Alive, json!({"frame": "alive"})),
         ("path-retire", PathFrame::Retire, json!({"frame": "retire"})),
@@ -399,6 +412,8 @@ fn invalid_path() -> Vec<Vector> {
         changed("path-chunk-too-long", "path-chunk", 4, &u32::MAX.to_le_bytes()),
         changed("path-barrier-with-data", "path-barrier", 16, &[1]),
         changed("path-ranges-out-of-order", "path-receipt", 32, &20_000u64.to_le_bytes()),
+        changed("path-neither-delivered-nor-come", "path-receipt-of-a-relay", 28, &[2]),
+        changed("path-more-delivered-than-came", "path-receipt-of-a-relay", 32, &4161u64.to_le_bytes()),
         changed("path-more-ranges-than-can-stand", "path-receipt", 24, &513u32.to_le_bytes()),
     ]
 }

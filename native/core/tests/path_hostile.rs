@@ -43,7 +43,7 @@ fn still_passes(here: &Path, there: &Path) {
 }
 
 fn nothing(lane: Lane) -> Receipt {
-    Receipt { lane, all_before: 0, credit: 1 << 20, besides: Vec::new() }
+    Receipt { lane, all_before: 0, delivered: None, credit: 1 << 20, besides: Vec::new() }
 }
 
 fn attach(path: u8, stream: u32, resumes: bool) -> Vec<u8> {
@@ -182,7 +182,7 @@ fn many_who_say_nothing_do_not_keep_others_from_the_door() {
 #[test]
 fn every_frame_is_read_as_it_was_written_and_none_with_a_byte_less() {
     let besides = vec![100..200, 300..301];
-    let receipt = Receipt { lane: Lane::Bulk, all_before: 64, credit: 1 << 30, besides };
+    let receipt = Receipt { lane: Lane::Bulk, all_before: 64, delivered: None, credit: 1 << 30, besides };
     let have = [nothing(Lane::Control), receipt.clone()];
     let frames = [
         PathFrame::Attach { id: [3; 16], stream: 127, resumes: true, have: have.clone() },

@@ -5,14 +5,15 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use xmml_core::buffer::{Buffer, BufferPool};
-use xmml_core::path::frame::{ChunkHead, Lane, PathFrame, GRAIN};
-use xmml_core::path::inbox::Place;
+use xmml_core::path::frame::{ChunkHead, Lane, PathFrame, Purpose, Receipt, GRAIN};
+use xmml_core::path::inbox::{Delivers, Place};
+use xmml_core::path::outbox::{Outbox, MOST_UNDELIVERED};
 use xmml_core::path::session::{Bounds, Outgoing, Session};
 
 const WINDOW: u64 = 256 * 1024;
 
 fn bounds() -> Bounds {
-    Bounds { control_window: WINDOW, bulk_window: WINDOW, max_message: 1 << 30 }
+    Bounds { control_window: WINDOW, bulk_window: WINDOW, max_message: 1 << 30, relays: false }
 }
 
 fn end() -> Session {
@@ -121,6 +122,24 @@ impl Pair {
         (!self.streams.is_empty()).then(|| *self.streams.keys().nth(number % self.streams.len()).unwrap())
     }
 
+    fn pass(&mut self, event: &StreamEvent) {
+        let number = match *event {
+            StreamEvent::Open => return self.open(),
+            StreamEvent::Write(stream, ..)
+            | StreamEvent::Read(stream, _)
+            | StreamEvent::Cut(stream, ..)
+            | StreamEvent::Again(stream, _) => stream,
+        };
+        let Some(stream) = self.stream(number) else { return };
+        match *event {
+            StreamEvent::Open => {}
+            StreamEvent::Write(_, from, chunk) => _ = self.write(stream, from, chunk),
+            StreamEvent::Read(_, from) => _ = self.read(stream, from),
+            StreamEvent::Cut(_, frames, part) => self.cut(stream, frames, part),
+            StreamEvent::Again(_, end) => self.ends[end].send_again(stream),
+        }
+    }
+
     /// Nothing more is cut: everything that can pass does.
     fn settle(&mut self, mut taken: impl FnMut(usize, &mut Session)) {
         if self.streams.is_empty() {
@@ -146,12 +165,28 @@ impl Pair {
 #[derive(Clone, Debug)]
 enum Event {
     Send(usize, Lane, usize),
+    Take(usize),
+    Stream(StreamEvent),
+}
+
+#[derive(Clone, Debug)]
+enum StreamEvent {
     Write(usize, usize, u64),
     Read(usize, usize),
     Open,
     Cut(usize, usize, u64),
     Again(usize, usize),
-    Take(usize),
+}
+
+fn stream_events() -> impl Strategy<Value = StreamEvent> {
+    use StreamEvent::{Again, Cut, Open, Read, Write};
+    prop_oneof![
+        8 => (any::<usize>(), 0..2usize, 0..200_000u64).prop_map(|(stream, from, chunk)| Write(stream, from, chunk)),
+        8 => (any::<usize>(), 0..2usize).prop_map(|(stream, from)| Read(stream, from)),
+        1 => Just(Open),
+        1 => (any::<usize>(), 0..4usize, 0..100_000u64).prop_map(|(stream, frames, part)| Cut(stream, frames, part)),
+        1 => (any::<usize>(), 0..2usize).prop_map(|(stream, end)| Again(stream, end)),
+    ]
 }
 
 fn events() -> impl Strategy<Value = Event> {
@@ -159,12 +194,8 @@ fn events() -> impl Strategy<Value = Event> {
     let lane = prop_oneof![Just(Lane::Control), Just(Lane::Bulk)];
     prop_oneof![
         3 => (0..2usize, lane, size).prop_map(|(end, lane, size)| Event::Send(end, lane, size)),
-        8 => (any::<usize>(), 0..2usize, 0..200_000u64).prop_map(|(stream, from, chunk)| Event::Write(stream, from, chunk)),
-        8 => (any::<usize>(), 0..2usize).prop_map(|(stream, from)| Event::Read(stream, from)),
-        1 => Just(Event::Open),
-        1 => (any::<usize>(), 0..4usize, 0..100_000u64).prop_map(|(stream, frames, part)| Event::Cut(stream, frames, part)),
-        1 => (any::<usize>(), 0..2usize).prop_map(|(stream, end)| Event::Again(stream, end)),
         2 => (0..2usize).prop_map(Event::Take),
+        19 => stream_events().prop_map(Event::Stream),
     ]
 }
 
@@ -203,28 +234,8 @@ proptest! {
                     sizes[end][lane as usize].push(size);
                     *number += 1;
                 }
-                Event::Write(stream, from, chunk) => {
-                    if let Some(stream) = pair.stream(stream) {
-                        pair.write(stream, from, chunk);
-                    }
-                }
-                Event::Read(stream, from) => {
-                    if let Some(stream) = pair.stream(stream) {
-                        pair.read(stream, from);
-                    }
-                }
-                Event::Open => pair.open(),
-                Event::Cut(stream, frames, part) => {
-                    if let Some(stream) = pair.stream(stream) {
-                        pair.cut(stream, frames, part);
-                    }
-                }
-                Event::Again(stream, end) => {
-                    if let Some(stream) = pair.stream(stream) {
-                        pair.ends[end].send_again(stream);
-                    }
-                }
                 Event::Take(end) => take(end, &mut pair.ends[end], &sizes),
+                Event::Stream(event) => pair.pass(&event),
             }
         }
         pair.settle(|end, session| take(end, session, &sizes));
@@ -235,6 +246,137 @@ proptest! {
         }
         prop_assert!(pair.ends.iter().all(Session::all_arrived), "something is kept for ever");
     }
+}
+
+#[derive(Clone, Debug)]
+enum Passing {
+    Event(Event),
+    /// The relay hears that so many more of the messages that it has taken have come through.
+    Deliver(Lane, usize),
+    Barrier,
+}
+
+fn passing() -> impl Strategy<Value = Passing> {
+    let lane = prop_oneof![Just(Lane::Control), Just(Lane::Bulk)];
+    prop_oneof![
+        8 => events().prop_map(Passing::Event),
+        2 => (lane, 0..4usize).prop_map(|(lane, count)| Passing::Deliver(lane, count)),
+        1 => Just(Passing::Barrier),
+    ]
+}
+
+/// A relay at one end: which of its messages have been sent, taken, and are through, by lane; and where each ends.
+#[derive(Default)]
+struct Through {
+    sent: [u64; 2],
+    ends: [Vec<u64>; 2],
+    taken: [usize; 2],
+    through: [usize; 2],
+}
+
+impl Through {
+    fn take(&mut self, relay: &mut Session) {
+        for lane in Lane::ALL {
+            while relay.take(lane).is_some() {
+                assert_eq!(relay.inbox(lane).taken_before(), self.ends[lane as usize][self.taken[lane as usize]]);
+                self.taken[lane as usize] += 1;
+            }
+        }
+    }
+
+    fn deliver(&mut self, relay: &mut Session, lane: Lane, count: usize) {
+        let at = lane as usize;
+        self.through[at] = self.taken[at].min(self.through[at] + count);
+        if let Some(last) = self.through[at].checked_sub(1) {
+            relay.inbox_mut(lane).deliver(self.ends[at][last]);
+        }
+    }
+
+    /// What the sender is told is never more than is through; every message that is not is counted.
+    fn check(&self, sender: &Session, is_settled: bool) {
+        let mut open = 0;
+        for (at, lane) in Lane::ALL.into_iter().enumerate() {
+            let told = sender.outbox(lane).delivered_before();
+            let known = self.ends[at].iter().filter(|end| **end <= told).count();
+            assert!(known <= self.through[at], "{known} of {lane:?} are told, {} are through", self.through[at]);
+            assert!(known == self.through[at] || !is_settled, "{known} of {lane:?}, {} are through", self.through[at]);
+            open += self.sent[at] - known as u64;
+        }
+        assert_eq!(sender.not_delivered().messages, open);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_sender_is_told_exactly_what_a_relay_has_brought_through(events in proptest::collection::vec(passing(), 1..120)) {
+        let mut pair = Pair::new();
+        Lane::ALL.iter().for_each(|&lane| pair.ends[1].inbox_mut(lane).set_delivers(Delivers::PassedOn));
+        let mut way = Through::default();
+        for event in events {
+            match event {
+                Passing::Event(Event::Send(_, lane, size)) => {
+                    let number = way.sent[lane as usize];
+                    way.ends[lane as usize].push(pair.ends[0].send(lane, payload(number, size)).unwrap());
+                    way.sent[lane as usize] += 1;
+                }
+                Passing::Event(Event::Take(_)) => way.take(&mut pair.ends[1]),
+                Passing::Event(Event::Stream(event)) => pair.pass(&event),
+                Passing::Deliver(lane, count) => way.deliver(&mut pair.ends[1], lane, count),
+                Passing::Barrier => {
+                    pair.ends[0].send_barrier().unwrap();
+                }
+            }
+            way.check(&pair.ends[0], false);
+        }
+        pair.settle(|end, session| if end == 1 { way.take(session) });
+        way.check(&pair.ends[0], true);
+        prop_assert!(pair.ends[0].all_arrived(), "something is kept for ever");
+        Lane::ALL.iter().for_each(|&lane| way.deliver(&mut pair.ends[1], lane, usize::MAX / 2));
+        pair.settle(|_, _| ());
+        way.check(&pair.ends[0], true);
+        prop_assert!(pair.ends[0].all_delivered() && Lane::ALL.iter().all(|&lane| pair.ends[1].inbox(lane).all_delivered()), "a barrier is not delivered");
+    }
+}
+
+/// Of each message that a relay has and does not bring through, its length is kept: not of any number.
+#[test]
+fn a_sender_waits_when_a_relay_has_a_million_messages_and_brings_none_through() {
+    let mut outbox = Outbox::new(Lane::Bulk);
+    let receipt = |all_before: u64, delivered: u64| Receipt {
+        lane: Lane::Bulk,
+        all_before,
+        delivered: Some(delivered),
+        credit: u64::MAX / 2,
+        besides: Vec::new(),
+    };
+    outbox.receipted(&receipt(0, 0)).unwrap();
+    let mut first = 0;
+    for number in 0..MOST_UNDELIVERED {
+        assert!(outbox.has_room(1), "after {number} messages");
+        let end = outbox.push(Purpose::Data, Buffer::empty());
+        first = if number == 0 { end } else { first };
+        while outbox.cut(GRAIN).is_some() {}
+        outbox.receipted(&receipt(end, 0)).unwrap();
+    }
+    assert_eq!(outbox.not_delivered(0).messages, MOST_UNDELIVERED as u64);
+    assert!(!outbox.has_room(1));
+    outbox.receipted(&receipt(outbox.end(), first)).unwrap();
+    assert!(outbox.has_room(1));
+}
+
+#[test]
+fn a_farewell_before_everything_was_sent_is_none() {
+    let mut pair = Pair::new();
+    pair.open();
+    pair.ends[0].send(Lane::Bulk, payload(0, 10)).unwrap();
+    assert!(pair.ends[0].farewell().is_err());
+    pair.write(0, 0, GRAIN);
+    while pair.write(0, 0, GRAIN) {}
+    assert_eq!(pair.ends[0].not_delivered().messages, 1, "it was sent, and not receipted");
+    pair.ends[0].farewell().unwrap();
+    assert!(pair.ends[0].all_delivered() && pair.ends[0].not_delivered().messages == 0);
 }
 
 #[test]

@@ -165,7 +165,8 @@ public:
     }
 
     // Passes everything on between this path and another until both have ended. If one fails, both are given up, and the
-    // error says how much was taken and not passed on.
+    // error says how much is not known to have come through. Open both with `relays = 1`: then nothing of that has
+    // arrived for those who sent it.
     void relay(Path& other, Site site = Site::here()) { detail::call(site, xmml_path_relay, path_, other.path_); }
 
     void set(const PathSettings& settings, Site site = Site::here()) {

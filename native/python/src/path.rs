@@ -176,6 +176,7 @@ fn settings(py: Python<'_>, mut settings: Settings, given: Option<&Bound<'_, PyD
             "pace" => settings.pace = value.extract()?,
             "congestion" => settings.congestion = value.extract()?,
             "workers" => settings.workers = value.extract()?,
+            "relays" => settings.relays = value.extract()?,
             "zero_copy" => {
                 let name: String = value.extract()?;
                 settings.zero_copy = ZeroCopy::from_name(&name)
@@ -192,7 +193,7 @@ fn settings(py: Python<'_>, mut settings: Settings, given: Option<&Bound<'_, PyD
                 };
             }
             _ => {
-                let known = "streams, chunk, window, queue, max_message, socket_buffer, pace, congestion, patience, silence, workers, zero_copy, link";
+                let known = "streams, chunk, window, queue, max_message, socket_buffer, pace, congestion, patience, silence, workers, zero_copy, relays, link";
                 return Err(usage(py, format!("a path has no setting \"{key}\"; it has {known}")));
             }
         }

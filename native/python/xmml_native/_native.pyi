@@ -97,9 +97,12 @@ class Path:
     def post(self, data: Buffer, lane: str = "bulk") -> int:
         """Send without waiting and without a copy: the object must not change until the ticket has arrived."""
     def arrived(self, ticket: int, timeout: float | None = 0.0) -> bool:
-        """Whether the other end has what was posted; waits up to `timeout` seconds for it."""
+        """Whether the other end has what was posted, the last one if relays pass it on; waits up to `timeout` seconds.
+
+        Raises what has failed of a path that has failed, unless it had arrived.
+        """
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until the other end has everything; False: not in time."""
+        """Wait until the other end has everything, the last one if relays pass it on; False: not in time."""
     def receive(self, lane: str = "bulk", timeout: float | None = None) -> memoryview | None:
         """The next message, of whatever size; None once the other end has finished. Raises TimeoutError."""
     def wait_next(self, lane: str = "bulk", timeout: float | None = None) -> int | None:

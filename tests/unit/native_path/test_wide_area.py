@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import stat
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -172,6 +175,84 @@ def test_a_relay_passes_failures_on() -> None:
     relaying.join(30)
     assert len(failures) == 1
     assert "not known to have passed on" in str(failures[0])
+
+
+_RELAY = """
+import sys
+from xmml import path
+who = {"secret": b"of both ends", "run": "survey", "name": "osaka", "relays": True}
+listener = path.listen(sys.argv[1], **who)
+print(listener.address, flush=True)
+near = listener.accept(timeout=30)
+if len(sys.argv) > 2:
+    path.relay(near, path.dial(sys.argv[2], "tokyo", **who))
+near.finish()
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def relaying_process(address: str, *onward: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A relay to who listens at `onward`, and where it listens; without that it says that it has finished."""
+    command = [sys.executable, "-c", _RELAY, address, *onward]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def until_it_fails(there: path.Path) -> Iterator[memoryview]:
+    try:
+        while True:
+            message = there.receive(timeout=30)
+            assert message is not None, "what was cut short is taken for an orderly end"
+            yield message
+    except xmml.Error:
+        return
+
+
+@pytest.mark.parametrize("sure", [0, 20, 60])
+def test_what_has_arrived_is_there_though_the_relay_was_killed(sure: int) -> None:
+    # The last end takes nothing before: never more than its window comes there.
+    last = path.listen("127.0.0.1:0", name="tokyo", patience=0.2, window=8 << 20, **WHO)
+    with relaying_process("127.0.0.1:0", last.address) as (process, address):
+        here = path.dial(address, "osaka", name="amsterdam", patience=0.2, **WHO)
+        there = last.accept(timeout=30)
+        tickets = [here.post(number.to_bytes(2, "big") * 50_000) for number in range(300)]
+        assert here.arrived(tickets[sure], timeout=30)
+        process.kill()
+        with pytest.raises(xmml.Error) as failure:
+            here.flush(timeout=30)
+    came = [bytes(message[:2]) for message in until_it_fails(there)]
+    assert came == [number.to_bytes(2, "big") for number in range(len(came))]
+
+    def arrived(ticket: int) -> bool:
+        try:
+            return here.arrived(ticket)
+        except xmml.Error:
+            return False
+
+    known = sum(map(arrived, tickets))
+    assert sure < known <= len(came)
+    assert f"not known to have arrived: {300 - known} message" in str(failure.value)
+
+
+def test_who_has_finished_is_told_when_a_killed_relay_that_had_finished_kept_something() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        chosen = f"127.0.0.1:{free.getsockname()[1]}"
+    with relaying_process(chosen) as (process, address):
+        here = path.dial(address, "osaka", name="amsterdam", **WHO)
+        here.send(b"12345")
+        assert here.receive(timeout=30) is None
+        here.finish()
+        process.kill()
+        process.wait()
+    again = path.listen(address, name="osaka", **WHO)
+    with pytest.raises(xmml.Error, match=r"not known to have arrived: 1 message \(5 bytes\)"):
+        here.close(timeout=30)
+    assert again.address == address
 
 
 def test_settings_change_and_are_checked() -> None:

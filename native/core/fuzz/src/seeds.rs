@@ -53,7 +53,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
 
 /// Frames of a path, one after the other.
 fn path_seeds() -> Vec<Vec<u8>> {
-    let receipt = |lane| Receipt { lane, all_before: 0, credit: 1 << 16, besides: vec![4096..8192, 9000..9001] };
+    let receipt =
+        |lane| Receipt { lane, all_before: 0, delivered: None, credit: 1 << 16, besides: vec![4096..8192, 9000..9001] };
     let have = [receipt(Lane::Control), receipt(Lane::Bulk)];
     let chunk = |start, total, offset, length| {
         let head = ChunkHead { lane: Lane::Bulk, purpose: Purpose::Data, length, start, total, offset };

@@ -191,7 +191,7 @@ pub fn path_frames(bytes: &[u8]) {
 
 /// One end of a path that is sent frames, and takes and sends messages meanwhile.
 pub fn path_end(bytes: &[u8]) {
-    let bounds = Bounds { control_window: 1 << 16, bulk_window: 1 << 16, max_message: 1 << 20 };
+    let bounds = Bounds { control_window: 1 << 16, bulk_window: 1 << 16, max_message: 1 << 20, relays: false };
     let mut end = Session::new(bounds, &BufferPool::new());
     let have = end.have();
     end.attach(0, &have).expect("nothing has come");

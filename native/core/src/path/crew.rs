@@ -135,7 +135,8 @@ impl Shared {
         }
         // There is room again where something has arrived; that something has left concerns only who waits just now.
         let now = self.session().sent();
-        if rings || now.arrived != before.arrived || (now.given != before.given && self.turns.has_callers()) {
+        let gets_on = now.arrived != before.arrived || now.delivered != before.delivered;
+        if rings || gets_on || (now.given != before.given && self.turns.has_callers()) {
             self.crew.bell.raise();
         }
         written.map(|()| more)

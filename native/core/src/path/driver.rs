@@ -14,6 +14,7 @@ use super::dialling::Dialling;
 use super::farewell::Farewell;
 use super::frame::{Lane, PathFrame, PathId, GIVEN_UP};
 use super::listener::Door;
+use super::relaying::Onward;
 use super::session::{Bounds, Session};
 use super::settings::Settings;
 use super::stream::{Stream, StreamIo};
@@ -85,6 +86,8 @@ pub(super) struct Shared {
     hurried: AtomicBool,
     pub turns: Turns,
     pub crew: Crew,
+    /// Where what goes out here has come from, if a relay passes it on.
+    pub onward: Mutex<Option<Arc<Onward>>>,
     pub is_encrypted: bool,
     /// For threads that are started by the path itself.
     pub this: Weak<Shared>,
@@ -146,7 +149,12 @@ impl Counts {
 }
 
 fn bounds(settings: &Settings) -> Bounds {
-    Bounds { control_window: CONTROL_WINDOW, bulk_window: settings.window, max_message: settings.max_message }
+    Bounds {
+        control_window: CONTROL_WINDOW,
+        bulk_window: settings.window,
+        max_message: settings.max_message,
+        relays: settings.relays,
+    }
 }
 
 fn given_up(reason: &str) -> PathFrame {
@@ -201,6 +209,7 @@ impl Shared {
             }),
             crew,
             turns,
+            onward: Mutex::default(),
         }))
     }
 
@@ -253,6 +262,7 @@ impl Shared {
             _ => Ok(()),
         };
         drop(driver);
+        self.hand_back();
         if let Some(door) = knocks {
             door.drive(); // may bring streams to this very path
         }
@@ -350,7 +360,13 @@ impl Shared {
         self.rate.load(Ordering::Relaxed) as f64
     }
 
-    fn fail(&self, driver: &mut Driver, error: Error) {
+    /// It has failed; the error says besides how much is not known to have arrived, unless a relay sent it, which counts for itself.
+    fn fail(&self, driver: &mut Driver, mut error: Error) {
+        let lost = self.session().not_delivered();
+        let is_of_relay = locked(&self.onward).is_some();
+        if let (Error::Protocol { problem, .. }, 1.., false) = (&mut error, lost.messages, is_of_relay) {
+            problem.push_str(&format!("; not known to have arrived: {lost}"));
+        }
         self.end(driver, State::Failed(error), None);
     }
 
@@ -436,7 +452,10 @@ impl Shared {
     pub fn set(&self, settings: Settings) -> Result<()> {
         settings.check()?;
         self.chunk.store(settings.chunk.unwrap_or(CHUNK), Ordering::Relaxed);
-        self.session().inbox_mut(Lane::Bulk).set_window(settings.window);
+        let mut session = self.session();
+        session.inbox_mut(Lane::Bulk).set_window(settings.window);
+        session.set_relays(settings.relays);
+        drop(session);
         let count = tuning::first_streams(&settings);
         let bandwidth = settings.link.map(|link| link.bandwidth);
         for stream in self.carrying() {

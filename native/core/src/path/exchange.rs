@@ -1,12 +1,10 @@
-//! Patterns over paths: send and receive at once, cycle, barrier, relay, scatter, gather.
+//! Patterns over paths: send and receive at once, cycle, barrier, scatter, gather.
 
-use std::sync::OnceLock;
-use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{until, Lane, Path, Received};
 use crate::buffer::Buffer;
-use crate::error::{Error, NotPassedOn, Result};
+use crate::error::{Error, Result};
 
 /// A message that is lent is copied at once up to this size; of a longer one only what is not with the kernel when it might be.
 const COPIED: usize = 128 * 1024;
@@ -138,100 +136,6 @@ pub fn gather(paths: &[&Path], lane: Lane, limit: Option<Duration>) -> Result<Ve
         _ => Err(Error::Usage { problem: format!("another thread has taken the message of {}", path.peer()) }),
     };
     paths.iter().map(part).collect()
-}
-
-/// Passes on every message of each path to the other, on both lanes, until both have ended; an end is passed on as well. Returns how many
-/// messages went from the first to the second, and back.
-///
-/// # Errors
-/// [`Error::Relay`]: why one of the paths has failed, and what was lost. Both are given up then, and whoever is at their other ends is told.
-pub fn relay(one: &Path, other: &Path) -> Result<(u64, u64)> {
-    let failed = OnceLock::new();
-    let give_up = |error: Error| {
-        let reason = format!("the relay between the two ends has lost a path: {error}");
-        if failed.set(error).is_ok() {
-            one.shared.give_up(&reason);
-            other.shared.give_up(&reason);
-        }
-    };
-    let ways = [Way::new(one, other), Way::new(other, one)];
-    let (there, back) = std::thread::scope(|scope| {
-        let back = scope.spawn(|| ways[1].pass_on(&give_up));
-        (ways[0].pass_on(&give_up), joined(back))
-    });
-    match failed.into_inner() {
-        None => Ok((there.count, back.count)),
-        Some(cause) => {
-            let (there, back) = (ways[0].not_passed_on(there), ways[1].not_passed_on(back));
-            Err(Error::Relay { cause: Box::new(cause), there, back })
-        }
-    }
-}
-
-/// One direction of a relay.
-struct Way<'a> {
-    from: &'a Path,
-    to: &'a Path,
-    /// Where what is passed on begins on the lanes of `to`.
-    begins: [u64; 2],
-}
-
-/// What has passed one way.
-#[derive(Default)]
-struct Passed {
-    count: u64,
-    /// Taken from one path when the other did not take it any more.
-    in_hand: NotPassedOn,
-}
-
-impl<'a> Way<'a> {
-    fn new(from: &'a Path, to: &'a Path) -> Way<'a> {
-        let session = to.shared.session();
-        Way { from, to, begins: Lane::ALL.map(|lane| session.outbox(lane).end()) }
-    }
-
-    /// Both lanes, until both have ended or `give_up` was called.
-    fn pass_on(&self, give_up: &(impl Fn(Error) + Sync)) -> Passed {
-        let pass = |lane: Lane| {
-            let mut passed = Passed::default();
-            let status = self.pass_lane_on(lane, &mut passed);
-            (passed, status.map_err(give_up).is_ok())
-        };
-        let ((mut passed, is_whole), (control, is_control_whole)) = std::thread::scope(|scope| {
-            let control = scope.spawn(|| pass(Lane::Control));
-            (pass(Lane::Bulk), joined(control))
-        });
-        if is_whole && is_control_whole {
-            self.to.finish();
-        }
-        passed.count += control.count;
-        passed.in_hand += control.in_hand;
-        passed
-    }
-
-    fn pass_lane_on(&self, lane: Lane, passed: &mut Passed) -> Result<()> {
-        while let Some(Received::Message(message)) = self.from.receive(lane, None)? {
-            passed.in_hand.add(message.len() as u64);
-            self.to.send(lane, message, None)?;
-            passed.in_hand = NotPassedOn::default();
-            passed.count += 1;
-        }
-        Ok(())
-    }
-
-    /// What was taken of `from` and is not known to have come through `to`, when nothing passes any more.
-    fn not_passed_on(&self, passed: Passed) -> NotPassedOn {
-        let mut lost = passed.in_hand;
-        for lane in Lane::ALL {
-            lost += self.from.shared.session().inbox(lane).not_taken();
-            lost += self.to.shared.session().outbox(lane).not_arrived(self.begins[lane as usize]);
-        }
-        lost
-    }
-}
-
-fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn late(path: &Path, what: &str, limit: Option<Duration>) -> Error {

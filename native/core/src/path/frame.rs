@@ -38,7 +38,7 @@ pub const MAX_RANGES: usize = 512;
 pub const MAX_REASON: usize = 400;
 
 /// Longest body of anything but a chunk.
-const MAX_BODY: usize = 64 + 2 * (24 + 16 * MAX_RANGES);
+const MAX_BODY: usize = 64 + 2 * (32 + 16 * MAX_RANGES);
 
 /// One of the two orders in which messages travel. Control goes out first, so that it never waits behind bulk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -176,6 +176,9 @@ pub struct Receipt {
     pub lane: Lane,
     /// Everything before this position has come.
     pub all_before: u64,
+    /// Everything before this position is where the messages go to. `None`: they go no further, and that is what has come; a program that
+    /// passes them on says how much of it has come through.
+    pub delivered: Option<u64>,
     /// Nothing at or behind this position may be sent yet.
     pub credit: u64,
     /// What has come besides, in ascending order; the first ranges if there are too many.
@@ -188,7 +191,8 @@ impl Receipt {
         into.extend_from_slice(&self.all_before.to_le_bytes());
         into.extend_from_slice(&self.credit.to_le_bytes());
         into.extend_from_slice(&(count as u32).to_le_bytes());
-        into.extend_from_slice(&[0; 4]);
+        into.extend_from_slice(&u32::from(self.delivered.is_some()).to_le_bytes());
+        self.delivered.iter().for_each(|before| into.extend_from_slice(&before.to_le_bytes()));
         for range in &self.besides[..count] {
             into.extend_from_slice(&range.start.to_le_bytes());
             into.extend_from_slice(&range.end.to_le_bytes());
@@ -197,9 +201,16 @@ impl Receipt {
 
     fn decode_body(lane: Lane, reader: &mut Reader<'_>) -> Result<Receipt, FrameError> {
         let (all_before, credit, count) = (reader.u64()?, reader.u64()?, reader.u32()? as usize);
-        reader.zeros(4)?;
+        let delivered = match reader.u32()? {
+            0 => None,
+            1 => Some(reader.u64()?),
+            _ => return Err(descriptor_error("a truth value that is neither 0 nor 1")),
+        };
         if count > MAX_RANGES {
             return Err(descriptor_error(format!("a receipt of {count} ranges; at most {MAX_RANGES} are allowed")));
+        }
+        if delivered.is_some_and(|delivered| delivered > all_before) {
+            return Err(descriptor_error("a receipt by which more is delivered than has come"));
         }
         let mut besides: Vec<Range<u64>> = Vec::with_capacity(count);
         for _ in 0..count {
@@ -210,7 +221,7 @@ impl Receipt {
             }
             besides.push(range);
         }
-        Ok(Receipt { lane, all_before, credit, besides })
+        Ok(Receipt { lane, all_before, delivered, credit, besides })
     }
 }
 
@@ -240,8 +251,8 @@ pub enum PathFrame {
     /// A piece of a message. Body: u64 position of the message, u64 bytes of the message, u64 offset of the piece, data. The flags of
     /// the head say what the message is for: 0 data, 1 barrier, 2 end of the lane.
     Chunk(ChunkHead),
-    /// What has come on a lane, and credit. Body: u64 all before, u64 credit, u32 number of ranges, 4 zeros, then for each range u64
-    /// first, u64 behind the last.
+    /// What has come on a lane, and credit. Body: u64 all before, u64 credit, u32 number of ranges, u32 1 if u64 "delivered before"
+    /// follows, else 0, then for each range u64 first, u64 behind the last.
     Receipt(Receipt),
     /// Nothing but a sign of life; no body.
     Alive,

@@ -70,6 +70,17 @@ pub struct Arrived {
     end: u64,
 }
 
+/// What the other end is told to be delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivers {
+    /// What has come.
+    Come,
+    /// What the program has taken: it may still pass it on.
+    Taken,
+    /// What has come to where it was passed on to ([`Inbox::deliver`]).
+    PassedOn,
+}
+
 struct Assembly {
     total: u64,
     purpose: Purpose,
@@ -94,10 +105,15 @@ pub struct Inbox {
     ready: VecDeque<Arrived>,
     /// Everything before this position was taken by the program.
     taken: u64,
+    delivers: Delivers,
+    /// Everything before this position is delivered, unless all that has come is.
+    delivered: u64,
+    /// Where barriers lie that have come and are not delivered: nobody passes them on.
+    barriers_at: Ranges,
     credit: u64,
-    /// What the other end was told last: how many positions had come, and credit.
-    told: Option<(u64, u64)>,
-    /// Something came whose sender waits for the receipt.
+    /// What the other end was told last: how many positions had come, credit, what was delivered.
+    told: Option<(u64, u64, Option<u64>)>,
+    /// The sender waits for the receipt.
     is_urgent: bool,
     barriers: u64,
 }
@@ -117,6 +133,9 @@ impl Inbox {
             front: 0,
             ready: VecDeque::new(),
             taken: 0,
+            delivers: Delivers::Come,
+            delivered: 0,
+            barriers_at: Ranges::default(),
             credit: window,
             told: None,
             is_urgent: false,
@@ -128,6 +147,42 @@ impl Inbox {
     pub fn set_window(&mut self, window: u64) {
         self.window = window;
         self.grant();
+    }
+
+    /// What the other end is told to be delivered from now on; what it was told stays true.
+    pub fn set_delivers(&mut self, delivers: Delivers) {
+        self.is_urgent |= std::mem::replace(&mut self.delivers, delivers) != delivers;
+    }
+
+    /// What the other end is told to be delivered.
+    pub fn delivers(&self) -> Delivers {
+        self.delivers
+    }
+
+    /// Everything before `position` is delivered.
+    pub fn deliver(&mut self, position: u64) {
+        let before = self.delivered;
+        self.delivered = before.max(position);
+        while let Some(barriers) = self.barriers_at.first().filter(|barriers| barriers.start <= self.delivered) {
+            self.delivered = self.delivered.max(barriers.end);
+            self.barriers_at.remove(barriers);
+        }
+        self.is_urgent |= self.delivered > before && self.delivers != Delivers::Come;
+    }
+
+    /// Whether everything that has come is delivered.
+    pub fn all_delivered(&self) -> bool {
+        self.delivers == Delivers::Come || self.delivered >= self.arrived_before()
+    }
+
+    /// What is delivered, if that is not all that has come.
+    fn delivered_before(&self) -> Option<u64> {
+        (self.delivers != Delivers::Come).then_some(self.delivered)
+    }
+
+    /// Everything before this position was taken by the program.
+    pub fn taken_before(&self) -> u64 {
+        self.taken
     }
 
     /// Takes in the head of a chunk whose data follows.
@@ -228,9 +283,14 @@ impl Inbox {
                 Some(Err(_)) => unreachable!("no part of a message is lent when all of it has come"),
             };
             self.is_urgent |= purpose == Purpose::End;
-            self.front = end;
+            let start = std::mem::replace(&mut self.front, end);
             match purpose {
-                Purpose::Barrier => self.barriers += 1, // nobody has to take it
+                // Nobody has to take it.
+                Purpose::Barrier => {
+                    self.barriers += 1;
+                    self.barriers_at.insert(start..end);
+                    self.deliver(self.delivered);
+                }
                 _ => self.ready.push_back(Arrived { purpose, payload, end }),
             }
         }
@@ -250,6 +310,9 @@ impl Inbox {
     pub fn take(&mut self) -> Option<Arrived> {
         let arrived = self.ready.pop_front()?;
         self.taken = arrived.end;
+        if self.delivers != Delivers::PassedOn {
+            self.deliver(self.taken);
+        }
         self.grant();
         Some(arrived)
     }
@@ -292,21 +355,22 @@ impl Inbox {
         self.is_urgent
             || self
                 .told
-                .is_none_or(|(count, credit)| self.count - count >= every || self.credit - credit >= self.window / 4)
+                .is_none_or(|(count, credit, _)| self.count - count >= every || self.credit - credit >= self.window / 4)
     }
 
     /// Whether there is something that the other end does not know.
     pub fn has_news(&self) -> bool {
-        self.told != Some((self.count, self.credit))
+        self.told != Some((self.count, self.credit, self.delivered_before()))
     }
 
     /// What has come; the other end is taken to know it from now on.
     pub fn receipt(&mut self) -> Receipt {
-        self.told = Some((self.count, self.credit));
+        let delivered = self.delivered_before();
+        self.told = Some((self.count, self.credit, delivered));
         self.is_urgent = false;
         let all_before = self.arrived_before();
         let besides = self.arrived.iter().filter(|range| range.start > all_before).take(MAX_RANGES).collect();
-        Receipt { lane: self.lane, all_before, credit: self.credit, besides }
+        Receipt { lane: self.lane, all_before, delivered, credit: self.credit, besides }
     }
 
     /// What the other end was told may be lost: it will be told again.

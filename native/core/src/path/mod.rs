@@ -48,6 +48,7 @@ mod listener;
 pub mod outbox;
 mod pacing;
 pub mod ranges;
+mod relaying;
 pub mod session;
 mod settings;
 mod socket;
@@ -65,7 +66,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::buffer::Buffer;
-use crate::error::{Error, Result};
+use crate::error::{Error, NotPassedOn, Result};
 use crate::handshake;
 
 pub use accepting::Listener;
@@ -73,9 +74,10 @@ pub use credentials::{Credentials, Fingerprint, Tls};
 use dialling::Dialling;
 pub use driver::State;
 use driver::{End, Shared};
-pub use exchange::{cycle, gather, relay, scatter};
+pub use exchange::{cycle, gather, scatter};
 pub use frame::Lane;
 pub use identity::Identity;
+pub use relaying::relay;
 pub use settings::{
     available_congestion_controls, LinkFigures, Settings, Streams, ZeroCopy, LEAST_WINDOW, MAX_STREAMS,
 };
@@ -242,8 +244,7 @@ impl Path {
             Lane::Control => 8 << 20,
             Lane::Bulk => self.shared.settings().queue,
         };
-        let session = self.shared.session();
-        session.outbox(lane).kept() < limit
+        self.shared.session().outbox(lane).has_room(limit)
     }
 
     /// Sends a message without waiting and without copying it; it is kept until the other end has it. How much is kept is up to the
@@ -274,16 +275,26 @@ impl Path {
         self.shared.pump();
     }
 
-    /// Whether the other end is known to have a message.
+    /// Whether the other end is known to have a message; if a program there passes it on ([`relay`]), whether the last end has it.
     pub fn has_arrived(&self, ticket: Ticket) -> bool {
-        self.shared.session().outbox(ticket.lane).arrived_before() >= ticket.end
+        self.shared.session().outbox(ticket.lane).delivered_before() >= ticket.end
+    }
+
+    /// The messages sent so far that are not known to have arrived; also of a path that has failed.
+    pub fn not_arrived(&self) -> NotPassedOn {
+        self.shared.session().not_delivered()
     }
 
     /// The next message of a lane, if it has come.
     pub fn take(&self, lane: Lane) -> Option<Buffer> {
+        self.take_with_end(lane).map(|(message, _)| message)
+    }
+
+    /// The same with the position behind it.
+    fn take_with_end(&self, lane: Lane) -> Option<(Buffer, u64)> {
         let mut session = self.shared.session();
-        let message = session.take(lane);
-        let has_work = message.is_some() && session.inbox(lane).receipt_is_due();
+        let message = session.take(lane).map(|message| (message, session.inbox(lane).taken_before()));
+        let has_work = session.inbox(lane).receipt_is_due();
         drop(session);
         if has_work {
             self.shared.pump();
@@ -324,7 +335,7 @@ impl Path {
         Ok(self.shared.wait(until(limit), || Ok(left().then_some(())))?.is_some())
     }
 
-    /// Waits until the other end is known to have a message; false: not within `limit`.
+    /// Waits until the other end is known to have a message, as of [`Path::has_arrived`]; false: not within `limit`.
     ///
     /// # Errors
     /// Why the path has failed.
@@ -380,7 +391,7 @@ impl Path {
         })
     }
 
-    /// Waits until the other end has everything that was sent so far; false: not within `limit`.
+    /// Waits until everything has arrived that was sent so far, as of [`Path::has_arrived`]; false: not within `limit`.
     ///
     /// # Errors
     /// Why the path has failed.
@@ -401,11 +412,13 @@ impl Path {
         self.shared.hurry();
     }
 
-    /// Finishes, and waits until the other end has done so too and both have everything; false: not within `limit`.
+    /// Finishes, and waits until the other end has done so too and everything has arrived at both, as of [`Path::has_arrived`]; false: not
+    /// within `limit`. What has come by a path that was to be passed on ([`Settings::relays`]), and is not, has arrived here then.
     ///
     /// # Errors
     /// Why the path has failed.
     pub fn close(&self, limit: Option<Duration>) -> Result<bool> {
+        self.shared.session().set_relays(false);
         self.finish();
         let closed = self.shared.wait(until(limit), || Ok(matches!(self.state(), State::Closed).then_some(())))?;
         Ok(closed.is_some())

@@ -8,6 +8,9 @@ use super::ranges::Ranges;
 use crate::buffer::{Buffer, BufferPool, OutOfMemory};
 use crate::error::NotPassedOn;
 
+/// So many messages may have come to a program that passes them on and not be delivered: of each its length is kept.
+pub const MOST_UNDELIVERED: usize = 1 << 20;
+
 /// A message that the other end does not have yet.
 #[derive(Debug)]
 struct Queued {
@@ -31,12 +34,16 @@ impl Queued {
 pub struct Outbox {
     lane: Lane,
     messages: VecDeque<Queued>,
+    /// Messages of programs that have come to the other end, which passes them on, and are not delivered: the position behind, bytes.
+    passing: VecDeque<(u64, u64)>,
     /// Nothing at or behind this position has been given to a stream yet.
     next: u64,
     /// The position behind the last message.
     end: u64,
     /// What the other end has told that it has.
     arrived: Ranges,
+    /// Everything before is delivered: it has come to the last end that the messages go to.
+    delivered: u64,
     /// What was lost with a stream.
     lost: Ranges,
     /// The other end takes nothing at or behind this position yet.
@@ -49,15 +56,17 @@ impl Outbox {
         Outbox {
             lane,
             messages: VecDeque::new(),
+            passing: VecDeque::new(),
             next: 0,
             end: 0,
             arrived: Ranges::default(),
+            delivered: 0,
             lost: Ranges::default(),
             credit: 0,
         }
     }
 
-    /// Puts a message behind all others; returns the position behind it: when [`Outbox::arrived_before`] comes to it, the other end has it.
+    /// Puts a message behind all others; returns the position behind it: when [`Outbox::delivered_before`] comes to it, it is delivered.
     pub fn push(&mut self, purpose: Purpose, payload: Buffer) -> u64 {
         let message = Queued { start: self.end, purpose, total: payload.len() as u64, payload, kept_from: 0 };
         self.end = message.end();
@@ -70,6 +79,16 @@ impl Outbox {
         self.arrived.around(0).map_or(0, |range| range.end)
     }
 
+    /// Everything before this position is delivered: the other end has it, or if that passes it on, the end where it goes to.
+    pub fn delivered_before(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Whether a message stays within `limit` positions that are kept, and what may be known of messages that are passed on. One always may.
+    pub fn has_room(&self, limit: u64) -> bool {
+        self.kept() < limit && self.passing.len() < MOST_UNDELIVERED
+    }
+
     /// Everything before this position was given to a stream at least once.
     pub fn given_before(&self) -> u64 {
         self.next
@@ -80,14 +99,13 @@ impl Outbox {
         self.end
     }
 
-    /// The messages of programs from this position on that the other end is not known to have.
-    pub fn not_arrived(&self, from: u64) -> NotPassedOn {
+    /// The messages of programs from this position on that are not known to be delivered.
+    pub fn not_delivered(&self, from: u64) -> NotPassedOn {
         let mut found = NotPassedOn::default();
-        for message in self.messages.iter().filter(|message| message.start >= from) {
-            if message.purpose == Purpose::Data && !self.arrived.holds(&(message.start..message.end())) {
-                found.add(message.total);
-            }
-        }
+        let passing = self.passing.iter().filter(|(end, bytes)| end - OVERHEAD - bytes >= from);
+        passing.for_each(|(_, bytes)| found.add(*bytes));
+        let kept = self.messages.iter().filter(|message| message.start >= from && message.end() > self.delivered);
+        kept.filter(|message| message.purpose == Purpose::Data).for_each(|message| found.add(message.total));
         found
     }
 
@@ -188,11 +206,38 @@ impl Outbox {
             self.arrived.insert(range);
         }
         self.credit = self.credit.max(receipt.credit);
+        self.delivered = self.delivered.max(receipt.delivered.unwrap_or(receipt.all_before));
+        self.forget();
+        Ok(())
+    }
+
+    /// The other end says that everything has come, and is delivered.
+    ///
+    /// # Errors
+    /// If not all of it was sent, for people.
+    pub fn all_delivered(&mut self) -> Result<(), String> {
+        if self.next < self.end {
+            return Err(format!("it has everything of a lane of which {} of {} were sent", self.next, self.end));
+        }
+        self.lost = Ranges::default();
+        self.arrived.insert(0..self.end);
+        self.delivered = self.end;
+        self.forget();
+        Ok(())
+    }
+
+    /// Lets go of what has come; of what is not delivered its length is kept.
+    fn forget(&mut self) {
         let before = self.arrived_before();
         while self.messages.front().is_some_and(|message| message.end() <= before) {
-            self.messages.pop_front();
+            let Some(message) = self.messages.pop_front() else { break };
+            if message.purpose == Purpose::Data && message.end() > self.delivered {
+                self.passing.push_back((message.end(), message.total));
+            }
         }
-        Ok(())
+        while self.passing.front().is_some_and(|(end, _)| *end <= self.delivered) {
+            self.passing.pop_front();
+        }
     }
 
     /// Copies what has not arrived of a message in the memory of `lent`, so that nothing here refers to that memory any more.

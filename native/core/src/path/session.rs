@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use super::frame::{ChunkHead, Lane, PathFrame, Purpose, Receipt};
-use super::inbox::{Arrived, Inbox, Part, Place};
+use super::inbox::{Arrived, Delivers, Inbox, Part, Place};
 use super::outbox::Outbox;
 use crate::buffer::{Buffer, BufferPool};
+use crate::error::NotPassedOn;
 
 /// A frame to be written, and the data that belongs behind it.
 #[derive(Debug)]
@@ -43,6 +44,8 @@ pub struct Bounds {
     pub bulk_window: u64,
     /// Bytes of the longest message that is taken.
     pub max_message: u64,
+    /// Whether the program passes on what comes: it is delivered only then.
+    pub relays: bool,
 }
 
 /// How far the messages of this end are, by lane.
@@ -52,6 +55,8 @@ pub struct Sent {
     pub given: [u64; 2],
     /// Everything before has come to the other end.
     pub arrived: [u64; 2],
+    /// Everything before is delivered.
+    pub delivered: [u64; 2],
 }
 
 /// Pieces are not made shorter than that only because there are many streams.
@@ -78,14 +83,23 @@ impl Session {
     /// Nothing sent, nothing come.
     pub fn new(bounds: Bounds, pool: &BufferPool) -> Session {
         let inbox = |lane, window| Inbox::new(lane, window, bounds.max_message, pool.clone());
-        Session {
+        let mut session = Session {
             outgoing: Lane::ALL.map(Outbox::new),
             incoming: [inbox(Lane::Control, bounds.control_window), inbox(Lane::Bulk, bounds.bulk_window)],
             streams: BTreeMap::new(),
             finished: [false; 2],
             ended: [false; 2],
             barriers: 0,
-        }
+        };
+        session.set_relays(bounds.relays);
+        session
+    }
+
+    /// Whether the program passes on what comes. Where it does so already ([`Delivers::PassedOn`]), that stays.
+    pub fn set_relays(&mut self, relays: bool) {
+        let delivers = if relays { Delivers::Taken } else { Delivers::Come };
+        let inboxes = self.incoming.iter_mut().filter(|inbox| inbox.delivers() != Delivers::PassedOn);
+        inboxes.for_each(|inbox| inbox.set_delivers(delivers));
     }
 
     /// The sending end of a lane.
@@ -142,6 +156,26 @@ impl Session {
         self.outgoing.iter().all(|outbox| outbox.kept() == 0)
     }
 
+    /// Whether everything that was sent is where it goes to.
+    pub fn all_delivered(&self) -> bool {
+        self.outgoing.iter().all(|outbox| outbox.delivered_before() == outbox.end())
+    }
+
+    /// The messages of the program that are not known to be delivered.
+    pub fn not_delivered(&self) -> NotPassedOn {
+        let mut found = NotPassedOn::default();
+        self.outgoing.iter().for_each(|outbox| found += outbox.not_delivered(0));
+        found
+    }
+
+    /// The other end has said farewell: everything has come, and is delivered.
+    ///
+    /// # Errors
+    /// If that cannot be, for people.
+    pub fn farewell(&mut self) -> Result<(), String> {
+        self.outgoing.iter_mut().try_for_each(Outbox::all_delivered)
+    }
+
     /// Whether the other end sends nothing more on this lane, and everything before that was taken.
     pub fn has_ended(&self, lane: Lane) -> bool {
         self.ended[lane as usize]
@@ -149,7 +183,8 @@ impl Session {
 
     /// Whether nothing remains to be done in either direction.
     pub fn is_over(&self) -> bool {
-        self.is_finished() && self.all_arrived() && self.peer_has_finished()
+        let passed_on = self.incoming.iter().all(Inbox::all_delivered);
+        self.is_finished() && self.all_delivered() && self.peer_has_finished() && passed_on
     }
 
     /// Whether the other end has said on both lanes that it sends nothing more, and everything before has come.
@@ -212,7 +247,11 @@ impl Session {
     /// How far the messages of this end are.
     pub fn sent(&self) -> Sent {
         let of = |position: fn(&Outbox) -> u64| [position(&self.outgoing[0]), position(&self.outgoing[1])];
-        Sent { given: of(Outbox::given_before), arrived: of(Outbox::arrived_before) }
+        Sent {
+            given: of(Outbox::given_before),
+            arrived: of(Outbox::arrived_before),
+            delivered: of(Outbox::delivered_before),
+        }
     }
 
     /// How many streams carry.

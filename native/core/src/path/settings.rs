@@ -83,6 +83,9 @@ pub struct Settings {
     pub workers: Option<usize>,
     /// Whether streams send without copying into the kernel.
     pub zero_copy: ZeroCopy,
+    /// Whether the program passes on what comes by this path ([`super::relay`]). Then the other end is told that a message has arrived when
+    /// it has come through, or the program has taken it otherwise. A relay does so from when it begins; this, from the first message on.
+    pub relays: bool,
     /// What is known of the link.
     pub link: Option<LinkFigures>,
 }
@@ -103,6 +106,7 @@ impl Default for Settings {
             silence: Duration::from_secs(10),
             workers: None,
             zero_copy: ZeroCopy::Auto,
+            relays: false,
             link: None,
         }
     }

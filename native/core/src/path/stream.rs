@@ -489,7 +489,7 @@ mod tests {
     #[test]
     fn a_stream_that_does_not_get_on_takes_no_messages_though_its_socket_has_room() {
         let pool = BufferPool::new();
-        let bounds = Bounds { control_window: 1 << 20, bulk_window: 1 << 20, max_message: 1 << 20 };
+        let bounds = Bounds { control_window: 1 << 20, bulk_window: 1 << 20, max_message: 1 << 20, relays: false };
         let (mut session, mut other) = (Session::new(bounds, &pool), Session::new(bounds, &pool));
         session.attach(0, &other.have()).unwrap();
         session.have(); // no receipt is due

@@ -97,9 +97,12 @@ impl Shared {
     fn hear(&self, driver: &mut Driver, stream: &Arc<Stream>, frame: PathFrame) -> std::result::Result<(), String> {
         match frame {
             PathFrame::Bye => {
-                if !self.session().is_finished() {
+                let mut session = self.session();
+                if !session.is_finished() {
                     return Err("it says farewell to a path that is in use".to_owned());
                 }
+                session.farewell()?;
+                drop(session);
                 self.close(driver);
                 Ok(())
             }
@@ -164,8 +167,10 @@ impl Shared {
 
     /// The other end gives the path up, or does not know it.
     fn refused(&self, driver: &mut Driver, code: u16, reason: String) {
-        let over = code == UNKNOWN_PATH && self.session().is_finished() && self.session().peer_has_finished();
-        if over {
+        let session = self.session();
+        let was_over = session.is_finished() && session.peer_has_finished() && session.not_delivered().messages == 0;
+        drop(session);
+        if was_over && code == UNKNOWN_PATH {
             return self.close(driver); // the other end had said farewell
         }
         let problem = match code {
@@ -235,6 +240,7 @@ impl Shared {
         self.attach(&mut driver, stream, have, true);
         self.set_timer(&mut driver);
         drop(driver);
+        self.hand_back();
         self.turns.tell();
     }
 

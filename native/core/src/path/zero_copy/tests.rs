@@ -39,7 +39,7 @@ fn sent(wanted: ZeroCopy, message: Buffer) -> Sent {
     let wire = TcpWire::connect(address, &Settings { socket_buffer: Some(1 << 20), ..Settings::default() }).unwrap();
     let peer: TcpStream = listener.accept().unwrap().0.into();
 
-    let bounds = Bounds { control_window: 1 << 20, bulk_window: 64 << 20, max_message: 64 << 20 };
+    let bounds = Bounds { control_window: 1 << 20, bulk_window: 64 << 20, max_message: 64 << 20, relays: false };
     let pool = BufferPool::new();
     let (mut session, mut other) = (Session::new(bounds, &pool), Session::new(bounds, &pool));
     session.attach(0, &other.have()).unwrap();
@@ -69,7 +69,7 @@ impl Sent {
     fn is_receipted(&self) {
         let mut session = self.session.lock().unwrap();
         let end = session.outbox(Lane::Bulk).end();
-        let receipt = Receipt { lane: Lane::Bulk, all_before: end, credit: end, besides: Vec::new() };
+        let receipt = Receipt { lane: Lane::Bulk, all_before: end, delivered: None, credit: end, besides: Vec::new() };
         session.receipted(&receipt).unwrap();
     }
 
