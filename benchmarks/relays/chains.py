@@ -114,13 +114,11 @@ def through_relays(addresses: Sequence[str]) -> Way:
 
 
 @contextlib.contextmanager
-def relays(
-    hosts: Sequence[Host], run: Run, links: str = "default", streams: int | None = None, figures: str = ""
-) -> Iterator[list[str]]:
+def relays(hosts: Sequence[Host], run: Run, links: str = "default", streams: int | None = None) -> Iterator[list[str]]:
     """Relays in a row, each of which dials the one before it; for each the value of XMML_RELAY.
 
     `links` says whether they encrypt: clear, encrypted, or default, which is as mto does it; `streams` the number of
-    streams of a link (None: as many as pay), `figures` the lines of the configuration about what a link carries.
+    streams of a link (None: as many as pay).
 
     Raises:
         RunFailed: one does not start, or they do not find each other.
@@ -132,7 +130,7 @@ def relays(
         for number, host in enumerate(hosts):
             file = run.secret_file.with_name(f"relay-{number}.toml")
             before = addresses[-1].partition("/")[0] if addresses else None
-            file.write_text(_configuration(_site(number), host, before, run, links, streams, figures))
+            file.write_text(_configuration(_site(number), host, before, run, links, streams))
             process = host.start(
                 [mto, "--config", file, "--stdin"],
                 stdin=subprocess.PIPE,
@@ -153,16 +151,13 @@ def _site(number: int) -> str:
     return f"site{number + 1}"
 
 
-def _configuration(
-    site: str, host: Host, to: str | None, run: Run, links: str, streams: int | None, figures: str
-) -> str:
+def _configuration(site: str, host: Host, to: str | None, run: Run, links: str, streams: int | None) -> str:
     lines = [f'site = "{site}"', f'listen = ["{host.address}:0"]', f'control = "@{run.name}-{site}"']
     if links != "default":
         lines.append(f"encrypt = {'true' if links == 'encrypted' else 'false'}")
     if to is not None:
         lines += ["[[link]]", f'to = "{to}"']
         lines += [f"streams = {streams}"] if streams is not None else []
-        lines += [figures] if figures else []
     lines += ["[[run]]", f'name = "{run.name}"', f'secret_file = "{run.secret_file}"']
     return "\n".join(lines) + "\n"
 

@@ -135,10 +135,8 @@ def near_link(round: int, extent: Extent, links: Sequence[str], say: Report) -> 
 
 
 def long_haul(round: int, extent: Extent, links: Sequence[str], say: Report) -> Iterator[Sample]:
-    """The same round the world, where a packet in ten thousand is lost, with 64 TCP streams, and relays that are told
-    what the link carries, as a plan tells them."""
-    figures = f"latency_s = {ROUND_THE_WORLD_MS / 2e3}\nbandwidth_b_s = {GIGABIT / 8}"
-    return _over_a_link(round, "long haul", ROUND_THE_WORLD_MS, 1e-4, STREAMS, extent.haul_s, links, say, figures)
+    """The same round the world, where a packet in ten thousand is lost, with 64 TCP streams."""
+    return _over_a_link(round, "long haul", ROUND_THE_WORLD_MS, 1e-4, STREAMS, extent.haul_s, links, say)
 
 
 EXPERIMENTS = {
@@ -162,12 +160,11 @@ def _over_a_link(
     seconds: float,
     links: Sequence[str],
     say: Report,
-    figures: str = "",
 ) -> Iterator[Sample]:
     for kind in rotated([Chain("relays", 2, kind) for kind in links], round):
         with _two_sites(rtt_ms, loss) as wan, ends.fresh_run() as run, _failures_told(say, kind):
             logins = [_login(wan, site) for site in ("a", "b")]
-            with relays(logins, run, kind.links, streams, figures) as addresses:
+            with relays(logins, run, kind.links, streams) as addresses:
                 way = through_relays(addresses)
                 came = ends.stream(run, way, MIB, seconds, seconds / 3, _on_nodes(wan))
             if came.bytes == 0:
