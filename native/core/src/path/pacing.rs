@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     fn measured(rate: f64, queued: f64) -> Measured {
-        Measured { rate, held: 0.0, queued }
+        Measured { rate, held: 0.0, queued, needed: 4 }
     }
 
     #[test]

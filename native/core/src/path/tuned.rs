@@ -162,12 +162,13 @@ impl Tuning {
         self.done.active >= LEAST_DECISION.max(round_trip * ROUND_TRIPS) && self.done.acked >= LEAST_CARRIED
     }
 
-    /// What was measured since this was last asked.
-    fn measured(&mut self) -> Measured {
+    /// What was measured since this was last asked, over a way whose shortest round trip took so long.
+    fn measured(&mut self, least_round_trip: Duration, settings: &Settings) -> Measured {
         let Done { acked, active, busy, held, queued } = std::mem::take(&mut self.done);
         let part = |time: Duration| time.as_secs_f64() / busy.as_secs_f64().max(1e-9);
         let rate = acked as f64 / active.as_secs_f64().max(1e-9);
-        Measured { rate, held: part(held), queued: part(queued) }
+        let needed = tuning::needed(rate, least_round_trip, settings);
+        Measured { rate, held: part(held), queued: part(queued), needed }
     }
 }
 
@@ -215,6 +216,7 @@ impl Shared {
             self.rests.store(false, Ordering::Relaxed);
         }
         let round_trip = infos.iter().map(|info| info.round_trip).max().unwrap_or_default();
+        let least_round_trip = infos.iter().map(|info| info.least_round_trip).min().unwrap_or_default();
         let is_open = settings.streams == Streams::Auto && driver.theirs.is_none();
         tuning.done.add(&done);
         match &mut driver.end {
@@ -222,7 +224,7 @@ impl Shared {
                 if let Some(count) = is_open.then(|| tuning.begin_at(round_trip, settings)).flatten() {
                     dialling.want(count);
                 } else if tuning.is_due(round_trip) {
-                    let measured = tuning.measured();
+                    let measured = tuning.measured(least_round_trip, settings);
                     tuning.pacing.heed(&measured);
                     if is_open {
                         dialling.want(tuning.tuner.next(&measured));
@@ -233,7 +235,7 @@ impl Shared {
                 // If there are others than this end has asked for, the other end has decided on them.
                 let standing = infos.len() as u32;
                 if tuning.is_due(round_trip) && !(is_open && tuning.follow(standing)) {
-                    let measured = tuning.measured();
+                    let measured = tuning.measured(least_round_trip, settings);
                     tuning.pacing.heed(&measured);
                     let count = if is_open { tuning.tuner.next(&measured) } else { standing };
                     if count != standing {

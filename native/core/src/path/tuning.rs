@@ -4,7 +4,8 @@
 //! add up; where they are not, more streams than a few only disturb each other: windows that together hold more than the link and the
 //! queue in front of it lose packets, and over a long way that takes long to make good. So the number doubles while streams are held up by
 //! their windows, is tried one step higher now and then otherwise, and falls back when that did not pay. It begins with what the figures of
-//! the link ask for, or, where there are none, with what a link of 1 Gbit/s would of the round trip time that was seen.
+//! the link ask for, or, where there are none, with what a link of 1 Gbit/s would of the round trip time that was seen. Fewer are tried
+//! only if their windows could hold what passes.
 
 use std::time::Duration;
 
@@ -58,6 +59,8 @@ pub struct Measured {
     pub held: f64,
     /// Which part of the time their packets waited in a queue on the way: the link is full.
     pub queued: f64,
+    /// The windows of so many streams hold what passes.
+    pub needed: u32,
 }
 
 impl Measured {
@@ -87,6 +90,11 @@ pub fn streams_at(round_trip: Duration, settings: &Settings) -> Option<u32> {
     let is_open = settings.streams == Streams::Auto && settings.link.is_none();
     let likely = LinkFigures { round_trip, bandwidth: LIKELY };
     is_open.then(|| for_link(likely, window(settings)).min(MOST_LIKELY))
+}
+
+/// The windows of how many streams hold what passes, `rate` bytes per second over such a way.
+pub fn needed(rate: f64, round_trip: Duration, settings: &Settings) -> u32 {
+    for_link(LinkFigures { round_trip, bandwidth: rate }, window(settings))
 }
 
 /// How many streams hold as much as the link does. A few may be more than that; many whose windows hold more than the link would make the
@@ -174,7 +182,10 @@ impl Tuner {
             return self.count;
         }
         match self.count {
-            more if more > MOST_WITH_LARGE_WINDOWS => self.attempt(more / 2, measured.rate),
+            // Fewer could not carry what passes: finding that out would cost a large message over a long way a third of its rate.
+            more if more > MOST_WITH_LARGE_WINDOWS && more / 2 >= measured.needed => {
+                self.attempt(more / 2, measured.rate)
+            }
             less if less < MOST_WITH_LARGE_WINDOWS => {
                 self.attempt((less + 2).min(MOST_WITH_LARGE_WINDOWS), measured.rate)
             }
@@ -212,7 +223,7 @@ mod tests {
     fn measured(count: u32, window: f64, round_trip: f64) -> Measured {
         let limit = f64::from(count) * window / round_trip;
         let disturbed = 125e6 * 0.9 / (1.0 + f64::from(count.saturating_sub(8)) * 0.01);
-        Measured { rate: limit.min(disturbed), held: if limit < disturbed { 0.9 } else { 0.0 }, queued: 0.0 }
+        Measured { rate: limit.min(disturbed), held: if limit < disturbed { 0.9 } else { 0.0 }, queued: 0.0, needed: 4 }
     }
 
     fn settled(mut count: u32, window: f64, round_trip: f64) -> u32 {
@@ -241,7 +252,7 @@ mod tests {
         // The other end does not take more: its window holds every number of streams up.
         let mut tuner = Tuner::new(4, None);
         let counts: Vec<u32> =
-            (0..PAUSE).map(|_| tuner.next(&Measured { rate: 5e6, held: 0.9, queued: 0.0 })).collect();
+            (0..PAUSE).map(|_| tuner.next(&Measured { rate: 5e6, held: 0.9, queued: 0.0, needed: 4 })).collect();
         assert_eq!(counts[..2], [8, 4]);
         assert!(counts[2..].iter().all(|&count| count == 4), "{counts:?}");
     }
@@ -250,7 +261,7 @@ mod tests {
     fn an_end_follows_what_the_other_decides() {
         let mut tuner = Tuner::new(4, None);
         assert!(tuner.follow(32) && !tuner.follow(32));
-        assert_eq!(tuner.next(&Measured { rate: 5e6, held: 0.0, queued: 0.0 }), 32);
+        assert_eq!(tuner.next(&Measured { rate: 5e6, held: 0.0, queued: 0.0, needed: 4 }), 32);
     }
 
     #[test]
@@ -287,12 +298,25 @@ mod tests {
     #[test]
     fn windows_that_hold_streams_up_ask_for_more_only_while_the_link_has_room() {
         let next = |bandwidth, measured| Tuner::new(16, bandwidth).next(&measured);
-        let measured = |rate, queued| Measured { rate, held: 0.5, queued };
+        let measured = |rate, queued| Measured { rate, held: 0.5, queued, needed: 4 };
         assert_eq!(next(None, measured(60e6, 0.0)), 32);
         assert_eq!(next(None, measured(60e6, 0.9)), 16, "the queue is full");
         assert_eq!(next(Some(125e6), measured(60e6, 0.0)), 32);
         assert_eq!(next(Some(125e6), measured(115e6, 0.0)), 16, "that is what the link carries");
         assert_eq!(next(Some(50e6), measured(60e6, 0.0)), 32, "the figures are wrong");
+    }
+
+    #[test]
+    fn fewer_streams_are_tried_only_if_they_could_carry_what_passes() {
+        let settings = Settings { socket_buffer: Some(2 << 20), ..Settings::default() };
+        let later = |count, rate| {
+            let needed = needed(rate, Duration::from_millis(273), &settings);
+            let mut tuner = Tuner::new(count, None);
+            (0..=TRUST).map(|_| tuner.next(&Measured { rate, held: 0.0, queued: 0.9, needed })).last()
+        };
+        assert_eq!(later(17, 115e6), Some(17), "the windows of 8 streams hold half of that");
+        assert_eq!(later(64, 115e6), Some(32));
+        assert_eq!(later(17, 50e6), Some(8));
     }
 
     #[test]
