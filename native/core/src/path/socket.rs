@@ -127,9 +127,12 @@ fn named_option(fd: RawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
+    use std::sync::mpsc::{channel, Receiver};
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::connection::authentication::{Authentication, Progress};
+    use crate::handshake::Role;
     use crate::path::{available_congestion_controls, Identity, Lane, LinkFigures, Listener, Path, Streams};
 
     const LIMIT: Duration = Duration::from_secs(60);
@@ -246,6 +249,51 @@ mod tests {
         assert!(here.wait_left(behind, Some(LIMIT)).unwrap(), "the window is not widened");
         here.set(Settings { pace: None, ..settings }).unwrap();
         become_so(&here, 3, |said| said.pace == u64::MAX);
+    }
+
+    /// Accepts connections, as a program does that has a door of its own, and brings them to a path; the thread ends with the test.
+    fn brings_to(listener: Listener, count: usize) -> (SocketAddr, Receiver<Path>) {
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, (tell, told)) = (door.local_addr().unwrap(), channel());
+        std::thread::spawn(move || {
+            for _ in 0..count {
+                let (socket, from) = door.accept().unwrap();
+                socket.set_nonblocking(true).unwrap();
+                let wire = Box::new(TcpWire { socket: socket.into(), peer: from.to_string() });
+                let party = Identity::new(b"a secret", "run", "there").party().unwrap();
+                let mut greeting = Authentication::answer(wire, party, &[Role::Path]).unwrap();
+                loop {
+                    greeting = match greeting.advance() {
+                        (Some(greeting), Progress::Wait(_)) => greeting,
+                        (_, Progress::Done { stream, established, rest }) => {
+                            break listener.admit(stream, &established.peer, &rest).unwrap();
+                        }
+                        _ => panic!("the other end does not prove itself"),
+                    };
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            tell.send(listener.accept(Some(LIMIT)).unwrap().expect("a path comes in")).unwrap();
+        });
+        (address, told)
+    }
+
+    #[test]
+    fn a_stream_that_somebody_else_accepted_is_as_the_settings_of_the_path_say() {
+        let streams = Settings { streams: Streams::Fixed(2), ..Settings::default() };
+        let settings = Settings { pace: Some(50_000_000), ..streams.clone() };
+        let me = |name| Identity::new(b"a secret", "run", name);
+        let (address, path) = brings_to(Listener::without_door(&me("there"), settings).unwrap(), 2);
+        let here = Path::dial(&address.to_string(), &me("here"), "there", streams).unwrap();
+        here.attend().unwrap();
+        let there = path.recv_timeout(LIMIT).unwrap();
+        there.attend().unwrap();
+        become_so(&there, 2, |said| said.pace == 50_000_000);
+        for stream in there.shared.carrying().iter() {
+            let of_tcp = |name| option(stream.wire.fd(), libc::IPPROTO_TCP, name, 4);
+            assert_eq!(of_tcp(libc::TCP_NOTSENT_LOWAT), UNSENT.to_ne_bytes());
+            assert_eq!(of_tcp(libc::TCP_NODELAY), 1u32.to_ne_bytes());
+        }
     }
 
     #[test]

@@ -10,7 +10,9 @@ use crate::path::crew::Mail;
 use crate::path::dialling::{Failure, Verdict};
 use crate::path::frame::{PathFrame, Receipt, GIVEN_UP, STREAM, UNKNOWN_PATH};
 use crate::path::settings::{Streams, MAX_STREAMS};
+use crate::path::socket;
 use crate::path::stream::{Heard, Stream};
+use crate::path::tcp_info::TcpInfo;
 use crate::wakeup::{Interest, Ready};
 
 /// How often an end that leaves the number of streams to chance is told that it is fixed: it asks once or twice, and each answer waits here
@@ -231,6 +233,12 @@ impl Shared {
         let mut driver = locked(&self.driver);
         if matches!(driver.state, State::Closed | State::Failed(_)) {
             return;
+        }
+        // Whoever took the connection in knows neither what was set since the path began nor, with a door of its own, anything of it.
+        if TcpInfo::of(wire.fd()).is_some() {
+            if let Err(error) = socket::tune(wire.fd(), &self.settings()) {
+                return self.fail(&mut driver, Error::io("set a stream as the path wants it", &error));
+            }
         }
         let token = driver.token();
         if self.epoll.add(wire.fd(), token, Interest::READ).is_err() {
