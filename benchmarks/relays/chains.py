@@ -52,6 +52,14 @@ class Way:
 
 
 @dataclass(frozen=True)
+class Figures:
+    """What is known of a link: the time to the other end, and bytes that it carries in a second."""
+
+    latency_s: float
+    bandwidth_b_s: float
+
+
+@dataclass(frozen=True)
 class Run:
     """The run that relays serve."""
 
@@ -114,11 +122,17 @@ def through_relays(addresses: Sequence[str]) -> Way:
 
 
 @contextlib.contextmanager
-def relays(hosts: Sequence[Host], run: Run, links: str = "default", streams: int | None = None) -> Iterator[list[str]]:
+def relays(
+    hosts: Sequence[Host],
+    run: Run,
+    links: str = "default",
+    streams: int | None = None,
+    figures: Figures | None = None,
+) -> Iterator[list[str]]:
     """Relays in a row, each of which dials the one before it; for each the value of XMML_RELAY.
 
     `links` says whether they encrypt: clear, encrypted, or default, which is as mto does it; `streams` the number of
-    streams of a link (None: as many as pay).
+    streams of a link (None: as many as pay), `figures` what a relay is told of the link that it dials.
 
     Raises:
         RunFailed: one does not start, or they do not find each other.
@@ -130,7 +144,7 @@ def relays(hosts: Sequence[Host], run: Run, links: str = "default", streams: int
         for number, host in enumerate(hosts):
             file = run.secret_file.with_name(f"relay-{number}.toml")
             before = addresses[-1].partition("/")[0] if addresses else None
-            file.write_text(_configuration(_site(number), host, before, run, links, streams))
+            file.write_text(_configuration(_site(number), host, before, run, links, streams, figures))
             process = host.start(
                 [mto, "--config", file, "--stdin"],
                 stdin=subprocess.PIPE,
@@ -151,13 +165,17 @@ def _site(number: int) -> str:
     return f"site{number + 1}"
 
 
-def _configuration(site: str, host: Host, to: str | None, run: Run, links: str, streams: int | None) -> str:
+def _configuration(
+    site: str, host: Host, to: str | None, run: Run, links: str, streams: int | None, figures: Figures | None
+) -> str:
     lines = [f'site = "{site}"', f'listen = ["{host.address}:0"]', f'control = "@{run.name}-{site}"']
     if links != "default":
         lines.append(f"encrypt = {'true' if links == 'encrypted' else 'false'}")
     if to is not None:
         lines += ["[[link]]", f'to = "{to}"']
         lines += [f"streams = {streams}"] if streams is not None else []
+        if figures is not None:
+            lines += [f"latency_s = {figures.latency_s}", f"bandwidth_b_s = {figures.bandwidth_b_s}"]
     lines += ["[[run]]", f'name = "{run.name}"', f'secret_file = "{run.secret_file}"']
     return "\n".join(lines) + "\n"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import ends
-from chains import Host, Run, Way, relays, stands, through_relays
+from chains import Figures, Host, Run, Way, relays, stands, through_relays
 from harness.choice import rotated
 from harness.processes import RunFailed
 from sample import DIRECT, PING, Chain, Figure, Sample
@@ -135,8 +135,14 @@ def near_link(round: int, extent: Extent, links: Sequence[str], say: Report) -> 
 
 
 def long_haul(round: int, extent: Extent, links: Sequence[str], say: Report) -> Iterator[Sample]:
-    """The same round the world, where a packet in ten thousand is lost, with 64 TCP streams."""
-    return _over_a_link(round, "long haul", ROUND_THE_WORLD_MS, 1e-4, STREAMS, extent.haul_s, links, say)
+    """The same round the world, where a packet in ten thousand is lost, with 64 TCP streams.
+
+    Once relays know nothing of the link, once they are told of it, as those of a launched run are.
+    """
+    where = (ROUND_THE_WORLD_MS, 1e-4, STREAMS, extent.haul_s, links, say)
+    yield from _over_a_link(round, "long haul", *where)
+    figures = Figures(ROUND_THE_WORLD_MS / 2e3, GIGABIT / 8)
+    yield from _over_a_link(round, "long haul, told", *where, figures)
 
 
 EXPERIMENTS = {
@@ -160,11 +166,12 @@ def _over_a_link(
     seconds: float,
     links: Sequence[str],
     say: Report,
+    figures: Figures | None = None,
 ) -> Iterator[Sample]:
     for kind in rotated([Chain("relays", 2, kind) for kind in links], round):
         with _two_sites(rtt_ms, loss) as wan, ends.fresh_run() as run, _failures_told(say, kind):
             logins = [_login(wan, site) for site in ("a", "b")]
-            with relays(logins, run, kind.links, streams) as addresses:
+            with relays(logins, run, kind.links, streams, figures) as addresses:
                 way = through_relays(addresses)
                 came = ends.stream(run, way, MIB, seconds, seconds / 3, _on_nodes(wan))
             if came.bytes == 0:

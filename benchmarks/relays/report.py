@@ -150,6 +150,7 @@ def _links(samples: Sequence[Sample]) -> str:
     for experiment, link in (
         ("near link", "RTT 1 ms, as many streams as pay"),
         ("long haul", "RTT 273 ms, 0.01 % lost, 64 streams"),
+        ("long haul, told", "the same, figures of the link given"),
     ):
         mine = _of(samples, experiment)
         for chain in chains_in(mine):

@@ -160,9 +160,6 @@ fn settings(streams: Option<u32>, link: Option<LinkFigures>) -> Settings {
     Settings {
         streams: streams.map_or(Streams::Auto, Streams::Fixed),
         link,
-        // Not by what the link carries: conduits have too little on their way at first to keep many paced streams busy, and a window that
-        // grows with what passes then stays small (195 instead of 575 Mbit/s by 64 streams over 273 ms).
-        pace: Some(u64::MAX),
         max_message: LONGEST as u64,
         connect: PATIENCE,
         patience: PATIENCE,
