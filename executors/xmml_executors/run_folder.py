@@ -108,6 +108,10 @@ class RunFolder:
         """The file that holds what the build with this number (from 1) wrote."""
         return self.path / "builds" / f"{number}.log"
 
+    def relay_log(self, site: str) -> Path:
+        """The file that holds what the relay of a site wrote."""
+        return self.path / relay_log(site)
+
     def unwritable(self, error: OSError) -> SiteError:
         """Return the error that says that the folder cannot be written."""
         where = error.filename or self.path
@@ -194,6 +198,11 @@ class RunFolder:
         if self._owned is not None:
             self._owned.close()
             self._owned = None
+
+
+def relay_log(site: str) -> str:
+    """Return where the log of a site's relay lies in the folder of a run, here and at the site."""
+    return f"relays/{site}.log"
 
 
 def new_folder(parent: Path, model: str) -> Path:

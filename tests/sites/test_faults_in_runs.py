@@ -468,7 +468,7 @@ def test_the_same_model_runs_twice_at_the_same_time(firewalled: Bed, pair: MakeP
 def kill_relay(bed: Bed, site: str) -> None:
     """As by an operator who sees a strange program on a login node."""
     login = bed.site(site)
-    login.run("set -- $(cat ~/xmml/runs/*/relay) && kill -KILL $2")  # host, process, when it began
+    login.run("set -- $(cat ~/xmml/runs/*/relay) && kill -KILL $1")  # process, when it began, host
 
 
 def cut_ssh(bed: Bed, site: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import stat
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,7 @@ WAIT_S = 90.0
 #: The status of the relay that a run has started at a site; the run has noted its process.
 STATUS = """\
 set -- $(cat ~/xmml/runs/*/relay)
-name=$(tr '\\0' '\\n' < /proc/$2/cmdline | grep -A 1 -x -e --site | tail -n 1)
+name=$(tr '\\0' '\\n' < /proc/$1/cmdline | grep -A 1 -x -e --site | tail -n 1)
 /opt/xmml/bin/mto status --json --site "$name"
 """
 pytestmark = pytest.mark.timeout(300)
@@ -30,6 +32,37 @@ def links_at(bed: Bed, site: str) -> dict[str, dict[str, Any]]:
     """The links of a site's relay that stand, by the sites that they lead to."""
     links = json.loads(bed.site(site).run(STATUS).stdout)["links"]
     return {link["site"].partition("-")[0]: link for link in links if link["state"] == "up"}
+
+
+#: Somebody who knows no secret comes to the port that the status of a relay names.
+KNOCK = """\
+import json, socket, sys
+port = json.loads(sys.argv[1])["listen"][0].rpartition(":")[2]
+with socket.create_connection(("127.0.0.1", int(port))) as door:
+    door.sendall(b"GET / HTTP/1.1\\r\\n\\r\\n")
+    while door.recv(4096):
+        pass
+"""
+
+
+def test_the_logs_of_all_relays_of_a_run_are_in_its_folder_when_it_is_over(firewalled: Bed, tmp_path: Path) -> None:
+    pair = Pair(firewalled, tmp_path / "pair", steps=10_000, pause=0.05)
+    try:
+        run = pair.start(firewalled.sites_toml("alpha", "beta"), CLUSTERS, is_direct=False)
+        run.until("left  | heard", WAIT_S)
+        alpha = firewalled.site("alpha")
+        alpha.login.run([sys.executable, "-c", KNOCK, alpha.run(STATUS).stdout], cwd="/", timeout_s=WAIT_S)
+        run.interrupt()
+        assert run.wait(WAIT_S) == 130, run.output
+    finally:
+        pair.end()
+    logs = {file.stem: file for file in (tmp_path / "pair/run/relays").iterdir()}
+    assert {name: stat.S_IMODE(file.stat().st_mode) for name, file in logs.items()} == dict.fromkeys(
+        ("here", "alpha", "beta"), 0o600
+    )
+    texts = {name: file.read_text() for name, file in logs.items()}
+    assert all(": linked " in text for text in texts.values()), texts
+    assert {name for name, text in texts.items() if ": turned away " in text} == {"alpha"}, texts
 
 
 def test_streams_and_encryption_of_a_link_are_what_the_file_says(firewalled: Bed, tmp_path: Path) -> None:

@@ -496,6 +496,7 @@ def end(run: str) -> int:
     end_builds(run)
     agents = processes_of(run, "jobs/*/agent")
     end_all(agents, os.kill)  # its supervisor sees that an agent is gone, and ends everything
+    end_all(processes_of(run, "relay"), os.kill)  # of a launcher that was killed: its log lies in the folder
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(run, ".secret"))
     return 0

@@ -13,7 +13,7 @@ from xmml_planner.hosting import members
 from xmml_executors.launch.job_at_site import JobAtSite
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.outcome import SiteError
-from xmml_executors.run_folder import RunFolder
+from xmml_executors.run_folder import RunFolder, relay_log
 from xmml_executors.transports import ConnectionLost
 
 #: Working folders without declared results come back whole, unless they are larger.
@@ -27,7 +27,7 @@ ATTEMPTS = 5
 
 
 async def bring_back(site: RunSite, plan: Plan, folder: RunFolder, jobs: Mapping[str, JobAtSite]) -> list[str]:
-    """Copy the logs of a site's instances, and their results, into the folder of the run.
+    """Copy the logs of a site's instances and of its relay, and the results, into the folder of the run.
 
     Returns:
         The working folders that are too large to come without being asked for, relative to the run's folder.
@@ -79,7 +79,7 @@ async def _bring_back(
     for process, instances in members(plan).items():
         if any(instance.name in names for instance in instances):
             wanted[process] = []
-    order = {"folders": wanted, "most_bytes": MOST_BYTES}
+    order = {"folders": wanted, "files": [relay_log(site.name)], "most_bytes": MOST_BYTES}
     done = await site.transport.run(f"{site.agent} list", stdin=json.dumps(order), timeout_s=SILENT_S)
     if done.status != 0:
         raise SiteError(f"site {site.name}: what the run has made cannot be listed: {done.said}")

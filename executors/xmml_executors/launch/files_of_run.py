@@ -73,10 +73,12 @@ def forget_old(store: str) -> None:
 
 
 def list_results(run: str) -> int:
-    """Print the paths, relative to the run's folder, of logs and results: what the patterns name, else all that was
-    left in a working folder, if that is not too much; and the working folders of which it is."""
+    """Print the paths, relative to the run's folder, of the files asked for that are there, and of logs and results in
+    folders: what the patterns name, else all that was left in a working folder, if that is not too much; and the
+    working folders of which it is."""
     order = json.load(sys.stdin)
-    found, too_large = [], []
+    found = [path for file in order["files"] if os.path.isfile(path := os.path.join(run, file))]
+    too_large = []
     for folder, patterns in order["folders"].items():
         top = os.path.join(run, folder)
         found += [os.path.join(top, name) for name in ("stdout", "stderr") if os.path.isfile(os.path.join(top, name))]

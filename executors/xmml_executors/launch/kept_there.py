@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 from xmml_executors.launch.run_site import RunSite
@@ -36,6 +37,12 @@ class KeptThere(abc.ABC):
         Raises:
             TransportError: the site cannot be reached.
         """
+
+    async def end(self) -> None:
+        """End it, unless its site is out of reach: then it ends by itself."""
+        if self._process is not None:
+            with contextlib.suppress(TransportError):
+                await self._process.kill()
 
     async def keep(self, tell: Callable[[str], None]) -> None:
         """Start it again, on its port, whenever it ends; return never.

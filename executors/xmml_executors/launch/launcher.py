@@ -24,6 +24,7 @@ from xmml_executors.launch.channel import Channel, SiteSilent
 from xmml_executors.launch.coordinator_address import addresses_at
 from xmml_executors.launch.job_at_site import JobAtSite
 from xmml_executors.launch.journal import Journal, Past
+from xmml_executors.launch.kept_there import KeptThere
 from xmml_executors.launch.later_jobs import due_in_s, first_and_later, why_over
 from xmml_executors.launch.leaving import Leaving, on_signals
 from xmml_executors.launch.plan_of_sites import (
@@ -112,6 +113,7 @@ class Launcher:
         self._thread = threading.Thread(target=self._serve, name="xmml sites", daemon=True)
         self._tasks: list[asyncio.Task[None]] = []
         self._acquiring: list[asyncio.Task[None]] = []
+        self._kept: list[KeptThere] = []
         for name, (job, site) in remote_jobs(plan).items():
             cluster = cluster_of(plan, site)
             self.sites.setdefault(cluster.name, RunSite(cluster, folder.run_id, journal))
@@ -154,7 +156,8 @@ class Launcher:
         site = launch_site(self.plan)
         name, clear = f"{site}-{self.folder.run_id[-8:]}", relay_links(self.plan, site).takes_clear
         is_open = any(each.site.is_here for each in self.sites.values())
-        self.relay = RelayHere(name, self.folder.run_id, self.folder.secret, is_open=is_open, takes_clear=clear)
+        log = self.folder.relay_log(site)
+        self.relay = RelayHere(name, self.folder.run_id, self.folder.secret, log, is_open=is_open, takes_clear=clear)
         return self.relay.address
 
     # --- orders of the run's loop -----------------------------------------------------------------------------------
@@ -351,6 +354,7 @@ class Launcher:
             site, coordinator, self.relay, relay_links(self.plan, site.name), is_direct=self.is_direct
         )
         if kept is not None:
+            self._kept.append(kept)
             self._tasks.append(self._loop.create_task(self._keep(kept.keep(self._notice))))
         channel = site.listen(lambda job, report: self._on_report(site, job, report), is_direct=self.is_direct)
         self._tasks.append(self._loop.create_task(self._keep(self._keep_channel(site, channel))))
@@ -523,6 +527,7 @@ class Launcher:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._end_kept()
         await self._leaving.leave(list(self.sites.values()), has_results=self.is_acquired)
 
     async def _end_jobs(self) -> None:
@@ -540,6 +545,12 @@ class Launcher:
                 await asyncio.wait_for(self._ended.wait(), until - self._loop.time())
             except TimeoutError:
                 break
+
+    async def _end_kept(self) -> None:
+        """End what was kept alive at sites that answer, before its log comes back and the run's folder goes."""
+        ending = [each.end() for each in self._kept if not each.site.is_given_up]
+        with contextlib.suppress(TimeoutError):  # it ends by itself
+            await asyncio.wait_for(asyncio.gather(*ending), ENDS_WITHIN_S)
 
 
 async def together(work: Any) -> None:

@@ -27,6 +27,7 @@ from xmml_executors.launch.remote_builds import builds_at
 from xmml_executors.launch.run_site import placeholder, program_files
 from xmml_executors.launch.staging import files_of, needed
 from xmml_executors.outcome import SiteError
+from xmml_executors.run_folder import relay_log
 from xmml_executors.schedulers import JobScript, by_name
 
 #: Stands for the home directory at a site, in scripts that want absolute paths.
@@ -55,7 +56,7 @@ def rehearsal(plan: Plan, run_folder: str, *, is_direct: bool = False, strategy:
         jobs[name] = JobAtSite(name, cluster.name, site, planned, walltime_s)
     has_relay = needs_relay(plan, is_direct=is_direct)
     submissions = _submissions(jobs, clusters, strategy)
-    lines = ["", f"this machine: {_relay_here(plan, clusters)}"] if has_relay else []
+    lines = ["", f"this machine: {_relay_here(plan, clusters, run_folder)}"] if has_relay else []
     for cluster in clusters.values():
         here = [job for job in jobs.values() if job.site == cluster.name]
         parts = {job.part.name for job in here}
@@ -87,11 +88,12 @@ def _folder(cluster: Site) -> str:
 # --- relays -----------------------------------------------------------------------------------------------------------
 
 
-def _relay_here(plan: Plan, clusters: Mapping[str, Site]) -> str:
+def _relay_here(plan: Plan, clusters: Mapping[str, Site], run_folder: str) -> str:
     site = launch_site(plan)
     device = relay_here.device_of(is_open=any(cluster.is_here for cluster in clusters.values()))
     takes_clear = relay_links(plan, site).takes_clear
-    return f"mto {shlex.join(relay_here.words_of(f'{site}-{RUN}', device, 0, takes_clear=takes_clear))}"
+    log = Path(run_folder, relay_log(site))
+    return f"mto {shlex.join(relay_here.words_of(f'{site}-{RUN}', device, 0, log, takes_clear=takes_clear))}"
 
 
 def _way_back(plan: Plan, cluster: Site, *, has_relay: bool, is_direct: bool) -> list[str]:
@@ -102,8 +104,9 @@ def _way_back(plan: Plan, cluster: Site, *, has_relay: bool, is_direct: bool) ->
     lines = [f"  ssh leads 127.0.0.1:{PORT} there to {leads_to}"]
     if has_relay and cluster.has_queue:
         options = relay_links(plan, cluster.name).words(f"127.0.0.1:{PORT}")
-        words = relay_there.words_of(f"{cluster.name}-{RUN}", relay_there.port_named(cluster), options)
-        lines.append(f"  mto {shlex.join(words)}")
+        log = f"{_folder(cluster)}/{relay_log(cluster.name)}"
+        words = relay_there.words_of(f"{cluster.name}-{RUN}", relay_there.port_named(cluster), log, options)
+        lines.append(f"  mto {shlex.join(words)}".replace(HOME, "~"))
         lines.append("    or, if it has no mto: door.py, which leads there, too")
     return lines
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import select
 import shutil
 import socket
@@ -26,20 +27,23 @@ def device_of(*, is_open: bool) -> str:
     return "0.0.0.0" if is_open else "127.0.0.1"
 
 
-def words_of(site: str, device: str, port: int, *, takes_clear: bool) -> list[str]:
+def words_of(site: str, device: str, port: int, log: Path, *, takes_clear: bool) -> list[str]:
     """Return what stands behind `mto` on the command line of the relay of this machine."""
     options = ["--no-encryption"] if takes_clear else []
-    return ["--site", site, "--listen", f"{device}:{port}", "--stdin", *options]
+    return ["--site", site, "--listen", f"{device}:{port}", "--stdin", "--log", str(log), *options]
 
 
 class RelayHere:
     """A process of `mto` that serves one run, and ends with us, however we end."""
 
-    def __init__(self, site: str, run: str, secret: bytes, *, is_open: bool, takes_clear: bool = False) -> None:
+    def __init__(
+        self, site: str, run: str, secret: bytes, log: Path, *, is_open: bool, takes_clear: bool = False
+    ) -> None:
         """Start it.
 
         Args:
             site: the name of this site.
+            log: the file that it appends its log to; its folder is made.
             is_open: compute nodes of the cluster that we are on dial it; else it listens on the loopback device only.
             takes_clear: some relays that dial it do so without encryption. (It dials nobody itself.)
 
@@ -47,6 +51,7 @@ class RelayHere:
             SiteError: it cannot be started, or does not answer.
         """
         self.site, self.run, self.secret = site, run, secret
+        self._log = log
         self._takes_clear = takes_clear
         self._device = device_of(is_open=is_open)
         self.host = socket.gethostname() if is_open else "127.0.0.1"
@@ -70,13 +75,16 @@ class RelayHere:
         found = program()
         if found is None:
             raise SiteError("the relay mto is not installed beside xmml-run; install xMML again")
-        command = [found, *words_of(self.site, self._device, self.port, takes_clear=self._takes_clear)]
+        command = [found, *words_of(self.site, self._device, self.port, self._log, takes_clear=self._takes_clear)]
         try:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, process_group=0
-            )
+            self._log.parent.mkdir(parents=True, exist_ok=True)
+            # Why it does not begin, or falls, it says there.
+            with open(self._log, "ab", opener=_for_the_owner) as standard_error:
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=standard_error, process_group=0
+                )
         except OSError as error:
-            raise SiteError(f"the relay cannot be started: {found}: {error.strerror}") from None
+            raise SiteError(f"the relay cannot be started: {error.filename or found}: {error.strerror}") from None
         status = self._answer()
         self.port, self.certificate = port_of(status), str(status["certificate"])
         orders: tuple[dict[str, object], ...] = (
@@ -147,10 +155,12 @@ class RelayHere:
             answer: dict[str, object] = json.loads(line)
         except ValueError:
             self.close()
-            raise SiteError(
-                "the relay of this machine does not begin; try: mto --site here --listen 127.0.0.1:0"
-            ) from None
+            raise SiteError(f"the relay of this machine does not begin; why it says in {self._log}") from None
         return answer
+
+
+def _for_the_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def program() -> str | None:

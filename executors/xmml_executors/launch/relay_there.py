@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shlex
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from xmml_executors.launch.certificates import Certificates
 from xmml_executors.launch.kept_there import KeptThere
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.launch.silence import lease_of_programs_s
+from xmml_executors.run_folder import relay_log
 
 
 def port_named(site: Site) -> int:
@@ -23,9 +25,9 @@ def port_named(site: Site) -> int:
     return site.relay.port or (int(site.relay.listen.rpartition(":")[2]) if site.relay.listen else 0)
 
 
-def words_of(name: str, port: int, options: Sequence[str]) -> list[str]:
+def words_of(name: str, port: int, log: str, options: Sequence[str]) -> list[str]:
     """Return what stands behind `mto` on the command line of the relay of a site."""
-    return ["--site", name, "--listen", f"0.0.0.0:{port}", "--stdin", *options]
+    return ["--site", name, "--listen", f"0.0.0.0:{port}", "--stdin", "--log", log, *options]
 
 
 class RelayThere(KeptThere):
@@ -65,18 +67,21 @@ class RelayThere(KeptThere):
     async def start_on(self, port: int) -> bool:
         """Start it on a port. The run's secret goes to it over its standard input. One that was started earlier and
         holds the port, because its connection broke and it has not noticed, makes room: it is known by its host and
-        the time at which it began, for its number may be another's by now, and another login node may see the file."""
-        words = words_of(self.name, port, self.options)
+        the time at which it began, for its number may be another's by now, and another login node may see the file.
+        (The agent reads that note, too, before the run's folder is removed.) Why it does not begin is in its log."""
+        log = f"{self.site.folder}/{relay_log(self.site.name)}"
+        words = words_of(self.name, port, log, self.options)
         command = (
             f'mto="$(dirname "$(command -v {shlex.quote(self.site.python)})")/mto"; [ -x "$mto" ] || exit 69; '
             f"own={shlex.quote(self.site.folder + '/relay')}; host=$(uname -n); "
             'began() { cut -d " " -f 22 "/proc/$1/stat" 2>/dev/null; }; '
-            '{ read -r where former since < "$own"; } 2>/dev/null; '
+            '{ read -r former since where < "$own"; } 2>/dev/null; '
             '[ "$where" = "$host" ] && [ "$(cat "/proc/$former/comm" 2>/dev/null)" = mto ] && '
             '[ "$(began "$former")" = "$since" ] && kill -KILL "$former" && i=0 && '
             # What it holds is free a moment later.
             'while kill -s 0 "$former" 2>/dev/null && [ $i -lt 60 ]; do sleep 0.05; i=$((i + 1)); done; '
-            f'echo "$host $$ $(began $$)" > "$own"; exec "$mto" {shlex.join(words)}'
+            f'echo "$$ $(began $$) $host" > "$own"; umask 077; mkdir -p {shlex.quote(os.path.dirname(log))}; '
+            f'exec "$mto" {shlex.join(words)} 2>> {shlex.quote(log)}'
         )
         process = await self.site.transport.start(command, lease_s=lease_of_programs_s())
         self._process, self._answers = process, process.lines()

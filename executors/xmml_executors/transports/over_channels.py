@@ -282,9 +282,6 @@ class LeasedProcess:
     def lines(self) -> AsyncIterator[str]:
         return _lines(self._leases.site, self._channel.stdout)
 
-    def error_lines(self) -> AsyncIterator[str]:
-        return _lines(self._leases.site, self._channel.stderr)
-
     async def wait(self) -> int:
         return await asyncio.shield(self._waiting)
 

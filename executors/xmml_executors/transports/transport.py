@@ -50,9 +50,6 @@ class RemoteProcess(Protocol):
     def lines(self) -> AsyncIterator[str]:
         """Its output, line by line; a line of more than 64 KiB comes in pieces."""
 
-    def error_lines(self) -> AsyncIterator[str]:
-        """The same of its standard error."""
-
     async def wait(self) -> int:
         """Its exit status when it has ended.
 

@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -339,7 +340,7 @@ def test_results_are_what_the_patterns_name_else_all_that_is_left(site: Site) ->
         for name in ("x.csv", "y.tmp"):
             (work / name).write_text(name)
         (site.folder / "instances" / instance / "stdout").write_text("said")
-    order = {"folders": {"instances/a": ["*.csv"], "instances/b": []}, "most_bytes": 100}
+    order = {"folders": {"instances/a": ["*.csv"], "instances/b": []}, "files": [], "most_bytes": 100}
     process = site.run("list", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     listed = json.loads(process.communicate(json.dumps(order).encode(), LIMIT_S)[0])
     assert listed == {
@@ -359,10 +360,30 @@ def test_a_working_folder_that_is_too_large_is_named(site: Site) -> None:
         work = site.folder / "instances" / instance / "work"
         work.mkdir(parents=True)
         (work / "mesh.bin").write_bytes(bytes(101))
-    order = {"folders": {"instances/a": ["mesh.bin"], "instances/b": []}, "most_bytes": 100}
+    order = {"folders": {"instances/a": ["mesh.bin"], "instances/b": []}, "files": [], "most_bytes": 100}
     process = site.run("list", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     listed = json.loads(process.communicate(json.dumps(order).encode(), LIMIT_S)[0])
     assert listed == {"found": ["instances/a/work/mesh.bin"], "too_large": ["instances/b/work"]}
+
+
+def test_a_file_that_is_asked_for_is_listed_if_it_is_there(site: Site) -> None:
+    (site.folder / "relays").mkdir()
+    (site.folder / "relays/alpha.log").write_text("linked")
+    order = {"folders": {}, "files": ["relays/alpha.log", "relays/beta.log"], "most_bytes": 100}
+    process = site.run("list", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    listed = json.loads(process.communicate(json.dumps(order).encode(), LIMIT_S)[0])
+    assert listed == {"found": ["relays/alpha.log"], "too_large": []}
+
+
+def test_the_relay_of_a_launcher_that_was_killed_is_ended_before_the_folder_goes(site: Site) -> None:
+    with subprocess.Popen(["sleep", "1000"]) as relay:
+        try:
+            note = f"{relay.pid} {agent.start_of(relay.pid)} {socket.gethostname()}\n"
+            (site.folder / "relay").write_text(note)
+            assert site.run("end").wait(LIMIT_S) == 0
+            assert relay.wait(LIMIT_S) == -signal.SIGTERM
+        finally:
+            relay.kill()
 
 
 def test_what_runs_can_be_ended_without_removing_results(site: Site) -> None:

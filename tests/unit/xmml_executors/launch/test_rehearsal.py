@@ -109,10 +109,10 @@ def test_jobs_are_shown_as_they_are_got_together_if_somebody_says_how(rehearsed:
 
 def test_the_relays_of_a_run_are_shown_with_their_commands(rehearsed: Rehearsed) -> None:
     text = rehearsed(BETA, SERVER)
-    assert "this machine: mto --site here-RUN --listen 127.0.0.1:0 --stdin\n" in text
+    assert "this machine: mto --site here-RUN --listen 127.0.0.1:0 --stdin --log /runs/r/relays/here.log\n" in text
     beta, server = text.split("site server:")
-    link = "--link 127.0.0.1:PORT,encrypt=true"
-    assert f"mto --site beta-RUN --listen 0.0.0.0:40001 --stdin {link}" in beta
+    log, link = "--log ~/xmml/runs/RUN/relays/beta.log", "--link 127.0.0.1:PORT,encrypt=true"
+    assert f"mto --site beta-RUN --listen 0.0.0.0:40001 --stdin {log} {link}" in beta
     assert "door.py" in beta
     assert "mto" not in server
     assert "ssh leads 127.0.0.1:PORT there to the relay of this machine" in server

@@ -84,7 +84,12 @@ def test_parts_of_a_cluster_share_its_relay_and_need_no_link_among_themselves() 
 def test_links_stand_as_the_plan_says(tmp_path: Path, streams: int, encrypt: bool) -> None:
     plan = plan_of(path("laptop", "alpha", streams=streams, encrypt=encrypt))
     here = RelayHere(
-        f"t{os.getpid()}-h", RUN, SECRET, is_open=False, takes_clear=relay_links(plan, "laptop").takes_clear
+        f"t{os.getpid()}-h",
+        RUN,
+        SECRET,
+        tmp_path / "here.log",
+        is_open=False,
+        takes_clear=relay_links(plan, "laptop").takes_clear,
     )
 
     async def statuses() -> list[dict[str, Any]]:
@@ -136,7 +141,7 @@ def stranger_to(port: int) -> subprocess.Popen[bytes]:
 
 
 def test_relays_of_a_run_trust_each_other_only_also_after_they_were_started_again(tmp_path: Path) -> None:
-    here = RelayHere(f"t{os.getpid()}-h", RUN, SECRET, is_open=False)
+    here = RelayHere(f"t{os.getpid()}-h", RUN, SECRET, tmp_path / "here.log", is_open=False)
     stranger: subprocess.Popen[bytes] | None = None
 
     async def until(is_so: Callable[[], bool]) -> None:

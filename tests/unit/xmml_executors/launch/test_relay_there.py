@@ -62,11 +62,11 @@ def test_a_relay_that_only_has_the_number_of_the_former_is_left_alone(tmp_path: 
             first, second = relay_named(site, "first"), relay_named(site, "second")
             assert await first.start()
             note = tmp_path / "relay"
-            host, number, began = note.read_text().split()
+            number, began, host = note.read_text().split()
             if other == "another host":
-                note.write_text(f"{host}-2 {number} {began}\n")
+                note.write_text(f"{number} {began} {host}-2\n")
             else:
-                note.write_text(f"{host} {number} {int(began) - 1}\n")
+                note.write_text(f"{number} {int(began) - 1} {host}\n")
             assert await second.start()
             assert answers(first)
             assert answers(second)
