@@ -1,20 +1,18 @@
 //! Paths: `xmml_path.h`.
 
+mod identity;
+mod settings;
+
 use std::ffi::{c_char, c_int, c_void, CString};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
 
 use xmml_core::buffer::Buffer;
-use xmml_core::error::Error;
-use xmml_core::path::{
-    cycle, gather, relay, scatter, Credentials, Identity, Lane, LinkFigures, Listener, Path, Received, Settings,
-    Streams, Ticket, Tls, ZeroCopy,
-};
-use xmml_core::private_file;
+use xmml_core::path::{cycle, gather, relay, scatter, Lane, Listener, Path, Received, Ticket};
 
-use crate::argument::{elements, object, object_mut, optional_text, place, place_for_object, text};
+use crate::argument::{elements, object, object_mut, place, place_for_object, text};
 use crate::status::{guard, guard_or, Failure, Result, Status};
+use identity::{identity, xmml_path_identity};
+use settings::{settings, xmml_path_settings};
 
 /// A path that is attended.
 #[allow(non_camel_case_types)]
@@ -27,38 +25,6 @@ pub struct xmml_path_listener(Listener, CString);
 /// A received message.
 #[allow(non_camel_case_types)]
 pub struct xmml_path_message(Buffer);
-
-/// See the header.
-#[repr(C)]
-#[allow(non_camel_case_types, missing_docs)]
-pub struct xmml_path_identity {
-    run: *const c_char,
-    name: *const c_char,
-    secret_file: *const c_char,
-    credentials_file: *const c_char,
-    trusted: *const *const c_char,
-    trusted_count: usize,
-}
-
-/// See the header.
-#[repr(C)]
-#[allow(non_camel_case_types, missing_docs)]
-pub struct xmml_path_settings {
-    streams: u32,
-    chunk: u64,
-    window: u64,
-    queue: u64,
-    max_message: u64,
-    socket_buffer: u64,
-    pace: u64,
-    congestion: *const c_char,
-    patience: f64,
-    silence: f64,
-    link_round_trip: f64,
-    link_bandwidth: f64,
-    zero_copy: c_int,
-    relays: c_int,
-}
 
 /// See the header.
 #[repr(C)]
@@ -103,66 +69,6 @@ fn ended() -> Failure {
     Failure::new(Status::Ended, "the other end has finished, and everything was received")
 }
 
-fn file_error(action: &str, file: &str, error: &std::io::Error) -> Failure {
-    Error::io(&format!("{action} {file}"), error).into()
-}
-
-unsafe fn identity(me: *const xmml_path_identity) -> Result<Identity> {
-    let me = unsafe { object(me, "me")? };
-    let (run, name) = unsafe { (text(me.run, "me.run")?, text(me.name, "me.name")?) };
-    let secret = unsafe { text(me.secret_file, "me.secret_file")? };
-    let identity = Identity::from_secret_file(std::path::Path::new(secret), run, name)?;
-    let Some(file) = (unsafe { optional_text(me.credentials_file, "me.credentials_file")? }) else {
-        return Ok(identity);
-    };
-    let pem = private_file::read(std::path::Path::new(file), private_file::KEY_MAX, "this key");
-    let pem = pem.map_err(|cause| Error::Io { action: format!("read {file}"), cause })?;
-    let trusted = unsafe { elements(me.trusted, me.trusted_count, "me.trusted")? };
-    let trusted = trusted.iter().map(|digits| Ok(unsafe { text(*digits, "me.trusted")? }.parse()?));
-    let trusted = trusted.collect::<Result<Vec<_>>>()?;
-    Ok(identity.encrypted(Tls::new(&Credentials::from_pem(&pem)?, &trusted)?))
-}
-
-unsafe fn settings(given: *const xmml_path_settings) -> Result<Settings> {
-    let mut settings = Settings::default();
-    let Some(given) = (unsafe { given.as_ref() }) else { return Ok(settings) };
-    let seconds = |value: f64, name: &str, otherwise: Duration| match value {
-        0.0 => Ok(otherwise),
-        value => Duration::try_from_secs_f64(value)
-            .map_err(|_| Failure::usage(format!("{name} is no time: {value} seconds"))),
-    };
-    let or = |value: u64, otherwise: u64| if value == 0 { otherwise } else { value };
-    let some = |value: u64| (value != 0).then_some(value);
-    settings.streams = match given.streams {
-        0 => Streams::Auto,
-        count => Streams::Fixed(count),
-    };
-    settings.chunk = some(given.chunk);
-    settings.window = or(given.window, settings.window);
-    settings.queue = or(given.queue, settings.queue);
-    settings.max_message = or(given.max_message, settings.max_message);
-    settings.socket_buffer = some(given.socket_buffer).map(|bytes| bytes as usize);
-    settings.pace = some(given.pace);
-    settings.congestion = unsafe { optional_text(given.congestion, "congestion")? }.map(str::to_owned);
-    settings.patience = seconds(given.patience, "patience", settings.patience)?;
-    settings.silence = seconds(given.silence, "silence", settings.silence)?;
-    settings.zero_copy = match given.zero_copy {
-        0 => ZeroCopy::Auto,
-        1 => ZeroCopy::On,
-        2 => ZeroCopy::Off,
-        code => {
-            let expected = "expected XMML_PATH_ZERO_COPY_AUTO, XMML_PATH_ZERO_COPY_ON or XMML_PATH_ZERO_COPY_OFF";
-            return Err(Failure::usage(format!("zero_copy is {code}; {expected}")));
-        }
-    };
-    settings.relays = given.relays != 0;
-    if given.link_round_trip > 0.0 && given.link_bandwidth > 0.0 {
-        let round_trip = seconds(given.link_round_trip, "link_round_trip", Duration::ZERO)?;
-        settings.link = Some(LinkFigures { round_trip, bandwidth: given.link_bandwidth });
-    }
-    Ok(settings)
-}
-
 unsafe fn bytes<'a>(data: *const c_void, size: usize) -> Result<&'a [u8]> {
     unsafe { elements(data.cast::<u8>(), size, "data") }
 }
@@ -180,58 +86,6 @@ fn received(received: Received) -> Result<*mut xmml_path_message> {
 
 /// Bit of a ticket that says which lane.
 const BULK: u64 = 1 << 63;
-
-/// See the header.
-#[no_mangle]
-pub unsafe extern "C" fn xmml_path_settings_init(settings: *mut xmml_path_settings) {
-    guard_or((), || {
-        let place = unsafe { place(settings, "settings")? };
-        place.set(xmml_path_settings {
-            streams: 0,
-            chunk: 0,
-            window: 0,
-            queue: 0,
-            max_message: 0,
-            socket_buffer: 0,
-            pace: 0,
-            congestion: std::ptr::null(),
-            patience: 0.0,
-            silence: 0.0,
-            link_round_trip: 0.0,
-            link_bandwidth: 0.0,
-            zero_copy: 0,
-            relays: 0,
-        });
-        Ok(())
-    });
-}
-
-/// See the header.
-#[no_mangle]
-pub unsafe extern "C" fn xmml_path_make_credentials(
-    file: *const c_char,
-    name: *const c_char,
-    seconds: f64,
-    fingerprint: *mut c_char,
-) -> c_int {
-    guard(|| {
-        let (file, name) = unsafe { (text(file, "file")?, text(name, "name")?) };
-        let good_for = Duration::try_from_secs_f64(seconds)
-            .map_err(|_| Failure::usage(format!("{seconds} s is no time for which a certificate can be good")))?;
-        if fingerprint.is_null() {
-            return Err(Failure::usage("fingerprint is a null pointer"));
-        }
-        let made = Credentials::make(name, good_for)?;
-        let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
-        let written = opened.and_then(|mut opened| opened.write_all(made.to_pem().as_bytes()));
-        written.map_err(|error| file_error("write", file, &error))?;
-        let digits = CString::new(made.fingerprint().to_string()).unwrap_or_default();
-        let digits = digits.as_bytes_with_nul();
-        // SAFETY: the header asks for 65 bytes, and there are 64 digits and a 0 byte.
-        unsafe { std::ptr::copy_nonoverlapping(digits.as_ptr(), fingerprint.cast(), digits.len()) };
-        Ok(())
-    })
-}
 
 /// See the header.
 #[no_mangle]
