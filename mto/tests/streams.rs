@@ -224,32 +224,6 @@ fn a_stream_that_nobody_takes_is_given_up_and_leaves_nothing() {
     await_that("nothing waits", || b.status().runs[RUN].waiting == 0);
 }
 
-#[test]
-fn streams_of_control_pass_by_bulk_that_fills_the_link() {
-    let b = Site::start("b", &[]);
-    let a = Site::start("a", &[&b]);
-    a.await_way_to("b");
-    let (bulk, small) = (b.listener("bulk"), b.listener("small"));
-    let (c, d) = a.pipe_to("b", "bulk", &*bulk);
-    let e = a.dial("x", "b", "small", Some(TrafficClass::Control));
-    let f = accept(&*small, &e);
-    open_both(&e, &f);
-    let piece = vec![1; 1 << 20];
-    std::thread::scope(|scope| {
-        scope.spawn(|| (0..100).for_each(|_| c.send(&piece)));
-        scope.spawn(|| assert_eq!(d.receive(100 << 20).len(), 100 << 20));
-        let mut times: Vec<Duration> = Vec::new();
-        for _ in 0..51 {
-            let began = Instant::now();
-            e.send(&[2; 64]);
-            assert_eq!(f.receive(64), [2; 64]);
-            times.push(began.elapsed());
-        }
-        times.sort();
-        assert!(times[25] < AT_ONCE, "half of them took {:?} and more", times[25]);
-    });
-}
-
 /// Passes bytes on at this rate at most [bytes/s], each way.
 fn slowly(to: &str, rate: f64) -> String {
     in_the_middle(to, move |near, far| {
@@ -322,14 +296,16 @@ fn a_second_small_piece_waits_for_no_acknowledgement() {
     }
 }
 
-/// What waits for a timer, for an acknowledgement or for more bytes takes 40 ms there and back, and does so from one size on.
+/// What waits for a timer, for an acknowledgement or for more bytes takes longer from one size on, however often it is tried. (MUSCLE 2's
+/// relay took 2.2 ms more there and back from 10 KiB on.)
 #[test]
 fn no_size_up_to_1_mib_takes_a_step_longer_than_smaller_ones() {
-    const STEP: Duration = Duration::from_millis(20);
+    const STEP: Duration = Duration::from_millis(1);
+    const TRIES: usize = 300; // on a busy machine most take longer, for other reasons
     let sizes = [1, 200, 1400, 1500, 4 << 10, 10 << 10, 16 << 10, 33 << 10, 65 << 10, 130 << 10, 300 << 10, 1 << 20];
     for (name, chain) in chains() {
         let (a, b) = along(&chain);
-        let mut before = Duration::ZERO;
+        let mut before = (1, Duration::from_millis(1));
         for size in sizes {
             let message = vec![5; size];
             let pass = |from: &Pipe, to: &Pipe| {
@@ -338,18 +314,26 @@ fn no_size_up_to_1_mib_takes_a_step_longer_than_smaller_ones() {
                     assert_eq!(to.receive(size).len(), size);
                 });
             };
-            let mut times: Vec<Duration> = (0..9)
-                .map(|_| {
-                    let began = Instant::now();
-                    pass(&a, &b);
-                    pass(&b, &a);
-                    began.elapsed()
-                })
-                .collect();
-            times.sort();
-            let takes = times[4];
-            assert!(takes < before + STEP, "{name}: {size} bytes there and back take {takes:?}, fewer {before:?}");
-            before = takes;
+            // Of a long one there is more to be copied.
+            let longer = if size > 64 << 10 { size as f64 / before.0 as f64 } else { 1.0 };
+            let most = before.1.mul_f64(longer) + STEP;
+            let mut least = Duration::MAX;
+            for number in 0..TRIES {
+                let began = Instant::now();
+                pass(&a, &b);
+                pass(&b, &a);
+                least = least.min(began.elapsed());
+                if number >= 9 && least < most {
+                    break;
+                }
+            }
+            assert!(
+                least < most,
+                "{name}: {size} bytes there and back take {least:?}, {} bytes {:?}",
+                before.0,
+                before.1
+            );
+            before = (size, least);
         }
     }
 }
