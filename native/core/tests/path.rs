@@ -72,6 +72,56 @@ fn control_messages_pass_bulk_that_nobody_takes() {
     assert!(here.wait_arrived(bulk[19], LIMIT).unwrap());
 }
 
+/// Sends messages until pieces are so long.
+fn pieces_become(path: &Path, is_so: impl Fn(u64) -> bool) {
+    let until = Instant::now() + LIMIT.unwrap();
+    while !is_so(path.stats().chunk) {
+        assert!(Instant::now() < until, "pieces of {} bytes", path.stats().chunk);
+        assert!(path.send(Lane::Bulk, payload(1, 256 << 10), LIMIT).unwrap());
+    }
+}
+
+#[test]
+fn pieces_are_as_long_as_a_stream_carries_in_a_moment_unless_their_length_is_set() {
+    let (here, there) = pair(streams(2), Settings::default());
+    std::thread::scope(|scope| {
+        scope.spawn(|| while let Some(Received::Message(_)) = there.receive(Lane::Bulk, LIMIT).unwrap() {});
+        pieces_become(&here, |bytes| bytes > 256 << 10);
+        let slow = Settings { pace: Some(20_000_000), ..streams(2) };
+        here.set(slow.clone()).unwrap();
+        pieces_become(&here, |bytes| bytes == 16 << 10);
+        here.set(Settings { chunk: Some(48 << 10), ..slow }).unwrap();
+        let passed = here.stats().bytes_out;
+        while here.stats().bytes_out < passed + (4 << 20) {
+            here.send(Lane::Bulk, payload(1, 256 << 10), LIMIT).unwrap();
+            assert_eq!(here.stats().chunk, 48 << 10);
+        }
+        here.finish();
+    });
+}
+
+/// Waits for an answer to every message.
+#[test]
+fn pieces_are_no_shorter_because_a_program_waits_for_answers() {
+    let (here, there) = pair(streams(4), streams(4));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while let Some(Received::Message(message)) = there.receive(Lane::Bulk, LIMIT).unwrap() {
+                there.send(Lane::Bulk, message, LIMIT).unwrap();
+                // Longer than it takes to pass: on the average little passes.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let until = Instant::now() + Duration::from_secs(1);
+        while Instant::now() < until {
+            here.send(Lane::Bulk, payload(1, 20_000), LIMIT).unwrap();
+            message(here.receive(Lane::Bulk, LIMIT).unwrap());
+        }
+        assert!(here.stats().chunk > 20_000, "{}", here.stats().chunk);
+        here.finish();
+    });
+}
+
 #[test]
 fn a_path_ends_in_order_at_both_ends() {
     let (here, there) = pair(streams(4), Settings::default());

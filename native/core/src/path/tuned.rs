@@ -205,7 +205,9 @@ impl Shared {
         if is_active {
             self.set_rate(rate);
             if settings.chunk.is_none() && rate > 1e6 {
-                self.set_chunk(tuning::chunk(rate, infos.len()));
+                let fastest = infos.iter().map(|info| info.delivery_rate).max().unwrap_or_default();
+                let pace = settings.pace.or(tuning.pacing.each()).unwrap_or(u64::MAX);
+                self.set_chunk(tuning::chunk(rate, infos.len(), fastest.min(pace)));
             }
         }
         // What is on its way may be stuck: that shall not be found out only much later.

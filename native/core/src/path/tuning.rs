@@ -200,9 +200,11 @@ impl Tuner {
     }
 }
 
-/// How long pieces should be: so that one takes a stream about a millisecond.
-pub fn chunk(rate: f64, streams: usize) -> u64 {
-    let each = rate / streams.max(1) as f64;
+/// How long pieces should be, so that one takes a stream about a millisecond: by what all streams carry on average, `rate` bytes per second,
+/// and by what one of them delivers while it has something to send, `burst`. A program that waits for answers leaves streams at rest most of
+/// the time; cut by the average its messages would go in pieces each of which wakes the other end.
+pub fn chunk(rate: f64, streams: usize, burst: u64) -> u64 {
+    let each = f64::max(rate / streams.max(1) as f64, burst as f64);
     ((each * 1e-3) as u64).clamp(16 * 1024, 1 << 20) / super::frame::GRAIN * super::frame::GRAIN
 }
 
@@ -328,8 +330,13 @@ mod tests {
 
     #[test]
     fn pieces_take_a_stream_about_a_millisecond() {
-        assert_eq!(chunk(125e6, 64), 16 * 1024);
-        assert_eq!(chunk(125e6, 1), 122_880);
-        assert_eq!(chunk(8e9, 4), 1 << 20);
+        assert_eq!(chunk(125e6, 64, 2_000_000), 16 * 1024);
+        assert_eq!(chunk(125e6, 1, 125_000_000), 122_880);
+        assert_eq!(chunk(8e9, 4, 2_000_000_000), 1 << 20);
+    }
+
+    #[test]
+    fn pieces_are_no_shorter_because_a_program_waits_for_answers() {
+        assert_eq!(chunk(80e6, 4, 500_000_000), 499_712);
     }
 }
