@@ -4,6 +4,7 @@ import ctypes
 import signal
 
 import pytest
+from measured import pytest_terminal_summary as pytest_terminal_summary
 
 PR_SET_CHILD_SUBREAPER = 36
 
