@@ -29,12 +29,14 @@ RTT_S = 0.01
 RATE_BIT_S = 200e6
 #: How long a fault lasts.
 FAULT_S = 30.0 if LONG else 3.0
-#: So soon messages come again when a relay that was killed stands again, or a link that was cut.
+#: So soon messages come again when a relay that was killed stands again, a link that was cut, a receiver that stopped.
 RECOVERY_S = 5.0
+#: After no kill of many later, whatever the machine does besides.
+LATEST_S = 30.0
 #: So soon when only packets are lost.
 RESENT_S = 3.0
-#: So soon when a stream of the link lets nothing through any more: nothing is heard of it for ten seconds, then its
-#: share goes by the others.
+#: So soon when a stream of the link lets nothing through any more: when nothing was acknowledged on it for some round
+#: trips, what it had taken goes by the others, long before its silence of ten seconds ends it.
 TAKEN_OVER_S = 3.0
 #: The coordinator takes an instance that is silent for much longer for lost, and rightly so.
 STOPPED_S = 5.0
@@ -85,31 +87,38 @@ def test_relays_that_are_killed_and_started_again_lose_nothing(
 ) -> None:
     flows = chain.both_ways()
     recoveries = kill_again_and_again(chain, names, flows, kills=3, for_s=120.0 if LONG else 0.0)
-    usual = statistics.median if LONG else min  # the short form has three kills, on whatever machine
-    assert usual(recoveries) < RECOVERY_S, recoveries
+    assert statistics.median(recoveries) < RECOVERY_S, recoveries
+    assert max(recoveries) < LATEST_S, recoveries
     counted = [flow.counted() for flow in flows]
     if "a" in names:
         assert "the other relay was started again" in chain.relay("b").logged(), "not only when patience ended"
-    record_property("kills", len(recoveries))
+    record_property("faults", len(recoveries))
     record_property("messages", sum(each.messages for each in counted))
     record_property("bytes", sum(each.bytes for each in counted))
-    record_property("recovery_median_s", statistics.median(recoveries))
+    record_property("recovery_s", statistics.median(recoveries))
     record_property("recovery_most_s", max(recoveries))
 
 
 def test_a_link_that_is_cut_costs_time_and_nothing_else(chain: Chain, record_property: Record) -> None:
-    flows = chain.both_ways()
     link = chain.wan.link("a", "b")
-    link.clear()
-    with link.severed():
-        cut_at = time.monotonic()
-        while time.monotonic() < cut_at + FAULT_S:
-            time.sleep(0.05)
-    record_property("recovery_s", max(flow.await_fresh() for flow in flows))
-    counted = [flow.counted() for flow in flows]
-    assert link.towards("a").figures().cut + link.towards("b").figures().cut > 0, "it was cut"
-    assert min(each.longest_gap_s for each in counted) > FAULT_S / 2, "it was felt"
-    record_property("messages", sum(each.messages for each in counted))
+
+    def recovery_s() -> float:
+        flows = chain.both_ways()
+        link.clear()
+        with link.severed():
+            time.sleep(FAULT_S)
+        mended_at = time.monotonic()
+        for flow in flows:
+            flow.await_fresh()
+        took_s = time.monotonic() - mended_at
+        counted = [flow.counted() for flow in flows]
+        assert link.towards("a").figures().cut + link.towards("b").figures().cut > 0, "it was cut"
+        assert min(each.longest_gap_s for each in counted) > FAULT_S / 2, "it was felt"
+        record_property("messages", sum(each.messages for each in counted))
+        return took_s
+
+    record_property("recovery_s", kept(RECOVERY_S, recovery_s))
+    record_property("faults", 1)
 
 
 def test_a_stalled_stream_of_a_link_costs_time_and_nothing_else(
@@ -172,19 +181,26 @@ def test_packets_that_a_link_loses_cost_time_and_nothing_else(
 def test_a_receiver_that_stops_holds_its_own_sender_and_nobody_else(chain: Chain, record_property: Record) -> None:
     """It neither reads nor answers; the relays keep what is on its way within bounds."""
     stopped, other = chain.both_ways()
-    stopped.receiver.send_signal(signal.SIGSTOP)
-    end = time.monotonic() + min(FAULT_S, STOPPED_S)
-    rounds = 0
-    while time.monotonic() < end or rounds < 3:
-        other.await_fresh()
-        rounds += 1
-    assert stopped.sent - stopped.came <= CAPACITY + 1
-    memory_kib = max(relay.memory_kib for relay in chain.relays.values())
-    record_property("memory_kib", memory_kib)
-    assert memory_kib < MEMORY_KIB
-    stopped.receiver.send_signal(signal.SIGCONT)
-    record_property("recovery_s", stopped.await_fresh())
-    assert min(flow.counted().messages for flow in (stopped, other)) > 0
+
+    def recovery_s() -> float:
+        stopped.receiver.send_signal(signal.SIGSTOP)
+        end = time.monotonic() + min(FAULT_S, STOPPED_S)
+        rounds = 0
+        while time.monotonic() < end or rounds < 3:
+            other.await_fresh()
+            rounds += 1
+        assert stopped.sent - stopped.came <= CAPACITY + 1
+        memory_kib = max(relay.memory_kib for relay in chain.relays.values())
+        record_property("memory_kib", memory_kib)
+        assert memory_kib < MEMORY_KIB
+        stopped.receiver.send_signal(signal.SIGCONT)
+        return stopped.await_fresh()
+
+    record_property("recovery_s", kept(RECOVERY_S, recovery_s))
+    counted = [flow.counted().messages for flow in (stopped, other)]
+    assert min(counted) > 0
+    record_property("messages", sum(counted))
+    record_property("faults", 1)
 
 
 def test_a_relay_without_descriptors_carries_what_it_carries(wan: Wan, tmp_path: Path) -> None:
