@@ -75,6 +75,12 @@ def test_three_in_a_circle(run_model: RunModel, model: str) -> None:
     assert run.lines("one") == ["Got from Three: 3.0"] * 5 * 2
 
 
+def test_messages_of_many_sizes_go_there_and_back(run_model: RunModel) -> None:
+    run = run_model(HERE / "ping_pong")
+    assert run.lines("ping") == ["100 messages there and back, 14952057 bytes each way"]
+    assert run.lines("pong") == ["100 messages"]
+
+
 def test_a_source_starts_a_submodel_and_a_sink_writes_its_masks(run_model: RunModel) -> None:
     run = run_model(HERE / "terminals")
     masks = [(run.work("sink") / f"boolMask.{number}.dat").read_text().strip() for number in range(4)]

@@ -28,6 +28,8 @@ ELSEWHERE = {
     "macro_micro": ["micro"],  # call and release
     "carried_state": ["micro", "native"],  # one port that sends to two receivers
     "data_integrity": ["bounce"],  # every type, up to large arrays
+    "ping_pong": ["pong"],  # messages of many sizes there and back, a hundred times
+    "triangle": ["two"],  # a circle that leaves the site and comes back
 }
 
 
