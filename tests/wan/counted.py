@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from example_programs import example
 from wan import Machine, MachineProcess
+
+from xmml.path import make_credentials
 
 LIMIT_S = 180.0
 #: The long form: as long as faults last in real life.
@@ -68,19 +72,33 @@ def counted(
     streams: str = "8",
     silence_s: float = 1.0,
     size_b: int = 64 << 10,
+    encrypted_in: Path | None = None,
 ) -> Iterator[Counted]:
-    """Two ends that send to each other until the figures are asked for; they are gone after the block."""
+    """Two ends that send to each other until the figures are asked for; they are gone after the block.
+
+    Args:
+        encrypted_in: the path is encrypted, with credentials made in this folder; else it is clear.
+    """
     program = example("counted_path")
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    server = listening.start([program, "serve", streams, str(silence_s)], **output)
+    tls: tuple[list[str], list[str]] = pinned(encrypted_in) if encrypted_in else ([], [])
+    server = listening.start([program, "serve", streams, str(silence_s), *tls[0]], **output)
     ends = [server]
     try:
         assert server.stdout is not None
         port = server.stdout.readline().strip()
-        words = ["dial", f"{address}:{port}", streams, str(silence_s), str(size_b)]
+        words = ["dial", f"{address}:{port}", streams, str(silence_s), str(size_b), *tls[1]]
         ends.append(dialling.start([program, *words], stdin=subprocess.PIPE, **output))
         yield Counted(*ends)
     finally:
         for end in ends:
             end.kill()
             end.communicate()
+
+
+def pinned(folder: Path) -> tuple[list[str], list[str]]:
+    """The words of the server and the client with which each has credentials and believes those of the other alone."""
+    folder = Path(tempfile.mkdtemp(dir=folder))  # a test may measure several times
+    files = [str(folder / f"{name}.pem") for name in ("server", "client")]
+    server, client = (make_credentials(file, "counted", seconds=3600.0) for file in files)
+    return ["--tls", files[0], client], ["--tls", files[1], server]

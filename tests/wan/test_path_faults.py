@@ -71,9 +71,18 @@ def running(pair: Counted, wan: Wan, streams: int) -> list[int]:
     return ports
 
 
-def test_a_cut_link_costs_time_and_nothing_else(wan: Wan, link: Link, record_property: Record) -> None:
+@pytest.fixture(params=[False, True], ids=["clear", "encrypted"])
+def encrypted_in(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    """The folder for credentials where the path is encrypted."""
+    return tmp_path if request.param else None
+
+
+def test_a_cut_link_costs_time_and_nothing_else(
+    wan: Wan, link: Link, encrypted_in: Path | None, record_property: Record
+) -> None:
     def recovery_s() -> float:
-        with counted(wan["a"].login, wan["b"].login, wan["a"].address, silence_s=SILENCE_S) as pair:
+        ends = wan["a"].login, wan["b"].login, wan["a"].address
+        with counted(*ends, silence_s=SILENCE_S, encrypted_in=encrypted_in) as pair:
             running(pair, wan, 8)
             link.cut()
             time.sleep(FAULT_S)
@@ -197,12 +206,15 @@ def passes_s(sender: MachineProcess, receiver: MachineProcess) -> float:
 
 
 @pytest.mark.parametrize("loss", [0.001, 0.01])
-def test_lost_packets_cost_time_and_nothing_else(wan: Wan, link: Link, loss: float, record_property: Record) -> None:
+def test_lost_packets_cost_time_and_nothing_else(
+    wan: Wan, link: Link, loss: float, encrypted_in: Path | None, record_property: Record
+) -> None:
     link.set(loss=loss)
 
     def gap_s() -> float:
         link.clear()
-        with counted(wan["a"].login, wan["b"].login, wan["a"].address) as pair:
+        ends = wan["a"].login, wan["b"].login, wan["a"].address
+        with counted(*ends, encrypted_in=encrypted_in) as pair:
             running(pair, wan, 8)
             time.sleep(60 if LONG else 2)
             server, client = pair.figures()

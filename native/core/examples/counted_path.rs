@@ -4,6 +4,8 @@
 //! counted_path serve STREAMS SILENCE_S                          prints the port at which it listens; takes one path
 //! counted_path dial HOST:PORT STREAMS SILENCE_S BYTES           sends messages of so many bytes on the bulk lane, until its standard
 //!                                                               input ends
+//! counted_path ... --tls CREDENTIALS TRUSTED                    encrypts: its certificate and key are in this file, the certificate at
+//!                                                               the other end must have this fingerprint
 //! ```
 //!
 //! Both ends send numbered messages on both lanes at once and check the number and every byte of what comes. Each prints one line of
@@ -15,7 +17,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use xmml_core::path::{Identity, Lane, Listener, Path, Received, Settings, Streams};
+use xmml_core::path::{Credentials, Identity, Lane, Listener, Path, Received, Settings, Streams, Tls};
 
 const SECRET: &[u8] = b"both ends of a test know it";
 /// Bytes of the messages on the control lane, and the pause between them.
@@ -29,20 +31,36 @@ const WINDOW: u64 = 8 << 20;
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let (path, decides, bytes) = match words.as_slice() {
-        ["serve", streams, silence] => (accepted(settings(streams, silence)), false, 256 << 10),
+    let (words, tls) = match words.as_slice() {
+        [words @ .., "--tls", credentials, trusted] => (words, Some(tls(credentials, trusted))),
+        words => (words, None),
+    };
+    let identity = |name: &str| {
+        let identity = Identity::new(SECRET, "faults", name);
+        match &tls {
+            Some(tls) => identity.encrypted(tls.clone()),
+            None => identity,
+        }
+    };
+    let (path, decides, bytes) = match words {
+        ["serve", streams, silence] => (accepted(&identity("server"), settings(streams, silence)), false, 256 << 10),
         ["dial", address, streams, silence, bytes] => {
-            let me = Identity::new(SECRET, "faults", "client");
+            let me = identity("client");
             let path = Path::dial(address, &me, "server", settings(streams, silence)).expect("an address");
             path.attend().expect("a thread");
             (path, true, bytes.parse().expect("bytes"))
         }
         _ => {
-            eprintln!("counted_path serve STREAMS SILENCE_S; dial HOST:PORT STREAMS SILENCE_S BYTES");
+            eprintln!("counted_path serve STREAMS SILENCE_S; dial HOST:PORT STREAMS SILENCE_S BYTES; --tls CREDENTIALS TRUSTED");
             std::process::exit(2);
         }
     };
     count(Arc::new(path), decides, bytes);
+}
+
+fn tls(credentials: &str, trusted: &str) -> Tls {
+    let mine = Credentials::from_pem(&std::fs::read_to_string(credentials).expect("a file")).expect("credentials");
+    Tls::new(&mine, &[trusted.parse().expect("a fingerprint")]).expect("they can be used")
 }
 
 fn settings(streams: &str, silence: &str) -> Settings {
@@ -55,9 +73,8 @@ fn settings(streams: &str, silence: &str) -> Settings {
     }
 }
 
-fn accepted(settings: Settings) -> Path {
-    let me = Identity::new(SECRET, "faults", "server");
-    let listener = Listener::bind("0.0.0.0:0", &me, settings).expect("a port is free");
+fn accepted(me: &Identity, settings: Settings) -> Path {
+    let listener = Listener::bind("0.0.0.0:0", me, settings).expect("a port is free");
     println!("{}", listener.address().rsplit(':').next().expect("host:port"));
     let path = listener.accept(Some(LIMIT)).expect("it can wait").expect("somebody dials");
     path.attend().expect("a thread");
