@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from disclosed import Secret
 from sshd import SSHD, Sshd, running_sshd
 
 pytestmark = pytest.mark.skipif(SSHD is None, reason="sshd is not installed: apt-get install openssh-server")
@@ -239,3 +240,38 @@ def test_a_greeting_of_the_remote_shell_does_no_harm(command: Command, server: S
     noisy.chmod(0o755)
     done(command(tmp_path / "file", f"{server.name}:{tmp_path}/copy", remote=str(noisy)))
     assert (tmp_path / "copy").read_text() == "x"
+
+
+def test_the_secret_of_a_copy_is_in_no_list_of_processes_and_in_no_file(
+    command: Command, server: Sshd, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(bytes(100_000_000))
+    heard, ssh = tmp_path / "heard", tmp_path / "ssh"
+    ssh.write_text(f'#!/bin/sh\ntee {heard} | ssh -F {server.config} "$@"\n')
+    ssh.chmod(0o755)
+    there = tmp_path / "there"
+    there.mkdir()
+    words = command("--way", "dial", tmp_path / "file", f"{server.name}:{there}/copy")
+    words[words.index("--ssh") + 1] = str(ssh)
+    copying = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    end = time.monotonic() + LIMIT_S
+    while not list(there.iterdir()):
+        assert copying.poll() is None, "the copy was done before anybody looked"
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    copying.send_signal(signal.SIGSTOP)  # the other end waits for it
+    _, _, behind = heard.read_bytes().partition(b"\xc4\x20")  # the head of 32 bytes in MessagePack
+    assert len(behind) >= 32, "the secret was told over ssh"
+    secret = Secret(behind[:32])
+    try:
+        assert any("cp" in line.split() for line in server.processes().values()), "the other end was looked at"
+        assert secret.shown_by_processes() == []
+        assert secret.files_below(tmp_path) == [heard]
+        assert secret.files_below(server.folder) == []
+    finally:
+        copying.send_signal(signal.SIGCONT)
+    said, _ = copying.communicate(timeout=LIMIT_S)
+    assert copying.returncode == 0, said
+    assert not secret.is_in(said)
+    assert secret.files_below(tmp_path) == [heard]
+    assert secret.files_below(server.folder) == []
