@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -65,6 +66,17 @@ def fresh_secret() -> bytes:
     return os.urandom(32)
 
 
+def _everywhere() -> str:
+    """The address of all devices of this machine: that of IPv6 stands for IPv4, too."""
+    return "[::]" if socket.has_dualstack_ipv6() else "0.0.0.0"
+
+
+def _in_brackets(host: str) -> str:
+    """A host as it stands before a port; an address of IPv6 may have its brackets already."""
+    bare = host.removeprefix("[").removesuffix("]")
+    return f"[{bare}]" if ":" in bare else host
+
+
 class PathChannel:
     """Messages over a path."""
 
@@ -118,7 +130,7 @@ class Door:
         for port in range(ports[0], ports[1] + 1):
             try:
                 settings = _settings(streams)
-                self._listener = PathListener(f"0.0.0.0:{port}", settings=settings, **keys.of_an_end(_LISTENER))
+                self._listener = PathListener(f"{_everywhere()}:{port}", settings=settings, **keys.of_an_end(_LISTENER))
                 break
             except Error as error:
                 reasons.append(str(error))
@@ -146,7 +158,7 @@ def dial(addresses: Sequence[str], port: int, keys: Keys, streams: int | None) -
     """
     reasons = []
     for address in addresses:
-        host = f"[{address}]" if ":" in address else address
+        host = _in_brackets(address)
         try:
             end, settings = keys.of_an_end(_DIALLER), _settings(streams)
             path = Path.dial(f"{host}:{port}", _LISTENER, timeout=OPEN_LIMIT_S, settings=settings, **end)

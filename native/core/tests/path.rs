@@ -3,10 +3,11 @@
 #[path = "support/path.rs"]
 mod support;
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use support::{identity, pair, payload, streams, LIMIT};
-use xmml_core::path::{Identity, Lane, LinkFigures, Listener, Path, Received, Settings, Streams, Ticket};
+use support::{identity, pair, pair_at, payload, streams, LIMIT};
+use xmml_core::path::{resolve, Identity, Lane, LinkFigures, Listener, Path, Received, Settings, Streams, Ticket};
 
 fn message(received: Option<Received>) -> xmml_core::buffer::Buffer {
     match received {
@@ -158,6 +159,29 @@ fn a_path_to_nobody_is_given_up_after_its_time() {
     let path = Path::dial(&taken.local_addr().unwrap().to_string(), &identity("here"), "there", settings).unwrap();
     let error = path.wait_open(LIMIT).unwrap_err().to_string();
     assert!(error.contains("within 0.2 s"), "{error}");
+}
+
+#[test]
+fn who_listens_at_the_address_of_everywhere_is_reached_over_both_kinds_of_internet() {
+    let Ok(ipv6) = std::net::TcpListener::bind("[::1]:0") else {
+        eprintln!("SKIPPED: this machine has no loopback device of IPv6");
+        return;
+    };
+    drop(ipv6);
+    let listener = Listener::bind("[::]:0", &identity("there"), streams(2)).unwrap();
+    let (_, port) = listener.address().rsplit_once(':').map(|(host, port)| (host.to_owned(), port.to_owned())).unwrap();
+    for host in ["[::1]", "127.0.0.1"] {
+        let (here, there) = pair_at(&listener, &format!("{host}:{port}"), streams(2));
+        here.post(Lane::Bulk, payload(1, 100_000)).unwrap();
+        assert!(message(there.receive(Lane::Bulk, LIMIT).unwrap()) == payload(1, 100_000));
+    }
+}
+
+#[test]
+fn an_address_of_ipv6_may_have_its_zone_by_name() {
+    let found = resolve("[fe80::1%lo]:7").unwrap();
+    assert!(matches!(found[..], [SocketAddr::V6(at)] if at.scope_id() != 0 && at.port() == 7), "{found:?}");
+    assert_eq!(resolve("[::1]:7").unwrap(), ["[::1]:7".parse().unwrap()]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at `address`, `host:port` (port 0: any free one).
+    /// Listens at `address`, `host:port` (port 0: any free one; `[::]`: everywhere, over IPv4 as well).
     ///
     /// # Errors
     /// [`Error::Usage`] for settings that cannot be; [`Error::Io`] naming the address that cannot be listened at, and why.

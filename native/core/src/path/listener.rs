@@ -88,7 +88,7 @@ struct Coming {
 }
 
 impl Door {
-    /// Listens at `address`, a host and a port (0: any free one), or nowhere: then streams are brought by [`Door::admit`].
+    /// Listens at `address`, a host and a port (0: any free one; `[::]`: over IPv4, too), or nowhere: then streams are brought by [`Door::admit`].
     pub fn open(address: Option<SocketAddr>, identity: Identity, settings: Settings) -> Result<Arc<Door>> {
         settings.check()?;
         let io = |error: std::io::Error| {
@@ -101,6 +101,10 @@ impl Door {
             None => None,
             Some(address) => {
                 let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None).map_err(io)?;
+                if address.is_ipv6() && address.ip().is_unspecified() {
+                    // Everywhere is also where IPv4 leads, whatever the system's usual choice is.
+                    socket.set_only_v6(false).map_err(io)?;
+                }
                 // Only for a chosen port: a program that starts again at once must get it although old connections linger.
                 socket.set_reuse_address(address.port() != 0).map_err(io)?;
                 // Before listening: the size of the windows is agreed when a connection opens.

@@ -100,6 +100,36 @@ def test_every_way_leads_to_the_other_end(
     assert files_in(tmp_path / "copy") == files_in(tree)
 
 
+@pytest.mark.parametrize(("way", "words"), [("dial", "dialling the host"), ("dialled", "dialled by the host")])
+def test_ends_that_see_each_other_over_ipv6_open_a_path(
+    command: Command, server: Sshd, tmp_path: Path, way: str, words: str
+) -> None:
+    need_ipv6()
+    (tmp_path / "file").write_text("x")
+    seen = tmp_path / "seen"
+    seen.write_text(f'#!/bin/sh\nSSH_CONNECTION="::1 40000 ::1 22" exec {XMML} "$@"\n')
+    seen.chmod(0o755)
+    report = done(command("--way", way, tmp_path / "file", f"{server.name}:{tmp_path}/copy", remote=str(seen)))
+    assert report["way"] == words
+    assert (tmp_path / "copy").read_text() == "x"
+
+
+@pytest.mark.parametrize("address", ["::1", "[::1]", "127.0.0.1"])
+def test_an_address_of_either_kind_may_be_given(command: Command, server: Sshd, tmp_path: Path, address: str) -> None:
+    if address != "127.0.0.1":
+        need_ipv6()
+    (tmp_path / "file").write_text("x")
+    words = command("--way", "dial", "--address", address, tmp_path / "file", f"{server.name}:{tmp_path}/copy")
+    assert done(words)["way"] == "dialling the host"
+
+
+def need_ipv6() -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError as error:
+        pytest.skip(f"this machine has no loopback device of IPv6: {error}")
+
+
 def test_a_way_that_is_closed_is_told(command: Command, server: Sshd, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with socket.create_server(("", 0)) as taken:
