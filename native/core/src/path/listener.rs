@@ -1,6 +1,7 @@
 //! The listening end: a door to which streams come, each for a path that stands or a new one.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -40,6 +41,9 @@ const MOST_PATHS: usize = 4096;
 /// Paths that have ended are remembered, so that what is still on its way to one is not taken for the beginning of another: so many.
 const MOST_ENDED: usize = 1024;
 
+/// How long the door rests when the system has no descriptor, or no memory, for the next connection, which keeps waiting.
+const PAUSE: Duration = Duration::from_millis(200);
+
 const SOCKET: u64 = 0;
 const TIMER: u64 = 1;
 
@@ -72,6 +76,8 @@ struct Rooms {
     ended: VecDeque<(PathId, Option<String>)>,
     /// New paths are not taken any more; those that stand still get streams.
     is_closed: bool,
+    /// Connections are not looked for before then.
+    rests_until: Option<Instant>,
     refused: u64,
     last_refusal: Option<String>,
 }
@@ -185,6 +191,7 @@ impl Door {
                 token => coming.extend(self.serve(token)),
             }
         }
+        self.end_rest();
         self.turn_away_the_late();
         for coming in coming {
             self.seat(coming);
@@ -196,7 +203,11 @@ impl Door {
         for _ in 0..64 {
             let (socket, from) = match listening.accept() {
                 Ok(pair) => pair,
-                Err(_) => return, // nobody there, or no descriptor left: they wait
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => return,
+                    ErrorKind::ConnectionAborted | ErrorKind::Interrupted => continue,
+                    _ => return self.rest(listening),
+                },
             };
             let Ok(wire) = TcpWire::accepted(socket, &from, &self.settings) else { continue };
             let mut wire: Box<dyn Wire> = Box::new(wire);
@@ -216,6 +227,24 @@ impl Door {
                 rooms.guests.insert(token, Guest::Stranger(greeting, now));
             }
             self.set_timer(&rooms);
+        }
+    }
+
+    /// Who waits keeps the socket readable: as long as it is watched, whoever waits for this door would be woken at once, for nothing.
+    fn rest(&self, listening: &Socket) {
+        let mut rooms = self.rooms();
+        self.epoll.remove(listening.as_raw_fd());
+        rooms.rests_until = Some(Instant::now() + PAUSE);
+        self.set_timer(&rooms);
+    }
+
+    fn end_rest(&self) {
+        let mut rooms = self.rooms();
+        let now = Instant::now();
+        let (Some(listening), Some(until)) = (&self.socket, rooms.rests_until) else { return };
+        if until <= now {
+            let is_watched = self.epoll.add(listening.as_raw_fd(), SOCKET, Interest::READ).is_ok();
+            rooms.rests_until = (!is_watched).then_some(now + PAUSE);
         }
     }
 
@@ -349,7 +378,7 @@ impl Door {
     }
 
     fn set_timer(&self, rooms: &Rooms) {
-        self.timer.set(rooms.guests.values().map(Guest::until).min());
+        self.timer.set(rooms.guests.values().map(Guest::until).chain(rooms.rests_until).min());
     }
 }
 
