@@ -66,8 +66,10 @@ def latency(round: int, extent: Extent, links: Sequence[str], say: Report) -> It
 
 
 def throughput(round: int, extent: Extent, links: Sequence[str], say: Report) -> Iterator[Sample]:
-    """Streams on loopback through two of a kind."""
-    chains = [DIRECT, Chain("forwarders", 2), *(Chain("relays", 2, kind) for kind in links)]
+    """Streams on loopback through one and two of a kind."""
+    chains = [DIRECT]
+    for count in (1, 2):
+        chains += [Chain("forwarders", count), *(Chain("relays", count, kind) for kind in links)]
     for size_b in (64 * KIB, MIB):
         for chain in rotated(chains, round):
             with _failures_told(say, chain), ends.fresh_run() as run, stands(chain, run) as way:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 from harness.figures import Spread, number, size, table
-from sample import PING, Chain, Figure, Sample, chains_in, spread
+from sample import DIRECT, PING, Chain, Figure, Sample, chains_in, spread
 
 #: What TCP's payload can be of a link of 1 Gbit/s with packets of 1,500 bytes (tests/wan/README.md) [bit/s].
 POSSIBLE_BIT_S = 949e6
@@ -31,7 +31,7 @@ def report(samples: Sequence[Sample], machine: str) -> str:
         ("Through relays", _one_way),
         ("Relays against bare forwarders", _ratios),
         ("Steps", _steps),
-        ("A stream through two relays", _throughput),
+        ("A stream through relays", _throughput),
         ("Added to a ping", _added),
         ("Control beside bulk", _control),
         ("Streams between sites", _links),
@@ -99,14 +99,13 @@ def _throughput(samples: Sequence[Sample]) -> str:
     for chain in chains_in(mine):
         row = [chain.label]
         for size_b in sizes:
-            bare = _by_round(mine, Chain("forwarders", 2), "rate", size_b)
-            share = _ratio(_by_round(mine, chain, "rate", size_b), bare)
-            row += [
-                _cell(spread(mine, chain, "throughput", "rate", size_b=size_b), 1 / (1 << 30)),
-                str(share or "-") if chain.peer == "relays" else "-",
-            ]
+            rate = _by_round(mine, chain, "rate", size_b)
+            row.append(_cell(spread(mine, chain, "throughput", "rate", size_b=size_b), 1 / (1 << 30)))
+            for other in (DIRECT, Chain("forwarders", chain.count)):
+                share = _ratio(rate, _by_round(mine, other, "rate", size_b))
+                row.append(str(share or "-") if chain.peer == "relays" else "-")
         rows.append(row)
-    head = [cell for size_b in sizes for cell in (f"{size(size_b)} [GiB/s]", "of bare forwarders")]
+    head = [cell for size_b in sizes for cell in (f"{size(size_b)} [GiB/s]", "of direct TCP", "of bare forwarders")]
     return table(["", *head], rows) if rows else ""
 
 

@@ -4,11 +4,12 @@ python benchmarks/relays/run.py [--quick] [--rounds N] [--experiments NAME,...] 
 
 *latency*: one-way times of messages between two instances through 1, 2, 3 relays on loopback, beside the same instances
 through as many bare forwarders (two threads for each connection that read and write) and directly. *throughput*: a
-stream through two of each. *added*: how much longer than a ping a small message takes over a link of 15.2 ms between
-two sites, through one relay (that of the other site), two, and three (two at one site). *control*: small messages of
-class control through two relays, alone and beside a stream of class bulk that fills the link. *near-link*,
+stream through one and two of each. *added*: how much longer than a ping a small message takes over a link of 15.2 ms
+between two sites, through one relay (that of the other site), two, and three (two at one site). *control*: small
+messages of class control through two relays, alone and beside a stream of class bulk that fills the link. *near-link*,
 *long-haul*: the share of a link of 1 Gbit/s that a stream through two relays gets, near and round the world with
-losses. Links are emulated (tests/wan/README.md) and need root. Results: tables, a CSV file with every figure, a plot.
+losses, there also where relays are told of the link. Links are emulated (tests/wan/README.md) and need root. Results:
+tables, a CSV file with every figure, a plot.
 """
 
 from __future__ import annotations
