@@ -26,6 +26,9 @@ const SILENCE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_se
 /// Bytes that may wait for a process that does not read what it is told.
 const UNREAD_MAX: usize = 256 << 10;
 
+/// Signs of life that are read in a row; then everybody else has a turn.
+const SIGNS_IN_A_ROW: usize = 16;
+
 /// The bytes of an answer.
 pub(super) fn frame(answer: &FromRelay) -> Vec<u8> {
     encode_control(&control::encode(answer))
@@ -102,7 +105,7 @@ impl Relay {
     }
 
     pub(super) fn registered_ready(&mut self, token: Token) {
-        loop {
+        for _ in 0..SIGNS_IN_A_ROW {
             let Some(Connection::Registered(registered)) = self.connections.get_mut(&token) else { return };
             match registered.inbox.next(&registered.wire) {
                 Ok(Some((Kind::Alive, _))) => {
@@ -111,10 +114,11 @@ impl Relay {
                     self.set_deadline(token, Some(until));
                 }
                 Ok(Some(_)) => return self.lose_registered(token, "it spoke where there was nothing to say"),
-                Ok(None) => return self.write_registered(token),
+                Ok(None) => break,
                 Err(error) => return self.lose_registered(token, &error.to_string()),
             }
         }
+        self.write_registered(token);
     }
 
     pub(super) fn lose_registered(&mut self, token: Token, reason: &str) {

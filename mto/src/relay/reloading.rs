@@ -123,14 +123,27 @@ impl Relay {
             .filter(|(name, run)| is_gone(name, run.is_configured))
             .map(|(name, _)| name.clone())
             .collect();
-        for run in gone {
-            self.remove_run(&run);
+        // There may be no descriptor for one that comes: none has gone then, and what came goes again.
+        let mut come = Vec::new();
+        for (run, secret) in &secrets {
+            match self.add_run(&run.name, secret, run.lease()) {
+                Ok(true) => come.push(run.name.clone()),
+                Ok(false) => {}
+                Err(problem) => {
+                    for run in &come {
+                        self.remove_run(run);
+                    }
+                    return Err(problem);
+                }
+            }
         }
-        for (run, secret) in secrets {
-            self.add_run(&run.name, &secret, run.lease())?;
+        for (run, _) in &secrets {
             if let Some(known) = self.runs.get_mut(&run.name) {
                 known.is_configured = true;
             }
+        }
+        for run in gone {
+            self.remove_run(&run);
         }
         Ok(())
     }
