@@ -1,19 +1,23 @@
 //! What the relay writes about itself: one line per event, for people or as JSON. Strangers are mentioned once per source, and a log that
 //! cannot be written never stops the relay.
 
+use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
+use std::hash::{Hash, Hasher};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use serde::Deserialize;
 use xmml_core::error::explained;
+use xmml_core::wakeup::{poll_writable, Polled};
 
 use crate::config::LogConfig;
 
-/// Sources and reasons that are remembered so that each is written once.
+/// Sources that are remembered so that what is about them is written once.
 const ONCE_MAX: usize = 4096;
 
 /// The source of events that have nothing to do with others: what the system refuses to the relay.
@@ -22,8 +26,11 @@ pub const SYSTEM: &str = "system";
 /// Reasons of one event that are written about one source.
 const REASONS_MAX: usize = 16;
 
-/// Longest value that is written, in bytes.
-const VALUE_MAX: usize = 400;
+/// Longest values that are written, in bytes: the first with which the line is not too long.
+const VALUES_MAX: [usize; 3] = [400, 100, 25];
+
+/// Longest line, in bytes: so many a pipe takes at once or not at all.
+const LINE_MAX: usize = libc::PIPE_BUF;
 
 /// How much is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -64,7 +71,8 @@ pub enum Format {
 
 /// Where it is written.
 enum Sink {
-    Stderr,
+    /// Opened once more if it is a pipe or a terminal: that it must not wait holds for this relay then, not for others that write there.
+    Stderr(Option<File>),
     File(PathBuf, File),
     /// Nowhere; for tests.
     Memory(Vec<u8>),
@@ -76,8 +84,10 @@ pub struct Log {
     format: Format,
     level: Level,
     once: HashSet<(String, &'static str)>,
-    /// Reasons that were written, by source and event.
-    reasons: HashMap<(String, &'static str), HashSet<String>>,
+    /// Reasons that were written, as hashes, by event and source.
+    reasons: HashMap<&'static str, HashMap<String, HashSet<u64>>>,
+    /// Only the beginning of the last line could be written.
+    is_cut: bool,
     /// Lines that could not be written since the last one that could.
     lost: u64,
     /// The same since the beginning.
@@ -100,11 +110,12 @@ impl Log {
     /// To the standard error.
     pub fn to_stderr(format: Format, level: Level) -> Log {
         Log {
-            sink: Sink::Stderr,
+            sink: Sink::Stderr(stderr_once_more()),
             format,
             level,
             once: HashSet::new(),
             reasons: HashMap::new(),
+            is_cut: false,
             lost: 0,
             lost_in_all: 0,
         }
@@ -197,30 +208,80 @@ impl Log {
 
     /// The same for each of the first reasons that there are for it; the reason is the last fact.
     pub fn once_for(&mut self, source: &str, reason: &str, level: Level, event: &'static str, facts: &[(&str, &str)]) {
-        if self.reasons.len() >= ONCE_MAX {
+        // Each event has room of its own: strangers, however many, must not be able to silence what is said of links.
+        let sources = self.reasons.entry(event).or_default();
+        if sources.len() >= ONCE_MAX && !sources.contains_key(source) {
             return;
         }
-        let written = self.reasons.entry((source.to_owned(), event)).or_default();
-        if written.len() < REASONS_MAX && written.insert(shortened(reason).to_owned()) {
+        let written = sources.entry(source.to_owned()).or_default();
+        if written.len() < REASONS_MAX && written.insert(hash(reason)) {
             self.event(level, event, &[facts, &[("reason", reason)]].concat());
         }
     }
 
+    /// Writes a line at once, or not: nobody may read what is written, and the relay has other things to do than to wait.
     fn write(&mut self, line: &str) -> io::Result<()> {
-        match &mut self.sink {
-            Sink::Stderr => io::stderr().write_all(line.as_bytes()),
-            Sink::File(_, file) => file.write_all(line.as_bytes()),
-            Sink::Memory(bytes) => bytes.write_all(line.as_bytes()),
+        let whole = match self.is_cut {
+            true => format!("\n{line}"),
+            false => line.to_owned(),
+        };
+        let count = match &mut self.sink {
+            Sink::Stderr(Some(file)) | Sink::File(_, file) => file.write(whole.as_bytes())?,
+            Sink::Stderr(None) => write_to_stderr(whole.as_bytes())?,
+            Sink::Memory(bytes) => bytes.write(whole.as_bytes())?,
+        };
+        self.is_cut = count < whole.len();
+        match self.is_cut {
+            true => Err(io::ErrorKind::WriteZero.into()),
+            false => Ok(()),
         }
     }
 }
 
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Never waits: not for a reader of a pipe either.
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)
+}
+
+/// The standard error, so that writing does not wait; `None`: it is neither a pipe nor a terminal, or is not given once more.
+fn stderr_once_more() -> Option<File> {
+    let path = Path::new("/proc/self/fd/2");
+    let kind = std::fs::metadata(path).ok()?.file_type();
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let is_one = kind.is_fifo() || kind.is_char_device();
+    is_one.then(|| OpenOptions::new().write(true).custom_flags(flags).open(path).ok()).flatten()
+}
+
+/// Writes to what is shared with others and may wait, if there is room now: in pipes and sockets it is enough for a line.
+fn write_to_stderr(bytes: &[u8]) -> io::Result<usize> {
+    match poll_writable(io::stderr().as_raw_fd(), Some(Instant::now()))? {
+        Polled::Ready => io::stderr().write(bytes),
+        Polled::TimedOut | Polled::Interrupted => Err(io::ErrorKind::WouldBlock.into()),
+    }
 }
 
 /// One line, its end included.
 pub fn line(format: Format, level: Level, event: &str, facts: &[(&str, &str)], now: SystemTime) -> String {
+    let with = |most: usize| line_with_values(format, level, event, facts, now, most);
+    let fits = |line: &String| line.len() <= LINE_MAX;
+    VALUES_MAX.into_iter().map(with).find(fits).unwrap_or_else(|| line_with_values(format, level, event, &[], now, 0))
+}
+
+fn line_with_values(
+    format: Format,
+    level: Level,
+    event: &str,
+    facts: &[(&str, &str)],
+    now: SystemTime,
+    most: usize,
+) -> String {
     let time = humantime::format_rfc3339_millis(now).to_string();
     match format {
         Format::Json => {
@@ -229,14 +290,14 @@ pub fn line(format: Format, level: Level, event: &str, facts: &[(&str, &str)], n
                 object.insert(key.to_owned(), value.into());
             }
             for (key, value) in facts {
-                object.insert((*key).to_owned(), shortened(value).into());
+                object.insert((*key).to_owned(), shortened(value, most).into());
             }
             format!("{}\n", serde_json::Value::Object(object))
         }
         Format::Text => {
             let mut line = format!("{time} {}: {event}", level.name());
             for (key, value) in facts {
-                let value = shortened(value);
+                let value = shortened(value, most);
                 let is_plain = !value.is_empty() && value.chars().all(|c| c.is_ascii_graphic() && c != '"');
                 match is_plain {
                     true => line.push_str(&format!(" {key}={value}")),
@@ -250,8 +311,8 @@ pub fn line(format: Format, level: Level, event: &str, facts: &[(&str, &str)], n
 }
 
 /// What a stranger says must not fill the log.
-fn shortened(value: &str) -> &str {
-    let mut len = value.len().min(VALUE_MAX);
+fn shortened(value: &str, most: usize) -> &str {
+    let mut len = value.len().min(most);
     while !value.is_char_boundary(len) {
         len -= 1;
     }
@@ -305,6 +366,38 @@ mod tests {
             log.once_for("b", &reason.to_string(), Level::Warning, "no link", &[]);
         }
         assert_eq!(log.written().lines().count(), REASONS_MAX);
+    }
+
+    #[test]
+    fn strangers_without_number_silence_no_reason_of_a_link() {
+        let mut log = Log::to_memory(Format::Text, Level::Info);
+        for stranger in 0..2 * ONCE_MAX {
+            log.once_for(&stranger.to_string(), "it said nothing", Level::Warning, "turned away", &[]);
+        }
+        assert_eq!(log.written().lines().count(), ONCE_MAX);
+        log.once_for("0", "its proof is wrong", Level::Warning, "turned away", &[("source", "0")]);
+        log.once_for("b", "nobody is there", Level::Warning, "no link", &[("to", "b")]);
+        for expected in ["turned away source=0 reason=\"its proof is wrong\"", "no link to=b"] {
+            assert!(log.written().contains(expected), "{expected}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_never_longer_than_what_a_pipe_takes_at_once() {
+        let long = "\u{1}".repeat(2 * LINE_MAX);
+        let facts = [("run", long.as_str()), ("name", &long), ("from", &long), ("reason", &long)];
+        for format in [Format::Text, Format::Json] {
+            let line = line(format, Level::Info, "said", &facts, SystemTime::UNIX_EPOCH);
+            assert!(line.len() <= LINE_MAX && line.contains("\\u0001") && line.ends_with('\n'), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_cut_is_counted_as_lost_and_ended_before_the_next() {
+        let mut log = Log::to_memory(Format::Text, Level::Info);
+        (log.is_cut, log.lost) = (true, 1);
+        log.event(Level::Info, "next", &[]);
+        assert!(log.written().starts_with('\n') && log.written().lines().count() == 3, "{}", log.written());
     }
 
     #[test]

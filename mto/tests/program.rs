@@ -54,7 +54,12 @@ struct Held {
 
 impl Held {
     fn start(command: &mut Command) -> Held {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        Held::start_with(command, Stdio::null())
+    }
+
+    /// One whose standard error is this.
+    fn start_with(command: &mut Command, stderr: Stdio) -> Held {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let mut held = Held { child, stdin, stdout, started: Value::Null };
@@ -312,6 +317,41 @@ fn a_log_that_cannot_be_written_does_not_stop_a_relay() {
     relay.ask(&json!({"command": "add-run", "run": "canal", "secret": SECRET}));
     let status = relay.ask(&json!({"command": "status"}));
     assert!(status["status"]["log_lines_lost"].as_u64().unwrap() > 0, "{status}");
+}
+
+#[test]
+fn a_relay_whose_log_nobody_reads_goes_on_and_tells_later_how_many_lines_were_lost() {
+    const SOON: std::time::Duration = std::time::Duration::from_secs(60);
+    let log_two_lines = |relay: &mut Held| {
+        let long = "r".repeat(200);
+        relay.ask(&json!({"command": "add-run", "run": long, "secret": SECRET}));
+        relay.ask(&json!({"command": "remove-run", "run": long}));
+    };
+    let mut relay = Held::start_with(mto().args(["--site", &unique("unread"), "--stdin"]), Stdio::piped());
+    let stderr = BufReader::new(relay.child.stderr.take().unwrap());
+    let (done, is_done) = std::sync::mpsc::channel();
+    // A relay that has stopped would never answer.
+    std::thread::spawn(move || {
+        (0..1000).for_each(|_| log_two_lines(&mut relay));
+        let status = relay.ask(&json!({"command": "status"}));
+        let _ = done.send((relay, status));
+    });
+    let (mut relay, status) = is_done.recv_timeout(SOON).expect("the relay has stopped");
+    let lost = status["status"]["log_lines_lost"].as_u64().unwrap();
+    assert!(lost > 1000, "{status}");
+    let (read, lines) = std::sync::mpsc::channel();
+    std::thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(read.send(line))));
+    // What is logged next is the occasion to say it.
+    let until = std::time::Instant::now() + SOON;
+    let mut told = 0;
+    while told < lost {
+        assert!(std::time::Instant::now() < until, "only {told} of {lost} lines were told");
+        log_two_lines(&mut relay);
+        let said = lines
+            .try_iter()
+            .filter_map(|line| line.split_once("lines of the log were lost lines=")?.1.parse::<u64>().ok());
+        told += said.sum::<u64>();
+    }
 }
 
 #[test]

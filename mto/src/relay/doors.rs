@@ -137,6 +137,6 @@ impl Relay {
         let Some(Connection::Arrival(arrival)) = self.remove(token) else { return };
         self.refused += 1;
         let source = arrival.source();
-        self.log.once(source, Level::Warning, "turned away", &[("source", source), ("reason", reason)]);
+        self.log.once_for(source, reason, Level::Warning, "turned away", &[("source", source)]);
     }
 }
