@@ -1,11 +1,18 @@
 //! What a relay is to do, as a TOML file says. Every mistake is told with its place, before anything is started.
 
+use std::ffi::CString;
 use std::fmt;
+use std::fs::OpenOptions;
+use std::io;
+use std::net::ToSocketAddrs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Deserialize;
+use socket2::{Domain, Socket, Type};
 use xmml_core::error::Error;
 use xmml_core::methods::relay::address::site_problem;
 use xmml_core::path::{Credentials, Fingerprint, LinkFigures, MAX_STREAMS};
@@ -281,6 +288,23 @@ impl Config {
         Ok(())
     }
 
+    /// Whether it can be done on this machine, as far as can be said without doing it: no port stays open, and no file is made.
+    ///
+    /// # Errors
+    /// What cannot.
+    pub fn check_here(&self) -> Result<(), Problem> {
+        for address in &self.listen {
+            check_bound("listen", address)?;
+        }
+        if let Some(address) = &self.metrics {
+            check_bound("metrics", address)?;
+        }
+        match &self.log.file {
+            Some(file) => check_log(file),
+            None => Ok(()),
+        }
+    }
+
     fn fingerprints(&self) -> Result<Vec<Fingerprint>, Problem> {
         let read = |text: &String| text.parse().map_err(|error| Problem(format!(" trusted: {error}")));
         self.trusted.iter().map(read).collect()
@@ -339,6 +363,44 @@ fn check_address(what: &str, address: &str) -> Result<(), Problem> {
     match address.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(()),
         _ => Err(Problem(format!(" {what}: \"{address}\" is not an address; expected HOST:PORT, e.g. 0.0.0.0:40001"))),
+    }
+}
+
+/// Whether an address is one of this machine. That it is taken is no mistake: by the relay that is at work with this configuration.
+fn check_bound(what: &str, address: &str) -> Result<(), Problem> {
+    let wrong = |error: io::Error| {
+        Problem(format!(
+            "{what}: \"{address}\": {error}; expected HOST:PORT with a host of this machine, e.g. 0.0.0.0:40001"
+        ))
+    };
+    let found = address.to_socket_addrs().map_err(wrong)?.next();
+    let found = found.ok_or_else(|| wrong(io::Error::other("the host has no internet address")))?;
+    let socket = Socket::new(Domain::for_address(found), Type::STREAM, None).map_err(wrong)?;
+    match socket.set_reuse_address(true).and_then(|()| socket.bind(&found.into())) {
+        Err(error) if error.kind() != io::ErrorKind::AddrInUse => Err(wrong(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a log can be appended to this file, or the file be made.
+fn check_log(file: &Path) -> Result<(), Problem> {
+    let wrong = |error: io::Error| {
+        let expected = "expected a file that can be written, in a folder that is there";
+        Err(Problem(format!("log: {} cannot be opened: {error}; {expected}", file.display())))
+    };
+    match OpenOptions::new().append(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(file) {
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return wrong(error),
+        Err(_) => {}
+    }
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(name) = CString::new(folder.as_os_str().as_bytes()) else {
+        return wrong(io::ErrorKind::InvalidInput.into());
+    };
+    // SAFETY: the name ends with a zero and outlives the call.
+    match unsafe { libc::access(name.as_ptr(), libc::W_OK | libc::X_OK) } {
+        0 => Ok(()),
+        _ => wrong(io::Error::last_os_error()),
     }
 }
 

@@ -209,6 +209,7 @@ fn serve(options: &Serve) -> Result<(), Failure> {
             run.secret().map_err(|problem| (USAGE, problem.to_string()))?;
         }
         config.encryption(None).map_err(|problem| (USAGE, problem.to_string()))?;
+        config.check_here().map_err(|problem| (USAGE, problem.to_string()))?;
         println!("The configuration is right.");
         return Ok(());
     }

@@ -159,6 +159,32 @@ fn a_configuration_is_checked_and_taken_over_again_on_request() {
 }
 
 #[test]
+fn a_configuration_that_cannot_be_done_on_this_machine_is_not_right() {
+    let folder = Folder::new("elsewhere");
+    let log = folder.0.join("relay.log");
+    let check = |lines: &str| {
+        let config = folder.write("relay.toml", &format!("site = \"{}\"\n{lines}\n", unique("elsewhere")));
+        mto().args(["--check", "--config"]).arg(&config).output().unwrap()
+    };
+    // An address for documentation, which no machine has.
+    for (lines, expected) in [
+        ("listen = [\"192.0.2.1:0\"]", "listen: \"192.0.2.1:0\""),
+        ("listen = [\"no such host:1\"]", "listen: \"no such host:1\""),
+        ("[log]\nfile = \"no such folder/relay.log\"", "no such folder/relay.log cannot be opened"),
+    ] {
+        let wrong = check(lines);
+        assert_eq!(wrong.status.code(), Some(2), "{lines}: {}", said(&wrong));
+        assert!(said(&wrong).contains(expected) && said(&wrong).contains("; expected "), "{}", said(&wrong));
+    }
+    // That a relay is at work there already is no mistake.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("listen = [\"{}\"]\n[log]\nfile = \"relay.log\"", taken.local_addr().unwrap());
+    let right = check(&listen);
+    assert!(right.status.success(), "{}", said(&right));
+    assert!(!log.exists(), "only a relay at work makes its log");
+}
+
+#[test]
 fn a_configuration_that_changes_the_secret_of_a_run_changes_nothing() {
     let folder = Folder::new("changed");
     folder.write("one.secret", SECRET);
