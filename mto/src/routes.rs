@@ -32,7 +32,7 @@ pub enum Heard {
     Known,
     /// It is news: tell the other neighbours.
     News,
-    /// It is about this relay itself, from an earlier life, and must be corrected: tell everybody [`Topology::own`].
+    /// It is about this relay itself, from an earlier life, and must be corrected: [`Topology::correct`].
     Outdated,
 }
 
@@ -41,13 +41,15 @@ pub enum Heard {
 pub struct Topology {
     me: String,
     known: BTreeMap<String, Announcement>,
+    /// The highest number under which others have heard something else of this site.
+    claimed: u64,
 }
 
 impl Topology {
     /// A relay without neighbours.
     pub fn new(site: &str) -> Topology {
         let own = Announcement { site: site.to_owned(), number: 1, neighbours: BTreeMap::new() };
-        Topology { me: site.to_owned(), known: BTreeMap::from([(site.to_owned(), own)]) }
+        Topology { me: site.to_owned(), known: BTreeMap::from([(site.to_owned(), own)]), claimed: 0 }
     }
 
     /// What this relay says of itself.
@@ -65,9 +67,17 @@ impl Topology {
                 .any(|(site, now)| own.neighbours.get(site).is_none_or(|before| differs(*before, *now)));
         if is_news {
             own.neighbours = neighbours;
-            own.number = own.number.saturating_add(1);
+            own.number = own.number.max(self.claimed).saturating_add(1);
         }
         is_news
+    }
+
+    /// Says it again under a number that is higher than all that others have heard; tell everybody what is returned.
+    pub fn correct(&mut self) -> Announcement {
+        if let Some(own) = self.known.get_mut(&self.me) {
+            own.number = own.number.max(self.claimed).saturating_add(1);
+        }
+        self.own().clone()
     }
 
     /// Another relay has said something of itself.
@@ -84,11 +94,10 @@ impl Topology {
             return Err(problem);
         }
         if said.site == self.me {
-            let own = self.known.get_mut(&self.me).ok_or("no own announcement")?;
-            if said.number < own.number || said == *own {
+            if said.number < self.own().number || said == *self.own() {
                 return Ok(Heard::Known);
             }
-            own.number = said.number.saturating_add(1);
+            self.claimed = self.claimed.max(said.number);
             return Ok(Heard::Outdated);
         }
         if !self.known.contains_key(&said.site) && self.known.len() >= SITES_MAX {
@@ -257,7 +266,7 @@ mod tests {
     fn a_relay_that_was_started_again_outdoes_what_it_said_before() {
         let mut topology = Topology::new("a");
         assert_eq!(topology.hear(announcement("a", 70, &[("x", 1)])), Ok(Heard::Outdated));
-        assert_eq!(topology.own().number, 71);
+        assert_eq!(topology.correct().number, 71);
         assert_eq!(topology.hear(announcement("a", 70, &[("x", 1)])), Ok(Heard::Known));
     }
 

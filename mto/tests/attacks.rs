@@ -160,3 +160,25 @@ fn two_relays_of_one_site_do_not_pass_for_each_other() {
     });
     is_unharmed(&site, flow);
 }
+
+#[test]
+fn of_two_relays_of_one_site_at_one_relay_the_one_that_came_later_stands() {
+    let b = Site::start("b", &[]);
+    let older = Site::start("a", &[&b]);
+    b.await_way_to("a");
+    let later = Site::start("a", &[&b]);
+    await_that("b says so", || b.logged().contains("another relay of a has come"));
+    await_that("the older one comes again", || b.logged().contains("there are two relays of a"));
+    later.await_way_to("b");
+    let c = Site::start("c", &[&b]);
+    c.await_way_to("a");
+    let flow = Flow::along(&c, &later);
+    // However often the older one comes meanwhile.
+    let refused = || b.logged().matches("there are two relays of a").count();
+    flow.goes_on();
+    assert_eq!(refused(), 1, "{}", b.logged());
+    flow.counted();
+    assert_eq!(b.logged().matches("another relay of a has come").count(), 1, "{}", b.logged());
+    drop(later);
+    older.await_way_to("c");
+}

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mto::encryption::Encryption;
 use mto::link_frame::{self, LinkFrame, Told};
@@ -101,5 +101,27 @@ fn a_way_that_is_too_long_or_begins_elsewhere_ends_the_link() {
         x.open(1, route);
         x.ends();
         assert!(b.logged().contains("impossible route"), "{}", b.logged());
+    }
+}
+
+#[test]
+fn two_relays_of_one_site_at_different_relays_do_not_fill_links_with_contradictions() {
+    let b = relay("b", &[]);
+    let c = relay("c", std::slice::from_ref(&b.address));
+    c.await_way_to("b");
+    let x = ByHand::linked_to(&b);
+    let doubles = [relay("a", std::slice::from_ref(&b.address)), relay("a", std::slice::from_ref(&c.address))];
+    let until = Instant::now() + SOON;
+    let mut said = 0;
+    while !doubles.iter().any(|a| a.logged().contains("another relay of this site seems to be alive")) {
+        assert!(Instant::now() < until, "nobody says it");
+        match x.0.receive(Lane::Control, Some(Duration::from_millis(10))).unwrap() {
+            Some(Received::Message(frame)) => {
+                let frame = link_frame::read(frame).unwrap();
+                said += usize::from(matches!(frame, LinkFrame::Told(Told::Neighbours(news)) if news.site == "a"));
+            }
+            _ => continue,
+        }
+        assert!(said < 100, "one announcement for each round trip");
     }
 }

@@ -1,6 +1,6 @@
 //! Streams to and from other sites: how they are opened over the links of their run, and what other relays tell about them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use xmml_core::buffer::Buffer;
 use xmml_core::path::Lane;
@@ -13,6 +13,12 @@ use crate::link_frame::{self, LinkFrame, StreamId, Told};
 use crate::log::Level;
 use crate::registry::Token;
 use crate::routes::{Announcement, Heard, HOPS_MAX};
+
+/// How often a relay corrects at most what others have heard of it.
+const CORRECTED_EVERY: Duration = Duration::from_secs(1);
+
+/// After so many corrections there is more to them than what a relay said in its former life.
+const CONTRADICTED: u32 = 3;
 
 /// The lane of streams of this class.
 fn lane_of(class: Option<TrafficClass>) -> Lane {
@@ -48,7 +54,7 @@ impl Relay {
         })?;
         let link =
             self.link_to(run, &route[0]).ok_or_else(|| format!("the link from {here} to {} is down", route[0]))?;
-        self.last_stream = self.last_stream.wrapping_add(1);
+        self.last_stream = self.last_stream.wrapping_add(1).max(1);
         let stream = self.last_stream;
         self.flows.insert((link, stream), Flow::Opening(token));
         let (name, from_site, from) = (to.to_owned(), here, from.to_owned());
@@ -102,6 +108,8 @@ impl Relay {
                 }
             }
             Told::Opened { stream } => self.opened(link, stream),
+            // No stream has this number: it is the link.
+            Told::Refused { stream: 0, reason } => return Err(reason),
             Told::Refused { stream, reason } => self.refused(link, stream, reason),
             Told::Credit { stream, bytes } => {
                 if let Some(Flow::Pipe { pipe, side }) = self.flows.get(&(link, stream)).copied() {
@@ -212,8 +220,8 @@ impl Relay {
             Ok(Heard::Known) => {}
             Ok(Heard::News) => self.tell_all(&run, &Told::Neighbours(announcement), Some(link)),
             Ok(Heard::Outdated) => {
-                let own = known.topology.own().clone();
-                self.tell_all(&run, &Told::Neighbours(own), None);
+                known.is_outdated = true;
+                self.correct(&run, Instant::now());
             }
             Err(problem) => {
                 let facts = [("run", run.as_str()), ("problem", &problem)];
@@ -221,6 +229,24 @@ impl Relay {
             }
         }
         Ok(())
+    }
+
+    /// Corrects what others have heard of this relay, if anything; not again and again, or two relays of one site would contradict each
+    /// other as often as the network allows.
+    pub(super) fn correct(&mut self, run: &str, now: Instant) {
+        let Some(known) = self.runs.get_mut(run) else { return };
+        if !known.is_outdated || known.corrected.is_some_and(|last| now < last + CORRECTED_EVERY) {
+            return;
+        }
+        (known.is_outdated, known.corrected) = (false, Some(now));
+        known.corrections += 1;
+        let is_contradicted = known.corrections >= CONTRADICTED;
+        let own = known.topology.correct();
+        if is_contradicted {
+            let facts = [("run", run), ("site", &own.site)];
+            self.log.once(run, Level::Warning, "another relay of this site seems to be alive", &facts);
+        }
+        self.tell_all(run, &Told::Neighbours(own), None);
     }
 
     /// Tells every relay that is linked for a run.

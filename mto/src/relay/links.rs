@@ -32,6 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Bulk frames that are taken in a row before control is looked at again.
 const BULK_IN_A_ROW: usize = 8;
 
+/// Relays that are remembered because another relay of their site has come.
+const REPLACED_MAX: usize = 64;
+
 /// Frames below so many bytes wait for the end of the turn of the loop that put them on a link.
 const SMALL: usize = 16 << 10;
 
@@ -269,6 +272,8 @@ impl Relay {
         if self.next_tick.is_some_and(|tick| tick <= now) {
             let links: Vec<Token> = self.links.keys().copied().collect();
             links.iter().for_each(|link| self.measure(*link, now));
+            let runs: Vec<String> = self.runs.keys().cloned().collect();
+            runs.iter().for_each(|run| self.correct(run, now));
             self.next_tick = (!links.is_empty()).then(|| now + TICK);
         }
     }
@@ -350,9 +355,20 @@ impl Relay {
         let Some(link) = self.links.get_mut(&token).filter(|link| link.ping == number) else { return };
         let Some(asked) = link.asked.take() else { return };
         let now = asked.elapsed();
+        let is_fresh = link.measured.is_none();
         // The least counts for half: queues come and go, the way stays.
         link.measured = Some(link.measured.map_or(now, |before| (before.min(now) + (before + now) / 2) / 2));
         let run = link.run.clone();
+        let (site, dialled) = (link.site.clone().unwrap_or_default(), link.dialled.clone());
+        // The other relay has not only come, it takes the link.
+        if is_fresh {
+            let way = dialled.map_or_else(|| "it dialled".to_owned(), |to| format!("dialled at {to}"));
+            self.log.event(Level::Info, "linked", &[("run", &run), ("site", &site), ("how", &way)]);
+        }
+        if let Some(dial) = self.dials.iter_mut().find(|dial| dial.link == Some(token)) {
+            dial.pause = PAUSES.0;
+            dial.why.clear();
+        }
         self.review_neighbours(&run);
     }
 
@@ -364,29 +380,51 @@ impl Relay {
         if site == self.site {
             return Err(format!("it is a relay of {site} too; two relays of one site cannot be linked"));
         }
+        let Some(link) = self.links.get(&token) else { return Ok(()) };
+        let run = link.run.clone();
+        self.replace_former(token, &run, site, life)?;
         let Some(link) = self.links.get_mut(&token) else { return Ok(()) };
         link.site = Some(site.to_owned());
         link.life = life;
-        let (run, dialled) = (link.run.clone(), link.dialled.clone());
         self.tell_everything(token, &run);
         self.measure(token, Instant::now());
-        if let Some(dial) = self.dials.iter_mut().find(|dial| dial.link == Some(token)) {
-            dial.pause = PAUSES.0;
-            dial.why.clear();
-        }
-        let way = dialled.map_or_else(|| "it dialled".to_owned(), |to| format!("dialled at {to}"));
-        self.log.event(Level::Info, "linked", &[("run", &run), ("site", site), ("how", &way)]);
-        self.forget_former(&run, site);
         Ok(())
     }
 
-    /// A relay that was started again does not resume what it had before: the links of its former life are given up as soon as they are
-    /// broken, not when patience ends, or the streams on them would wait as long.
-    fn forget_former(&mut self, run: &str, site: &str) {
-        let links = || self.links.iter().filter(|(_, link)| link.run == run && link.site.as_deref() == Some(site));
-        let is_former = |old: &Link| !old.open && links().any(|(_, link)| link.open && link.life != old.life);
-        let former: Vec<Token> = links().filter(|(_, link)| is_former(link)).map(|(token, _)| *token).collect();
-        former.into_iter().for_each(|link| self.lose_link(link, "the other relay was started again"));
+    /// A relay that was started again does not resume what it had before: the links of its former life are given up, or the streams on
+    /// them would wait until patience ends. Should the former relay be alive, it must not do the same in turn: it is linked again when the
+    /// other one is gone.
+    fn replace_former(&mut self, token: Token, run: &str, site: &str, life: u64) -> Result<(), String> {
+        let is_former = |link: &Link| link.run == run && link.site.as_deref() == Some(site) && link.life != life;
+        let former: Vec<(Token, u64, bool)> = self
+            .links
+            .iter()
+            .filter(|(_, link)| is_former(link))
+            .map(|(at, link)| (*at, link.life, link.open))
+            .collect();
+        let Some(known) = self.runs.get_mut(run) else { return Ok(()) };
+        let is_replaced = known.replaced.iter().any(|(other, before)| other == site && *before == life);
+        if is_replaced && former.iter().any(|(_, _, open)| *open) {
+            let reason = format!("there are two relays of {site}, and the other one, which came later, is linked");
+            self.tell(token, &Told::Refused { stream: 0, reason: reason.clone() });
+            return Err(reason);
+        }
+        known.replaced.retain(|(other, before)| other != site || *before != life);
+        for (_, former, _) in &former {
+            known.replaced.push_front((site.to_owned(), *former));
+        }
+        known.replaced.truncate(REPLACED_MAX);
+        let came = format!("another relay of {site} has come");
+        for (at, _, open) in former {
+            match open {
+                true => {
+                    self.tell(at, &Told::Refused { stream: 0, reason: came.clone() });
+                    self.lose_link(at, &came);
+                }
+                false => self.lose_link(at, "the other relay was started again"),
+            }
+        }
+        Ok(())
     }
 
     /// Tells a relay all that is known of the others, for it may have missed any of it.
@@ -431,11 +469,7 @@ impl Relay {
             // How long it was broken says nothing of the way.
             link.asked = None;
             let (run, is_back) = (link.run.clone(), open && link.site.is_some());
-            let site = link.site.clone();
             self.review_neighbours(&run);
-            if let Some(site) = site {
-                self.forget_former(&run, &site);
-            }
             if is_back {
                 self.tell_everything(token, &run);
             }
@@ -492,7 +526,8 @@ impl Relay {
             reason.clone_into(&mut dial.why);
         }
         let facts = [("run", link.run.as_str()), ("to", &site)];
-        match link.site.is_some() {
+        // One that was never of use is told once: a relay that is refused comes again and again.
+        match link.measured.is_some() {
             true => self.log.event(Level::Warning, "a link was lost", &[&facts[..], &[("reason", reason)]].concat()),
             // The first reason may be that the other relay was not there yet; another one says what is wrong.
             false => {

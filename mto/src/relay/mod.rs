@@ -11,7 +11,7 @@ mod reloading;
 mod reporting;
 mod scrapes;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
@@ -64,6 +64,13 @@ struct Run {
     listener: Listener,
     gate: Token,
     topology: Topology,
+    /// Others have heard something of this relay that it did not say.
+    is_outdated: bool,
+    /// When this was corrected last, and how often.
+    corrected: Option<Instant>,
+    corrections: u32,
+    /// Relays whose link was given up for that of another relay of their site, by the numbers that they have drawn; the last ones.
+    replaced: VecDeque<(String, u64)>,
     /// Streams opened so far.
     opened: u64,
     /// Bytes of streams that are over.
@@ -284,6 +291,10 @@ impl Relay {
             listener,
             gate,
             topology: Topology::new(&self.site),
+            is_outdated: false,
+            corrected: None,
+            corrections: 0,
+            replaced: VecDeque::new(),
             registry: Registry::default(),
             opened: 0,
             passed: 0,
