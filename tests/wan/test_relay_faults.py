@@ -266,8 +266,8 @@ def test_strangers_at_a_relay_are_turned_away_and_harm_nobody(chain: Chain, reco
     record_property("refused", b.status()["refused"])
     record_property("memory_kib", b.memory_kib)
     assert b.memory_kib < MEMORY_KIB
-    strangers = [line.split("turned away", 1)[1] for line in b.logged().splitlines() if "turned away" in line]
-    assert 1 <= len(strangers) == len(set(strangers)), f"once per source and reason: {strangers}"
+    reasons = [line.split("turned away", 1)[1] for line in b.logged().splitlines() if "turned away" in line]
+    assert 1 <= len(reasons) == len(set(reasons)), f"once per source and reason: {reasons}"
     counted = [flow.counted() for flow in flows]
     record_property("longest_gap_s", max(each.longest_gap_s for each in counted))
 
