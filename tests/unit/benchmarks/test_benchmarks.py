@@ -185,7 +185,7 @@ def test_chains_of_relays_are_measured_beside_bare_forwarders(tmp_path: Path) ->
         (*chain, size) for chain in chains for size in ("0", "65536")
     }
     streams = {(row["peer"], row["count"], row["size_b"]) for row in rows if row["figure"] == "rate"}
-    through = [("direct", "0"), ("forwarders", "2"), ("relays", "2")]
+    through = [("direct", "0"), *((peer, count) for peer in ("forwarders", "relays") for count in "12")]
     assert streams == {(*chain, size) for chain in through for size in ("65536", "1048576")}
     assert all(float(row["value"]) > 0 for row in rows)
     assert "time over that of bare forwarders" in text
