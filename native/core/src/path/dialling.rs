@@ -40,6 +40,8 @@ enum Step {
 struct Slot {
     step: Step,
     failures: u32,
+    /// Which of the addresses it was dialled at last.
+    address: usize,
 }
 
 /// Why a stream could not be opened.
@@ -64,9 +66,10 @@ pub(super) struct Dialling {
     identity: Identity,
     peer: String,
     addresses: Vec<SocketAddr>,
+    /// Which of them is dialled at present.
+    address: usize,
     slots: Vec<Slot>,
     wanted: u32,
-    attempts: usize,
     pub last_reason: String,
     /// What the first connection took to stand.
     pub round_trip: Option<Duration>,
@@ -80,9 +83,9 @@ impl Dialling {
             identity,
             peer,
             addresses,
+            address: 0,
             slots: Vec::new(),
             wanted,
-            attempts: 0,
             last_reason: "it does not answer".to_owned(),
             round_trip: None,
             resumes: false,
@@ -137,7 +140,7 @@ impl Dialling {
     ) -> Vec<Failure> {
         self.resumes = resumes;
         while self.slots.len() < self.wanted as usize {
-            self.slots.push(Slot { step: Step::Waiting(now), failures: 0 });
+            self.slots.push(Slot { step: Step::Waiting(now), failures: 0, address: self.address });
         }
         let mut failures = Vec::new();
         for at in 0..self.slots.len() {
@@ -160,7 +163,8 @@ impl Dialling {
     }
 
     fn dial(&mut self, at: usize, token: u64, settings: &Settings, epoll: &Arc<Epoll>) -> Result<(), String> {
-        let target = self.addresses[self.attempts % self.addresses.len()];
+        self.slots[at].address = self.address;
+        let target = self.addresses[self.address];
         let wire = TcpWire::connect(target, settings).map_err(|error| error.to_string())?;
         let mut wire: Box<dyn Wire> = Box::new(wire);
         if let Some(tls) = &self.identity.tls {
@@ -199,7 +203,7 @@ impl Dialling {
                     Ok(None)
                 }
                 Ok(Some(have)) => {
-                    self.slots[at] = Slot { step: Step::Carrying, failures: 0 };
+                    (self.slots[at].step, self.slots[at].failures) = (Step::Carrying, 0);
                     Ok(Some((stream, have)))
                 }
                 Err((reason, verdict)) => {
@@ -265,8 +269,11 @@ impl Dialling {
     }
 
     fn failed(&mut self, at: usize, reason: String, verdict: Verdict, epoll: &Arc<Epoll>) -> Failure {
-        self.attempts += 1;
         let slot = &mut self.slots[at];
+        // Streams that fail together go to the next address together: the first of them says so for all.
+        if slot.address == self.address {
+            self.address = (self.address + 1) % self.addresses.len();
+        }
         if let Step::Attaching(stream, _) = &slot.step {
             epoll.remove(stream.wire.fd());
             stream.wire.shut();
@@ -280,7 +287,8 @@ impl Dialling {
 
     /// The same for one stream, which says that the path has ended.
     pub fn again_for_one(&self) -> Dialling {
-        Dialling::new(self.identity.clone(), self.peer.clone(), self.addresses.clone(), 1)
+        let same = Dialling::new(self.identity.clone(), self.peer.clone(), self.addresses.clone(), 1);
+        Dialling { address: self.address, ..same }
     }
 
     /// Whether the other end may know of the path.
