@@ -1,11 +1,11 @@
 //! The listening end as programs see it.
 
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::listener::{Door, Porter};
-use super::{resolve, until, Identity, Path, Settings};
+use super::{locked, resolve, until, Identity, Path, Settings};
 use crate::error::{Error, Result};
 use crate::methods::Stream as Wire;
 use crate::wakeup::poll_readable;
@@ -52,7 +52,7 @@ impl Listener {
     /// # Errors
     /// [`Error::Io`] if the system has no thread.
     pub fn attend(&self) -> Result<()> {
-        let mut porter = self.porter.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut porter = locked(&self.porter);
         if porter.is_none() {
             *porter = Some(Porter::start(&self.door)?);
         }

@@ -1,10 +1,11 @@
 //! Threads that carry streams besides whoever drives the path: encryption then has cores of its own.
 
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use super::driver::Shared;
 use super::frame::PathFrame;
+use super::locked;
 use super::stream::{Heard, Stream};
 use crate::wakeup::{Epoll, EventFd, Interest, Ready};
 
@@ -38,10 +39,6 @@ pub(super) struct Crew {
     mail: Mutex<Vec<(Arc<Stream>, Mail)>>,
     /// Raised when something has happened that whoever drives or waits should see.
     bell: EventFd,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How many threads are worth having.

@@ -6,7 +6,7 @@ mod time;
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use super::crew::Crew;
@@ -14,6 +14,7 @@ use super::dialling::Dialling;
 use super::farewell::Farewell;
 use super::frame::{Lane, PathFrame, PathId, GIVEN_UP};
 use super::listener::Door;
+use super::locked;
 use super::relaying::Onward;
 use super::session::{Bounds, Session};
 use super::settings::Settings;
@@ -159,10 +160,6 @@ fn bounds(settings: &Settings) -> Bounds {
 
 fn given_up(reason: &str) -> PathFrame {
     PathFrame::Refused { code: GIVEN_UP, reason: reason.to_owned() }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::driver::{End, Shared};
 use super::frame::{PathFrame, PathId, Receipt, GIVEN_UP, STREAM, UNKNOWN_PATH};
+use super::locked;
 use super::settings::{Settings, MAX_STREAMS};
 use super::socket::{self, TcpWire};
 use super::stream::{Heard, Stream};
@@ -127,7 +128,7 @@ impl Door {
     }
 
     fn rooms(&self) -> MutexGuard<'_, Rooms> {
-        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.rooms)
     }
 
     pub fn fd(&self) -> RawFd {

@@ -62,7 +62,7 @@ mod zero_copy;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::buffer::Buffer;
@@ -226,7 +226,7 @@ impl Path {
     /// # Errors
     /// [`Error::Io`] if the system has no thread.
     pub fn attend(&self) -> Result<()> {
-        let mut attendant = self.attendant.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut attendant = locked(&self.attendant);
         if attendant.is_none() {
             *attendant = Some(Attendant::start(&self.shared)?);
         }
@@ -477,7 +477,7 @@ impl Path {
     /// Leaves the path as dropping it does: its thread ends, the other end is told, and whoever waits for something gets an error. Whoever
     /// must not wait for a thread any more when the path is dropped (an interpreter that ends) does this before.
     pub fn abandon(&self) {
-        self.attendant.lock().unwrap_or_else(PoisonError::into_inner).take();
+        locked(&self.attendant).take();
         self.shared.abandon();
     }
 }
@@ -492,6 +492,11 @@ impl Drop for Path {
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/wide-area.md")]
 struct WideAreaPage;
+
+/// Also after a thread has panicked that had it.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn until(limit: Option<Duration>) -> Option<Instant> {
     limit.and_then(|limit| Instant::now().checked_add(limit))

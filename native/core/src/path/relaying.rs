@@ -2,12 +2,12 @@
 //! the receipts of the path on which it came wait for those of the path on which it goes on.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::thread::ScopedJoinHandle;
 
 use super::driver::Shared;
 use super::inbox::Delivers;
-use super::{Lane, Path};
+use super::{locked, Lane, Path};
 use crate::buffer::Buffer;
 use crate::error::{Error, NotPassedOn, Result};
 
@@ -61,7 +61,7 @@ struct Mark {
 
 impl Onward {
     fn marks(&self) -> MutexGuard<'_, [VecDeque<Mark>; 2]> {
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.marks)
     }
 
     /// Takes out what is delivered; up to which position of each lane on which it came.
@@ -78,7 +78,7 @@ impl Onward {
 impl Shared {
     /// Of what a relay passes on by this path, tells who sent it what is delivered. To be called when receipts may have come.
     pub(super) fn hand_back(&self) {
-        let onward = self.onward.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let onward = locked(&self.onward).clone();
         let Some(onward) = onward else { return };
         let reached = onward.delivered(self.session().sent().delivered);
         let Some(from) = onward.from.upgrade().filter(|_| reached != [None; 2]) else { return };
@@ -113,7 +113,7 @@ struct Passed {
 impl<'a> Way<'a> {
     fn new(from: &'a Path, to: &'a Path) -> Way<'a> {
         let onward = Arc::new(Onward { from: Arc::downgrade(&from.shared), marks: Mutex::default() });
-        *to.shared.onward.lock().unwrap_or_else(PoisonError::into_inner) = Some(onward.clone());
+        *locked(&to.shared.onward) = Some(onward.clone());
         let mut session = from.shared.session();
         Lane::ALL.iter().for_each(|&lane| session.inbox_mut(lane).set_delivers(Delivers::PassedOn));
         drop(session);

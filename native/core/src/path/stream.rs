@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::frame::{ChunkHead, PathFrame, CHUNK_HEAD};
 use super::inbox::Place;
+use super::locked;
 use super::session::{Outgoing, Session};
 use super::tcp_info::TcpInfo;
 use super::zero_copy::Uncopied;
@@ -114,7 +115,7 @@ impl Stream {
 
     /// The changing part.
     pub fn io(&self) -> MutexGuard<'_, StreamIo> {
-        self.io.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.io)
     }
 
     /// The changing part, if nobody else has it.
@@ -210,10 +211,6 @@ impl Stream {
     pub fn push(&self, frame: &PathFrame) {
         self.io().out.push_back(Outgoing::of(frame));
     }
-}
-
-fn locked(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
-    session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl StreamIo {

@@ -2,12 +2,13 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::RawFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, Connection};
 
 use super::credentials::{Fingerprint, Tls, SERVER};
+use super::locked;
 use crate::methods::Stream as Wire;
 
 /// Bytes that are read from the socket at once.
@@ -87,7 +88,7 @@ impl TlsWire {
     }
 
     fn state(&self) -> MutexGuard<'_, TlsState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::driver::{Shared, State};
+use super::locked;
 use crate::error::{Error, Result};
 use crate::wakeup::{poll_readable, EventFd};
 
@@ -39,7 +40,7 @@ impl Turns {
     }
 
     fn turn(&self) -> MutexGuard<'_, Turn> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.turn)
     }
 
     /// Whether somebody waits.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{locked, Driver, End, Shared, State, RECEIPT_DELAY};
+use super::{Driver, End, Shared, State, RECEIPT_DELAY};
 use crate::error::Error;
 use crate::methods::Stream as Wire;
 use crate::path::crew::Mail;
 use crate::path::dialling::{Failure, Verdict};
 use crate::path::frame::{PathFrame, Receipt, GIVEN_UP, STREAM, UNKNOWN_PATH};
+use crate::path::locked;
 use crate::path::settings::{Streams, MAX_STREAMS};
 use crate::path::socket;
 use crate::path::stream::{Heard, Stream};

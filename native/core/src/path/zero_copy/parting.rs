@@ -5,11 +5,12 @@
 //! checksums that fit. So the socket is shut but kept, and with it the memory, until the kernel has let go. If that takes long, the connection is
 //! broken off: the kernel then forgets what it has not sent. When the process ends the pages are nobody else's, and stay as they are.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::pending::Pending;
+use crate::path::locked;
 use crate::per_process::PerProcess;
 
 /// The other end may have so long to acknowledge what is on its way, a farewell for instance.
@@ -44,7 +45,7 @@ impl Partings {
 static PARTINGS: PerProcess<Mutex<Partings>> = PerProcess::new();
 
 fn partings() -> MutexGuard<'static, Partings> {
-    PARTINGS.get(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+    locked(PARTINGS.get(Mutex::default))
 }
 
 /// Keeps what the kernel may still read until it has let go of it.
