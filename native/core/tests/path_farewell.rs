@@ -155,6 +155,36 @@ fn an_end_is_told_though_all_streams_had_been_lost() {
     told(&there);
 }
 
+/// The end that sends would only send it again, the other one refuse it again, for ever. Whoever of the two it is, and whoever carries the
+/// streams.
+#[test]
+fn a_message_longer_than_the_other_end_takes_fails_both_ends_which_say_so() {
+    for (dialler_sends, workers) in [(true, None), (false, None), (true, Some(1)), (false, Some(1))] {
+        let least = Settings { max_message: 1 << 20, workers, ..narrow(2) };
+        let listener = Listener::bind("127.0.0.1:0", &identity("there"), least.clone()).unwrap();
+        let (here, there) = pair_at(&listener, &listener.address(), least.clone());
+        let (sends, takes) = if dialler_sends { (here, there) } else { (there, here) };
+        sends.post(Lane::Bulk, payload(1, 1 << 20)).unwrap();
+        assert_eq!(takes.receive(Lane::Bulk, LIMIT).unwrap(), Some(Received::Message(payload(1, 1 << 20))));
+        // What is set later holds from then on.
+        takes.set(Settings { max_message: 2 << 20, ..least }).unwrap();
+        let taken = sends.post(Lane::Bulk, payload(2, 2 << 20)).unwrap();
+        assert_eq!(takes.receive(Lane::Bulk, LIMIT).unwrap(), Some(Received::Message(payload(2, 2 << 20))));
+        assert!(sends.wait_arrived(taken, LIMIT).unwrap());
+
+        let lost = sends.post(Lane::Bulk, payload(3, 3_000_000)).unwrap();
+        let limit = Some(PATIENCE / 2);
+        let at_sender = sends.wait_arrived(lost, limit).expect_err("the sender is told").to_string();
+        let at_receiver = takes.receive(Lane::Bulk, limit).expect_err("the receiver is told").to_string();
+        for error in [&at_sender, &at_receiver] {
+            let names = ["3000000 bytes", "2097152", "max_message"];
+            assert!(names.iter().all(|name| error.contains(name)), "{error}");
+        }
+        assert!(at_sender.contains("given the path up"), "{at_sender}");
+        assert!(at_sender.ends_with("not known to have arrived: 1 message (3000000 bytes)"), "{at_sender}");
+    }
+}
+
 /// Whoever of the two it is, and whatever of the opening is still under way then.
 #[test]
 fn a_path_that_is_given_up_when_it_was_hardly_opened_is_told_of() {

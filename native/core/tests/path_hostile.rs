@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use by_hand::Client;
 use support::{identity, pair_at, payload, streams, LIMIT, SECRET};
 use xmml_core::handshake::Role;
-use xmml_core::path::frame::{ChunkHead, Lane, PathFrame, Purpose, Receipt, CHUNK_HEAD};
+use xmml_core::path::frame::{ChunkHead, Lane, PathFrame, Purpose, Receipt, CHUNK_HEAD, GIVEN_UP};
 use xmml_core::path::{Listener, Path, Received, Settings};
 
 fn door() -> Listener {
@@ -123,7 +123,6 @@ fn lengths_and_places_that_cannot_be_cost_the_stream_and_nothing_else() {
     let (here, there) = pair_at(&listener, &listener.address(), streams(2));
     let far = 1 << 40;
     let cases: Vec<(&str, Vec<u8>)> = vec![
-        ("a message of 1 TiB", chunk(0, far, 0, 4096)),
         ("beyond its credit", chunk(far, 4096, 0, 4096)),
         ("beyond its message", chunk(0, 4096, 4096, 4096)),
         ("a frame of 4 GiB", [&[9, 0, 0, 0][..], &[0xff; 4]].concat()),
@@ -146,6 +145,42 @@ fn lengths_and_places_that_cannot_be_cost_the_stream_and_nothing_else() {
     let mut stream = known(&listener.address());
     stream.write_all(&chunk(0, 4096, 0, 4096)).unwrap();
     until_closed(&stream);
+    still_passes(&here, &there);
+}
+
+/// The first of the frames that come which refuses something: its code and its reason.
+fn refusal(mut stream: TcpStream) -> (u16, String) {
+    let (mut said, mut bytes) = (Vec::new(), [0; 1024]);
+    loop {
+        while let Some((frame, length)) = PathFrame::decode(&said).unwrap() {
+            if let PathFrame::Refused { code, reason } = frame {
+                return (code, reason);
+            }
+            said.drain(..length);
+        }
+        let count = stream.read(&mut bytes).unwrap();
+        assert!(count > 0, "it is closed without a word");
+        said.extend_from_slice(&bytes[..count]);
+    }
+}
+
+#[test]
+fn a_message_that_cannot_be_taken_costs_its_path_and_who_sends_it_is_told_why() {
+    let listener = door();
+    let (here, there) = pair_at(&listener, &listener.address(), streams(2));
+    let all = Settings { max_message: u64::MAX, ..Settings::default() };
+    let without_limit = Listener::bind("127.0.0.1:0", &identity("there"), all).unwrap();
+    for (listener, total, reason) in [(&listener, 1 << 40, "max_message"), (&without_limit, 1 << 60, "no memory")] {
+        listener.attend().unwrap();
+        let mut stream = attached(&listener.address(), 7);
+        let other = listener.accept(LIMIT).unwrap().unwrap();
+        other.attend().unwrap();
+        stream.write_all(&chunk(0, total, 0, 4096)).unwrap();
+        let (code, said) = refusal(stream);
+        assert!(code == GIVEN_UP && said.contains(reason) && said.contains(&total.to_string()), "{code}: {said}");
+        let error = other.receive(Lane::Bulk, LIMIT).unwrap_err().to_string();
+        assert!(error.contains(&said), "{error}");
+    }
     still_passes(&here, &there);
 }
 

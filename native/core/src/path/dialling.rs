@@ -40,6 +40,8 @@ enum Step {
 struct Slot {
     step: Step,
     failures: u32,
+    /// How much had come by the path when the stream was lost last.
+    progress: u64,
     /// Which of the addresses it was dialled at last.
     address: usize,
 }
@@ -104,12 +106,16 @@ impl Dialling {
         spare.filter(|(_, slot)| matches!(slot.step, Step::Carrying)).map(|(at, _)| at as u32).collect()
     }
 
-    /// A stream that was in use is gone.
-    pub fn lost(&mut self, id: u32, was_retired: bool) {
-        if let Some(slot) = self.slots.get_mut(id as usize) {
-            slot.failures = u32::from(!was_retired);
-            slot.step = Step::Waiting(Instant::now());
+    /// A stream that was in use is gone; so much has come by the path until now. It is opened again at once, unless it was lost before and
+    /// nothing has come since: then streams come about and bring nothing.
+    pub fn lost(&mut self, id: u32, was_retired: bool, progress: u64) {
+        let Some(slot) = self.slots.get_mut(id as usize) else { return };
+        if std::mem::replace(&mut slot.progress, progress) != progress || was_retired {
+            slot.failures = 0;
         }
+        let delay = slot.failures.checked_sub(1).map_or(Duration::ZERO, pause);
+        slot.failures += u32::from(!was_retired);
+        slot.step = Step::Waiting(Instant::now() + delay);
     }
 
     /// When there is something to be done next.
@@ -140,7 +146,7 @@ impl Dialling {
     ) -> Vec<Failure> {
         self.resumes = resumes;
         while self.slots.len() < self.wanted as usize {
-            self.slots.push(Slot { step: Step::Waiting(now), failures: 0, address: self.address });
+            self.slots.push(Slot { step: Step::Waiting(now), failures: 0, progress: 0, address: self.address });
         }
         let mut failures = Vec::new();
         for at in 0..self.slots.len() {
@@ -203,7 +209,7 @@ impl Dialling {
                     Ok(None)
                 }
                 Ok(Some(have)) => {
-                    (self.slots[at].step, self.slots[at].failures) = (Step::Carrying, 0);
+                    self.slots[at].step = Step::Carrying;
                     Ok(Some((stream, have)))
                 }
                 Err((reason, verdict)) => {
@@ -278,9 +284,8 @@ impl Dialling {
             epoll.remove(stream.wire.fd());
             stream.wire.shut();
         }
-        let delay = RETRY.saturating_mul(1 << slot.failures.min(10)).min(RETRY_MOST);
+        slot.step = Step::Waiting(Instant::now() + pause(slot.failures));
         slot.failures += 1;
-        slot.step = Step::Waiting(Instant::now() + delay);
         self.last_reason.clone_from(&reason);
         Failure { reason, verdict }
     }
@@ -319,4 +324,9 @@ impl Dialling {
             }
         }
     }
+}
+
+/// How long after so many failures and one more a stream is tried again.
+fn pause(failures: u32) -> Duration {
+    RETRY.saturating_mul(1 << failures.min(10)).min(RETRY_MOST)
 }

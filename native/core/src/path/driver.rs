@@ -98,8 +98,12 @@ pub(super) struct Shared {
 pub(super) struct Driver {
     pub end: End,
     state: State,
-    /// Since when it is opening or broken.
+    /// Since when it is opening or broken, or streams come and go without bringing anything.
     since: Instant,
+    /// When it was opened, or went on, last.
+    opened: Instant,
+    /// How much had come when the last stream was lost.
+    progress: u64,
     next_token: u64,
     receipt_at: Option<Instant>,
     /// When the timer goes off, as far as this end has set it.
@@ -193,6 +197,8 @@ impl Shared {
                 end,
                 state: State::Opening,
                 since: now,
+                opened: now,
+                progress: 0,
                 next_token: STREAMS,
                 receipt_at: None,
                 timer_at: None,
@@ -357,14 +363,24 @@ impl Shared {
         self.rate.load(Ordering::Relaxed) as f64
     }
 
+    fn fail(&self, driver: &mut Driver, error: Error) {
+        self.fail_with(driver, error, None);
+    }
+
+    /// The path cannot go on for this reason, which the other end is told.
+    fn fail_both(&self, driver: &mut Driver, reason: &str) {
+        let error = Error::Protocol { peer: self.peer.clone(), problem: format!("given up: {reason}") };
+        self.fail_with(driver, error, Some(given_up(reason)));
+    }
+
     /// It has failed; the error says besides how much is not known to have arrived, unless a relay sent it, which counts for itself.
-    fn fail(&self, driver: &mut Driver, mut error: Error) {
+    fn fail_with(&self, driver: &mut Driver, mut error: Error, last: Option<PathFrame>) {
         let lost = self.session().not_delivered();
         let is_of_relay = locked(&self.onward).is_some();
         if let (Error::Protocol { problem, .. }, 1.., false) = (&mut error, lost.messages, is_of_relay) {
             problem.push_str(&format!("; not known to have arrived: {lost}"));
         }
-        self.end(driver, State::Failed(error), None);
+        self.end(driver, State::Failed(error), last);
     }
 
     fn close(&self, driver: &mut Driver) {
@@ -439,8 +455,7 @@ impl Shared {
     /// The path fails at both ends for this reason.
     pub fn give_up(&self, reason: &str) {
         let mut driver = locked(&self.driver);
-        let error = Error::Protocol { peer: self.peer.clone(), problem: format!("given up: {reason}") };
-        self.end(&mut driver, State::Failed(error), Some(given_up(reason)));
+        self.fail_both(&mut driver, reason);
         drop(driver);
         self.turns.tell();
     }
@@ -451,6 +466,7 @@ impl Shared {
         self.chunk.store(settings.chunk.unwrap_or(CHUNK), Ordering::Relaxed);
         let mut session = self.session();
         session.inbox_mut(Lane::Bulk).set_window(settings.window);
+        session.set_max_message(settings.max_message);
         session.set_relays(settings.relays);
         drop(session);
         let count = tuning::first_streams(&settings);

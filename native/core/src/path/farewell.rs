@@ -81,7 +81,7 @@ impl Farewell {
         stream.wire.shut();
         if let Some(dialling) = self.dialling.as_mut().filter(|_| stream.token > self.before) {
             self.attempts += 1;
-            dialling.lost(stream.id, false);
+            dialling.lost(stream.id, false, 0);
         }
     }
 

@@ -116,6 +116,8 @@ pub struct Inbox {
     /// The sender waits for the receipt.
     is_urgent: bool,
     barriers: u64,
+    /// Why a message that the other end sends can not be taken.
+    refusal: Option<String>,
 }
 
 impl Inbox {
@@ -140,6 +142,7 @@ impl Inbox {
             told: None,
             is_urgent: false,
             barriers: 0,
+            refusal: None,
         }
     }
 
@@ -147,6 +150,11 @@ impl Inbox {
     pub fn set_window(&mut self, window: u64) {
         self.window = window;
         self.grant();
+    }
+
+    /// Sets how long a message may be of which nothing has come yet.
+    pub fn set_max_message(&mut self, max_message: u64) {
+        self.max_message = max_message;
     }
 
     /// What the other end is told to be delivered from now on; what it was told stays true.
@@ -194,10 +202,6 @@ impl Inbox {
         if last > self.credit {
             return Err(format!("it sends position {last} while {} are allowed", self.credit));
         }
-        if chunk.total > self.max_message {
-            let limit = self.max_message;
-            return Err(format!("it sends a message of {} bytes; at most {limit} are allowed here", chunk.total));
-        }
         if chunk.end() <= self.front {
             return Ok(()); // a message that is complete
         }
@@ -214,6 +218,12 @@ impl Inbox {
     }
 
     fn open(&mut self, chunk: &ChunkHead) -> Result<(), String> {
+        let (total, limit) = (chunk.total, self.max_message);
+        if total > limit {
+            return Err(self.refuse(format!(
+                "a message has {total} bytes, and the end to which it was sent takes at most {limit} (its setting max_message): set that higher there, or send shorter ones"
+            )));
+        }
         let before = self.assemblies.range(..chunk.start).next_back();
         let overlaps = before.is_some_and(|(start, other)| start + OVERHEAD + other.total > chunk.start)
             || self.assemblies.range(chunk.start..).next().is_some_and(|(start, _)| *start < chunk.end())
@@ -221,17 +231,34 @@ impl Inbox {
         if overlaps {
             return Err(format!("a message at position {} lies across another", chunk.start));
         }
-        let none = |_| format!("there is no memory here for a message of {} bytes", chunk.total);
-        let memory = match chunk.total {
+        let memory = match total {
             0 => None,
-            total => {
-                let len = usize::try_from(total).map_err(none)?;
-                let whole = self.pool.take(len).map_err(|none| none.to_string())?;
+            _ => {
+                let len = usize::try_from(total).unwrap_or(usize::MAX);
+                let whole = self.pool.take(len).map_err(|none| {
+                    self.refuse(format!("a message of {total} bytes came to an end without room for it: {none}"))
+                })?;
                 Some(Arc::new(Memory::new(whole)))
             }
         };
         self.assemblies.insert(chunk.start, Assembly { total: chunk.total, purpose: chunk.purpose, memory });
         Ok(())
+    }
+
+    /// It would come again and again: nothing on this lane gets on from here.
+    fn refuse(&mut self, reason: String) -> String {
+        self.refusal = Some(reason.clone());
+        reason
+    }
+
+    /// Why a message that the other end sends can not be taken, if there is one: for people at both ends.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    /// How many positions have come.
+    pub fn count(&self) -> u64 {
+        self.count
     }
 
     /// Where the data of `chunk` belongs from its byte `at` on.

@@ -79,6 +79,11 @@ impl Outbox {
         self.arrived.around(0).map_or(0, |range| range.end)
     }
 
+    /// How many positions have come to the other end.
+    pub fn arrived(&self) -> u64 {
+        self.arrived.len()
+    }
+
     /// Everything before this position is delivered: the other end has it, or if that passes it on, the end where it goes to.
     pub fn delivered_before(&self) -> u64 {
         self.delivered

@@ -102,6 +102,21 @@ impl Session {
         inboxes.for_each(|inbox| inbox.set_delivers(delivers));
     }
 
+    /// Sets how long a message may be of which nothing has come yet.
+    pub fn set_max_message(&mut self, bytes: u64) {
+        self.incoming.iter_mut().for_each(|inbox| inbox.set_max_message(bytes));
+    }
+
+    /// Why a message that the other end sends can not be taken: the path cannot go on without it.
+    pub fn refusal(&self) -> Option<String> {
+        self.incoming.iter().find_map(Inbox::refusal).map(str::to_owned)
+    }
+
+    /// How many positions have come at either end: more and more as long as a path gets on.
+    pub fn progress(&self) -> u64 {
+        self.incoming.iter().map(Inbox::count).sum::<u64>() + self.outgoing.iter().map(Outbox::arrived).sum::<u64>()
+    }
+
     /// The sending end of a lane.
     pub fn outbox(&self, lane: Lane) -> &Outbox {
         &self.outgoing[lane as usize]

@@ -64,7 +64,7 @@ pub struct Settings {
     pub window: u64,
     /// Bytes of the bulk lane that may be queued or on their way at this end before [`super::Path::has_room`] says no.
     pub queue: u64,
-    /// Longest message that is taken, in bytes.
+    /// Longest message that is taken, in bytes; a longer one fails the path at both ends.
     pub max_message: u64,
     /// Bytes of the kernel's buffers of each stream, in both directions (the TCP window); `None`: the kernel tunes them.
     pub socket_buffer: Option<usize>,
@@ -74,7 +74,8 @@ pub struct Settings {
     pub congestion: Option<String>,
     /// For so long the dialling end tries to open a path.
     pub connect: Duration,
-    /// For so long a path waits without a single stream before it is given up.
+    /// For so long a path waits without a single stream before it is given up. Streams that come and go within [`Settings::silence`] and
+    /// bring nothing of what waits at this end count as none.
     pub patience: Duration,
     /// A stream on which nothing is heard for so long is dead; a sign of life is sent four times as often.
     pub silence: Duration,

@@ -215,12 +215,15 @@ impl Shared {
             stream.push(&self.carries());
         }
         locked(&self.carrying).push(stream.clone());
-        if let State::Broken(_) = driver.state {
-            driver.counts.resumed += 1;
+        let now = Instant::now();
+        match driver.state {
+            State::Opening => driver.since = now,
+            State::Broken(_) => driver.counts.resumed += 1,
+            _ => {}
         }
         if matches!(driver.state, State::Opening | State::Broken(_)) {
-            driver.state = State::Open;
-            driver.tuning.at = Instant::now(); // the round trip time is known now, and with it how many streams to begin with
+            (driver.state, driver.opened) = (State::Open, now);
+            driver.tuning.at = now; // the round trip time is known now, and with it how many streams to begin with
         }
         let everything = Ready { token: stream.token, readable: true, writable: true, hung_up: false };
         if let Err(reason) = self.serve_stream(driver, &stream, &everything) {
@@ -253,8 +256,13 @@ impl Shared {
         self.turns.tell();
     }
 
-    /// A stream is gone; what it had taken goes by others.
+    /// A stream is gone; what it had taken goes by others. If this end itself has ended it, because it can not take a message, the path is
+    /// given up: the message would only come again.
     pub(super) fn lose(&self, driver: &mut Driver, stream: &Arc<Stream>, reason: &str) {
+        let refusal = self.session().refusal();
+        if let Some(reason) = refusal {
+            return self.fail_both(driver, &reason);
+        }
         let is_last = {
             let mut carrying = locked(&self.carrying);
             let before = carrying.len();
@@ -272,16 +280,25 @@ impl Shared {
         driver.counts.add(&io);
         let was_retired = io.is_retired;
         drop(io);
-        self.session().detach(stream.id);
+        let (progress, has_all) = {
+            let mut session = self.session();
+            session.detach(stream.id);
+            (session.progress(), session.all_arrived())
+        };
         if is_last && matches!(driver.state, State::Open) {
             if driver.closing_until.is_some() {
                 return self.close(driver);
             }
             driver.state = State::Broken(reason.to_owned());
-            driver.since = Instant::now();
+            let is_short = driver.opened.elapsed() < self.settings().silence;
+            // Else it was broken all the time, though streams came about: they brought nothing of what waits.
+            if progress != driver.progress || has_all || !is_short {
+                driver.since = Instant::now();
+            }
+            driver.progress = progress;
         }
         if let End::Dialling(dialling) = &mut driver.end {
-            dialling.lost(stream.id, was_retired);
+            dialling.lost(stream.id, was_retired, progress);
         }
         self.pump();
     }
