@@ -43,7 +43,7 @@ impl Path {
     /// other end has not within `limit`.
     ///
     /// # Errors
-    /// Why the path has failed.
+    /// Why the path has failed; [`Error::Protocol`] if the other end has finished before it has come here as many times.
     pub fn barrier(&self, limit: Option<Duration>) -> Result<bool> {
         Ok(self.barrier_again(&mut None, limit)?.is_some())
     }
@@ -51,7 +51,7 @@ impl Path {
     /// The same for those who wait in several pieces: `number` is none in the first, and kept between them.
     ///
     /// # Errors
-    /// Why the path has failed.
+    /// As of [`Path::barrier`].
     pub fn barrier_again(&self, number: &mut Option<u64>, limit: Option<Duration>) -> Result<Option<()>> {
         let mine = match *number {
             Some(mine) => mine,
@@ -61,8 +61,17 @@ impl Path {
                 *number.insert(mine)
             }
         };
-        let come = || self.shared.session().inbox(Lane::Bulk).barriers() >= mine;
-        self.shared.wait(until(limit), || Ok(come().then_some(())))
+        self.shared.wait(until(limit), || {
+            let session = self.shared.session();
+            if session.inbox(Lane::Bulk).barriers() >= mine {
+                return Ok(Some(()));
+            }
+            if session.peer_has_finished_on(Lane::Bulk) {
+                let problem = "it has finished, and comes to no barrier any more".to_owned();
+                return Err(Error::Protocol { peer: self.peer().to_owned(), problem });
+            }
+            Ok(None)
+        })
     }
 }
 

@@ -204,7 +204,12 @@ impl Session {
 
     /// Whether the other end has said on both lanes that it sends nothing more, and everything before has come.
     pub fn peer_has_finished(&self) -> bool {
-        Lane::ALL.iter().all(|&lane| self.ended[lane as usize] || self.inbox(lane).ends())
+        Lane::ALL.into_iter().all(|lane| self.peer_has_finished_on(lane))
+    }
+
+    /// The same of one lane.
+    pub fn peer_has_finished_on(&self, lane: Lane) -> bool {
+        self.ended[lane as usize] || self.inbox(lane).ends()
     }
 
     /// The next message of a lane for the program; an end is noted on the way.
