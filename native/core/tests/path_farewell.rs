@@ -185,6 +185,32 @@ fn a_message_longer_than_the_other_end_takes_fails_both_ends_which_say_so() {
     }
 }
 
+#[test]
+fn whoever_waits_on_a_path_that_is_left_gets_an_error() {
+    let (here, there) = pair_at_once();
+    let here = Arc::new(here);
+    let (tell, told) = std::sync::mpsc::channel();
+    for lane in Lane::ALL {
+        let (path, tell) = (here.clone(), tell.clone());
+        std::thread::spawn(move || tell.send(path.receive(lane, None).map(|_| ())));
+    }
+    let (path, closing) = (here.clone(), tell.clone());
+    std::thread::spawn(move || closing.send(path.wait_next(Lane::Bulk, None).map(|_| ())));
+    here.abandon();
+    for _ in 0..3 {
+        let error = told.recv_timeout(Duration::from_secs(10)).expect("nobody waits any more").unwrap_err().to_string();
+        assert!(error.contains("has left the path"), "{error}");
+    }
+    assert!(here.post(Lane::Bulk, payload(1, 1)).is_err() && here.close(Some(Duration::ZERO)).is_err());
+    drop(tell);
+    assert!(there.receive(Lane::Bulk, LIMIT).unwrap_err().to_string().contains("has ended it"));
+}
+
+fn pair_at_once() -> (Path, Path) {
+    let listener = Listener::bind("127.0.0.1:0", &identity("there"), narrow(2)).unwrap();
+    pair_at(&listener, &listener.address(), narrow(2))
+}
+
 /// Whoever of the two it is, and whatever of the opening is still under way then.
 #[test]
 fn a_path_that_is_given_up_when_it_was_hardly_opened_is_told_of() {

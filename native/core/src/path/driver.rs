@@ -442,14 +442,19 @@ impl Shared {
         }
     }
 
-    /// The program drops the path: the other end is told.
+    /// The program drops the path: the other end is told, and whoever waits for something here.
     pub fn abandon(&self) {
         let mut driver = locked(&self.driver);
-        let last = match driver.closing_until {
-            Some(_) => PathFrame::Bye,
-            None => given_up("the program at the other end has ended it"),
+        let (state, last) = match driver.closing_until {
+            Some(_) => (State::Closed, PathFrame::Bye),
+            None => {
+                let problem = "this program has left the path: nothing passes any more".to_owned();
+                (State::Failed(Error::Usage { problem }), given_up("the program at the other end has ended it"))
+            }
         };
-        self.end(&mut driver, State::Closed, Some(last));
+        self.end(&mut driver, state, Some(last));
+        drop(driver);
+        self.turns.tell();
     }
 
     /// The path fails at both ends for this reason.
