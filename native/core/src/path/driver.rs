@@ -468,6 +468,15 @@ impl Shared {
     /// Other settings from now on.
     pub fn set(&self, settings: Settings) -> Result<()> {
         settings.check()?;
+        let mut driver = locked(&self.driver); // no stream comes meanwhile
+        let before = self.settings();
+        if let Err(error) = self.tune_streams(&settings) {
+            let _ = self.tune_streams(&before); // as it was: they had taken that before
+            return Err(Error::io("set a stream as the path wants it", &error));
+        }
+        for stream in self.carrying() {
+            stream.io().uncopied.set(settings.zero_copy, &*stream.wire, self.is_encrypted);
+        }
         self.chunk.store(settings.chunk.unwrap_or(CHUNK), Ordering::Relaxed);
         let mut session = self.session();
         session.inbox_mut(Lane::Bulk).set_window(settings.window);
@@ -476,13 +485,7 @@ impl Shared {
         drop(session);
         let count = tuning::first_streams(&settings);
         let bandwidth = settings.link.map(|link| link.bandwidth);
-        for stream in self.carrying() {
-            let status = super::socket::tune(stream.wire.fd(), &settings);
-            status.map_err(|error| Error::io("set a stream as the path wants it", &error))?;
-            stream.io().uncopied.set(settings.zero_copy, &*stream.wire, self.is_encrypted);
-        }
         *locked(&self.settings) = Arc::new(settings);
-        let mut driver = locked(&self.driver);
         driver.tuning.begin(count, bandwidth);
         // Of two numbers that programs ask for the later one counts.
         driver.theirs = None;
@@ -498,6 +501,10 @@ impl Shared {
         drop(driver);
         self.pump();
         Ok(())
+    }
+
+    fn tune_streams(&self, settings: &Settings) -> std::io::Result<()> {
+        self.carrying().iter().try_for_each(|stream| super::socket::tune(stream.wire.fd(), settings))
     }
 
     /// The path is to be driven soon: something was asked for that only [`Shared::drive`] does.

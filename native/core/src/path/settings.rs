@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::socket;
 use crate::error::{Error, Result};
 
 /// Most streams of one path.
@@ -48,7 +49,7 @@ impl ZeroCopy {
 pub struct LinkFigures {
     /// Round trip time.
     pub round_trip: Duration,
-    /// Bytes per second.
+    /// Bytes per second, more than 0.
     pub bandwidth: f64,
 }
 
@@ -126,8 +127,11 @@ impl Settings {
             }
             _ => {}
         }
-        if self.window < LEAST_WINDOW || self.queue == 0 {
+        if self.window < LEAST_WINDOW {
             return wrong(format!("a window of {} bytes: at least {LEAST_WINDOW} are needed", self.window));
+        }
+        if self.queue == 0 {
+            return wrong("a queue of 0 bytes would let nothing be sent: at least 1 is needed".to_owned());
         }
         if self.chunk.is_some_and(|chunk| !(super::frame::GRAIN..=super::frame::MAX_CHUNK).contains(&chunk)) {
             let (least, most) = (super::frame::GRAIN, super::frame::MAX_CHUNK);
@@ -142,19 +146,32 @@ impl Settings {
         if self.silence < Duration::from_millis(100) {
             return wrong("a stream needs at least 0.1 s to be heard of".to_owned());
         }
-        if let Some(name) = &self.congestion {
-            let available = available_congestion_controls();
-            if !available.is_empty() && !available.contains(name) {
-                let available = available.join(", ");
-                return wrong(format!("there is no congestion control \"{name}\" here; there is {available}"));
+        if let Some(LinkFigures { bandwidth, .. }) = self.link {
+            if !(bandwidth > 0.0 && bandwidth.is_finite()) {
+                return wrong(format!(
+                    "a link with a bandwidth of {bandwidth} bytes per second: more than 0 is needed; leave the link out if it is not known"
+                ));
             }
         }
-        Ok(())
+        self.congestion.as_deref().map_or(Ok(()), check_congestion)
     }
 }
 
-/// What this kernel offers; empty if it does not say.
+/// Asks the kernel, which knows what it has and who may choose what.
+fn check_congestion(name: &str) -> Result<()> {
+    let problem = match socket::try_congestion(name).map_err(|error| error.raw_os_error()) {
+        Err(Some(libc::EPERM)) => {
+            format!("the congestion control \"{name}\" is only for administrators here; for all there is ")
+        }
+        Err(Some(libc::ENOENT | libc::EINVAL)) => format!("there is no congestion control \"{name}\" here; there is "),
+        // Without a socket to ask with streams will say.
+        _ => return Ok(()),
+    };
+    Err(Error::Usage { problem: problem + &available_congestion_controls().join(", ") })
+}
+
+/// What this kernel offers to this process; empty if it does not say.
 pub fn available_congestion_controls() -> Vec<String> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
-    text.split_whitespace().map(str::to_owned).collect()
+    text.split_whitespace().filter(|name| socket::try_congestion(name).is_ok()).map(str::to_owned).collect()
 }

@@ -92,12 +92,23 @@ pub fn tune(fd: RawFd, settings: &Settings) -> io::Result<()> {
     }
     pace(fd, settings.pace)?;
     if let Some(name) = &settings.congestion {
-        let status = named_option(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes());
-        status.map_err(|error| {
+        set_congestion(fd, name).map_err(|error| {
             io::Error::new(error.kind(), format!("the congestion control \"{name}\" is not to be had: {error}"))
         })?;
     }
     Ok(())
+}
+
+fn set_congestion(fd: RawFd, name: &str) -> io::Result<()> {
+    named_option(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes())
+}
+
+/// Whether a socket of this process may have this congestion control.
+///
+/// # Errors
+/// What the system says.
+pub fn try_congestion(name: &str) -> io::Result<()> {
+    set_congestion(Socket::new(Domain::IPV4, Type::STREAM, None)?.as_raw_fd(), name)
 }
 
 /// Lets a socket send so many bytes per second at most; `None`: as many as it can. TCP paces by itself where there is no queueing
