@@ -412,6 +412,26 @@ fn automatic_streams_begin_as_the_figures_of_the_link_ask_for_and_become_fewer_w
     with_bulk_until(&here, &there, |count| count <= 10);
 }
 
+/// Whichever end it is.
+#[test]
+fn automatic_streams_go_on_when_something_else_is_set() {
+    let small = Settings { streams: Streams::Auto, socket_buffer: Some(64 << 10), ..Settings::default() };
+    let (here, there) = pair(small.clone(), small);
+    with_bulk_until(&here, &there, |count| count >= 8);
+    for end in [&here, &there] {
+        let count = here.stats().streams;
+        end.set(Settings { pace: Some(1 << 30), ..end.settings() }).unwrap();
+        // Small messages decide nothing. Streams that are not wanted any more are taken out of use within a few of them.
+        for number in 0..500 {
+            here.post(Lane::Bulk, payload(number, 100)).unwrap();
+            assert!(message(there.receive(Lane::Bulk, LIMIT).unwrap()) == payload(number, 100));
+            there.post(Lane::Bulk, payload(number, 100)).unwrap();
+            assert!(message(here.receive(Lane::Bulk, LIMIT).unwrap()) == payload(number, 100));
+            assert!(here.stats().streams >= count, "{} of {count} streams are left", here.stats().streams);
+        }
+    }
+}
+
 #[test]
 fn settings_change_while_messages_pass_and_nothing_is_sent_twice_for_it() {
     let (here, there) = pair(streams(2), Settings::default());

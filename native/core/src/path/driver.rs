@@ -483,18 +483,22 @@ impl Shared {
         session.set_max_message(settings.max_message);
         session.set_relays(settings.relays);
         drop(session);
-        let count = tuning::first_streams(&settings);
+        let count = tuning::count_anew(&before, &settings);
         let bandwidth = settings.link.map(|link| link.bandwidth);
         *locked(&self.settings) = Arc::new(settings);
-        driver.tuning.begin(count, bandwidth);
-        // Of two numbers that programs ask for the later one counts.
-        driver.theirs = None;
-        match &mut driver.end {
-            End::Dialling(dialling) => {
-                dialling.want(count);
-                self.tell(&self.own_streams());
+        if let Some(count) = count {
+            driver.tuning.begin(count, bandwidth);
+            // Of two numbers that programs ask for the later one counts.
+            driver.theirs = None;
+            match &mut driver.end {
+                End::Dialling(dialling) => {
+                    dialling.want(count);
+                    self.tell(&self.own_streams());
+                }
+                End::Listening(_) => self.tell(&self.wish(count)),
             }
-            End::Listening(_) => self.tell(&self.wish(count)),
+        } else {
+            driver.tuning.go_on(bandwidth);
         }
         self.tell(&self.carries());
         self.timer.set(Some(Instant::now()));

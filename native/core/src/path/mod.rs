@@ -424,10 +424,11 @@ impl Path {
         Ok(closed.is_some())
     }
 
-    /// Other settings from now on; the streams in use go on.
+    /// Other settings from now on; the streams in use go on. A number of streams that was found out ([`Streams::Auto`]) stays as it is,
+    /// unless the figures of the link are others.
     ///
     /// # Errors
-    /// [`Error::Usage`] for what cannot be.
+    /// [`Error::Usage`] for what cannot be; [`Error::Io`] if the system refuses something. Then everything is as it was.
     pub fn set(&self, settings: Settings) -> Result<()> {
         self.shared.set(settings)
     }

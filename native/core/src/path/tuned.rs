@@ -118,12 +118,18 @@ impl Tuning {
 
     /// The same from new settings on.
     pub fn begin(&mut self, count: u32, bandwidth: Option<f64>) {
-        self.own = bandwidth;
-        let known = self.own.or(self.theirs);
-        self.tuner = Tuner::new(count, known);
-        self.pacing = Pacing::new(known);
+        self.go_on(bandwidth);
+        self.tuner = Tuner::new(count, self.own.or(self.theirs));
         self.done = Done::default();
         self.knows_round_trip = false;
+    }
+
+    /// From new settings on that leave the number of streams as it is.
+    pub fn go_on(&mut self, bandwidth: Option<f64>) {
+        self.own = bandwidth;
+        let known = self.own.or(self.theirs);
+        self.tuner.set_bandwidth(known);
+        self.pacing = Pacing::new(known);
     }
 
     /// What the link carries in a second as the other end knows it, in bytes; 0: it does not. The settings of this end come first.

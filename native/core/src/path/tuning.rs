@@ -85,6 +85,14 @@ pub fn first_streams(settings: &Settings) -> u32 {
     }
 }
 
+/// How many streams to begin with again when other settings come; `None`: those in use go on, for their number was found out, and nothing
+/// is said of it.
+pub fn count_anew(before: &Settings, settings: &Settings) -> Option<u32> {
+    let stays_open = (before.streams, settings.streams) == (Streams::Auto, Streams::Auto);
+    let says_nothing = settings.link.is_none() || settings.link == before.link;
+    (!(stays_open && says_nothing)).then(|| first_streams(settings))
+}
+
 /// How many streams to have once the round trip is known; `None`: something better is known.
 pub fn streams_at(round_trip: Duration, settings: &Settings) -> Option<u32> {
     let is_open = settings.streams == Streams::Auto && settings.link.is_none();
@@ -285,6 +293,17 @@ mod tests {
         assert_eq!(first_streams(&settings(Some(link(1)), Some(1 << 20))), 4);
         assert!(first_streams(&settings(Some(link(273)), Some(1 << 20))) > 30);
         assert_eq!(first_streams(&Settings { streams: Streams::Fixed(7), ..settings(Some(link(273)), None) }), 7);
+    }
+
+    #[test]
+    fn the_number_that_was_found_out_stays_unless_settings_say_something_of_it() {
+        let auto = Settings { link: Some(link(273)), socket_buffer: Some(1 << 20), ..Settings::default() };
+        let fixed = Settings { streams: Streams::Fixed(7), ..auto.clone() };
+        assert_eq!(count_anew(&auto, &Settings { pace: Some(1), ..auto.clone() }), None);
+        assert_eq!(count_anew(&auto, &Settings { link: None, ..auto.clone() }), None);
+        assert_eq!(count_anew(&auto, &Settings { link: Some(link(1)), ..auto.clone() }), Some(4));
+        assert_eq!(count_anew(&auto, &fixed), Some(7));
+        assert_eq!(count_anew(&fixed, &auto), Some(first_streams(&auto)));
     }
 
     #[test]
