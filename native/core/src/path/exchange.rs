@@ -2,12 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use super::sending::{InTime, Late, Sending};
 use super::{until, Lane, Path, Received};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-
-/// A message that is lent is copied at once up to this size; of a longer one only what is not with the kernel when it might be.
-const COPIED: usize = 128 * 1024;
 
 impl Path {
     /// Sends a message from memory that belongs to the caller again when this returns: what has not left by then is copied. False: it
@@ -16,19 +14,15 @@ impl Path {
     /// # Errors
     /// As of [`Path::send`].
     pub fn send_from(&self, lane: Lane, bytes: &[u8], limit: Option<Duration>) -> Result<bool> {
-        if bytes.len() <= COPIED {
-            return self.send(lane, Buffer::copy_of(bytes), limit);
-        }
-        if !self.wait_room(lane, limit)? {
-            return Ok(false);
-        }
+        let left = left(limit);
         // SAFETY: nobody but this path has the buffer or a part of it, and it has none when this function returns, however it does.
         let lent = unsafe { Buffer::wrap(bytes.as_ptr(), bytes.len(), Box::new(())) };
-        let ticket = self.post(lane, lent.clone())?;
-        let owned = Owned { path: self, lent };
-        let status = self.wait_left(ticket, limit);
-        drop(owned);
-        status.map(|_| true)
+        let mut sending = Sending::lent(&[self], lane, vec![lent])?;
+        let has_begun = sending.begin(left())?.is_ok();
+        if has_begun {
+            sending.wait_left(left())?;
+        }
+        Ok(has_begun)
     }
 
     /// Sends one message and receives one; both travel at once, and neither side needs to know how long the other's is.
@@ -75,17 +69,32 @@ impl Path {
     }
 }
 
-/// Takes memory of a caller back, whatever happens.
-struct Owned<'a> {
-    path: &'a Path,
-    lent: Buffer,
+/// A message to one path and one from another (or the same), for those who wait in several pieces.
+pub struct Cycle<'a> {
+    sending: Sending<'a>,
+    from: &'a Path,
 }
 
-impl Drop for Owned<'_> {
-    fn drop(&mut self) {
-        self.path.own(&self.lent);
+impl<'a> Cycle<'a> {
+    /// Of a message that is not sent yet; the other comes on its lane.
+    pub fn new(sending: Sending<'a>, from: &'a Path) -> Cycle<'a> {
+        Cycle { sending, from }
+    }
+
+    /// Waits until the message is on its way and the other has come; to be called again if that takes longer than `limit`.
+    ///
+    /// # Errors
+    /// As of [`Path::send`] and [`Path::receive`].
+    pub fn wait(&mut self, limit: Option<Duration>) -> Result<InTime<'a, Received>> {
+        let left = left(limit);
+        if let Err(late) = self.sending.begin(left())? {
+            return Ok(Err(late));
+        }
+        Ok(self.from.receive(self.sending.lane(), left())?.ok_or(Late { path: self.from, what: NONE_CAME }))
     }
 }
+
+const NONE_CAME: &str = "sent no message";
 
 /// Sends a message on one path and receives one from another (or the same).
 ///
@@ -98,27 +107,16 @@ pub fn cycle(
     message: impl Into<Buffer>,
     limit: Option<Duration>,
 ) -> Result<Received> {
-    if !to.send(lane, message, limit)? {
-        return Err(late(to, "took no message", limit));
-    }
-    from.receive(lane, limit)?.ok_or_else(|| late(from, "sent no message", limit))
+    let sending = Sending::new(&[to], lane, vec![message.into()])?;
+    Cycle::new(sending, from).wait(limit)?.map_err(|late| late.within(limit))
 }
 
-/// Sends each path its part.
+/// Sends each path its part, on all of them at once. On none if one has no room within `limit`.
 ///
 /// # Errors
-/// [`Error::Usage`] if there are not as many parts as paths; else as of [`Path::send`].
+/// [`Error::Usage`] if there are not as many parts as paths, [`Error::Late`] if one has no room; else as of [`Path::send`].
 pub fn scatter(paths: &[&Path], lane: Lane, parts: Vec<Buffer>, limit: Option<Duration>) -> Result<()> {
-    if parts.len() != paths.len() {
-        let problem = format!("{} parts for {} paths: each takes one", parts.len(), paths.len());
-        return Err(Error::Usage { problem });
-    }
-    for (path, part) in paths.iter().zip(parts) {
-        if !path.send(lane, part, limit)? {
-            return Err(late(path, "took no message", limit));
-        }
-    }
-    Ok(())
+    Sending::new(paths, lane, parts)?.begin(limit)?.map_err(|late| late.within(limit))
 }
 
 /// Receives one message of each path, in their order. None is taken before all have come: after an error they are all still there.
@@ -126,28 +124,37 @@ pub fn scatter(paths: &[&Path], lane: Lane, parts: Vec<Buffer>, limit: Option<Du
 /// # Errors
 /// [`Error::Usage`] if a path is there twice, [`Error::Late`] if one brings nothing within `limit`, [`Error::Protocol`] if one has ended; else as of [`Path::receive`].
 pub fn gather(paths: &[&Path], lane: Lane, limit: Option<Duration>) -> Result<Vec<Buffer>> {
+    gather_again(paths, lane, limit)?.map_err(|late| late.within(limit))
+}
+
+/// The same for those who wait in several pieces: to be called again if it takes longer than `limit`.
+///
+/// # Errors
+/// As of [`gather`].
+pub fn gather_again<'a>(paths: &[&'a Path], lane: Lane, limit: Option<Duration>) -> Result<InTime<'a, Vec<Buffer>>> {
     if (1..paths.len()).any(|at| paths[..at].iter().any(|other| std::ptr::eq(*other, paths[at]))) {
         return Err(Error::Usage { problem: "a path is there twice; expected each path once".to_owned() });
     }
-    let until = until(limit);
-    let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
+    let left = left(limit);
     for path in paths {
         match path.wait_next(lane, left())? {
             Some(Some(_)) => {}
             Some(None) => {
-                return Err(Error::Protocol { peer: path.peer().to_owned(), problem: "it has ended".to_owned() })
+                let problem = "it has ended before its part came".to_owned();
+                return Err(Error::Protocol { peer: path.peer().to_owned(), problem });
             }
-            None => return Err(late(path, "sent no message", limit)),
+            None => return Ok(Err(Late { path, what: NONE_CAME })),
         }
     }
     let part = |path: &&Path| match path.receive(lane, left())? {
         Some(Received::Message(part)) => Ok(part),
         _ => Err(Error::Usage { problem: format!("another thread has taken the message of {}", path.peer()) }),
     };
-    paths.iter().map(part).collect()
+    paths.iter().map(part).collect::<Result<_>>().map(Ok)
 }
 
-fn late(path: &Path, what: &str, limit: Option<Duration>) -> Error {
-    let within = limit.map(|limit| format!(" within {} s", limit.as_secs_f64())).unwrap_or_default();
-    Error::Late { peer: path.peer().to_owned(), problem: format!("it {what}{within}") }
+/// How much is left of a time that begins now; `None`: it has no end.
+pub(super) fn left(limit: Option<Duration>) -> impl Fn() -> Option<Duration> {
+    let until = until(limit);
+    move || until.map(|until| until.saturating_duration_since(Instant::now()))
 }

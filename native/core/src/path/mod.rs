@@ -49,6 +49,7 @@ pub mod outbox;
 mod pacing;
 pub mod ranges;
 mod relaying;
+mod sending;
 pub mod session;
 mod settings;
 mod socket;
@@ -74,10 +75,11 @@ pub use credentials::{Credentials, Fingerprint, Tls};
 use dialling::Dialling;
 pub use driver::State;
 use driver::{End, Shared};
-pub use exchange::{cycle, gather, scatter};
+pub use exchange::{cycle, gather, gather_again, scatter, Cycle};
 pub use frame::Lane;
 pub use identity::Identity;
 pub use relaying::relay;
+pub use sending::{InTime, Late, Sending};
 pub use settings::{
     available_congestion_controls, LinkFigures, Settings, Streams, ZeroCopy, LEAST_WINDOW, MAX_STREAMS,
 };
