@@ -16,12 +16,18 @@ from __future__ import annotations
 import atexit
 import os
 import stat
-import time
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from xmml_native._native import Path, PathListener, leave_paths, make_path_credentials
-from xmml_native.errors import Error
+from xmml_native._native import (
+    Path,
+    PathListener,
+    cycle_paths,
+    gather_from_paths,
+    leave_paths,
+    make_path_credentials,
+    scatter_to_paths,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -128,17 +134,27 @@ def make_credentials(file: str | os.PathLike[str], name: str, seconds: float) ->
 
 
 def cycle(to: Path, source: Path, data: Buffer, lane: str = "bulk", timeout: float | None = None) -> memoryview | None:
-    """Send on one path and receive from another; None once that one has ended."""
-    if to is source:
-        return to.send_receive(data, lane, timeout)
-    to.send(data, lane, timeout)
-    return source.receive(lane, timeout)
+    """Send on one path and receive from another; None once that one has ended.
+
+    The data may change when this returns, also after an error: what has not left by then is copied.
+
+    Raises:
+        TimeoutError: Nothing has come in time, or there was no room for the message.
+        xmml.Error: Why a path has failed.
+    """
+    return cycle_paths(to, source, data, lane, timeout)
 
 
 def scatter(paths: Sequence[Path], parts: Sequence[Buffer], lane: str = "bulk", timeout: float | None = None) -> None:
-    """Send each path its part."""
-    for path, part in zip(paths, parts, strict=True):
-        path.send(part, lane, timeout)
+    """Send each path its part, on all of them at once.
+
+    The parts may change when this returns: what has not left in time is copied.
+
+    Raises:
+        TimeoutError: A path had no room in time; nothing was sent on any.
+        xmml.Error: Why a path has failed, or there are not as many parts as paths.
+    """
+    scatter_to_paths(paths, parts, lane, timeout)
 
 
 def gather(paths: Sequence[Path], lane: str = "bulk", timeout: float | None = None) -> list[memoryview]:
@@ -146,21 +162,9 @@ def gather(paths: Sequence[Path], lane: str = "bulk", timeout: float | None = No
 
     Raises:
         TimeoutError: Not all have come in time; those that have can still be received.
-        xmml.Error: A path has failed, or its other end has finished.
-        ValueError: A path is there twice.
+        xmml.Error: A path has failed or is there twice, or its other end has finished.
     """
-    if len({id(path) for path in paths}) < len(paths):
-        raise ValueError("a path is there twice; expected each path once")
-    until = None if timeout is None else time.monotonic() + timeout
-
-    def left() -> float | None:
-        return None if until is None else max(0.0, until - time.monotonic())
-
-    for path in paths:
-        if path.wait_next(lane, left()) is None:
-            raise Error(f"{path.peer} has finished before its part came")
-    parts = [path.receive(lane, left()) for path in paths]
-    return [part for part in parts if part is not None]
+    return gather_from_paths(paths, lane, timeout)
 
 
 def relay(one: Path, other: Path) -> tuple[int, int]:

@@ -35,7 +35,9 @@ mod _native {
     #[pymodule_export]
     use crate::message::Message;
     #[pymodule_export]
-    use crate::path::{leave_paths, make_path_credentials, Path, PathListener};
+    use crate::path::{
+        cycle_paths, gather_from_paths, leave_paths, make_path_credentials, scatter_to_paths, Path, PathListener,
+    };
     #[pymodule_export]
     use crate::payload::Payload;
     #[pymodule_export]

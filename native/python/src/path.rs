@@ -1,19 +1,18 @@
 //! `_native.Path` and `_native.PathListener`: what `xmml.path` offers, and `xmml cp` copies by. The interpreter is free while they wait, and
 //! while they take a lock of the core: whoever has that may be about to release the memory of a Python object.
 
+mod exchange;
+mod memory;
+
 use std::mem::ManuallyDrop;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::os::fd::RawFd;
-use std::os::raw::c_int;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyTimeoutError;
-use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBytes, PyDict};
-use xmml_core::buffer::Buffer;
+use pyo3::types::PyDict;
 use xmml_core::error::{Error, Result as CoreResult};
 use xmml_core::path::{
     self as core, Credentials, Fingerprint, Identity, Lane, LinkFigures, Received, Settings, State, Streams, Ticket,
@@ -21,13 +20,12 @@ use xmml_core::path::{
 };
 
 use crate::errors;
-use crate::payload::Payload;
+use memory::{lent, shown};
+
+pub use exchange::{cycle_paths, gather_from_paths, scatter_to_paths};
 
 /// How long a wait may keep Ctrl-C waiting.
 const SLICE: Duration = Duration::from_millis(100);
-
-/// Messages up to this size are copied; of longer ones only what has not left when `send` returns.
-const COPIED: usize = 128 * 1024;
 
 fn raised(py: Python<'_>) -> impl Fn(Error) -> PyErr + '_ {
     move |error| errors::raise(py, error)
@@ -65,49 +63,8 @@ fn wait<T: Send>(
     }
 }
 
-/// The memory of a Python object, kept for as long as a message needs it.
-struct View {
-    // Boxed: an exporter may point into the struct itself, so it must not move.
-    raw: Box<ffi::Py_buffer>,
-}
-
-// SAFETY: what the view shows is kept in place by the exporter until it is released; the view itself is only used by its owner.
-unsafe impl Send for View {}
-// SAFETY: as above, and shared references only read.
-unsafe impl Sync for View {}
-
-impl View {
-    fn of(value: &Bound<'_, PyAny>) -> PyResult<View> {
-        let mut raw = Box::new(ffi::Py_buffer::new());
-        // SAFETY: `raw` is a valid, empty Py_buffer and `value` a live object; a contiguous block of bytes is asked for.
-        let status = unsafe { ffi::PyObject_GetBuffer(value.as_ptr(), &mut *raw, ffi::PyBUF_SIMPLE as c_int) };
-        match status {
-            0 => Ok(View { raw }),
-            _ => Err(PyErr::fetch(value.py())),
-        }
-    }
-}
-
-impl AsRef<[u8]> for View {
-    fn as_ref(&self) -> &[u8] {
-        if self.raw.len == 0 {
-            return &[];
-        }
-        // SAFETY: a simple view covers `len` bytes from `buf`.
-        unsafe { std::slice::from_raw_parts(self.raw.buf as *const u8, self.raw.len as usize) }
-    }
-}
-
-impl Drop for View {
-    fn drop(&mut self) {
-        // While the interpreter ends the memory is left to the end of the process.
-        // SAFETY: filled by a successful PyObject_GetBuffer and released once, with the interpreter attached.
-        Python::try_attach(|_| unsafe { ffi::PyBuffer_Release(&mut *self.raw) });
-    }
-}
-
-/// Something of the core whose end waits for a thread, which may be about to release the memory of a message and need the interpreter for
-/// that.
+/// Something of the core whose end waits for a thread or a lock of a thread, which may be about to release the memory of a message and need
+/// the interpreter for that.
 struct Detached<T: Send>(ManuallyDrop<T>);
 
 impl<T: Send> Detached<T> {
@@ -124,23 +81,18 @@ impl<T: Send> Deref for Detached<T> {
     }
 }
 
+impl<T: Send> DerefMut for Detached<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
 impl<T: Send> Drop for Detached<T> {
     fn drop(&mut self) {
         // SAFETY: it is taken once, and `self` is not used any more.
         let core = unsafe { ManuallyDrop::take(&mut self.0) };
         Python::attach(|py| py.detach(|| drop(core)));
     }
-}
-
-/// `bytes` never change, and are kept as long as the message is.
-fn unchanging(bytes: &Bound<'_, PyBytes>) -> Buffer {
-    Buffer::from_constant(PyBackedBytes::from(bytes.clone()))
-}
-
-/// Bytes of a message as a memoryview over the memory they came in.
-fn shown<'py>(py: Python<'py>, message: Buffer) -> PyResult<Bound<'py, PyAny>> {
-    let payload = Bound::new(py, Payload::new(message, true))?;
-    py.import("builtins")?.getattr("memoryview")?.call1((payload,))
 }
 
 fn lane(py: Python<'_>, name: &str) -> PyResult<Lane> {
@@ -236,11 +188,6 @@ impl Path {
         Ok(Path { core: Detached::new(core) })
     }
 
-    fn wait_room(&self, py: Python<'_>, lane: Lane, until: Option<Instant>) -> PyResult<()> {
-        let room = wait(py, until, |slice| Ok(self.core.wait_room(lane, Some(slice))?.then_some(())))?;
-        room.ok_or_else(|| late(&format!("{} took no message in this time", self.core.peer())))
-    }
-
     fn message<'py>(&self, py: Python<'py>, received: Option<Received>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match received {
             Some(Received::Message(message)) => shown(py, message).map(Some),
@@ -308,34 +255,14 @@ impl Path {
     #[pyo3(signature = (data, lane = "bulk", timeout = None))]
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, lane: &str, timeout: Option<f64>) -> PyResult<()> {
         let (lane, until) = (self::lane(py, lane)?, until(py, timeout)?);
-        if let Ok(bytes) = data.cast::<PyBytes>() {
-            let message = unchanging(bytes);
-            self.wait_room(py, lane, until)?;
-            return py.detach(|| self.core.post(lane, message)).map(|_| ()).map_err(raised(py));
-        }
-        let view = View::of(data)?;
-        self.wait_room(py, lane, until)?;
-        if view.as_ref().len() <= COPIED {
-            let copy = Buffer::copy_of(view.as_ref());
-            drop(view);
-            py.detach(|| self.core.post(lane, copy)).map_err(raised(py))?;
-            return Ok(());
-        }
-        let lent = Buffer::from_owner(view);
-        let ticket = py.detach(|| self.core.post(lane, lent.clone())).map_err(raised(py))?;
-        let status = wait(py, until, |slice| Ok(self.core.wait_left(ticket, Some(slice))?.then_some(())));
-        py.detach(|| self.core.own(&lent));
-        status.map(|_| ())
+        exchange::send(py, &[&self.core], lane, vec![lent(data)?], until)
     }
 
     /// Sends without waiting and without a copy: the object must not change until the ticket has arrived.
     #[pyo3(signature = (data, lane = "bulk"))]
     fn post(&self, py: Python<'_>, data: &Bound<'_, PyAny>, lane: &str) -> PyResult<u64> {
         let lane = self::lane(py, lane)?;
-        let message = match data.cast::<PyBytes>() {
-            Ok(bytes) => unchanging(bytes),
-            Err(_) => Buffer::from_owner(View::of(data)?),
-        };
+        let message = lent(data)?;
         let ticket = py.detach(|| self.core.post(lane, message)).map_err(raised(py))?;
         Ok(ticket.position() << 1 | u64::from(lane == Lane::Bulk))
     }
@@ -388,20 +315,13 @@ impl Path {
     /// Sends one message and receives one; both travel at once.
     #[pyo3(signature = (data, lane = "bulk", timeout = None))]
     fn send_receive<'py>(
-        &self,
+        slf: &Bound<'py, Path>,
         py: Python<'py>,
         data: &Bound<'py, PyAny>,
         lane: &str,
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let until = until(py, timeout)?;
-        let ticket = self.post(py, data, lane)?;
-        let core_lane = self::lane(py, lane)?;
-        let received = wait(py, until, |slice| self.core.receive(core_lane, Some(slice)))?;
-        let message = self.message(py, received)?;
-        // The memory may change when this returns.
-        self.arrived(py, ticket, None)?;
-        Ok(message)
+        cycle_paths(py, slf, slf, data, lane, timeout)
     }
 
     /// Waits until both ends have come here; False: the other end has not in time.

@@ -115,7 +115,7 @@ class Path:
     def has_ended(self, lane: str = "bulk") -> bool:
         """Whether the other end has finished and everything was received."""
     def send_receive(self, data: Buffer, lane: str = "bulk", timeout: float | None = None) -> memoryview | None:
-        """Send one message and receive one; both travel at once."""
+        """Send one message, which may change when this returns, and receive one; both travel at once."""
     def barrier(self, timeout: float | None = None) -> bool:
         """Wait until both ends have come here; False: the other end has not in time."""
     def relay(self, other: Path) -> tuple[int, int]:
@@ -159,6 +159,19 @@ class PathListener:
         """Readable when somebody may have dialled."""
     def accept(self, timeout: float | None = None) -> Path:
         """The next path, waiting up to `timeout` seconds. Raises TimeoutError."""
+
+def cycle_paths(
+    to: Path, source: Path, data: Buffer, lane: str = "bulk", timeout: float | None = None
+) -> memoryview | None:
+    """Send on one path and receive from another; None once that one has ended."""
+
+def scatter_to_paths(
+    paths: Sequence[Path], parts: Sequence[Buffer], lane: str = "bulk", timeout: float | None = None
+) -> None:
+    """Send each path its part."""
+
+def gather_from_paths(paths: Sequence[Path], lane: str = "bulk", timeout: float | None = None) -> list[memoryview]:
+    """Receive one message of each path, in their order; none is taken before all have come."""
 
 def leave_paths() -> None: ...
 def make_path_credentials(name: str, seconds: float) -> tuple[str, str]:

@@ -14,17 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from path_pairs import WHO, pair
 
 import xmml
 from xmml import path
-
-WHO = {"secret": b"of both ends", "run": "survey"}
-
-
-def pair(**settings: object) -> tuple[path.Path, path.Path]:
-    listener = path.listen("127.0.0.1:0", name="tokyo", **WHO)
-    here = path.dial(listener.address, "tokyo", name="amsterdam", **WHO, **settings)
-    return here, listener.accept(timeout=30)
 
 
 def test_messages_of_any_size_and_kind_of_memory_pass() -> None:
@@ -116,7 +109,7 @@ def test_lanes_tickets_barriers_and_ends() -> None:
     assert (here.state, there.state) == ("closed", "closed")
 
 
-def test_paths_are_cycled_relayed_scattered_and_gathered() -> None:
+def test_a_relay_passes_messages_and_ends_on() -> None:
     (a, near), (far, b) = pair(), pair()
     relaying = threading.Thread(target=path.relay, args=(near, far))
     relaying.start()
@@ -127,33 +120,6 @@ def test_paths_are_cycled_relayed_scattered_and_gathered() -> None:
     b.finish()
     relaying.join(30)
     assert not relaying.is_alive()
-    (one, one_there), (other, other_there) = pair(), pair()
-    path.scatter([one, other], [b"1", b"22"])
-    assert path.gather([one_there, other_there], timeout=30) == [b"1", b"22"]
-    with pytest.raises(ValueError, match="shorter"):
-        path.scatter([one, other], [b"1"])
-
-
-def test_a_gather_takes_no_path_twice() -> None:
-    one, _ = pair()
-    with pytest.raises(ValueError, match="twice"):
-        path.gather([one, one], timeout=0)
-
-
-def test_a_gather_that_is_late_takes_nothing() -> None:
-    (one, one_there), (other, other_there) = pair(), pair()
-    one.send(b"1")
-    assert one_there.wait_next(timeout=30) == 1
-    with pytest.raises(TimeoutError, match="no message came from amsterdam"):
-        path.gather([one_there, other_there], timeout=0.02)
-    other.send(b"22")
-    assert path.gather([one_there, other_there], timeout=30) == [b"1", b"22"]
-    one.send(b"333")
-    other.finish()
-    with pytest.raises(xmml.Error, match="amsterdam has finished before its part came"):
-        path.gather([one_there, other_there], timeout=30)
-    assert one_there.receive(timeout=30) == b"333"
-    assert other_there.wait_next(timeout=30) is None
 
 
 def test_a_relay_passes_failures_on() -> None:
