@@ -72,6 +72,8 @@ typedef struct xmml_path_settings {
     int zero_copy;           /* an xmml_path_zero_copy; what is posted can go without a copy, what xmml_path_send sends cannot */
     int relays;              /* 1: this program passes on what comes (xmml_path_relay): nothing has arrived, for who sent it, before it
                                 has come through or was taken otherwise */
+    int workers;             /* threads that carry streams, and encrypt and decrypt, besides the one that drives the path; 0: none, of an
+                                encrypted path while much passes as many as there are cores, at most 4; negative: never any */
 } xmml_path_settings;
 
 /* How a path is doing. */
@@ -154,7 +156,7 @@ xmml_status xmml_path_barrier(xmml_path *path, double timeout_s);
    if both paths were opened with `relays` set. */
 xmml_status xmml_path_relay(xmml_path *one, xmml_path *other);
 
-/* Sends each of `count` paths its part. */
+/* Sends each of `count` paths its part, on all of them at once. On none if one has no room in this time. */
 xmml_status xmml_path_scatter(xmml_path *const *paths, size_t count, xmml_path_lane lane, const void *const *data,
                               const size_t *sizes, double timeout_s);
 
@@ -163,7 +165,7 @@ xmml_status xmml_path_scatter(xmml_path *const *paths, size_t count, xmml_path_l
 xmml_status xmml_path_gather(xmml_path *const *paths, size_t count, xmml_path_lane lane, xmml_path_message **messages,
                              double timeout_s);
 
-/* Other settings from now on; the streams in use go on. */
+/* Other settings from now on, all of them: what is 0 or NULL becomes what is usual, whatever it was before. The streams in use go on. */
 xmml_status xmml_path_set(xmml_path *path, const xmml_path_settings *settings);
 
 /* How the path is doing. */

@@ -81,7 +81,7 @@ constexpr xmml_path_lane code(Lane lane) noexcept { return static_cast<xmml_path
 // One end of a path. Destroying it gives the path up; close() ends it in order.
 class Path {
 public:
-    // Opens a path to the program `peer` that listens at `address`, "host:port".
+    // Opens a path to the program `peer` that listens at `address`, "host:port", and may start later.
     static Path dial(const std::string& address, const PathIdentity& me, const std::string& peer,
                      const PathSettings& settings = {}, double timeout_s = 30, Site site = Site::here()) {
         xmml_path* path = nullptr;
@@ -169,6 +169,7 @@ public:
     // arrived for those who sent it.
     void relay(Path& other, Site site = Site::here()) { detail::call(site, xmml_path_relay, path_, other.path_); }
 
+    // Other settings from now on, all of them: what these leave out becomes what is usual.
     void set(const PathSettings& settings, Site site = Site::here()) {
         detail::call(site, xmml_path_set, path_, &settings);
     }
@@ -207,7 +208,7 @@ private:
     xmml_path* path_;
 };
 
-// Sends each path its part.
+// Sends each path its part, on all of them at once. On none if one has no room in this time, which is an exception.
 template <class Container>
 void scatter(const std::vector<Path*>& paths, const std::vector<Container>& parts, Lane lane = Lane::bulk,
              double timeout_s = -1, Site site = Site::here()) {

@@ -1,5 +1,6 @@
 /* Every call of xmml_path.h, both ends in one program. The environment says in which FOLDER the secret lies. */
 #define _POSIX_C_SOURCE 200809L
+#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <time.h>
@@ -296,6 +297,50 @@ static void settings_change_and_what_has_passed_is_counted(void) {
     give_up(&ends);
 }
 
+/* How many threads of this process carry streams. */
+static int workers(void) {
+    DIR* tasks = opendir("/proc/self/task");
+    struct dirent* task;
+    char file[300], name[32];
+    int count = 0;
+    CHECK(tasks != NULL);
+    while ((task = readdir(tasks)) != NULL) {
+        FILE* opened;
+        CHECK(snprintf(file, sizeof file, "/proc/self/task/%s/comm", task->d_name) < (int)sizeof file);
+        opened = fopen(file, "r");
+        if (opened == NULL) continue; /* not a thread, or one that has ended */
+        if (fgets(name, sizeof name, opened) != NULL && strncmp(name, "xmml-path-worke", 15) == 0) ++count;
+        fclose(opened);
+    }
+    closedir(tasks);
+    return count;
+}
+
+static void threads_carry_streams_if_they_are_wanted(void) {
+    struct ends ends = pair(NULL);
+    xmml_path_settings settings;
+    const int wanted[] = {2, -1};
+    int at;
+    xmml_path_settings_init(&settings);
+    CHECK(settings.workers == 0 && workers() == 0);
+    settings.workers = 129;
+    CHECK(xmml_path_set(ends.here, &settings) == XMML_ERROR_USAGE);
+    for (at = 0; at < 2; ++at) {
+        const int expected = wanted[at] < 0 ? 0 : wanted[at];
+        const struct timespec moment = {0, 1000000};
+        time_t until = time(NULL) + (time_t)LONG;
+        settings.workers = wanted[at];
+        CHECK(xmml_path_set(ends.here, &settings) == XMML_OK);
+        while (workers() != expected) {
+            CHECK(time(NULL) < until);
+            say(ends.here, BULK, "carried");
+            check_next(ends.there, BULK, "carried");
+            nanosleep(&moment, NULL);
+        }
+    }
+    give_up(&ends);
+}
+
 static void an_event_loop_sees_what_comes(void) {
     struct ends ends = pair(NULL);
     xmml_path_message* message = NULL;
@@ -342,6 +387,7 @@ int main(int argc, char** argv) {
         {"a_relay_passes_messages_ends_and_failures_on", a_relay_passes_messages_ends_and_failures_on},
         {"parts_are_scattered_and_gathered_all_or_none", parts_are_scattered_and_gathered_all_or_none},
         {"settings_change_and_what_has_passed_is_counted", settings_change_and_what_has_passed_is_counted},
+        {"threads_carry_streams_if_they_are_wanted", threads_carry_streams_if_they_are_wanted},
         {"an_event_loop_sees_what_comes", an_event_loop_sees_what_comes},
         {"encrypted_paths_know_each_other_by_fingerprints", encrypted_paths_know_each_other_by_fingerprints},
         {NULL, NULL},

@@ -2,6 +2,8 @@
 #include <poll.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -188,6 +190,34 @@ void settings_change_and_what_has_passed_is_counted() {
     CHECK(here.stats().why_copied == std::string("the path was told to copy"));
 }
 
+// How many threads of this process carry streams.
+int workers() {
+    int count = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::ifstream comm(task.path() / "comm");
+        std::string name;
+        count += std::getline(comm, name) && name == "xmml-path-worke" ? 1 : 0;
+    }
+    return count;
+}
+
+void threads_carry_streams_if_they_are_wanted() {
+    PathSettings settings;
+    settings.workers = 2;
+    auto [here, there] = pair(settings);
+    settings.workers = -1;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(LONG);
+    for (int expected : {4, 2}) {
+        while (workers() != expected) {
+            CHECK(std::chrono::steady_clock::now() < until);
+            here.send(std::string("carried"));
+            CHECK(next(there) == "carried");
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        here.set(settings);
+    }
+}
+
 void an_event_loop_sees_what_comes() {
     auto [here, there] = pair();
     here.send(std::string("event"));
@@ -224,6 +254,7 @@ int main(int argc, char** argv) {
         {"a_relay_passes_failures_on", a_relay_passes_failures_on},
         {"parts_are_scattered_and_gathered_all_or_none", parts_are_scattered_and_gathered_all_or_none},
         {"settings_change_and_what_has_passed_is_counted", settings_change_and_what_has_passed_is_counted},
+        {"threads_carry_streams_if_they_are_wanted", threads_carry_streams_if_they_are_wanted},
         {"an_event_loop_sees_what_comes", an_event_loop_sees_what_comes},
         {"encrypted_paths_know_each_other_by_fingerprints", encrypted_paths_know_each_other_by_fingerprints},
         {nullptr, nullptr},

@@ -26,6 +26,7 @@ pub struct xmml_path_settings {
     link_bandwidth: f64,
     zero_copy: c_int,
     relays: c_int,
+    workers: c_int,
 }
 
 /// What a program has set; null: nothing.
@@ -62,6 +63,10 @@ pub(super) unsafe fn settings(given: *const xmml_path_settings) -> Result<Settin
         }
     };
     settings.relays = given.relays != 0;
+    settings.workers = match given.workers {
+        0 => None,
+        count => Some(usize::try_from(count).unwrap_or(0)),
+    };
     if given.link_round_trip > 0.0 && given.link_bandwidth > 0.0 {
         let round_trip = seconds(given.link_round_trip, "link_round_trip", Duration::ZERO)?;
         settings.link = Some(LinkFigures { round_trip, bandwidth: given.link_bandwidth });
@@ -89,6 +94,7 @@ pub unsafe extern "C" fn xmml_path_settings_init(settings: *mut xmml_path_settin
             link_bandwidth: 0.0,
             zero_copy: 0,
             relays: 0,
+            workers: 0,
         });
         Ok(())
     });
