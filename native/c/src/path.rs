@@ -100,12 +100,9 @@ pub unsafe extern "C" fn xmml_path_dial(
     guard(|| {
         let place = unsafe { place_for_object(path, "path")? };
         let (address, peer) = unsafe { (text(address, "address")?, text(peer, "peer")?) };
-        let (me, mut settings) = unsafe { (identity(me)?, settings(given)?) };
+        let (me, settings) = unsafe { (identity(me)?, settings(given)?) };
         let limit = limit(timeout_s)?;
-        if let Some(limit) = limit {
-            settings.connect = settings.connect.max(limit);
-        }
-        let dialled = Path::dial(address, &me, peer, settings)?;
+        let dialled = Path::dial(address, &me, peer, settings.connecting_for(limit))?;
         dialled.attend()?;
         in_time(dialled.wait_open(limit)?)?;
         place.set(Box::into_raw(Box::new(xmml_path(dialled))));

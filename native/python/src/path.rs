@@ -220,11 +220,9 @@ impl Path {
         settings: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Path> {
         let me = identity(py, secret, run, name, credentials, &trusted)?;
-        let mut settings = self::settings(py, Settings::default(), settings)?;
         let until = until(py, timeout)?;
-        if let Some(until) = until {
-            settings.connect = settings.connect.max(until.saturating_duration_since(Instant::now()));
-        }
+        let limit = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let settings = self::settings(py, Settings::default(), settings)?.connecting_for(limit);
         let core = py.detach(|| core::Path::dial(address, &me, peer, settings)).map_err(raised(py))?;
         let path = Path::attended(py, core)?;
         let opened = wait(py, until, |slice| Ok(path.core.wait_open(Some(slice))?.then_some(())))?;

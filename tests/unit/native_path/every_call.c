@@ -109,6 +109,45 @@ static void nobody_listens_and_a_time_passes(void) {
     CHECK(xmml_path_dial(&path, address, &here, "there", NULL, SHORT) == XMML_TIMED_OUT && path == NULL);
 }
 
+struct dialling {
+    const char* address;
+    xmml_path* path;
+    xmml_status status;
+};
+
+static void* dials_without_end(void* given) {
+    struct dialling* dialling = given;
+    xmml_path_identity here = identity("here");
+    dialling->status = xmml_path_dial(&dialling->path, dialling->address, &here, "there", NULL, -1);
+    return NULL;
+}
+
+static void who_listens_may_come_late(void) {
+    /* In the long form later than a path is dialled if nobody says for how long. */
+    const struct timespec late = {getenv("XMML_SOAK") != NULL ? 32 : 0, 200000000};
+    xmml_path_identity there = identity("there");
+    xmml_path_listener* listener = NULL;
+    struct dialling dialling = {NULL, NULL, XMML_DONE};
+    struct ends ends = {NULL, NULL};
+    char address[64];
+    pthread_t thread;
+    CHECK(xmml_path_listen(&listener, "127.0.0.1:0", &there, NULL) == XMML_OK);
+    CHECK(snprintf(address, sizeof address, "%s", xmml_path_listener_address(listener)) < (int)sizeof address);
+    CHECK(xmml_path_listener_close(&listener) == XMML_OK);
+    dialling.address = address;
+    CHECK(pthread_create(&thread, NULL, dials_without_end, &dialling) == 0);
+    nanosleep(&late, NULL);
+    CHECK(xmml_path_listen(&listener, address, &there, NULL) == XMML_OK);
+    CHECK(xmml_path_accept(listener, &ends.there, LONG) == XMML_OK);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(dialling.status == XMML_OK);
+    ends.here = dialling.path;
+    say(ends.there, BULK, "late");
+    check_next(ends.here, BULK, "late");
+    CHECK(xmml_path_listener_close(&listener) == XMML_OK);
+    give_up(&ends);
+}
+
 static void a_message_comes_into_memory_of_the_caller(void) {
     struct ends ends = pair(NULL);
     char memory[8] = "";
@@ -380,6 +419,7 @@ int main(int argc, char** argv) {
     const struct behaviour all[] = {
         {"paths_open_carry_both_lanes_and_close", paths_open_carry_both_lanes_and_close},
         {"nobody_listens_and_a_time_passes", nobody_listens_and_a_time_passes},
+        {"who_listens_may_come_late", who_listens_may_come_late},
         {"a_message_comes_into_memory_of_the_caller", a_message_comes_into_memory_of_the_caller},
         {"what_is_posted_arrives_or_a_time_passes", what_is_posted_arrives_or_a_time_passes},
         {"messages_are_exchanged_and_passed_in_a_ring", messages_are_exchanged_and_passed_in_a_ring},

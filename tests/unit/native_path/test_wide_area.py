@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import stat
 import subprocess
@@ -18,6 +19,9 @@ from path_pairs import WHO, pair
 
 import xmml
 from xmml import path
+
+#: Who listens comes so late: in the long form later than a path is dialled if nobody says for how long.
+LATE_S = 32 if os.environ.get("XMML_SOAK") == "1" else 0.2
 
 
 def test_messages_of_any_size_and_kind_of_memory_pass() -> None:
@@ -283,6 +287,27 @@ def test_a_wrong_secret_is_told_and_a_time_passes() -> None:
         path.listen("127.0.0.1:0", run="survey", name="tokyo")
     with pytest.raises(xmml.Error, match="secret of a path is empty"):
         path.listen("127.0.0.1:0", secret=b"", run="survey", name="tokyo")
+
+
+def test_a_path_is_dialled_without_end() -> None:
+    with socket.socket() as kept:  # so that nobody else is given the port
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{kept.getsockname()[1]}"
+        opened: list[path.Path] = []
+
+        def dial() -> None:
+            opened.append(path.dial(address, "tokyo", name="amsterdam", timeout=None, **WHO))
+
+        dialling = threading.Thread(target=dial, daemon=True)
+        dialling.start()
+        dialling.join(LATE_S)
+        assert dialling.is_alive(), "it waits"
+        listener = path.listen(address, name="tokyo", **WHO)
+        there = listener.accept(timeout=30)
+        dialling.join(30)
+        assert there.peer == "amsterdam"
+    assert [here.state for here in opened] == ["open"]
 
 
 def test_encrypted_paths_need_certificates_that_are_known(tmp_path: Path) -> None:

@@ -11,6 +11,9 @@ pub const MAX_STREAMS: u32 = 128;
 /// Smallest window of a lane, in bytes.
 pub const LEAST_WINDOW: u64 = 64 * 1024;
 
+/// Longer than any program runs. Unlike the longest [`Duration`] it can be added to a time.
+const WITHOUT_END: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// How many TCP streams a path has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streams {
@@ -115,6 +118,12 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// The same for a program that waits so long for the path to open, `None`: without end. It is dialled at least for that long.
+    pub fn connecting_for(self, limit: Option<Duration>) -> Settings {
+        let connect = limit.map_or(WITHOUT_END, |limit| self.connect.max(limit)).min(WITHOUT_END);
+        Settings { connect, ..self }
+    }
+
     /// Refuses what cannot be.
     ///
     /// # Errors
