@@ -86,6 +86,13 @@ impl Shared {
         if let Some(found) = check()? {
             return Ok(Some(found));
         }
+        // Who only asks does not drive, and so must not be one for whom the background thread makes way.
+        if until.is_some_and(|until| until <= Instant::now()) {
+            return match self.state() {
+                State::Failed(error) => Err(error),
+                _ => Ok(None),
+            };
+        }
         let _caller = Caller::new(turns);
         loop {
             let seen = turns.turn().news;
