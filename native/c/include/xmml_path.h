@@ -171,7 +171,8 @@ xmml_status xmml_path_set(xmml_path *path, const xmml_path_settings *settings);
 /* How the path is doing. */
 xmml_status xmml_path_get_stats(const xmml_path *path, xmml_path_stats *stats);
 
-/* For an event loop: when this descriptor is readable, call xmml_path_drive, which does not wait; then see what has come with a time of 0. */
+/* For an event loop: when this descriptor is readable, call xmml_path_drive, which does not wait; then see what has come with a time of 0.
+   Wait a moment at most: a thread of the library drives the path as well and may be faster, so that nothing is left to be read. */
 int xmml_path_fd(const xmml_path *path);
 xmml_status xmml_path_drive(xmml_path *path);
 
@@ -179,7 +180,8 @@ xmml_status xmml_path_drive(xmml_path *path);
 xmml_status xmml_path_finish(xmml_path *path);
 
 /* Finishes, waits until the other end has done so too and everything has arrived, and frees the path (also after an error). Messages that were
-   not received are lost. Sets the pointer to NULL. */
+   not received are lost; while the other end has more of them than `window` it does not end: receive them first (xmml_path_finish, then
+   xmml_path_receive until XMML_ENDED). Sets the pointer to NULL. */
 xmml_status xmml_path_close(xmml_path **path, double timeout_s);
 
 /* Gives the path up and frees it: what is under way is lost, and the other end is told. Sets the pointer to NULL. */

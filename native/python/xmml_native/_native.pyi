@@ -121,17 +121,20 @@ class Path:
     def relay(self, other: Path) -> tuple[int, int]:
         """Pass everything on between this path and another until both have ended; how many messages, there and back."""
     def set(self, **settings: Any) -> None:
-        """Change settings; the streams in use go on."""
+        """Change the settings that are named; the streams in use go on."""
     def stats(self) -> dict[str, Any]:
-        """How the path is doing."""
+        """How the path is doing: docs/wide-area.md explains the keys."""
     def fileno(self) -> int:
-        """For event loops: readable when `drive` has something to do."""
+        """For event loops: readable when `drive` has something to do, unless a thread of the library was faster."""
     def drive(self) -> None:
         """Do what can be done now; never waits."""
     def finish(self) -> None:
         """This end sends nothing more; messages still come."""
     def close(self, timeout: float | None = 30.0) -> bool:
-        """End the path in order; False: the other end has not in time."""
+        """End the path in order; False: the other end has not in time.
+
+        Takes no messages: receive first what the other end has sent.
+        """
     def __enter__(self) -> Path: ...
     def __exit__(self, *exception: object) -> None: ...
 
