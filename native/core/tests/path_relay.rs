@@ -197,7 +197,10 @@ fn what_has_arrived_is_there_though_the_path_behind_the_relay_is_lost() {
                 match a.wait_room(Lane::Bulk, LIMIT) {
                     Ok(_) if posted.len() < 2000 => {
                         let size = random.below(40_000) as usize;
-                        posted.extend(a.post(Lane::Bulk, payload(posted.len() as u64, size)));
+                        match a.post(Lane::Bulk, payload(posted.len() as u64, size)) {
+                            Ok(ticket) => posted.push(ticket),
+                            Err(error) => break error, // it has failed with room left
+                        }
                     }
                     Ok(_) => break a.receive(Lane::Bulk, LIMIT).unwrap_err(),
                     Err(error) => break error,
