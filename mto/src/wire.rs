@@ -44,6 +44,11 @@ impl Wire {
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 
+    /// Whether it was reset, or its host has vanished.
+    pub fn broken(&self) -> io::Result<()> {
+        self.socket.take_error()?.map_or(Ok(()), Err)
+    }
+
     /// Has the other end see a broken connection, not an end: what was on its way is lost.
     pub fn abort(&self) {
         let _ = SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));

@@ -121,6 +121,47 @@ fn the_end_of_one_direction_is_seen_at_once_and_the_other_goes_on() {
     }
 }
 
+/// Whether nothing is on its way any more from a socket whose two directions have ended.
+fn is_done_with(stream: &Pipe) -> bool {
+    // SAFETY: a zeroed tcp_info is valid, and getsockopt writes at most its size.
+    unsafe {
+        let mut info: libc::tcp_info = std::mem::zeroed();
+        let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;
+        let into = (&raw mut info).cast();
+        assert_eq!(libc::getsockopt(stream.0.fd(), libc::IPPROTO_TCP, libc::TCP_INFO, into, &raw mut size), 0);
+        info.tcpi_state == 7 // TCP_CLOSE
+    }
+}
+
+/// The relay has everything from its sender, the end included, while it has no room for it.
+#[test]
+fn nothing_is_lost_behind_the_end_of_the_other_direction_however_slow_the_receiver_is() {
+    for (name, chain) in chains() {
+        let (a, b) = along(&chain);
+        b.finish();
+        assert!(a.receive(1).is_empty(), "{name}");
+        let sent = fill(&[&a]);
+        assert!(sent > 1 << 20, "{name}: {sent}");
+        a.finish();
+        let mut came = 0;
+        await_that("the sender is done", || {
+            if is_done_with(&a) {
+                return true;
+            }
+            came += b.receive(64 << 10).len();
+            false
+        });
+        drop(a);
+        // It has looked at all of its connections before it answers.
+        for _ in 0..3 {
+            assert_eq!(chain[0].status().runs[RUN].streams, 1, "{name}: {came} of {sent} bytes came");
+        }
+        assert!(came < sent, "{name}");
+        assert_eq!(came + until_the_end(&b), sent, "{name}");
+        await_that("the stream is forgotten", || chain.iter().all(|site| site.status().runs[RUN].streams == 0));
+    }
+}
+
 #[test]
 fn a_receiver_that_stops_reading_holds_up_its_own_sender_and_nobody_else() {
     for (name, chain) in chains() {

@@ -29,8 +29,10 @@ pub(super) enum End {
     Wire {
         token: Token,
         wire: Wire,
-        /// What it is watched for; `None`: it is not watched any more.
+        /// What it is watched for; `None`: it is not watched.
         interest: Option<Interest>,
+        /// Both directions have ended at the socket, in order. What has come and was not read yet is still there.
+        has_hung_up: bool,
     },
     /// The next relay on its way.
     Far {
@@ -46,7 +48,7 @@ pub(super) enum End {
 
 impl End {
     pub(super) fn wire(token: Token, wire: Wire) -> End {
-        End::Wire { token, wire, interest: Some(Interest::READ) }
+        End::Wire { token, wire, interest: Some(Interest::READ), has_hung_up: false }
     }
 
     pub(super) fn far(link: Token, stream: StreamId, lane: Lane) -> End {
@@ -134,12 +136,14 @@ impl Relay {
 
     /// An end that is a process of this site is ready.
     pub(super) fn end_ready(&mut self, id: u64, side: usize, event: Ready) {
-        let interest = match self.pipes.get(&id).map(|pipe| &pipe.ends[side]) {
-            Some(End::Wire { interest: Some(interest), .. }) => *interest,
+        let (interest, wire, has_hung_up) = match self.pipes.get_mut(&id).map(|pipe| &mut pipe.ends[side]) {
+            Some(End::Wire { interest: Some(interest), wire, has_hung_up, .. }) => (*interest, wire, has_hung_up),
             _ => return,
         };
         let done = if event.hung_up && !interest.read && !interest.write {
-            Err(io::ErrorKind::ConnectionReset.into())
+            // An end in order, of both directions, is no reset: what came before it is read when there is room for it.
+            *has_hung_up = true;
+            wire.broken()
         } else {
             let written = if event.writable && interest.write { self.write(id, side) } else { Ok(()) };
             written.and_then(|()| if event.readable && interest.read { self.read(id, side) } else { Ok(()) })
@@ -348,15 +352,18 @@ impl Relay {
             let read = !out.has_ended() && out.waiting() == 0 && takes[1 - side];
             let wanted = Interest { read, write: back.waiting() > 0, close: false };
             // Both of its directions are done with: what the kernel says about it is no news any more.
-            let wanted = (!out.has_ended() || !back.is_over()).then_some(wanted);
+            let is_news = !out.has_ended() || !back.is_over();
             match &mut pipe.ends[side] {
-                End::Wire { token, wire, interest } => {
+                End::Wire { token, wire, interest, has_hung_up } => {
+                    // The kernel would say again and again that it has hung up.
+                    let wanted = (is_news && (read || !*has_hung_up)).then_some(wanted);
                     if wanted != *interest {
-                        *interest = wanted;
-                        match wanted {
-                            Some(wanted) => drop(self.epoll.change(wire.fd(), *token, wanted)),
-                            None => self.epoll.remove(wire.fd()),
+                        match (wanted, interest.is_some()) {
+                            (Some(wanted), true) => drop(self.epoll.change(wire.fd(), *token, wanted)),
+                            (Some(wanted), false) => drop(self.epoll.add(wire.fd(), *token, wanted)),
+                            (None, _) => self.epoll.remove(wire.fd()),
                         }
+                        *interest = wanted;
                     }
                 }
                 End::Far { link, .. } => {
