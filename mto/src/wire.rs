@@ -8,11 +8,13 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 use xmml_core::methods::Stream;
 
-/// A host that has vanished without a word is missed after so long where nothing passes.
+/// A host that has vanished without a word is missed after so long where nothing passes, and six thirds of it more. Where bytes are on
+/// their way to it the kernel gives up after some minutes. There is no shorter limit for that: it would hold for processes too that are
+/// well and only take nothing for a while.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// The same where bytes are on their way to it.
-const UNANSWERED: Duration = Duration::from_secs(60);
+/// Questions without an answer after which nobody is there.
+const QUESTIONS: u32 = 6;
 
 /// See the module.
 #[derive(Debug)]
@@ -28,8 +30,8 @@ impl Wire {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         let settings = SockRef::from(&socket);
-        settings.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3))?;
-        settings.set_tcp_user_timeout(Some(UNANSWERED))?;
+        let watch = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3).with_retries(QUESTIONS);
+        settings.set_tcp_keepalive(&watch)?;
         Ok(Wire { socket, peer: from.to_string(), source: from.ip().to_string() })
     }
 
@@ -78,5 +80,22 @@ impl Stream for Wire {
 
     fn shut(&self) {
         let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_that_are_gone_are_missed_and_receivers_that_take_nothing_are_not_cut_off() {
+        let door = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let _near = TcpStream::connect(door.local_addr().unwrap()).unwrap();
+        let (socket, from) = door.accept().unwrap();
+        let wire = Wire::new(socket, from).unwrap();
+        let settings = SockRef::from(&wire.socket);
+        assert!(settings.keepalive().unwrap());
+        // The kernel counts a window that stays closed as no answer, though the host gives one.
+        assert_eq!(settings.tcp_user_timeout().unwrap(), None);
     }
 }
