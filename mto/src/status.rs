@@ -196,6 +196,19 @@ mod tests {
             uptime_s: 7300.0,
             listen: vec!["127.0.0.1:40001".into()],
             runs: BTreeMap::from([("canal".to_owned(), run)]),
+            links: vec![
+                LinkStatus {
+                    run: "canal".into(),
+                    site: "beta".into(),
+                    state: "up".into(),
+                    round_trip_ms: 12.5,
+                    streams: 8,
+                    bytes_in: 2048,
+                    ..LinkStatus::default()
+                },
+                LinkStatus { run: "canal".into(), dialled: "gamma:1".into(), ..LinkStatus::default() },
+            ],
+            not_linked: vec![NotLinked { run: "canal".into(), to: "delta:1".into(), reason: "no such host".into() }],
             ..Status::default()
         };
         let text = status.to_string();
@@ -204,5 +217,12 @@ mod tests {
             text.contains("run canal: 2 names registered, 1 stream open, 0 opened so far, 3.0 MiB passed, 0 B held"),
             "{text}"
         );
+        for line in [
+            "  link of run canal to beta: up, 12.500 ms, 8 streams, 2.0 KiB in, 0 B out, 0 B kept\n",
+            "  link of run canal to gamma:1: ",
+            "  no link of run canal to delta:1: no such host\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
     }
 }

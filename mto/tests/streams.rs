@@ -535,3 +535,43 @@ fn a_stream_takes_the_way_that_was_measured_as_the_nearest_and_the_other_one_whe
     v.send(b"far");
     assert_eq!(w.receive(3), b"far");
 }
+
+/// Registers a name in a run at a relay.
+fn registered(site: &Site, run: &str, secret: &[u8], name: &str) -> Box<dyn Listener> {
+    let listener =
+        Method.listen(Some(&format!("{}/{}", site.address, site.name)), &party_of(run, secret, name)).unwrap();
+    await_that("it is registered", || {
+        assert!(listener.accept().unwrap().is_none());
+        site.status().runs[run].names.iter().any(|other| other == name)
+    });
+    listener
+}
+
+#[test]
+fn one_name_in_two_runs_is_two_receivers() {
+    let runs: [(&str, &[u8]); 2] = [(RUN, SECRET), ("river", b"the secret of river")];
+    let site = Site::start_at("a", "127.0.0.1:0", &[], &runs);
+    let listeners = runs.map(|(run, secret)| registered(&site, run, secret, "same"));
+    let streams: Vec<(Pipe, Pipe)> = std::iter::zip(&runs, &listeners)
+        .map(|((run, secret), listener)| {
+            let address = format!("{}/a/same", site.address);
+            let here = Pipe(Method.connect(&address, &party_of(run, secret, "dialler"), None).unwrap());
+            let there = accept(&**listener, &here);
+            open_both(&here, &there);
+            (here, there)
+        })
+        .collect();
+    let piece = |run: usize, number: u32| vec![run as u8 * 100 + (number % 100) as u8; 1000 + run];
+    for number in 0..500 {
+        for (run, (here, there)) in streams.iter().enumerate() {
+            here.send(&piece(run, number));
+            assert!(there.receive(1000 + run) == piece(run, number), "run {run}, message {number}");
+        }
+    }
+    let status = site.status();
+    for (index, (run, _)) in runs.iter().enumerate() {
+        let counted = &status.runs[*run];
+        assert_eq!((counted.opened, counted.streams, counted.bytes), (1, 1, 500 * (1000 + index as u64)), "{run}");
+        assert_eq!(counted.names, ["same"], "{run}");
+    }
+}
