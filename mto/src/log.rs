@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::Deserialize;
 use xmml_core::error::explained;
@@ -25,6 +25,12 @@ pub const SYSTEM: &str = "system";
 
 /// Reasons of one event that are written about one source.
 const REASONS_MAX: usize = 16;
+
+/// After so long the same reason is news.
+const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
+
+/// So often it is looked, at most, what can be forgotten.
+const TIDY_EVERY: Duration = Duration::from_secs(60);
 
 /// Longest values that are written, in bytes: the first with which the line is not too long.
 const VALUES_MAX: [usize; 3] = [400, 100, 25];
@@ -84,8 +90,10 @@ pub struct Log {
     format: Format,
     level: Level,
     once: HashSet<(String, &'static str)>,
-    /// Reasons that were written, as hashes, by event and source.
-    reasons: HashMap<&'static str, HashMap<String, HashSet<u64>>>,
+    /// Reasons that were written, as hashes, and when, by event and what it is about.
+    reasons: HashMap<&'static str, HashMap<String, HashMap<u64, Instant>>>,
+    /// When it was last looked what can be forgotten.
+    tidied: Option<Instant>,
     /// Only the beginning of the last line could be written.
     is_cut: bool,
     /// Lines that could not be written since the last one that could.
@@ -115,6 +123,7 @@ impl Log {
             level,
             once: HashSet::new(),
             reasons: HashMap::new(),
+            tidied: None,
             is_cut: false,
             lost: 0,
             lost_in_all: 0,
@@ -206,15 +215,39 @@ impl Log {
         true
     }
 
-    /// The same for each of the first reasons that there are for it; the reason is the last fact.
+    /// The same for each of the first reasons that there are for it with these facts, and again after a day; the reason is the last fact.
     pub fn once_for(&mut self, source: &str, reason: &str, level: Level, event: &'static str, facts: &[(&str, &str)]) {
+        self.once_for_at(Instant::now(), source, reason, level, event, facts);
+    }
+
+    fn once_for_at(
+        &mut self,
+        now: Instant,
+        source: &str,
+        reason: &str,
+        level: Level,
+        event: &'static str,
+        facts: &[(&str, &str)],
+    ) {
         // Each event has room of its own: strangers, however many, must not be able to silence what is said of links.
-        let sources = self.reasons.entry(event).or_default();
-        if sources.len() >= ONCE_MAX && !sources.contains_key(source) {
-            return;
+        let known = self.reasons.entry(event).or_default();
+        let about = format!("{source} {facts:?}");
+        let is_remembered = |written: &Instant| now.saturating_duration_since(*written) < REMEMBERED;
+        if known.len() >= ONCE_MAX && !known.contains_key(&about) {
+            if self.tidied.is_some_and(|tidied| now.saturating_duration_since(tidied) < TIDY_EVERY) {
+                return;
+            }
+            self.tidied = Some(now);
+            known.retain(|_, written| written.values().any(is_remembered));
+            if known.len() >= ONCE_MAX {
+                return;
+            }
         }
-        let written = sources.entry(source.to_owned()).or_default();
-        if written.len() < REASONS_MAX && written.insert(hash(reason)) {
+        let written = known.entry(about).or_default();
+        written.retain(|_, written| is_remembered(written));
+        let reason_hash = hash(reason);
+        if written.len() < REASONS_MAX && !written.contains_key(&reason_hash) {
+            written.insert(reason_hash, now);
             self.event(level, event, &[facts, &[("reason", reason)]].concat());
         }
     }
@@ -363,16 +396,47 @@ mod tests {
         assert_eq!(log.written().lines().count(), 2);
         assert!(log.written().contains("no link to=b reason=\"its proof is wrong\""), "{}", log.written());
         for reason in 0..2 * REASONS_MAX {
-            log.once_for("b", &reason.to_string(), Level::Warning, "no link", &[]);
+            log.once_for("b", &reason.to_string(), Level::Warning, "no link", &[("to", "b")]);
         }
         assert_eq!(log.written().lines().count(), REASONS_MAX);
+    }
+
+    #[test]
+    fn the_same_reason_is_news_for_another_run_and_on_another_day() {
+        let mut log = Log::to_memory(Format::Text, Level::Info);
+        let began = Instant::now();
+        let mut tell = |run: &str, hours: u64| {
+            let at = began + Duration::from_secs(hours * 3600);
+            log.once_for_at(at, "b", "nobody is there", Level::Warning, "no link", &[("run", run)]);
+            log.written().lines().count()
+        };
+        assert_eq!(
+            [tell("one", 0), tell("two", 1), tell("one", 23), tell("one", 24), tell("two", 24)],
+            [1, 2, 2, 3, 3]
+        );
+        assert_eq!(tell("two", 25), 4);
+    }
+
+    #[test]
+    fn strangers_of_another_day_take_no_room() {
+        let mut log = Log::to_memory(Format::Text, Level::Info);
+        let began = Instant::now();
+        let mut come = |strangers: std::ops::Range<usize>, at: Instant| {
+            for stranger in strangers {
+                log.once_for_at(at, &stranger.to_string(), "it said nothing", Level::Warning, "turned away", &[]);
+            }
+            log.written().lines().count()
+        };
+        assert_eq!(come(0..ONCE_MAX + 1, began), ONCE_MAX);
+        assert_eq!(come(ONCE_MAX + 1..ONCE_MAX + 11, began + REMEMBERED), ONCE_MAX + 10);
     }
 
     #[test]
     fn strangers_without_number_silence_no_reason_of_a_link() {
         let mut log = Log::to_memory(Format::Text, Level::Info);
         for stranger in 0..2 * ONCE_MAX {
-            log.once_for(&stranger.to_string(), "it said nothing", Level::Warning, "turned away", &[]);
+            let source = stranger.to_string();
+            log.once_for(&source, "it said nothing", Level::Warning, "turned away", &[("source", &source)]);
         }
         assert_eq!(log.written().lines().count(), ONCE_MAX);
         log.once_for("0", "its proof is wrong", Level::Warning, "turned away", &[("source", "0")]);
