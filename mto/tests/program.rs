@@ -228,6 +228,33 @@ fn a_log_that_was_moved_away_is_opened_again_on_request() {
 }
 
 #[test]
+fn a_relay_that_was_started_by_options_only_opens_its_log_again_on_request() {
+    let folder = Folder::new("rotated-options");
+    let (log, site) = (folder.0.join("relay.log"), unique("rotated-options"));
+    let mut relay = Held::start(mto().args(["--site", &site, "--stdin", "--log"]).arg(&log));
+    std::fs::rename(&log, folder.0.join("relay.log.1")).unwrap();
+    let reloaded = mto().args(["reload", "--site", &site]).output().unwrap();
+    assert!(reloaded.status.success(), "{}", said(&reloaded));
+    let fresh = std::fs::read_to_string(&log).unwrap();
+    assert!(fresh.contains("no configuration to read again"), "{fresh}");
+    // What comes later goes there, too.
+    relay.ask(&json!({"command": "add-run", "run": "canal", "secret": SECRET}));
+    assert!(std::fs::read_to_string(&log).unwrap().contains("run added run=canal"));
+}
+
+#[test]
+fn a_relay_whose_file_says_so_ends_with_its_last_run() {
+    let folder = Folder::new("ending");
+    folder.write("one.secret", SECRET);
+    let run = "[[run]]\nname = \"canal\"\nsecret_file = \"one.secret\"\n";
+    let text = format!("site = \"{}\"\nends = \"with-last-run\"\n{run}", unique("ending"));
+    let config = folder.write("relay.toml", &text);
+    let mut relay = Held::start(mto().arg("--config").arg(&config).arg("--stdin"));
+    assert_eq!(relay.ask(&json!({"command": "remove-run", "run": "canal"}))["changed"], json!(true));
+    assert!(relay.child.wait().unwrap().success());
+}
+
+#[test]
 fn the_log_goes_to_another_file_when_the_configuration_says_so() {
     let folder = Folder::new("moved");
     let site = unique("moved");

@@ -85,7 +85,11 @@ impl Relay {
     /// rest the relay must be started again.
     pub(super) fn reload(&mut self) -> Result<(), String> {
         self.log.reopen();
-        let again = self.read_again.as_ref().ok_or("it was started without a configuration")?;
+        let Some(again) = &self.read_again else {
+            let why = "it was started by options only: there is no configuration to read again";
+            self.log.event(Level::Info, "the file of the log was opened again, nothing else", &[("reason", why)]);
+            return Ok(());
+        };
         let config = again()?;
         if config.site != self.site {
             return Err(format!("it is the relay of {}, and cannot become that of {}", self.site, config.site));
