@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use socket2::{Domain, Socket, Type};
 use xmml_core::error::Error;
+use xmml_core::handshake::MAX_NAME;
 use xmml_core::methods::relay::address::site_problem;
 use xmml_core::path::{Credentials, Fingerprint, LinkFigures, MAX_STREAMS};
 use xmml_core::private_file;
@@ -24,6 +25,9 @@ use crate::window;
 
 /// Largest file that is read, in bytes.
 const FILE_MAX: u64 = 1 << 20;
+
+/// Longest name of an abstract socket, the @ included, in bytes.
+const CONTROL_MAX: usize = 108;
 
 /// No two hosts are further apart [s].
 const LATENCY_MOST_S: f64 = 60.0;
@@ -276,12 +280,21 @@ impl Config {
                     " control: \"{control}\" is not the name of an abstract socket; expected @NAME"
                 )));
             }
+            if control.len() > CONTROL_MAX || control.contains('\0') {
+                return Err(Problem(format!(
+                    " control: \"{control}\" cannot name a socket; expected @NAME of at most {CONTROL_MAX} bytes"
+                )));
+            }
         }
         for (index, run) in self.runs.iter().enumerate() {
             if self.runs[..index].iter().any(|other| other.name == run.name) {
                 return Err(Problem(format!(" run: \"{}\" is there twice", run.name)));
             }
-            if run.lease_s.is_some_and(|lease| !lease.is_finite() || lease <= 0.0) {
+            if run.name.is_empty() || run.name.len() > MAX_NAME {
+                return Err(Problem(format!(" run \"{}\": the name of a run has 1 to {MAX_NAME} bytes", run.name)));
+            }
+            let is_time = |lease: f64| lease > 0.0 && Duration::try_from_secs_f64(lease).is_ok();
+            if run.lease_s.is_some_and(|lease| !is_time(lease)) {
                 return Err(Problem(format!(" run \"{}\": lease_s must be a number of seconds above 0", run.name)));
             }
         }
@@ -373,13 +386,15 @@ fn check_bound(what: &str, address: &str) -> Result<(), Problem> {
             "{what}: \"{address}\": {error}; expected HOST:PORT with a host of this machine, e.g. 0.0.0.0:40001"
         ))
     };
-    let found = address.to_socket_addrs().map_err(wrong)?.next();
-    let found = found.ok_or_else(|| wrong(io::Error::other("the host has no internet address")))?;
-    let socket = Socket::new(Domain::for_address(found), Type::STREAM, None).map_err(wrong)?;
-    match socket.set_reuse_address(true).and_then(|()| socket.bind(&found.into())) {
-        Err(error) if error.kind() != io::ErrorKind::AddrInUse => Err(wrong(error)),
-        _ => Ok(()),
+    let mut why = io::Error::other("the host has no internet address");
+    for found in address.to_socket_addrs().map_err(wrong)? {
+        let socket = Socket::new(Domain::for_address(found), Type::STREAM, None).map_err(wrong)?;
+        match socket.set_reuse_address(true).and_then(|()| socket.bind(&found.into())) {
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse => why = error,
+            _ => return Ok(()),
+        }
     }
+    Err(wrong(why))
 }
 
 /// Whether a log can be appended to this file, or the file be made.
@@ -449,6 +464,10 @@ mod tests {
             ("site = 'a'\ncontrol = '/tmp/x'", "expected @NAME"),
             ("site = 'a'\n[[run]]\nname = 'r'\nsecret_file = 's'\n[[run]]\nname = 'r'\nsecret_file = 's'", "twice"),
             ("site = 'a'\n[[run]]\nname = 'r'\nsecret_file = 's'\nlease_s = -1.0", "above 0"),
+            ("site = 'a'\n[[run]]\nname = 'r'\nsecret_file = 's'\nlease_s = 1e300", "above 0"),
+            ("site = 'a'\n[[run]]\nname = ''\nsecret_file = 's'", "1 to 255 bytes"),
+            (&format!("site = 'a'\n[[run]]\nname = '{}'\nsecret_file = 's'", "r".repeat(256)), "1 to 255 bytes"),
+            (&format!("site = 'a'\ncontrol = '@{}'", "c".repeat(108)), "at most 108 bytes"),
         ] {
             assert!(problem(text).contains(expected), "{text}: {}", problem(text));
         }
