@@ -6,7 +6,9 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use support::{await_that, Site, RUN, SECRET};
+use support::{await_that, party, Site, RUN, SECRET};
+use xmml_core::methods::relay::Relay as Method;
+use xmml_core::methods::Method as _;
 
 #[test]
 fn a_name_that_is_not_found_for_long_holds_up_no_stream_and_is_dialled_when_it_is() {
@@ -54,4 +56,24 @@ fn a_relay_is_dialled_by_the_name_of_its_host() {
     let b = Site::start_at("b", &address, &[], &[(RUN, SECRET)]);
     a.await_way_to("b");
     drop(b);
+}
+
+#[test]
+fn a_relay_listens_at_every_address_of_a_host_that_this_machine_has() {
+    // An address for documentation, which no machine has; then two that every machine has.
+    let host = ["192.0.2.1:0", "127.0.0.1:0", "127.0.0.2:0"].map(|address| address.parse().unwrap());
+    let mut bound = None;
+    let a = Site::start_with("a", "127.0.0.1:0", &[], &[(RUN, SECRET)], |relay| {
+        bound = Some(relay.listen_at_all(&host).unwrap());
+        assert!(relay.listen_at_all(&host[..1]).is_err() && relay.listen_at_all(&[]).is_err());
+    });
+    let port = bound.unwrap().port();
+    for address in [format!("127.0.0.1:{port}"), format!("127.0.0.2:{port}")] {
+        assert!(a.status().listen.contains(&address), "{:?}", a.status().listen);
+        let listener = Method.listen(Some(&format!("{address}/a")), &party(&address)).unwrap();
+        await_that("it is registered", || {
+            assert!(listener.accept().unwrap().is_none());
+            a.status().runs[RUN].names.contains(&address)
+        });
+    }
 }

@@ -28,15 +28,37 @@ const AT_ONCE: usize = 64;
 const PAUSE: Duration = Duration::from_millis(200);
 
 impl Relay {
-    /// Listens at `address` (`HOST:PORT`, port 0: any free one); returns where.
+    /// Listens at `address` (`HOST:PORT`, port 0: any free one), at each that the host has; returns the first.
     ///
     /// # Errors
     /// It cannot be listened there.
     pub fn listen(&mut self, address: &str) -> io::Result<SocketAddr> {
-        let address = address
-            .to_socket_addrs()?
-            .next()
-            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the host has no internet address"))?;
+        self.listen_at_all(&address.to_socket_addrs()?.collect::<Vec<_>>())
+    }
+
+    /// Listens at each of these addresses of a host that is one of this machine, at the same port; returns the first.
+    ///
+    /// # Errors
+    /// None is one of this machine, or one is taken.
+    pub fn listen_at_all(&mut self, addresses: &[SocketAddr]) -> io::Result<SocketAddr> {
+        let mut first: Option<SocketAddr> = None;
+        let mut why = io::Error::new(io::ErrorKind::NotFound, "the host has no internet address");
+        for address in addresses {
+            let mut address = *address;
+            if let (Some(first), 0) = (first, address.port()) {
+                address.set_port(first.port());
+            }
+            match self.listen_at_one(address) {
+                Ok(bound) => drop(first.get_or_insert(bound)),
+                // A name may stand for more than this machine has: an address of IPv6 where that is off, for example.
+                Err(error) if error.kind() != io::ErrorKind::AddrInUse => why = error,
+                Err(error) => return Err(error),
+            }
+        }
+        first.ok_or(why)
+    }
+
+    fn listen_at_one(&mut self, address: SocketAddr) -> io::Result<SocketAddr> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
         // A relay that is started again at once must get its port although old connections linger.
         socket.set_reuse_address(true)?;
