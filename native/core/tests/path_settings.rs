@@ -27,6 +27,8 @@ fn what_cannot_be_is_named_by_its_setting() {
         let problem = refused(&Settings { link, ..Settings::default() });
         assert!(problem.contains("bandwidth") && problem.contains("bytes per second"), "{problem}");
     }
+    let patience = refused(&Settings { patience: Duration::MAX, ..Settings::default() });
+    assert!(patience.contains("patience of ") && patience.contains("a hundred years"), "{patience}");
     let link = Some(LinkFigures { round_trip: Duration::ZERO, bandwidth: 1e6 });
     Settings { link, ..Settings::default() }.check().unwrap();
 }

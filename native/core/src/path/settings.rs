@@ -155,6 +155,13 @@ impl Settings {
         if self.silence < Duration::from_millis(100) {
             return wrong("a stream needs at least 0.1 s to be heard of".to_owned());
         }
+        // Beyond that, times could not be reckoned with.
+        for (name, time) in [("connect", self.connect), ("patience", self.patience), ("silence", self.silence)] {
+            if time > WITHOUT_END {
+                let most = WITHOUT_END.as_secs();
+                return wrong(format!("{name} of {} s: a path waits at most {most} s, a hundred years", time.as_secs()));
+            }
+        }
         if let Some(LinkFigures { bandwidth, .. }) = self.link {
             if !(bandwidth > 0.0 && bandwidth.is_finite()) {
                 return wrong(format!(
