@@ -29,9 +29,6 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 /// How long a link may be without a single stream before it is given up, and with it the streams that it carries.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Bulk frames that are taken in a row before control is looked at again.
-const BULK_IN_A_ROW: usize = 8;
-
 /// Relays that are remembered because another relay of their site has come.
 const REPLACED_MAX: usize = 64;
 
@@ -487,23 +484,6 @@ impl Relay {
         if link.path.has_room(Lane::Bulk) {
             for (pipe, side) in std::mem::take(&mut link.starved) {
                 self.go_on(pipe, side);
-            }
-        }
-    }
-
-    /// Takes in everything that has come, control first.
-    fn take_frames(&mut self, token: Token) -> Result<(), String> {
-        let take = |relay: &Relay, lane| relay.links.get(&token).and_then(|link| link.path.take(lane));
-        loop {
-            while let Some(frame) = take(self, Lane::Control) {
-                self.frame_came(token, frame)?;
-            }
-            for turn in 0..BULK_IN_A_ROW {
-                match take(self, Lane::Bulk) {
-                    Some(frame) => self.frame_came(token, frame)?,
-                    None if turn == 0 => return Ok(()),
-                    None => break,
-                }
             }
         }
     }

@@ -10,6 +10,7 @@ mod owner;
 mod reloading;
 mod reporting;
 mod scrapes;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -172,6 +173,8 @@ pub struct Relay {
     /// Of which run a door for relays is.
     gates: HashMap<Token, String>,
     links: HashMap<Token, Link>,
+    /// Links that have brought more than was taken from them in this turn.
+    unfinished: BTreeSet<Token>,
     flows: HashMap<(Token, StreamId), Flow>,
     /// Relays that are to be dialled for every run.
     targets: Vec<LinkTarget>,
@@ -227,6 +230,7 @@ impl Relay {
             pipes: HashMap::new(),
             gates: HashMap::new(),
             links: HashMap::new(),
+            unfinished: BTreeSet::new(),
             flows: HashMap::new(),
             targets: Vec::new(),
             encryption: Encryption::self_made(site).map_err(io::Error::other)?,
@@ -349,28 +353,35 @@ impl Relay {
     pub fn serve(&mut self) -> io::Result<()> {
         let mut ready = Vec::new();
         self.flush_links();
-        loop {
-            let until = self.deadlines.first().map(|(when, _)| *when);
-            self.epoll.wait(
-                &mut ready,
-                until
-                    .into_iter()
-                    .chain(self.doors_rest_until)
-                    .chain(self.next_lease_check)
-                    .chain(self.next_link_time())
-                    .min(),
-            )?;
-            for event in &ready {
-                if self.happened(*event) {
-                    return Ok(());
-                }
-            }
-            self.expire(Instant::now());
-            self.flush_links();
-            if self.is_at_its_end() {
-                return Ok(());
+        while !self.turn(&mut ready)? {}
+        Ok(())
+    }
+
+    /// Waits until something happens, and sees to it. True: it is to end.
+    fn turn(&mut self, ready: &mut Vec<Ready>) -> io::Result<bool> {
+        let until = match self.unfinished.is_empty() {
+            true => self.next_time(),
+            false => Some(Instant::now()),
+        };
+        self.epoll.wait(ready, until)?;
+        let unfinished = std::mem::take(&mut self.unfinished);
+        for event in &*ready {
+            if self.happened(*event) {
+                return Ok(true);
             }
         }
+        let is_served = |link: &Token| ready.iter().any(|event| event.token == *link);
+        unfinished.into_iter().filter(|link| !is_served(link)).for_each(|link| self.link_ready(link));
+        self.expire(Instant::now());
+        self.flush_links();
+        Ok(self.is_at_its_end())
+    }
+
+    /// When something is to be done, whatever happens before.
+    fn next_time(&self) -> Option<Instant> {
+        let deadline = self.deadlines.first().map(|(when, _)| *when);
+        let times = [deadline, self.doors_rest_until, self.next_lease_check, self.next_link_time()];
+        times.into_iter().flatten().min()
     }
 
     /// True: it is to end.
