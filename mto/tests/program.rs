@@ -419,6 +419,59 @@ fn figures_are_told_on_a_loopback_address() {
     assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("\nmto_refused_total 0\n"), "{answer}");
 }
 
+/// How long a process has worked [ticks of the clock].
+fn worked(process: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+/// Lets a process open so many descriptors; it keeps those that it has.
+fn limit_descriptors(process: u32, count: u64) {
+    let limit = libc::rlimit { rlim_cur: count, rlim_max: 1024 };
+    // SAFETY: the limit outlives the call; the one before is not asked for.
+    let status =
+        unsafe { libc::prlimit(process as libc::pid_t, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut()) };
+    assert_eq!(status, 0);
+}
+
+#[test]
+fn who_waits_at_the_owners_door_or_for_figures_while_there_is_no_descriptor_costs_nothing_and_is_served_later() {
+    for door in ["owner", "figures"] {
+        let folder = Folder::new(&format!("no-descriptor-{door}"));
+        let (site, log) = (unique(&format!("no-descriptor-{door}")), folder.0.join("log"));
+        let config = folder.write("relay.toml", &format!("site = \"{site}\"\nmetrics = \"127.0.0.1:0\"\n"));
+        let relay = Held::start(mto().arg("--config").arg(&config).arg("--stdin").arg("--log").arg(&log));
+        let process = relay.child.id();
+        let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count() as u64;
+        limit_descriptors(process, open);
+        let (figures, control) = (relay.started["metrics"].as_str().unwrap().to_owned(), relay.control());
+        let asking = std::thread::spawn(move || match door {
+            "owner" => said(&mto().args(["status", "--control", &control]).output().unwrap()),
+            _ => {
+                let mut stream = std::net::TcpStream::connect(figures).unwrap();
+                stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+                let mut answer = String::new();
+                std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+                answer
+            }
+        });
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let is_told = || std::fs::read_to_string(&log).is_ok_and(|log| log.contains("cannot accept connections"));
+        while !is_told() {
+            assert!(std::time::Instant::now() < until, "{door}: it does not say why nobody is accepted");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let before = worked(process);
+        std::thread::sleep(std::time::Duration::from_millis(700)); // the time over which its work is counted
+        let ticks = worked(process) - before;
+        assert!(ticks < 10, "{door}: it worked for {ticks} ticks while it could do nothing");
+        limit_descriptors(process, 1024);
+        let answer = asking.join().unwrap();
+        assert!(answer.contains(&format!("relay of {site}")) || answer.contains("mto_refused_total 0"), "{answer}");
+    }
+}
+
 #[test]
 fn a_certificate_is_made_for_its_owner_only_never_over_another_and_shown() {
     let folder = Folder::new("certificate");

@@ -1,8 +1,9 @@
-//! Where processes of the site come in, and how many may be there without having proved anything.
+//! Where processes of the site come in, how many may be there without having proved anything, and what happens at any door when the
+//! system has no descriptor for who comes.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
@@ -87,14 +88,32 @@ impl Relay {
                         self.greet(wire);
                     }
                 }
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => return,
-                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
-                    _ if self.arrivals.is_empty() => return self.close_doors(&error),
-                    _ => self.make_room(),
-                },
+                Err(error) if self.accepts_again(&error) => {}
+                Err(_) => return,
             }
         }
+    }
+
+    /// After somebody could not be accepted at one of the doors: whether to try again at once. If the system gives nothing for the next
+    /// one, all doors rest: whoever waits there would wake the relay without end.
+    pub(super) fn accepts_again(&mut self, error: &io::Error) -> bool {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => return false,
+            io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
+            _ if self.arrivals.is_empty() => {
+                self.close_doors(error);
+                return false;
+            }
+            _ => self.make_room(),
+        }
+        true
+    }
+
+    /// Every door: where it is, and its token.
+    fn all_doors(&self) -> Vec<(RawFd, Token)> {
+        let owner = self.owner_door.iter().map(|(token, door)| (door.fd(), *token));
+        let figures = self.figures_door.iter().map(|(token, door)| (door.as_raw_fd(), *token));
+        self.doors.iter().map(|(token, door)| (door.as_raw_fd(), *token)).chain(owner).chain(figures).collect()
     }
 
     fn make_room(&mut self) {
@@ -106,15 +125,15 @@ impl Relay {
     fn close_doors(&mut self, error: &io::Error) {
         let reason = xmml_core::error::explained(error);
         self.log.once(SYSTEM, Level::Error, "cannot accept connections for a moment", &[("reason", &reason)]);
-        self.doors.values().for_each(|door| self.epoll.remove(door.as_raw_fd()));
+        self.all_doors().into_iter().for_each(|(door, _)| self.epoll.remove(door));
         self.doors_rest_until = Some(Instant::now() + PAUSE);
     }
 
     pub(super) fn reopen_doors(&mut self) {
         self.doors_rest_until = None;
-        for (token, door) in &self.doors {
+        for (door, token) in self.all_doors() {
             // Fails only if it is watched already.
-            let _ = self.epoll.add(door.as_raw_fd(), *token, Interest::READ);
+            let _ = self.epoll.add(door, token, Interest::READ);
         }
     }
 

@@ -79,7 +79,13 @@ impl Relay {
 
     pub(super) fn accept_owner(&mut self) {
         while let Some((_, door)) = &self.owner_door {
-            let Ok(Some(stream)) = door.accept() else { return };
+            let stream = match door.accept() {
+                Ok(Some(stream)) => stream,
+                // Nobody, or another user, who is gone already.
+                Ok(None) => return,
+                Err(error) if self.accepts_again(&error) => continue,
+                Err(_) => return,
+            };
             let owners =
                 self.connections.values().filter(|connection| matches!(connection, Connection::Owner(_))).count();
             if owners < OWNERS_MAX {

@@ -53,7 +53,11 @@ impl Relay {
     pub(super) fn accept_scrapes(&mut self) {
         for _ in 0..SCRAPES_MAX {
             let Some((_, door)) = &self.figures_door else { return };
-            let Ok((socket, from)) = door.accept() else { return };
+            let (socket, from) = match door.accept() {
+                Ok(come) => come,
+                Err(error) if self.accepts_again(&error) => continue,
+                Err(_) => return,
+            };
             let count =
                 self.connections.values().filter(|connection| matches!(connection, Connection::Scrape(_))).count();
             let Ok(wire) = Wire::new(socket, from) else { continue };
