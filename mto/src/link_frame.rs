@@ -5,7 +5,7 @@
 //! | 0 | 1 | kind: 0 told, 1 data, 2 finish |
 //! | 1 | 7 | zeros |
 //! | 8 | 8 | data and finish: the stream |
-//! | 8 or 16 | | told: a [`Told`] in MessagePack; data: bytes of the stream |
+//! | 8 or 16 | | told: a [`Told`] in MessagePack; data: bytes of the stream, one at least |
 //!
 //! A stream keeps its number on its whole way, so that data passes relays in between untouched.
 
@@ -128,6 +128,8 @@ pub fn read(frame: Buffer) -> Result<LinkFrame, String> {
     };
     match head[0] {
         TOLD => control::decode(&frame[TOLD_HEAD..], "it").map(LinkFrame::Told).map_err(|error| error.to_string()),
+        // It would cost no credit, and memory all the same.
+        DATA if frame.len() == DATA_HEAD => Err("data of no byte".to_owned()),
         DATA => Ok(LinkFrame::Data(stream()?, frame)),
         FINISH if frame.len() == DATA_HEAD => Ok(LinkFrame::Finish(stream()?)),
         FINISH => Err("an end with something behind it".to_owned()),
@@ -187,5 +189,6 @@ mod tests {
             let _ = read(bytes.into());
         }
         assert!(read(Vec::new().into()).is_err());
+        assert!(read(data(3, b"").into()).unwrap_err().contains("no byte"));
     }
 }

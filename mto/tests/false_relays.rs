@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use mto::encryption::Encryption;
 use mto::link_frame::{self, LinkFrame, Told};
+use mto::relay::PASSING_MAX;
 use mto::routes::HOPS_MAX;
+use support::flow::Flow;
 use support::{await_that, Site, RUN, SECRET, SOON};
 use xmml_core::handshake::relay_key;
 use xmml_core::methods::relay::protocol::RELAY;
@@ -17,14 +19,19 @@ struct ByHand(Path);
 
 impl ByHand {
     fn linked_to(site: &Site) -> ByHand {
-        let me = Identity::new(&relay_key(SECRET), RUN, "x");
+        ByHand::of("x", site)
+    }
+
+    fn of(name: &str, site: &Site) -> ByHand {
+        let me = Identity::new(&relay_key(SECRET), RUN, name);
         let settings = Settings { streams: Streams::Fixed(1), ..Settings::default() };
         let path = Path::dial(&site.address, &me, RELAY, settings).unwrap();
         path.attend().unwrap();
         assert!(path.wait_open(Some(SOON)).unwrap());
         let link = ByHand(path);
-        link.tell(&Told::Hello { site: "x".into(), life: 7 });
-        await_that("the link stands", || site.status().links.iter().any(|link| link.site == "x" && link.state == "up"));
+        link.tell(&Told::Hello { site: name.into(), life: 7 });
+        let is_up = || site.status().links.iter().any(|link| link.site == name && link.state == "up");
+        await_that("the link stands", is_up);
         link
     }
 
@@ -61,9 +68,23 @@ impl ByHand {
 }
 
 fn relay(name: &str, links: &[String]) -> Site {
-    Site::start_with(name, "127.0.0.1:0", links, &[(RUN, SECRET)], |relay| {
+    relay_of(name, links, &[(RUN, SECRET)])
+}
+
+fn relay_of(name: &str, links: &[String], runs: &[(&str, &[u8])]) -> Site {
+    Site::start_with(name, "127.0.0.1:0", links, runs, |relay| {
         relay.encrypt(Encryption::self_made(name).unwrap().but(&[], false).unwrap());
     })
+}
+
+/// A run of which the false relay does not know the secret.
+const OTHER: (&str, &[u8]) = ("other", b"the secret of the other run");
+
+/// A relay of both runs, and messages of the other one that pass it.
+fn relay_with_flow_of_other() -> (Site, Flow) {
+    let b = relay_of("b", &[], &[(RUN, SECRET), OTHER]);
+    let flow = Flow::of(OTHER, &b, &b);
+    (b, flow)
 }
 
 #[test]
@@ -124,4 +145,56 @@ fn two_relays_of_one_site_at_different_relays_do_not_fill_links_with_contradicti
         }
         assert!(said < 100, "one announcement for each round trip");
     }
+}
+
+#[test]
+fn streams_without_end_that_pass_a_relay_are_refused_and_other_runs_go_on() {
+    let (b, flow) = relay_with_flow_of_other();
+    let (x, y) = (ByHand::linked_to(&b), ByHand::of("y", &b));
+    for stream in 1..=PASSING_MAX as u64 + 1 {
+        x.open(stream, &["b", "y"]);
+        // It neither takes nor refuses them.
+        while y.0.take(Lane::Control).is_some() {}
+    }
+    let reason = x.refusal(PASSING_MAX as u64 + 1);
+    assert_eq!(reason, format!("{PASSING_MAX} streams of this run pass b already"));
+    assert!(b.logged().contains("a stream of another relay was refused"));
+    flow.counted();
+    // When one is over there is room for another.
+    x.tell(&Told::Reset { stream: 1 });
+    x.open(1, &["b", "y"]);
+    await_that("it passes", || b.status().runs[RUN].opened == PASSING_MAX as u64 + 1);
+}
+
+#[test]
+fn a_relay_that_asks_and_does_not_read_the_answers_loses_its_link() {
+    let (b, flow) = relay_with_flow_of_other();
+    let x = ByHand::linked_to(&b);
+    let until = Instant::now() + SOON;
+    let is_given_up = || b.logged().contains("it does not take what it is told");
+    while !is_given_up() {
+        assert!(Instant::now() < until, "{} bytes are kept for it", b.status().links[0].kept_bytes);
+        for number in 0..50_000 {
+            let asked = x.0.queue(Lane::Control, link_frame::told(&Told::Ping { number: number | 1 << 40 }));
+            if asked.is_err() {
+                break;
+            }
+            if number % 100 == 0 {
+                x.0.send_queued();
+                let _ = x.0.wait_room(Lane::Control, Some(SOON));
+            }
+        }
+    }
+    await_that("the link is gone", || b.status().links.is_empty());
+    flow.counted();
+}
+
+#[test]
+fn data_of_no_byte_ends_the_link() {
+    let (b, flow) = relay_with_flow_of_other();
+    let x = ByHand::linked_to(&b);
+    x.0.post(Lane::Bulk, link_frame::data(9, &[])).unwrap();
+    x.ends();
+    assert!(b.logged().contains("data of no byte"), "{}", b.logged());
+    flow.counted();
 }

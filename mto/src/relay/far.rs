@@ -20,6 +20,12 @@ const CORRECTED_EVERY: Duration = Duration::from_secs(1);
 /// After so many corrections there is more to them than what a relay said in its former life.
 const CONTRADICTED: u32 = 3;
 
+/// Streams of a run between two other relays, at most: they take no descriptor, which would bound them.
+pub const PASSING_MAX: usize = 16_384;
+
+/// Bytes of control that may wait for a relay that does not take what it is told, as [`xmml_core::path::Path::kept`] counts them.
+const UNREAD_MAX: u64 = 16 << 20;
+
 /// The lane of streams of this class.
 fn lane_of(class: Option<TrafficClass>) -> Lane {
     match class {
@@ -31,8 +37,13 @@ fn lane_of(class: Option<TrafficClass>) -> Lane {
 impl Relay {
     /// Tells a relay something. If it fails, so does the link, which is found out when it is driven.
     pub(super) fn tell(&mut self, link: Token, told: &Told) {
-        if let Some(link) = self.links.get_mut(&link) {
-            let _ = link.put(Lane::Control, link_frame::told(told));
+        if let Some(known) = self.links.get_mut(&link) {
+            let _ = known.put(Lane::Control, link_frame::told(told));
+            if known.path.kept(Lane::Control) > UNREAD_MAX {
+                // Whoever tells it something is in the middle of other things: it is given up when it has its turn.
+                known.wrong = Some("it does not take what it is told".to_owned());
+                self.unfinished.insert(link);
+            }
         }
     }
 
@@ -144,6 +155,11 @@ impl Relay {
             if onward == link || self.flows.contains_key(&(onward, stream)) {
                 return Err(format!("it would come back to {}", self.site));
             }
+            if self.runs.get(&run).is_none_or(|run| run.passing >= PASSING_MAX) {
+                let reason = format!("{PASSING_MAX} streams of this run pass {} already", self.site);
+                self.log_refused(link, &reason);
+                return Err(reason);
+            }
             self.join(&run, End::far(link, stream, lane), End::far(onward, stream, lane));
             let (name, from_site, from) = (name.to_owned(), from_site.to_owned(), from.to_owned());
             self.tell(onward, &Told::Open { stream, route: route.to_vec(), name, from_site, from, class });
@@ -155,6 +171,14 @@ impl Relay {
         self.flows.insert((link, stream), Flow::Incoming(token));
         self.set_deadline(token, Some(Instant::now() + TAKEN_WITHIN));
         Ok(())
+    }
+
+    /// Why a stream of another relay was refused; not again and again.
+    fn log_refused(&mut self, link: Token, reason: &str) {
+        let Some(link) = self.links.get(&link) else { return };
+        let (run, site) = (link.run.clone(), link.site.clone().unwrap_or_default());
+        let facts = [("run", run.as_str()), ("site", &site)];
+        self.log.once_for(&site, reason, Level::Warning, "a stream of another relay was refused", &facts);
     }
 
     fn opened(&mut self, link: Token, stream: StreamId) {

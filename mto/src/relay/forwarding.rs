@@ -82,6 +82,11 @@ impl Pipe {
         self.directions.iter().map(|direction| direction.waiting() as u64).sum()
     }
 
+    /// Whether neither of its ends is here.
+    fn passes(&self) -> bool {
+        self.ends.iter().all(|end| matches!(end, End::Far { .. }))
+    }
+
     /// The link and the number of the stream at an end, if it is far.
     pub(super) fn far_end(&self, side: usize) -> Option<(Token, StreamId)> {
         match &self.ends[side] {
@@ -124,9 +129,12 @@ impl Relay {
                 }
             }
         }
-        self.pipes.insert(id, Pipe { run: run.to_owned(), ends: [a, b], directions });
+        let pipe = Pipe { run: run.to_owned(), ends: [a, b], directions };
+        let passes = pipe.passes();
+        self.pipes.insert(id, pipe);
         if let Some(run) = self.runs.get_mut(run) {
             run.opened += 1;
+            run.passing += usize::from(passes);
         }
         self.log.event(Level::Debug, "stream opened", &[("run", run)]);
         let done = [0, 1].into_iter().try_for_each(|side| self.write(id, side));
@@ -410,6 +418,7 @@ impl Relay {
         }
         if let Some(run) = self.runs.get_mut(&pipe.run) {
             run.passed += pipe.passed();
+            run.passing -= usize::from(pipe.passes());
         }
     }
 }

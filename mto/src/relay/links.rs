@@ -108,6 +108,8 @@ pub(super) struct Link {
     open: bool,
     /// Something was put on it that waits for the end of the turn.
     is_loaded: bool,
+    /// What the other relay has done that none may: the link is given up.
+    pub(super) wrong: Option<String>,
 }
 
 impl Link {
@@ -235,6 +237,7 @@ impl Relay {
             asked: None,
             open: false,
             is_loaded: false,
+            wrong: None,
         };
         self.links.insert(token, link);
         self.tell(token, &Told::Hello { site: self.site.clone(), life: self.life });
@@ -458,6 +461,9 @@ impl Relay {
 
     pub(super) fn link_ready(&mut self, token: Token) {
         let Some(link) = self.links.get_mut(&token) else { return };
+        if let Some(wrong) = link.wrong.take() {
+            return self.lose_link(token, &wrong);
+        }
         let driven = link.path.drive();
         let open = matches!(link.path.state(), State::Open);
         let has_changed = link.open != open;

@@ -41,6 +41,7 @@ use crate::wire::Wire;
 use forwarding::Pipe;
 use links::{Dial, Link};
 
+pub use far::PASSING_MAX;
 pub use links::LinkTarget;
 use owner::Owner;
 use reloading::Lasting;
@@ -72,6 +73,8 @@ struct Run {
     corrections: u32,
     /// Relays whose link was given up for that of another relay of their site, by the numbers that they have drawn; the last ones.
     replaced: VecDeque<(String, u64)>,
+    /// Streams between two other relays.
+    passing: usize,
     /// Streams opened so far.
     opened: u64,
     /// Bytes of streams that are over.
@@ -300,6 +303,7 @@ impl Relay {
             corrections: 0,
             replaced: VecDeque::new(),
             registry: Registry::default(),
+            passing: 0,
             opened: 0,
             passed: 0,
             lease,

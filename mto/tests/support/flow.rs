@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::{await_that, Pipe, Site};
+use super::{await_that, Pipe, Site, RUN, SECRET};
 
 /// So many messages pass at least before something is done, and when it is done.
 const SOME: u64 = 50;
@@ -32,8 +32,13 @@ impl Flow {
 
     /// From a process of one site to one of another, which has to be in reach.
     pub fn along(from: &Site, to: &Site) -> Flow {
-        let listener = to.listener("counting");
-        let (near, far) = from.pipe_to(&to.name, "counting", &*listener);
+        Flow::of((RUN, SECRET), from, to)
+    }
+
+    /// The same of another run.
+    pub fn of(run: (&str, &[u8]), from: &Site, to: &Site) -> Flow {
+        let listener = to.listener_of(run, "counting");
+        let (near, far) = from.pipe_of(run, &to.name, "counting", &*listener);
         let (is_over, passed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (until, count) = (is_over.clone(), passed.clone());
         let sender = std::thread::spawn(move || send(&near, &until, &count));

@@ -102,11 +102,17 @@ impl Site {
 
     /// Somebody of the run who can be reached here under this name.
     pub fn listener(&self, name: &str) -> Box<dyn Listener> {
-        let listener = Method.listen(Some(&format!("{}/{}", self.address, self.name)), &party(name)).unwrap();
+        self.listener_of((RUN, SECRET), name)
+    }
+
+    /// The same of another run.
+    pub fn listener_of(&self, (run, secret): (&str, &[u8]), name: &str) -> Box<dyn Listener> {
+        let address = format!("{}/{}", self.address, self.name);
+        let listener = Method.listen(Some(&address), &party_of(run, secret, name)).unwrap();
         // It registers when it is first looked at.
         await_that(&format!("{name} is registered"), || {
             assert!(listener.accept().unwrap().is_none());
-            self.status().runs[RUN].names.iter().any(|other| other == name)
+            self.status().runs[run].names.iter().any(|other| other == name)
         });
         listener
     }
@@ -119,7 +125,19 @@ impl Site {
 
     /// A stream from somebody here to a name at a site, with its two ends.
     pub fn pipe_to(&self, site: &str, name: &str, listener: &dyn Listener) -> (Pipe, Pipe) {
-        let here = self.dial("dialler", site, name, None);
+        self.pipe_of((RUN, SECRET), site, name, listener)
+    }
+
+    /// The same of another run.
+    pub fn pipe_of(
+        &self,
+        (run, secret): (&str, &[u8]),
+        site: &str,
+        name: &str,
+        listener: &dyn Listener,
+    ) -> (Pipe, Pipe) {
+        let address = format!("{}/{site}/{name}", self.address);
+        let here = Pipe(Method.connect(&address, &party_of(run, secret, "dialler"), None).unwrap());
         let there = accept(listener, &here);
         open_both(&here, &there);
         (here, there)

@@ -249,6 +249,11 @@ impl Path {
         self.shared.session().outbox(lane).has_room(limit)
     }
 
+    /// Bytes of a lane that are kept because the other end may not have them, 64 of each message besides its own.
+    pub fn kept(&self, lane: Lane) -> u64 {
+        self.shared.session().outbox(lane).kept()
+    }
+
     /// Sends a message without waiting and without copying it; it is kept until the other end has it. How much is kept is up to the
     /// caller: see [`Path::has_room`].
     ///
