@@ -60,8 +60,7 @@ pub struct Config {
     /// The SHA-256 of the certificates of the relays that it believes; without any, it believes all that know the run.
     #[serde(default)]
     pub trusted: Vec<String>,
-    /// What the windows of all streams together may be larger than they begin (64 KiB each), in bytes: what the relay holds at most for
-    /// receivers that do not take it.
+    /// What streams and links together may hold beyond what each has in any case (64 KiB, and 1 MiB for each class), in bytes.
     #[serde(default = "usual_growth")]
     pub stream_memory_b: u64,
     /// What is written.

@@ -57,7 +57,7 @@ struct Serve {
     /// Believe only relays that show this certificate, named by its SHA-256 (may be given several times)
     #[arg(long, value_name = "FINGERPRINT")]
     trust: Vec<String>,
-    /// What streams may hold together beyond 64 KiB each, for receivers that do not take it (default: 256 MiB)
+    /// What streams and links may hold together beyond what each has in any case (default: 512 MiB)
     #[arg(long, value_name = "BYTES")]
     stream_memory_b: Option<u64>,
     /// A run, and the file with its secret (may be given several times)

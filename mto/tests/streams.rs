@@ -223,6 +223,53 @@ fn many_receivers_that_stop_reading_hold_no_more_memory_than_relays_are_given() 
     assert_eq!(came, sent);
 }
 
+/// What the other relay may not have yet counts as well.
+#[test]
+fn what_waits_before_a_slow_link_is_no_more_than_relays_are_given() {
+    const MEMORY: u64 = 4 << 20;
+    let b = Site::start("b", &[]);
+    let a = Site::start_with("a", "127.0.0.1:0", &[slowly(&b.address, 1e6)], &[(RUN, SECRET)], |relay| {
+        relay.limit_memory_of_streams(MEMORY);
+    });
+    a.await_way_to("b");
+    let bulk = b.listener("bulk");
+    let streams: Vec<(Pipe, Pipe)> = (0..12).map(|_| a.pipe_to("b", "bulk", &*bulk)).collect();
+    await_that("b grants what is usual", || {
+        streams.iter().for_each(|(from, _)| while from.send_some(&[1; 64 << 10]) > 0 {});
+        a.status().links[0].kept_bytes >= 5 << 18
+    });
+    let piece = vec![1; 1 << 20];
+    for _ in 0..50 {
+        streams.iter().for_each(|(from, _)| while from.send_some(&piece) > 0 {});
+        let kept = a.status().links[0].kept_bytes;
+        // Half of it, for the run is alone, and what a link may keep in any case, with a frame more.
+        assert!(kept <= MEMORY / 2 + (1 << 20) + (512 << 10), "{kept} bytes are kept");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Those of one run fill what streams may have; another one that comes then must get some, or it had 64 KiB for each round trip.
+#[test]
+fn receivers_of_one_run_that_stop_reading_leave_memory_to_another_run() {
+    const OTHER: (&str, &[u8]) = ("other", b"the secret of the other run");
+    let runs = [(RUN, SECRET), OTHER];
+    let start = |name: &str, links: &[String]| {
+        Site::start_with(name, "127.0.0.1:0", links, &runs, |relay| relay.limit_memory_of_streams(16 << 20))
+    };
+    let b = start("b", &[]);
+    let a = start("a", std::slice::from_ref(&b.address));
+    a.await_way_to("b");
+    await_that("the other run is linked", || a.status().runs[OTHER.0].sites.len() == 2);
+    let listener = b.listener("there");
+    let streams: Vec<(Pipe, Pipe)> = (0..40).map(|_| a.pipe_to("b", "there", &*listener)).collect();
+    fill(&streams.iter().map(|(from, _)| from).collect::<Vec<_>>());
+    let others = b.listener_of(OTHER, "there");
+    let (from, _to) = a.pipe_of(OTHER, "b", "there", &*others);
+    fill(&[&from]);
+    let held = b.status().runs[OTHER.0].held_bytes;
+    assert!(held > (1 << 20) - (64 << 10), "only {held} bytes are held for it");
+}
+
 #[test]
 fn a_stream_that_breaks_at_one_end_breaks_at_the_other_at_once() {
     for (name, chain) in chains() {

@@ -1,6 +1,7 @@
 //! Streams: what comes in at one end goes out at the other by the same turn of the loop. What the other end does not take waits, and
 //! while it waits nothing more is read, or granted.
 
+use std::collections::HashMap;
 use std::io;
 use std::time::Instant;
 
@@ -11,13 +12,14 @@ use xmml_core::path::Lane;
 use xmml_core::wakeup::{Interest, Ready};
 
 use super::clients::frame;
+use super::links::Link;
 use super::{Connection, Flow, Relay};
 use crate::direction::Direction;
 use crate::intake::READ;
 use crate::link_frame::{self, StreamId, Told, DATA_HEAD};
 use crate::log::Level;
 use crate::registry::Token;
-use crate::window::{self, Window};
+use crate::window::{self, Budget, Window};
 use crate::wire::Wire;
 
 /// How often one end is read in a row before others have their turn.
@@ -108,8 +110,18 @@ fn within(credit: u64, stream: StreamId, message: Buffer) -> (Buffer, Option<Buf
     }
 }
 
+/// Whether an end takes more.
+fn takes(end: &End, links: &mut HashMap<Token, Link>, budget: &mut Budget) -> bool {
+    match end {
+        End::Wire { .. } => true,
+        End::Far { link, lane, credit, .. } => {
+            *credit > 0 && links.get_mut(link).is_some_and(|link| link.has_room(*lane, budget))
+        }
+    }
+}
+
 impl Relay {
-    /// What the windows of all streams together may be larger than they begin, in bytes.
+    /// What streams together may hold beyond what each of them and each link has in any case, in bytes.
     pub fn limit_memory_of_streams(&mut self, bytes: u64) {
         self.window_budget.set_total(bytes);
     }
@@ -159,16 +171,6 @@ impl Relay {
         self.settle(id, done);
     }
 
-    /// Whether an end takes more.
-    fn takes(&self, end: &End) -> bool {
-        match end {
-            End::Wire { .. } => true,
-            End::Far { link, lane, credit, .. } => {
-                *credit > 0 && self.links.get(link).is_some_and(|link| link.path.has_room(*lane))
-            }
-        }
-    }
-
     /// Brings to an end what waits for it.
     fn write(&mut self, id: u64, side: usize) -> io::Result<()> {
         let Some(pipe) = self.pipes.get_mut(&id) else { return Ok(()) };
@@ -178,7 +180,7 @@ impl Relay {
             End::Wire { wire, .. } => count = direction.drain(|parts| wire.write(parts))?,
             End::Far { link, stream, lane, credit, .. } => {
                 let Some(link) = self.links.get_mut(link) else { return Err(io::ErrorKind::NotConnected.into()) };
-                while *credit > 0 && link.path.has_room(*lane) {
+                while *credit > 0 && link.has_room(*lane, &mut self.window_budget) {
                     let Some(message) = direction.take_whole() else { break };
                     let (message, rest) = within(*credit, *stream, message);
                     rest.into_iter().for_each(|rest| direction.put_back(rest));
@@ -195,12 +197,10 @@ impl Relay {
 
     /// So many bytes that came from an end are out: if it is another relay, that is worth credit.
     fn was_passed_on(&mut self, id: u64, side: usize, bytes: usize) {
-        let Some(End::Far { link, stream, window, .. }) = self.pipes.get_mut(&id).map(|pipe| &mut pipe.ends[side])
-        else {
-            return;
-        };
-        let round_trip = self.links.get(link).map(super::links::Link::round_trip).unwrap_or_default();
-        let credit = window.passed_on(bytes as u64, round_trip, &mut self.window_budget, Instant::now());
+        let Some(Pipe { run, ends, .. }) = self.pipes.get_mut(&id) else { return };
+        let End::Far { link, stream, window, .. } = &mut ends[side] else { return };
+        let round_trip = self.links.get(link).map(Link::round_trip).unwrap_or_default();
+        let credit = window.passed_on(bytes as u64, round_trip, (&mut self.window_budget, run), Instant::now());
         if credit > 0 {
             let (link, stream) = (*link, *stream);
             self.tell(link, &Told::Credit { stream, bytes: credit });
@@ -213,7 +213,10 @@ impl Relay {
         let mut grants = Vec::new();
         for end in &mut pipe.ends {
             if let End::Far { link, stream, window, .. } = end {
-                grants.push((*link, Told::Credit { stream: *stream, bytes: window.widen(&mut self.window_budget) }));
+                grants.push((
+                    *link,
+                    Told::Credit { stream: *stream, bytes: window.widen(&mut self.window_budget, &pipe.run) },
+                ));
             }
         }
         for (link, grant) in grants {
@@ -227,7 +230,9 @@ impl Relay {
     fn read(&mut self, id: u64, side: usize) -> io::Result<()> {
         for _ in 0..READS_IN_A_ROW {
             let Some(pipe) = self.pipes.get(&id) else { return Ok(()) };
-            if pipe.directions[side].waiting() > 0 || !self.takes(&pipe.ends[1 - side]) {
+            if pipe.directions[side].waiting() > 0
+                || !takes(&pipe.ends[1 - side], &mut self.links, &mut self.window_budget)
+            {
                 return Ok(());
             }
             let End::Wire { wire: from, .. } = &pipe.ends[side] else { return Ok(()) };
@@ -275,7 +280,8 @@ impl Relay {
     fn pass_message(&mut self, id: u64, side: usize, message: Buffer) -> io::Result<()> {
         let Some(pipe) = self.pipes.get(&id) else { return Ok(()) };
         let bytes = message.len() - DATA_HEAD;
-        let goes_on = pipe.directions[side].waiting() == 0 && self.takes(&pipe.ends[1 - side]);
+        let goes_on = pipe.directions[side].waiting() == 0
+            && takes(&pipe.ends[1 - side], &mut self.links, &mut self.window_budget);
         let Some(pipe) = self.pipes.get_mut(&id) else { return Ok(()) };
         let direction = &mut pipe.directions[side];
         if let End::Far { window, .. } = &mut pipe.ends[side] {
@@ -353,7 +359,7 @@ impl Relay {
             return self.close_pipe(id);
         }
         let Some(pipe) = self.pipes.get(&id) else { return };
-        let takes = [0, 1].map(|side| self.takes(&pipe.ends[side]));
+        let takes = [0, 1].map(|side| takes(&pipe.ends[side], &mut self.links, &mut self.window_budget));
         let Some(pipe) = self.pipes.get_mut(&id) else { return };
         for side in [0, 1] {
             let (out, back) = (&pipe.directions[side], &pipe.directions[1 - side]);
@@ -375,7 +381,8 @@ impl Relay {
                     }
                 }
                 End::Far { link, .. } => {
-                    if !takes[side] {
+                    // Also where there is room again already, which threads of the link may have made since it was looked at.
+                    if !takes[side] || back.waiting() > 0 {
                         if let Some(link) = self.links.get_mut(link) {
                             link.starved.insert((id, side));
                         }
@@ -408,7 +415,7 @@ impl Relay {
             match end {
                 End::Wire { token, .. } => drop(self.connections.remove(token)),
                 End::Far { link, stream, window, .. } => {
-                    self.window_budget.give_back(window);
+                    self.window_budget.give_back(&pipe.run, window.growth());
                     self.flows.remove(&(*link, *stream));
                     if let Some(link) = self.links.get_mut(link) {
                         link.starved.remove(&(id, side));

@@ -19,6 +19,7 @@ use crate::encryption::Encryption;
 use crate::link_frame::{StreamId, Told, LONGEST};
 use crate::log::Level;
 use crate::registry::Token;
+use crate::window::Budget;
 
 /// How often links are measured and dials looked at.
 const TICK: Duration = Duration::from_secs(1);
@@ -34,6 +35,12 @@ const REPLACED_MAX: usize = 64;
 
 /// Frames below so many bytes wait for the end of the turn of the loop that put them on a link.
 const SMALL: usize = 16 << 10;
+
+/// Bytes of a lane that a link may keep for the other relay in any case; one frame may go beyond.
+const KEPT_FREELY: u64 = 1 << 20;
+
+/// What a link takes out of the budget at once.
+const RESERVED_AT_ONCE: u64 = 1 << 20;
 
 /// The time there and back on a link of which nothing is known.
 const ROUND_TRIP: Duration = Duration::from_millis(50);
@@ -108,6 +115,8 @@ pub(super) struct Link {
     open: bool,
     /// Something was put on it that waits for the end of the turn.
     is_loaded: bool,
+    /// What it has of the budget for frames that the other relay may not have yet, by lane.
+    reserved: [u64; 2],
     /// What the other relay has done that none may: the link is given up.
     pub(super) wrong: Option<String>,
 }
@@ -125,6 +134,29 @@ impl Link {
         }
         self.is_loaded = false;
         self.path.post(lane, frame).map(drop).map_err(io::Error::other)
+    }
+
+    /// Whether it takes a frame more. What the other relay may not have yet is kept here, and comes out of the budget beyond
+    /// [`KEPT_FREELY`].
+    pub(super) fn has_room(&mut self, lane: Lane, budget: &mut Budget) -> bool {
+        if !self.path.has_room(lane) {
+            return false;
+        }
+        let (kept, reserved) = (self.path.kept(lane), &mut self.reserved[lane as usize]);
+        if kept >= KEPT_FREELY + *reserved {
+            *reserved += budget.take(&self.run, RESERVED_AT_ONCE);
+        }
+        kept < KEPT_FREELY + *reserved
+    }
+
+    /// Gives back what it does not need of the budget.
+    fn release(&mut self, budget: &mut Budget) {
+        for lane in Lane::ALL {
+            let needed = self.path.kept(lane).saturating_sub(KEPT_FREELY).next_multiple_of(RESERVED_AT_ONCE);
+            let spare = self.reserved[lane as usize].saturating_sub(needed);
+            self.reserved[lane as usize] -= spare;
+            budget.give_back(&self.run, spare);
+        }
     }
 
     /// Has leave what was put on it.
@@ -237,6 +269,7 @@ impl Relay {
             asked: None,
             open: false,
             is_loaded: false,
+            reserved: [0; 2],
             wrong: None,
         };
         self.links.insert(token, link);
@@ -487,7 +520,8 @@ impl Relay {
         if matches!(link.path.state(), State::Closed | State::Failed(_)) {
             return self.lose_link(token, "the other relay has ended it");
         }
-        if link.path.has_room(Lane::Bulk) {
+        link.release(&mut self.window_budget);
+        if Lane::ALL.into_iter().any(|lane| link.has_room(lane, &mut self.window_budget)) {
             for (pipe, side) in std::mem::take(&mut link.starved) {
                 self.go_on(pipe, side);
             }
@@ -498,6 +532,7 @@ impl Relay {
     fn lose_link(&mut self, token: Token, reason: &str) {
         let Some(mut link) = self.links.remove(&token) else { return };
         link.flush();
+        self.window_budget.give_back(&link.run, link.reserved.iter().sum());
         self.epoll.remove(link.path.fd());
         let streams: Vec<StreamId> =
             self.flows.keys().filter(|(other, _)| *other == token).map(|(_, stream)| *stream).collect();

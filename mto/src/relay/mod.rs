@@ -189,7 +189,7 @@ pub struct Relay {
     /// Tells this process from the one that was the relay of the site before.
     life: u64,
     last_stream: StreamId,
-    /// What the windows of all streams together may be larger than they began.
+    /// What streams together may hold beyond what each of them and each link has in any case.
     window_budget: Budget,
     deadlines: BTreeSet<(Instant, Token)>,
     deadline_of: HashMap<Token, Instant>,
