@@ -308,7 +308,7 @@ fn a_stream_that_nobody_takes_is_given_up_and_leaves_nothing() {
     a.await_way_to("b");
     let _sleeper = b.listener("sleeper");
     let reason = a.dial("x", "b", "sleeper", None).opened().unwrap_err().to_string();
-    assert!(reason.contains("did not take the stream within 4 s"), "{reason}");
+    assert!(reason.contains("sleeper did not take the stream within 4 s"), "{reason}");
     await_that("nothing waits", || b.status().runs[RUN].waiting == 0);
 }
 

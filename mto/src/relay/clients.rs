@@ -20,6 +20,10 @@ use crate::wire::Wire;
 /// How long a stream may wait to be taken.
 pub(super) const TAKEN_WITHIN: Duration = Duration::from_secs(4);
 
+/// How long whoever opened it waits for the other site to say so: longer, for that one knows who did not take it, and not so long that the
+/// process asks no more.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(4500);
+
 /// Whatever a process says about itself, it counts as lost after so long without a word, and not before.
 const SILENCE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(600));
 
@@ -145,8 +149,12 @@ impl Relay {
         };
         match opened {
             Ok(awaited) => {
+                let within = match awaited {
+                    Awaited::Taker(_) => TAKEN_WITHIN,
+                    Awaited::Far { .. } => ANSWERED_WITHIN,
+                };
                 self.connections.insert(token, Connection::Opening { wire, run, awaited });
-                self.set_deadline(token, Some(Instant::now() + TAKEN_WITHIN));
+                self.set_deadline(token, Some(Instant::now() + within));
             }
             Err(reason) => self.refuse(&wire, reason),
         }
