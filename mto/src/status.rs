@@ -39,6 +39,12 @@ pub struct Status {
     pub refused: u64,
     /// Lines that the log has lost.
     pub log_lines_lost: u64,
+    /// What streams and links may hold beyond what each has in any case, in bytes.
+    #[serde(default)]
+    pub stream_memory_bytes: u64,
+    /// What of that is given to them.
+    #[serde(default)]
+    pub stream_memory_used_bytes: u64,
 }
 
 /// How a run is doing at a relay.

@@ -182,3 +182,28 @@ fn of_two_relays_of_one_site_at_one_relay_the_one_that_came_later_stands() {
     drop(later);
     older.await_way_to("c");
 }
+
+#[test]
+fn who_asks_for_figures_slowly_never_or_twenty_times_at_once_disturbs_nobody() {
+    let site = Site::start_with("a", "127.0.0.1:0", &[], &[(RUN, support::SECRET)], |relay| {
+        relay.tell_figures_at("127.0.0.1:0").unwrap();
+    });
+    let flow = Flow::at(&site);
+    let figures = site.status().metrics;
+    let ask = |request: &[u8]| {
+        let mut stream = TcpStream::connect(&figures).unwrap();
+        stream.set_read_timeout(Some(support::SOON)).unwrap();
+        let _ = stream.write_all(request); // of too many, some are thrown out at once
+        stream
+    };
+    let (silent, slow) = (ask(b""), ask(b"GET /met"));
+    let many: Vec<TcpStream> = (0..20).map(|_| ask(b"GET /metrics HTTP/1.1\r\n\r\n")).collect();
+    flow.goes_on();
+    let answers = many.into_iter().map(rest).filter(|answer| answer.starts_with(b"HTTP/1.1 200 OK"));
+    assert!(answers.count() >= 10);
+    flow.goes_on();
+    (&slow).write_all(b"rics HTTP/1.1\r\n\r\n").unwrap();
+    assert!(String::from_utf8_lossy(&rest(slow)).contains("mto_streams{run=\"canal\"} 1"));
+    flow.counted();
+    drop(silent);
+}

@@ -27,6 +27,8 @@ impl Relay {
         }
         let figures = self.figures_door.as_ref().and_then(|(_, door)| door.local_addr().ok()).map(|at| at.to_string());
         let arrivals = self.connections.values().filter(|connection| matches!(connection, Connection::Arrival(_)));
+        let mut links: Vec<_> = self.links.iter().collect();
+        links.sort_unstable_by_key(|(token, _)| **token);
         Status {
             site: self.site.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -37,11 +39,13 @@ impl Relay {
             certificate: self.encryption.tls.fingerprint().to_string(),
             metrics: figures.unwrap_or_default(),
             runs,
-            links: self.links.values().map(link_status).collect(),
+            links: links.into_iter().map(|(_, link)| link_status(link)).collect(),
             not_linked: self.dials.iter().filter(|dial| !dial.why.is_empty()).map(not_linked).collect(),
             arrivals: arrivals.count() as u64,
             refused: self.refused,
             log_lines_lost: self.log.lines_lost(),
+            stream_memory_bytes: self.window_budget.total(),
+            stream_memory_used_bytes: self.window_budget.spent(),
         }
     }
 }
