@@ -47,7 +47,9 @@ impl ByHand {
 
     /// Why the relay refuses a stream; a failure if it gives the link up.
     fn refusal(&self, stream: u64) -> String {
+        let until = Instant::now() + SOON;
         loop {
+            assert!(Instant::now() < until, "stream {stream} is not refused");
             let frame = match self.0.receive(Lane::Control, Some(SOON)).unwrap() {
                 Some(Received::Message(frame)) => link_frame::read(frame).unwrap(),
                 other => panic!("no answer: {other:?}"),
