@@ -65,13 +65,13 @@ fn take(me: &Instance, conduit: usize) -> Option<i64> {
         Received::Message(message) => match message.data {
             Data::List(items) => match &items[..] {
                 [Data::Int(value), Data::Bytes(padding)] => {
-                    assert_eq!(padding.len(), *value as usize % 3000);
-                    assert!(padding.iter().all(|byte| *byte == *value as u8), "{value} is torn");
+                    assert_eq!(padding.len(), *value as usize % 3000, "MESSAGES WRONG: {value} is cut short");
+                    assert!(padding.iter().all(|byte| *byte == *value as u8), "MESSAGES WRONG: {value} is torn");
                     Some(*value)
                 }
-                other => panic!("not what was sent: {other:?}"),
+                other => panic!("MESSAGES WRONG: {other:?}"),
             },
-            other => panic!("not what was sent: {other:?}"),
+            other => panic!("MESSAGES WRONG: {other:?}"),
         },
         Received::Ended => None,
         other => panic!("{other:?}"),
@@ -105,13 +105,13 @@ fn every_number_arrives(a: &Instance, b: &Instance, least: i64, done: &AtomicBoo
         while std::mem::take(&mut goes_on) {
             for (conduit, expected) in came.iter_mut().enumerate() {
                 if let Some(value) = take(b, conduit) {
-                    assert_eq!(value, *expected, "conduit {conduit}");
+                    assert_eq!(value, *expected, "MESSAGES WRONG: conduit {conduit}");
                     (*expected, goes_on) = (*expected + 1, true);
                 }
             }
         }
         b.leave().unwrap();
-        assert_eq!(came, [sending.join().unwrap(); CONDUITS], "what came is what was sent");
+        assert_eq!(came, [sending.join().unwrap(); CONDUITS], "MESSAGES WRONG: what came is what was sent");
     });
 }
 

@@ -80,7 +80,7 @@ fn every_message_arrives_once_and_in_order_while_the_relay_is_killed_again_and_a
             me.reuse().unwrap();
             let mut expected = 0;
             while let Some(value) = receive(&me, "in") {
-                assert_eq!(value, expected);
+                assert_eq!(value, expected, "MESSAGES WRONG");
                 expected += 1;
                 passed.store(expected as u64, Ordering::Relaxed);
             }
@@ -93,7 +93,7 @@ fn every_message_arrives_once_and_in_order_while_the_relay_is_killed_again_and_a
             let before = passed.load(Ordering::Relaxed);
             let limit = Instant::now() + Duration::from_secs(30);
             while passed.load(Ordering::Relaxed) < before + 200 && !receiving.is_finished() {
-                assert!(Instant::now() < limit, "nothing passes after {kills} kills");
+                assert!(Instant::now() < limit, "MESSAGES WRONG: none passes after {kills} kills");
                 std::thread::sleep(Duration::from_millis(2));
             }
             serving.take().expect("it serves").kill();
@@ -102,7 +102,7 @@ fn every_message_arrives_once_and_in_order_while_the_relay_is_killed_again_and_a
         }
         done.store(true, Ordering::Relaxed);
         let came = receiving.join().unwrap();
-        assert_eq!(came, sending.join().unwrap(), "what came is what was sent");
+        assert_eq!(came, sending.join().unwrap(), "MESSAGES WRONG: what came is what was sent");
         println!("{kills} kills, {came} messages");
     });
     for name in ["a", "b"] {

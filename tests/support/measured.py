@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 #: Properties with a column of their own, where a test has them.
-COLUMNS = ("messages", "faults", "recovery_s")
+COLUMNS = ("messages", "faults", "attempts", "recovery_s")
 HEAD = ("test", *COLUMNS, "duration_s", "further")
 TITLE = "what was measured"
 
@@ -31,8 +31,10 @@ def table(reports: Iterable[pytest.TestReport]) -> list[str]:
 
 
 def row(report: pytest.TestReport) -> tuple[str, ...]:
-    # A test that measures again until a promise is kept says the same several times: the last counts.
-    values = {name: text(value) for name, value in report.user_properties}
+    # A test that measures again until a promise is kept says the same several times: all of it is shown, in order.
+    values: dict[str, str] = {}
+    for name, value in report.user_properties:
+        values[name] = f"{values[name]}/{text(value)}" if name in values else text(value)
     own = [values.pop(name, "") for name in COLUMNS]
     further = " ".join(f"{name}={value}" for name, value in values.items())
     return (report.nodeid.rpartition("/")[2], *own, f"{report.duration:.1f}", further)

@@ -3,11 +3,15 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::{await_that, Pipe, Site, RUN, SECRET};
 
 /// So many messages pass at least before something is done, and when it is done.
 const SOME: u64 = 50;
+
+/// None takes longer, on the busiest machine: it is lost.
+const LATEST: Duration = Duration::from_secs(60);
 
 /// A message by its number: of any length up to some packets, with the length in front.
 fn message(number: u64) -> Vec<u8> {
@@ -59,7 +63,7 @@ impl Flow {
         self.goes_on();
         self.is_over.store(true, Ordering::Relaxed);
         let (sent, came) = (self.sender.join().unwrap(), self.receiver.join().unwrap());
-        assert_eq!(sent, came);
+        assert_eq!(sent, came, "MESSAGES WRONG: what came is not what was sent");
         assert!(sent >= 2 * SOME, "only {sent} messages passed");
         sent
     }
@@ -70,7 +74,8 @@ fn send(pipe: &Pipe, is_over: &AtomicBool, passed: &AtomicU64) -> u64 {
     while !is_over.load(Ordering::Relaxed) {
         let message = message(number);
         pipe.send(&message);
-        assert!(pipe.receive(message.len()) == message, "message {number} on its way back");
+        let came = receive(pipe, number, message.len());
+        assert!(came == message, "MESSAGES WRONG: message {number} on its way back has {} bytes", came.len());
         number += 1;
         passed.store(number, Ordering::Relaxed);
     }
@@ -78,15 +83,22 @@ fn send(pipe: &Pipe, is_over: &AtomicBool, passed: &AtomicU64) -> u64 {
     number
 }
 
+/// So many bytes of a message, or less if the stream ends before.
+fn receive(pipe: &Pipe, number: u64, count: usize) -> Vec<u8> {
+    let came = pipe.receive_within(LATEST, count);
+    came.unwrap_or_else(|| panic!("MESSAGES WRONG: message {number} does not come"))
+}
+
 fn send_back(pipe: &Pipe) -> u64 {
     for number in 0.. {
-        let head = pipe.receive(8);
+        let head = receive(pipe, number, 8);
         if head.is_empty() {
             return number;
         }
         let wanted = message(number);
-        assert_eq!(head, wanted[..8], "message {number}");
-        assert!(pipe.receive(wanted.len() - 8) == wanted[8..], "message {number}");
+        assert_eq!(head, wanted[..8], "MESSAGES WRONG: message {number}");
+        let body = receive(pipe, number, wanted.len() - 8);
+        assert!(body == wanted[8..], "MESSAGES WRONG: message {number} is altered");
         pipe.send(&wanted);
     }
     unreachable!()

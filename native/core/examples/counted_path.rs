@@ -1,15 +1,15 @@
 //! Two ends of a path that count what passes, for tests that cut, stall and thin out the network between them (`tests/wan`).
 //!
 //! ```text
-//! counted_path serve STREAMS SILENCE_S                          prints the port at which it listens; takes one path
-//! counted_path dial HOST:PORT STREAMS SILENCE_S BYTES           sends messages of so many bytes on the bulk lane, until its standard
-//!                                                               input ends
+//! counted_path serve STREAMS SILENCE_S BYTES                    prints the port at which it listens; takes one path
+//! counted_path dial HOST:PORT STREAMS SILENCE_S BYTES           the other end; finishes when its standard input ends
 //! counted_path ... --tls CREDENTIALS TRUSTED                    encrypts: its certificate and key are in this file, the certificate at
 //!                                                               the other end must have this fingerprint
 //! ```
 //!
-//! Both ends send numbered messages on both lanes at once and check the number and every byte of what comes. Each prints one line of
-//! figures at the end, `NAME=VALUE ...`; whatever was lost, doubled, reordered or altered ends the program with an error.
+//! Both ends send numbered messages on both lanes at once, those of the bulk lane of up to so many bytes, and check the length and every
+//! byte of what comes: both follow from the number. Each prints one line of figures at the end, `NAME=VALUE ...`; whatever was lost,
+//! doubled, reordered or altered ends the program with an error.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use xmml_core::path::{Credentials, Identity, Lane, Listener, Path, Received, Settings, Streams, Tls};
 
 const SECRET: &[u8] = b"both ends of a test know it";
-/// Bytes of the messages on the control lane, and the pause between them.
+/// Bytes of the longest messages on the control lane, and the pause between messages.
 const SMALL: usize = 64;
 const PAUSE: Duration = Duration::from_millis(2);
 /// Longest that an end waits for the other to finish.
@@ -43,19 +43,19 @@ fn main() {
         }
     };
     let (path, decides, bytes) = match words {
-        ["serve", streams, silence] => (accepted(&identity("server"), settings(streams, silence)), false, 256 << 10),
+        ["serve", streams, silence, bytes] => (accepted(&identity("server"), settings(streams, silence)), false, bytes),
         ["dial", address, streams, silence, bytes] => {
             let me = identity("client");
             let path = Path::dial(address, &me, "server", settings(streams, silence)).expect("an address");
             path.attend().expect("a thread");
-            (path, true, bytes.parse().expect("bytes"))
+            (path, true, bytes)
         }
         _ => {
-            eprintln!("counted_path serve STREAMS SILENCE_S; dial HOST:PORT STREAMS SILENCE_S BYTES; --tls CREDENTIALS TRUSTED");
+            eprintln!("counted_path serve STREAMS SILENCE_S BYTES; dial HOST:PORT STREAMS SILENCE_S BYTES; --tls CREDENTIALS TRUSTED");
             std::process::exit(2);
         }
     };
-    count(Arc::new(path), decides, bytes);
+    count(Arc::new(path), decides, bytes.parse().expect("bytes"));
 }
 
 fn tls(credentials: &str, trusted: &str) -> Tls {
@@ -90,13 +90,14 @@ struct Came {
 /// Sends and takes on both lanes, then says what has passed. One end decides when to finish; the other does so after it.
 fn count(path: Arc<Path>, decides: bool, bytes: usize) {
     let over = Arc::new(AtomicBool::new(false));
-    let senders = [(Lane::Control, SMALL, PAUSE), (Lane::Bulk, bytes, Duration::ZERO)].map(|(lane, bytes, pause)| {
+    let lanes = [(Lane::Control, SMALL, PAUSE), (Lane::Bulk, bytes, Duration::ZERO)];
+    let senders = lanes.map(|(lane, most, pause)| {
         let (path, over) = (path.clone(), over.clone());
-        thread::spawn(move || send(&path, lane, bytes, pause, &over))
+        thread::spawn(move || send(&path, lane, most, pause, &over))
     });
-    let receivers = Lane::ALL.map(|lane| {
+    let receivers = lanes.map(|(lane, most, _)| {
         let path = path.clone();
-        thread::spawn(move || take(&path, lane))
+        thread::spawn(move || take(&path, lane, most))
     });
     let stop = || {
         over.store(true, Ordering::Relaxed);
@@ -124,10 +125,10 @@ fn end(path: &Path, sent: &[u64; 2], came: &[Came; 2]) {
     );
 }
 
-fn send(path: &Path, lane: Lane, bytes: usize, pause: Duration, over: &AtomicBool) -> u64 {
+fn send(path: &Path, lane: Lane, most: usize, pause: Duration, over: &AtomicBool) -> u64 {
     let mut number = 0;
     while !over.load(Ordering::Relaxed) {
-        if path.send(lane, content(number, bytes), Some(Duration::from_millis(100))).expect("the path stands") {
+        if path.send(lane, content(number, most), Some(Duration::from_millis(100))).expect("the path stands") {
             number += 1;
         }
         thread::sleep(pause);
@@ -135,21 +136,31 @@ fn send(path: &Path, lane: Lane, bytes: usize, pause: Duration, over: &AtomicBoo
     number
 }
 
-fn take(path: &Path, lane: Lane) -> Came {
+fn take(path: &Path, lane: Lane, most: usize) -> Came {
     let mut came = Came { messages: 0, longest_gap: Duration::ZERO };
     let mut last = Instant::now();
     while let Some(Received::Message(message)) = path.receive(lane, Some(LIMIT)).expect("the path stands") {
         came.longest_gap = came.longest_gap.max(last.elapsed());
         last = Instant::now();
-        let expected = content(came.messages, message.len());
-        assert!(message[..] == expected[..], "message {} of the {lane:?} lane is not what was sent", came.messages);
+        let (number, expected) = (came.messages, content(came.messages, most));
+        let (bytes, wanted) = (message.len(), expected.len());
+        assert!(
+            message[..] == expected[..],
+            "MESSAGES WRONG: message {number} of the {lane:?} lane is not what was sent ({bytes} bytes, {wanted} wanted)"
+        );
         came.messages += 1;
     }
     came
 }
 
-/// The message of this number: every word of it depends on the number and its place.
-fn content(number: u64, bytes: usize) -> Vec<u8> {
+/// The message of this number: its length and every word of it depend on the number, so that one that is cut short is seen.
+fn content(number: u64, most: usize) -> Vec<u8> {
+    let bytes = match number % 8 {
+        3 => most / 2 + 1,
+        5 => 1,
+        7 => 0,
+        _ => most,
+    };
     let words = (0..bytes.div_ceil(8) as u64).map(|at| (number << 24 ^ at).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut content: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
     content.truncate(bytes);

@@ -149,9 +149,9 @@ fn whatever_a_sender_that_is_killed_had_sent_arrives_whole_and_nothing_else() {
                 let Ok(Received::Message(message)) = b.receive("in", None, Some(PATIENCE)) else { return };
                 let Data::Bytes(bytes) = message.data else { panic!("not bytes") };
                 let number = u64::from_le_bytes(bytes[..8].try_into().unwrap());
-                assert_eq!(number, last + 1, "messages are lost or doubled");
-                assert_eq!(bytes.len(), length_of(number));
-                assert!(bytes[8..].iter().all(|byte| *byte == number as u8), "message {number} is torn");
+                assert_eq!(number, last + 1, "MESSAGES WRONG: some are lost or doubled");
+                assert_eq!(bytes.len(), length_of(number), "MESSAGES WRONG: {number}");
+                assert!(bytes[8..].iter().all(|byte| *byte == number as u8), "MESSAGES WRONG: {number} is torn");
                 last = number;
             });
             run.event("a joins", |event| matches!(event, Event::Joined { instance, .. } if instance == "a"));

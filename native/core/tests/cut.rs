@@ -44,7 +44,7 @@ fn talk(me: &Instance) {
     while me.next_step().unwrap().is_some() {
         me.send("o", None, payload(number), None, None).unwrap();
         match me.receive("i", None, None).unwrap() {
-            Received::Message(message) => assert_eq!(message.data, payload(number), "message {number}"),
+            Received::Message(message) => assert_eq!(message.data, payload(number), "MESSAGES WRONG: {number}"),
             other => panic!("message {number}: {other:?}"),
         }
         number += 1;
@@ -115,7 +115,7 @@ fn a_conduit_that_a_handle_has_made_loses_and_doubles_nothing_either() {
         let handle = giver.handle("answers", 1, &["tcp".to_owned()]).unwrap();
         giver.send("news", None, Data::Bytes(handle.into()), None, None).unwrap();
         for number in 0..count {
-            assert_eq!(next(&giver, "answers"), Some(payload(number)), "message {number}");
+            assert_eq!(next(&giver, "answers"), Some(payload(number)), "MESSAGES WRONG: {number}");
         }
         assert_eq!(next(&giver, "answers"), None);
         giver.leave().unwrap();

@@ -39,7 +39,7 @@ fn talk_while(cutter: &Cutter, strikes: u64, here: &Path, there: &Path) {
             match path.receive(lane, LIMIT).unwrap().expect("it gets stuck") {
                 Received::Message(message) => {
                     let size = if lane == Lane::Control { 100 } else { sizes(number) };
-                    assert!(message == payload(number * every, size), "message {number} on {lane:?}");
+                    assert!(message == payload(number * every, size), "MESSAGES WRONG: {number} on {lane:?}");
                 }
                 Received::Ended => return number,
             }
@@ -55,8 +55,8 @@ fn talk_while(cutter: &Cutter, strikes: u64, here: &Path, there: &Path) {
         });
         for (sent, bulk, control) in ends {
             let sent = sent.join().unwrap();
-            assert_eq!(bulk.join().unwrap(), sent);
-            assert_eq!(control.join().unwrap(), sent.div_ceil(10));
+            assert_eq!(bulk.join().unwrap(), sent, "MESSAGES WRONG");
+            assert_eq!(control.join().unwrap(), sent.div_ceil(10), "MESSAGES WRONG");
         }
         scope.spawn(|| assert!(here.close(LIMIT).unwrap(), "{:?}", here.state()));
         assert!(there.close(LIMIT).unwrap(), "{:?}", there.state());
@@ -133,7 +133,7 @@ fn a_silent_stream_is_replaced(zero_copy: ZeroCopy) {
     }
     for number in 0..30 {
         let got = there.receive(Lane::Bulk, LIMIT).unwrap();
-        assert!(got == Some(Received::Message(payload(number, 100_000))), "message {number}");
+        assert!(got == Some(Received::Message(payload(number, 100_000))), "MESSAGES WRONG: {number}");
     }
     // One of three is kept for what is urgent: it carries too little to stall.
     let until = Instant::now() + Duration::from_secs(60);

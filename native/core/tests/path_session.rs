@@ -221,7 +221,7 @@ proptest! {
                 while let Some(message) = session.take(lane) {
                     let number = got[end][lane as usize];
                     let expected = payload(number as u64, sizes[1 - end][lane as usize][number]);
-                    assert!(message == expected, "message {number} of {lane:?} at end {end}");
+                    assert!(message == expected, "MESSAGES WRONG: {number} of {lane:?} at end {end}");
                     got[end][lane as usize] += 1;
                 }
             }

@@ -61,13 +61,13 @@ fn every_message_arrives(conduits: usize, proxy: &Proxy, strikes: u64, least: i6
         while std::mem::take(&mut goes_on) {
             for (conduit, expected) in came.iter_mut().enumerate() {
                 if let Some(value) = receive_padded(&receiver, conduit) {
-                    assert_eq!(value, *expected, "conduit {conduit}");
+                    assert_eq!(value, *expected, "MESSAGES WRONG: conduit {conduit}");
                     (*expected, goes_on) = (*expected + 1, true);
                 }
             }
         }
         receiver.leave().unwrap();
-        assert_eq!(came, vec![sending.join().unwrap(); conduits], "what came is what was sent");
+        assert_eq!(came, vec![sending.join().unwrap(); conduits], "MESSAGES WRONG: what came is what was sent");
     });
 }
 
@@ -80,10 +80,10 @@ fn receive_padded(me: &Instance, conduit: usize) -> Option<i64> {
     match me.receive(&format!("in{conduit}"), None, Some(Duration::from_secs(60))).unwrap() {
         Received::Message(Message { data: Data::List(items), .. }) => match &items[..] {
             [Data::Int(value), Data::Bytes(padding)] => {
-                assert!(padding.iter().all(|byte| *byte == *value as u8), "the padding of {value}");
+                assert!(padding.iter().all(|byte| *byte == *value as u8), "MESSAGES WRONG: the padding of {value}");
                 Some(*value)
             }
-            other => panic!("not what was sent: {} items", other.len()),
+            other => panic!("MESSAGES WRONG: {} items", other.len()),
         },
         Received::Ended => None,
         other => panic!("{other:?}"),

@@ -87,9 +87,9 @@ fn pass_numbers(
                 match b.receive("in", None, None).unwrap() {
                     Received::Message(message) => {
                         let Data::Array(array) = message.data else { panic!("not an array") };
-                        assert_eq!(array.data[..8], number.to_le_bytes(), "message {number} is another");
-                        assert_eq!(array.data.len(), 8 + sizes[number as usize % sizes.len()]);
-                        assert!(array.data[8..].iter().all(|byte| *byte == number as u8), "message {number} is torn");
+                        assert_eq!(array.data[..8], number.to_le_bytes(), "MESSAGES WRONG: message {number} is another");
+                        assert_eq!(array.data.len(), 8 + sizes[number as usize % sizes.len()], "MESSAGES WRONG: {number}");
+                        assert!(array.data[8..].iter().all(|byte| *byte == number as u8), "MESSAGES WRONG: {number} is torn");
                     }
                     Received::Ended => break,
                     other => panic!("{other:?}"),
@@ -106,7 +106,7 @@ fn pass_numbers(
         meanwhile(&a, &b);
         drop(ending);
         let (came, longest) = reading.join().unwrap();
-        assert_eq!(came, sending.join().unwrap(), "what came is what was sent");
+        assert_eq!(came, sending.join().unwrap(), "MESSAGES WRONG: what came is what was sent");
         longest
     })
 }
