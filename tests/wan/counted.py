@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from example_programs import example
+from exchanged import require
 from wan import Machine, MachineProcess
 
 from xmml.path import make_credentials
@@ -53,12 +54,16 @@ class Counted:
         self.client.stdin = None
         for end in (self.client, self.server):
             output, errors = end.communicate(timeout=LIMIT_S)
-            assert end.returncode == 0, errors
+            require(end.returncode == 0, errors)
             values = dict(word.split("=") for word in output.splitlines()[-1].split())
             ends.append(Figures(**{key: (float if "gap" in key else int)(value) for key, value in values.items()}))
         client, server = ends
-        assert (client.sent_control, client.sent_bulk) == (server.came_control, server.came_bulk)
-        assert (server.sent_control, server.sent_bulk) == (client.came_control, client.came_bulk)
+        require(
+            (client.sent_control, client.sent_bulk) == (server.came_control, server.came_bulk), f"{client} to {server}"
+        )
+        require(
+            (server.sent_control, server.sent_bulk) == (client.came_control, client.came_bulk), f"{server} to {client}"
+        )
         assert min(client.sent_control, client.sent_bulk, server.sent_control, server.sent_bulk) > 0
         return server, client
 
@@ -82,7 +87,7 @@ def counted(
     program = example("counted_path")
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     tls: tuple[list[str], list[str]] = pinned(encrypted_in) if encrypted_in else ([], [])
-    server = listening.start([program, "serve", streams, str(silence_s), *tls[0]], **output)
+    server = listening.start([program, "serve", streams, str(silence_s), str(size_b), *tls[0]], **output)
     ends = [server]
     try:
         assert server.stdout is not None

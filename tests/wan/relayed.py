@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ends.messages import Progress
+from ends.messages import ALL_LARGE, Progress
+from exchanged import MessagesWrong, require
+from promises import Record
 from wan import Machine, MachineProcess, PlacedSite, Site, Wan
 from xmml_executors.launch.relay_here import program
 from xmml_native import Coordinator
@@ -28,6 +32,9 @@ CAPACITY = 64
 LONG = os.environ.get("XMML_SOAK") == "1"
 #: Nothing that a test waits for takes longer, on the busiest machine.
 LIMIT_S = 90.0
+#: So much more than before a fault a relay may hold at any moment. The two flows of a test have at most CAPACITY
+#: messages on their way each, some 5 MB; they pass as much in half a second.
+GROWTH_KIB = 24 << 10
 ENDS = Path(__file__).parent / "ends"
 
 
@@ -50,18 +57,31 @@ class RelayAt:
     """The relay of a site: a process that can be killed, and started again where it was."""
 
     def __init__(
-        self, site: PlacedSite, secret_file: Path, links: Sequence[str], folder: Path, before: Sequence[str] = ()
+        self,
+        site: PlacedSite,
+        secret_file: Path,
+        links: Sequence[str],
+        folder: Path,
+        before: Sequence[str] = (),
+        options: Sequence[str] = (),
     ) -> None:
         """Start it on the login node.
 
         Args:
             links: the relays that it dials, as the option `--link` has them.
             before: words before the command, such as `prlimit --nofile=64`.
+            options: further options of it.
         """
         self.site, self.name, self.login = site, site.name, site.login
         self.log = folder / f"{site.name}.log"
         self._words = [*before, mto(), "--site", self.name, "--listen", f"0.0.0.0:{PORT}"]
-        self._words += ["--run", f"{RUN}={secret_file}", *(word for link in links for word in ("--link", link))]
+        self._words += [
+            "--run",
+            f"{RUN}={secret_file}",
+            *(word for link in links for word in ("--link", link)),
+            *options,
+        ]
+        self._peak_of_killed_kib = 0
         self.start()
 
     @property
@@ -87,6 +107,7 @@ class RelayAt:
 
     def kill(self) -> None:
         """As SIGKILL ends it."""
+        self._peak_of_killed_kib = self.peak_kib
         self.process.kill()
         assert self.process.wait() == -9
         assert self.process.stdout is not None
@@ -104,11 +125,28 @@ class RelayAt:
         """Wait until streams can be opened from here to these sites."""
         wait_until(lambda: set(names) <= set(self.status()["runs"][RUN]["sites"]), f"a way from {self.name} to {names}")
 
+    def link(self) -> dict[str, Any]:
+        """How its only link is."""
+        (link,) = self.status()["links"]
+        return dict(link)
+
     @property
     def memory_kib(self) -> int:
         """What it holds in memory now."""
+        return self._memory_kib("VmRSS")
+
+    @property
+    def peak_kib(self) -> int:
+        """The most that it has held since `forget_peak`, before it was killed or after."""
+        return max(self._peak_of_killed_kib, self._memory_kib("VmHWM"))
+
+    def forget_peak(self) -> None:
+        Path(f"/proc/{self.process.program}/clear_refs").write_text("5")
+        self._peak_of_killed_kib = 0
+
+    def _memory_kib(self, what: str) -> int:
         lines = Path(f"/proc/{self.process.program}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+        return next(int(line.split()[1]) for line in lines if line.startswith(f"{what}:"))
 
 
 @dataclass(frozen=True)
@@ -124,8 +162,11 @@ class Counted:
 class Flow:
     """A sender at one machine and a receiver at another that count what passes from one to the other."""
 
-    def __init__(self, run: CountingRun, number: int, sender: RelayAt, receiver: RelayAt) -> None:
+    def __init__(
+        self, run: CountingRun, number: int, sender: RelayAt, receiver: RelayAt, environment: Mapping[str, str]
+    ) -> None:
         self.name = f"{sender.name} to {receiver.name}"
+        self.number = number
         self.instances = (f"sender{number}", f"receiver{number}")
         self._processes: list[MachineProcess] = []
         self._progress = []
@@ -134,9 +175,10 @@ class Flow:
             path.write_bytes(bytes(16))
             self._progress.append(Progress(str(path)))
             program = ENDS / f"counting_{instance.rstrip('0123456789')}.py"
-            environment = {
+            there = {
                 **os.environ,
                 **run.environment,
+                **environment,
                 "XMML_INSTANCE": instance,
                 "XMML_COORDINATOR": run.coordinator_address,
                 "XMML_SECRET_FILE": str(run.secret_file),
@@ -144,7 +186,11 @@ class Flow:
             }
             words = [sys.executable, str(program), str(path)]
             options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-            self._processes.append(relay.site.node(1).start(words, env=environment, **options))
+            if relay.site.nodes:
+                machine = relay.site.node(1)
+            else:
+                machine, there["XMML_LISTEN"] = relay.site.login, f"{relay.site.address}:0"
+            self._processes.append(machine.start(words, env=there, **options))
 
     @property
     def sender(self) -> MachineProcess:
@@ -167,17 +213,24 @@ class Flow:
     def check_alive(self) -> None:
         """Fail with its words if an end has ended."""
         for process in self._processes:
-            assert process.poll() is None, f"{self.name}: {process.communicate()}"
+            if process.poll() is not None:
+                raise MessagesWrong(f"{self.name}: an end has ended: {process.communicate()}")
 
     def await_fresh(self, more: int = 20, limit_s: float = LIMIT_S) -> float:
         """Wait until messages arrive that are sent from now on; how long that took [s]."""
-        began, wanted = time.monotonic(), self.sent + more
+        return self._await(self.sent + more, limit_s)
 
-        def is_there() -> bool:
+    def await_more(self, more: int, limit_s: float = LIMIT_S) -> float:
+        """Wait until so many more messages have arrived, whenever they were sent; how long that took [s]."""
+        return self._await(self.came + more, limit_s)
+
+    def _await(self, wanted: int, limit_s: float) -> float:
+        began = time.monotonic()
+        while self.came < wanted:
             self.check_alive()
-            return self.came >= wanted
-
-        wait_until(is_there, f"{self.name}: fresh messages (it has {self.came}, wants {wanted})", limit_s)
+            if time.monotonic() > began + limit_s:
+                raise MessagesWrong(f"{self.name}: {self.came} of {wanted} messages are there after {limit_s} s")
+            time.sleep(0.005)
         return time.monotonic() - began
 
     def stop(self) -> None:
@@ -188,11 +241,15 @@ class Flow:
         self.stop()
         ends = []
         for process in self._processes:
-            output, errors = process.communicate(timeout=LIMIT_S)
-            assert process.returncode == 0, f"{self.name}: {errors}"
+            try:
+                output, errors = process.communicate(timeout=LIMIT_S)
+            except subprocess.TimeoutExpired:
+                raise MessagesWrong(f"{self.name}: {self.came} of {self.sent} messages come to the end") from None
+            require(process.returncode == 0, f"{self.name}: {errors}")
             ends.append(Counted(**json.loads(output.splitlines()[-1])))
         sent, came = ends
-        assert (sent.messages, sent.bytes, sent.check) == (came.messages, came.bytes, came.check), self.name
+        is_same = (sent.messages, sent.bytes, sent.check) == (came.messages, came.bytes, came.check)
+        require(is_same, f"{self.name}: {sent} were sent, {came} came")
         return came
 
     def close(self) -> None:
@@ -217,12 +274,28 @@ class CountingRun:
         self.coordinator_address = ",".join(over_tcp)
         self.flows: list[Flow] = []
         self.failures: list[dict[str, Any]] = []
+        self._methods: dict[int, str] = {}
         self._is_over = threading.Event()
         self._listening = threading.Thread(target=self._listen)
         self._listening.start()
 
-    def flow(self, sender: RelayAt, receiver: RelayAt) -> Flow:
-        """Start two more instances; returns when the first messages have arrived."""
+    def flow(
+        self,
+        sender: RelayAt,
+        receiver: RelayAt,
+        *,
+        methods: Sequence[str] = ("relay",),
+        byte_budget: int = 1 << 26,
+        large: bool = False,
+        is_awaited: bool = True,
+    ) -> Flow:
+        """Start two more instances, on the first compute node of each site (or the login node, where there is none;
+        other sites can dial them there).
+
+        Args:
+            large: all messages are large.
+            is_awaited: return only when the first messages have arrived.
+        """
         number = len(self.flows) + 1
         names = (f"sender{number}", f"receiver{number}")
         conduit = {
@@ -235,8 +308,8 @@ class CountingRun:
             "sender_copy": None,
             "receiver_copy": None,
             "capacity": CAPACITY,
-            "byte_budget": 1 << 26,
-            "methods": ["relay"],
+            "byte_budget": byte_budget,
+            "methods": list(methods),
             "sender_filters": [],
             "receiver_filters": [],
         }
@@ -245,16 +318,25 @@ class CountingRun:
             shape = {"name": name, "kind": "submodel", "index": 0, "count": 1, "params": {}, "ports": ports}
             steps = {"check_order": False, "steps": 1, "until": False, "delta_s": 1.0, "total_s": 1.0}
             self._coordinator.define({**shape, **steps, "conduits": [conduit]})
-        flow = Flow(self, number, sender, receiver)
+        flow = Flow(self, number, sender, receiver, {ALL_LARGE: "1"} if large else {})
         self.flows.append(flow)
-        flow.await_fresh()
+        if is_awaited:
+            flow.await_fresh()
         return flow
+
+    def await_method(self, flow: Flow, method: str) -> float:
+        """Wait until messages travel so; how long that took [s]."""
+        began = time.monotonic()
+        wait_until(lambda: self._methods.get(flow.number) == method, f"{flow.name} goes by {method}")
+        return time.monotonic() - began
 
     def _listen(self) -> None:
         while not self._is_over.is_set():
             for event in self._coordinator.wait_events(0.1):
                 if event["event"] in ("failed", "lost"):
                     self.failures.append(event)
+                if event["event"] == "conduits":
+                    self._methods.update(dict.fromkeys(event["conduits"], event["method"]))
 
     def close(self) -> None:
         for flow in self.flows:
@@ -282,11 +364,14 @@ class Chain:
         return self.run.flow(a, c), self.run.flow(c, a)
 
 
+#: Their compute nodes may dial out: the coordinator of a CountingRun is elsewhere.
 SITES = (
     Site("a", nodes=1, nat=True),
     Site("b", nodes=1, nat=True, open_ports=(PORT,)),
     Site("c", nodes=1, nat=True),
 )
+#: The same as most real sites are: a compute node reaches its login node and nothing else.
+CLOSED_SITES = tuple(replace(site, nat=False) for site in SITES)
 HOME = Site("home", open_ports=None)
 
 
@@ -297,6 +382,7 @@ def standing(
     before: Mapping[str, Sequence[str]] | None = None,
     environment: Mapping[str, str] | None = None,
     link: str = "",
+    options: Sequence[str] = (),
 ) -> Iterator[Chain]:
     """Three relays in a row and a run, while the block lasts; on failure, their logs are printed.
 
@@ -304,6 +390,7 @@ def standing(
         before: words before the commands of relays, by site.
         link: what the option `--link` says besides the address, with a comma before it.
         environment: what the processes of instances get beside that of this process.
+        options: further options of all relays.
     """
     secret_file = folder / "run.secret"
     secret_file.touch(mode=0o600)
@@ -313,11 +400,11 @@ def standing(
     try:
         for name in ("b", "a", "c"):
             links = [relays["b"].address + link] if name != "b" else []
-            relays[name] = RelayAt(wan[name], secret_file, links, folder, (before or {}).get(name, ()))
+            relays[name] = RelayAt(wan[name], secret_file, links, folder, (before or {}).get(name, ()), options)
         relays["a"].await_sites("b", "c")
         relays["c"].await_sites("a", "b")
         yield Chain(wan, relays, run, secret_file)
-        assert run.failures == []
+        require(run.failures == [], f"the coordinator has heard of {run.failures}")
     except BaseException:
         for relay in relays.values():
             print(f"--- the relay of {relay.name}:\n{relay.logged()[-6000:]}", file=sys.stderr)
@@ -328,6 +415,36 @@ def standing(
         for relay in relays.values():
             if relay.process.poll() is None:
                 relay.kill()
+
+
+@contextlib.contextmanager
+def strangers(home: PlacedSite, relay: RelayAt, count: int) -> Iterator[None]:
+    """Connections to a relay that say nothing, from the login node of a site; those that it ends are not made again."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with contextlib.ExitStack() as standing:
+        standing.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        with home.login.network():
+            for number in range(count):
+                stranger = standing.enter_context(socket.socket())
+                stranger.setblocking(False)
+                stranger.connect_ex((relay.site.address, PORT))
+                if number % 100 == 99:
+                    time.sleep(0.01)  # the queue of the link has room for so many
+        yield
+
+
+@contextlib.contextmanager
+def memory_bounded(chain: Chain, record: Record, most_kib: int = GROWTH_KIB) -> Iterator[None]:
+    """Within the block no relay holds so much more than when it began, not even for a moment."""
+    before_kib = {}
+    for name, relay in chain.relays.items():
+        relay.forget_peak()
+        before_kib[name] = relay.memory_kib
+    yield
+    grown_kib = {name: relay.peak_kib - before_kib[name] for name, relay in chain.relays.items()}
+    record("memory_grown_kib", max(grown_kib.values()))
+    assert max(grown_kib.values()) <= most_kib, f"more than {most_kib} KiB: {grown_kib}"
 
 
 def shell(machine: Machine, script: str, *words: str, **options: Any) -> MachineProcess:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 
 import numpy as np
@@ -12,11 +13,13 @@ from numpy.typing import NDArray
 #: at first.
 WORDS = (0, 8, 8, 512, 8, 8192, 8, 32768)
 LARGE_WORDS = 1 << 18
+#: Where this is in the environment of both ends, every message is a large one.
+ALL_LARGE = "COUNTED_ALL_LARGE"
 
 
 def content(number: int) -> NDArray[np.uint64]:
-    """The message of this number: every word depends on the number and its place."""
-    words = LARGE_WORDS if number % 100 == 99 else WORDS[number % len(WORDS)]
+    """The message of this number: its length and every word depend on the number, the words on their place, too."""
+    words = LARGE_WORDS if ALL_LARGE in os.environ or number % 100 == 99 else WORDS[number % len(WORDS)]
     return (np.arange(words, dtype=np.uint64) ^ np.uint64(number << 24)) * np.uint64(0x9E3779B97F4A7C15)
 
 
