@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from example_programs import example
-from exchanged import require
+from exchanged import MessagesWrong, require
 from wan import Machine, MachineProcess
 
 from xmml.path import make_credentials
@@ -53,7 +53,10 @@ class Counted:
         self.client.stdin.close()
         self.client.stdin = None
         for end in (self.client, self.server):
-            output, errors = end.communicate(timeout=LIMIT_S)
+            try:
+                output, errors = end.communicate(timeout=LIMIT_S)
+            except subprocess.TimeoutExpired:
+                raise MessagesWrong(f"what was sent does not come to its end within {LIMIT_S} s") from None
             require(end.returncode == 0, errors)
             values = dict(word.split("=") for word in output.splitlines()[-1].split())
             ends.append(Figures(**{key: (float if "gap" in key else int)(value) for key, value in values.items()}))
