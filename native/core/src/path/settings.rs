@@ -159,7 +159,10 @@ impl Settings {
         for (name, time) in [("connect", self.connect), ("patience", self.patience), ("silence", self.silence)] {
             if time > WITHOUT_END {
                 let most = WITHOUT_END.as_secs();
-                return wrong(format!("{name} of {} s: a path waits at most {most} s, a hundred years", time.as_secs()));
+                return wrong(format!(
+                    "{name} of {} s: a path waits at most {most} s, a hundred years",
+                    time.as_secs()
+                ));
             }
         }
         if let Some(LinkFigures { bandwidth, .. }) = self.link {
