@@ -11,6 +11,7 @@ pub mod intake;
 pub mod link_frame;
 pub mod log;
 pub mod metrics;
+pub mod outlet;
 pub mod owner;
 pub mod registry;
 pub mod relay;

@@ -6,16 +6,15 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::hash::{Hash, Hasher};
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::Deserialize;
 use xmml_core::error::explained;
-use xmml_core::wakeup::{poll_writable, Polled};
 
 use crate::config::LogConfig;
+use crate::outlet::{self, Outlet};
 
 /// Sources that are remembered so that what is about them is written once.
 const ONCE_MAX: usize = 4096;
@@ -35,8 +34,8 @@ const TIDY_EVERY: Duration = Duration::from_secs(60);
 /// Longest values that are written, in bytes: the first with which the line is not too long.
 const VALUES_MAX: [usize; 3] = [400, 100, 25];
 
-/// Longest line, in bytes: so many a pipe takes at once or not at all.
-const LINE_MAX: usize = libc::PIPE_BUF;
+/// Longest line, in bytes: so many, and the end of one that was cut before it, a pipe takes at once or not at all.
+const LINE_MAX: usize = outlet::PIECE - 1;
 
 /// How much is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -77,8 +76,7 @@ pub enum Format {
 
 /// Where it is written.
 enum Sink {
-    /// Opened once more if it is a pipe or a terminal: that it must not wait holds for this relay then, not for others that write there.
-    Stderr(Option<File>),
+    Stderr(Outlet),
     File(PathBuf, File),
     /// Nowhere; for tests.
     Memory(Vec<u8>),
@@ -118,7 +116,7 @@ impl Log {
     /// To the standard error.
     pub fn to_stderr(format: Format, level: Level) -> Log {
         Log {
-            sink: Sink::Stderr(stderr_once_more()),
+            sink: Sink::Stderr(Outlet::stderr()),
             format,
             level,
             once: HashSet::new(),
@@ -259,8 +257,8 @@ impl Log {
             false => line.to_owned(),
         };
         let count = match &mut self.sink {
-            Sink::Stderr(Some(file)) | Sink::File(_, file) => file.write(whole.as_bytes())?,
-            Sink::Stderr(None) => write_to_stderr(whole.as_bytes())?,
+            Sink::Stderr(outlet) => outlet.write(whole.as_bytes())?,
+            Sink::File(_, file) => file.write(whole.as_bytes())?,
             Sink::Memory(bytes) => bytes.write(whole.as_bytes())?,
         };
         self.is_cut = count < whole.len();
@@ -281,23 +279,6 @@ fn hash(text: &str) -> u64 {
 fn open(path: &Path) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)
-}
-
-/// The standard error, so that writing does not wait; `None`: it is neither a pipe nor a terminal, or is not given once more.
-fn stderr_once_more() -> Option<File> {
-    let path = Path::new("/proc/self/fd/2");
-    let kind = std::fs::metadata(path).ok()?.file_type();
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-    let is_one = kind.is_fifo() || kind.is_char_device();
-    is_one.then(|| OpenOptions::new().write(true).custom_flags(flags).open(path).ok()).flatten()
-}
-
-/// Writes to what is shared with others and may wait, if there is room now: in pipes and sockets it is enough for a line.
-fn write_to_stderr(bytes: &[u8]) -> io::Result<usize> {
-    match poll_writable(io::stderr().as_raw_fd(), Some(Instant::now()))? {
-        Polled::Ready => io::stderr().write(bytes),
-        Polled::TimedOut | Polled::Interrupted => Err(io::ErrorKind::WouldBlock.into()),
-    }
 }
 
 /// One line, its end included.

@@ -1,99 +1,13 @@
 //! The program `mto`: how it starts, obeys, and ends.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+mod support;
+
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use serde_json::{json, Value};
-
-fn mto() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_mto"))
-}
-
-/// Secrets of runs, as hexadecimal digits.
-const SECRET: &str = "000102030405060708090a0b0c0d0e0f";
-const OTHER: &str = "ff0102030405060708090a0b0c0d0e0f";
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-/// A folder of this test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("mto-program-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        let mut file =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).unwrap();
-        file.write_all(text.as_bytes()).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A relay that obeys its standard input.
-struct Held {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    stdout: BufReader<ChildStdout>,
-    started: Value,
-}
-
-impl Held {
-    fn start(command: &mut Command) -> Held {
-        Held::start_with(command, Stdio::null())
-    }
-
-    /// One whose standard error is this.
-    fn start_with(command: &mut Command, stderr: Stdio) -> Held {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
-        let stdin = child.stdin.take();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut held = Held { child, stdin, stdout, started: Value::Null };
-        held.started = held.line();
-        held
-    }
-
-    fn line(&mut self) -> Value {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|_| panic!("not a line of JSON: {line:?}"))
-    }
-
-    fn ask(&mut self, request: &Value) -> Value {
-        let stdin = self.stdin.as_mut().unwrap();
-        writeln!(stdin, "{request}").unwrap();
-        self.line()
-    }
-
-    fn control(&self) -> String {
-        self.started["control"].as_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn unique(name: &str) -> String {
-    format!("t{}-{name}", std::process::id())
-}
+use support::held::{limit_descriptors, mto, said, unique, worked, Folder, Held, OTHER, SECRET};
 
 #[test]
 fn a_relay_that_is_held_by_its_input_says_where_it_is_obeys_and_ends_with_it() {
@@ -373,41 +287,6 @@ fn a_log_that_cannot_be_written_does_not_stop_a_relay() {
 }
 
 #[test]
-fn a_relay_whose_log_nobody_reads_goes_on_and_tells_later_how_many_lines_were_lost() {
-    const SOON: std::time::Duration = std::time::Duration::from_secs(60);
-    let log_two_lines = |relay: &mut Held| {
-        let long = "r".repeat(200);
-        relay.ask(&json!({"command": "add-run", "run": long, "secret": SECRET}));
-        relay.ask(&json!({"command": "remove-run", "run": long}));
-    };
-    let mut relay = Held::start_with(mto().args(["--site", &unique("unread"), "--stdin"]), Stdio::piped());
-    let stderr = BufReader::new(relay.child.stderr.take().unwrap());
-    let (done, is_done) = std::sync::mpsc::channel();
-    // A relay that has stopped would never answer.
-    std::thread::spawn(move || {
-        (0..1000).for_each(|_| log_two_lines(&mut relay));
-        let status = relay.ask(&json!({"command": "status"}));
-        let _ = done.send((relay, status));
-    });
-    let (mut relay, status) = is_done.recv_timeout(SOON).expect("the relay has stopped");
-    let lost = status["status"]["log_lines_lost"].as_u64().unwrap();
-    assert!(lost > 1000, "{status}");
-    let (read, lines) = std::sync::mpsc::channel();
-    std::thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(read.send(line))));
-    // What is logged next is the occasion to say it.
-    let until = std::time::Instant::now() + SOON;
-    let mut told = 0;
-    while told < lost {
-        assert!(std::time::Instant::now() < until, "only {told} of {lost} lines were told");
-        log_two_lines(&mut relay);
-        let said = lines
-            .try_iter()
-            .filter_map(|line| line.split_once("lines of the log were lost lines=")?.1.parse::<u64>().ok());
-        told += said.sum::<u64>();
-    }
-}
-
-#[test]
 fn figures_are_told_on_a_loopback_address() {
     let folder = Folder::new("figures");
     let config = folder.write("relay.toml", &format!("site = \"{}\"\nmetrics = \"127.0.0.1:0\"\n", unique("figures")));
@@ -417,22 +296,6 @@ fn figures_are_told_on_a_loopback_address() {
     let mut answer = String::new();
     std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("\nmto_refused_total 0\n"), "{answer}");
-}
-
-/// How long a process has worked [ticks of the clock].
-fn worked(process: u32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
-}
-
-/// Lets a process open so many descriptors; it keeps those that it has.
-fn limit_descriptors(process: u32, count: u64) {
-    let limit = libc::rlimit { rlim_cur: count, rlim_max: 1024 };
-    // SAFETY: the limit outlives the call; the one before is not asked for.
-    let status =
-        unsafe { libc::prlimit(process as libc::pid_t, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut()) };
-    assert_eq!(status, 0);
 }
 
 #[test]

@@ -48,8 +48,8 @@ impl Relay {
         }
     }
 
-    /// Whether it was there for runs of which none is left.
+    /// Whether it was told to end, or was there for runs of which none is left.
     pub(super) fn is_at_its_end(&self) -> bool {
-        self.ends == Ends::WithLastRun && self.has_had_runs && self.runs.is_empty()
+        self.is_to_end || self.ends == Ends::WithLastRun && self.has_had_runs && self.runs.is_empty()
     }
 }

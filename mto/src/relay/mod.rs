@@ -158,6 +158,8 @@ pub struct Relay {
     lasting: Lasting,
     ends: Ends,
     has_had_runs: bool,
+    /// An owner has said so, or the one that holds it is gone.
+    is_to_end: bool,
     began: Instant,
     control: String,
     listen_at: Vec<String>,
@@ -219,6 +221,7 @@ impl Relay {
             lasting: Lasting::default(),
             ends: Ends::Never,
             has_had_runs: false,
+            is_to_end: false,
             began: Instant::now(),
             control: String::new(),
             listen_at: Vec::new(),
@@ -401,7 +404,7 @@ impl Relay {
             None if self.figures_door.as_ref().is_some_and(|(token, _)| *token == event.token) => self.accept_scrapes(),
             None => {}
             Some(Connection::Scrape(_)) => self.scrape_ready(event.token),
-            Some(Connection::Owner(_)) => return self.owner_ready(event.token),
+            Some(Connection::Owner(_)) => self.owner_ready(event),
             Some(Connection::Arrival(_)) => self.arrival_ready(event.token),
             Some(Connection::Registered(_)) => self.registered_ready(event.token),
             Some(Connection::Opening { .. }) => self.opener_spoke(event.token),
@@ -442,7 +445,8 @@ impl Relay {
                 Some(Connection::Registered(_)) => self.lose_registered(token, "it has fallen silent"),
                 Some(Connection::Opening { .. } | Connection::Incoming { .. }) => self.not_taken(token),
                 Some(Connection::Scrape(_)) => drop(self.remove(token)),
-                Some(Connection::End { .. } | Connection::Owner(_)) | None => {}
+                Some(Connection::Owner(_)) => self.lose_owner(token),
+                Some(Connection::End { .. }) | None => {}
             }
         }
     }

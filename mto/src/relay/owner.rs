@@ -1,34 +1,89 @@
 //! The owner's wishes, from a socket or from the standard input.
 
-use std::io::{self, IoSlice, Write};
+use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, RawFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use xmml_core::methods::relay::asking::write_out;
 use xmml_core::methods::Stream;
 use xmml_core::path::Fingerprint;
 use xmml_core::private_file::secret_of_text;
-use xmml_core::wakeup::Interest;
+use xmml_core::wakeup::{poll_readable, Epoll, Interest, Polled, Ready};
 
 use super::{Connection, Relay};
 use crate::log::Level;
+use crate::outlet::Outlet;
 use crate::owner::{self, Answer, Request, LINE_MAX};
 use crate::registry::Token;
 
 /// Owners that may be connected at the same time.
 const OWNERS_MAX: usize = 16;
 
+/// While more bytes than this wait for an owner who does not take its answers, no request of it is taken.
+const ANSWERS_MAX: usize = 64 << 10;
+
+/// An owner from whom no more requests come gets the answers that still wait if it takes some of them within so long each time.
+const LAST_ANSWERS: Duration = Duration::from_secs(3);
+
 /// Somebody who may tell the relay what to do.
 pub(super) struct Owner {
     stream: Box<dyn Stream>,
+    /// Where its answers go, if that is not where its requests come from.
+    outlet: Option<RawFd>,
     line: Vec<u8>,
     out: Vec<u8>,
     /// The relay ends when this one goes.
     is_holder: bool,
+    /// All of its requests have come.
+    has_ended: bool,
+    /// The same, but some may not have been read yet.
+    has_hung_up: bool,
+}
+
+impl Owner {
+    /// Whether its requests are taken.
+    fn is_heard(&self) -> bool {
+        !self.has_ended && self.out.len() <= ANSWERS_MAX
+    }
+
+    fn hear(&mut self) -> io::Result<()> {
+        let mut bytes = [0; 4096];
+        match self.stream.read(&mut bytes) {
+            Ok(0) => self.has_ended = true,
+            Ok(count) => self.line.extend_from_slice(&bytes[..count]),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        std::iter::once(self.stream.fd()).chain(self.outlet).collect()
+    }
+
+    /// Has it watched for requests while they are taken, and for room while answers wait.
+    fn watch(&self, epoll: &Epoll, token: Token) -> io::Result<()> {
+        self.descriptors().into_iter().for_each(|fd| epoll.remove(fd));
+        let heard = Interest { read: self.is_heard(), ..Interest::NONE };
+        let room = Interest { write: !self.out.is_empty(), ..Interest::NONE };
+        if let Some(outlet) = self.outlet {
+            if room.write {
+                epoll.add(outlet, token, room)?;
+            }
+            // That it hangs up while it is not heard is news once.
+            return match heard.read || !(self.has_ended || self.has_hung_up) {
+                true => epoll.add(self.stream.fd(), token, heard),
+                false => Ok(()),
+            };
+        }
+        epoll.add(self.stream.fd(), token, Interest { write: room.write, ..heard })
+    }
 }
 
 /// The standard input and output, as one stream.
-struct Terminal;
+struct Terminal {
+    output: Outlet,
+}
 
 impl Stream for Terminal {
     fn fd(&self) -> RawFd {
@@ -40,6 +95,10 @@ impl Stream for Terminal {
     }
 
     fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        // What woke the relay may have been room for answers.
+        if poll_readable(&[self.fd()], Some(Instant::now()))? != Polled::Ready {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         // Through no buffer: what a buffer holds, epoll does not know of.
         // SAFETY: the pointer and length describe `into`; a read of a closed descriptor is an error.
         let count = unsafe { libc::read(self.fd(), into.as_mut_ptr().cast(), into.len()) };
@@ -47,9 +106,7 @@ impl Stream for Terminal {
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let count = io::stdout().write_vectored(parts)?;
-        io::stdout().flush()?;
-        Ok(count)
+        self.output.write(parts.iter().find(|part| !part.is_empty()).map_or(&[], |part| &part[..]))
     }
 
     fn shut(&self) {}
@@ -74,7 +131,9 @@ impl Relay {
     /// # Errors
     /// The input cannot be watched (it is a file, say).
     pub fn obey_standard_input(&mut self, holds: bool) -> io::Result<()> {
-        self.add_owner(Box::new(Terminal), holds)
+        let terminal = Terminal { output: Outlet::stdout() };
+        let outlet = terminal.output.as_raw_fd();
+        self.add_owner(Box::new(terminal), Some(outlet), holds)
     }
 
     pub(super) fn accept_owner(&mut self) {
@@ -90,66 +149,73 @@ impl Relay {
                 self.connections.values().filter(|connection| matches!(connection, Connection::Owner(_))).count();
             if owners < OWNERS_MAX {
                 // One that cannot be watched is dropped, and so told.
-                let _ = self.add_owner(stream, false);
+                let _ = self.add_owner(stream, None, false);
             }
         }
     }
 
-    fn add_owner(&mut self, stream: Box<dyn Stream>, is_holder: bool) -> io::Result<()> {
+    fn add_owner(&mut self, stream: Box<dyn Stream>, outlet: Option<RawFd>, is_holder: bool) -> io::Result<()> {
         let token = self.token();
-        self.epoll.add(stream.fd(), token, Interest::READ)?;
-        let owner = Owner { stream, line: Vec::new(), out: Vec::new(), is_holder };
+        let (line, out) = (Vec::new(), Vec::new());
+        let owner = Owner { stream, outlet, line, out, is_holder, has_ended: false, has_hung_up: false };
+        owner.watch(&self.epoll, token)?;
         self.connections.insert(token, Connection::Owner(owner));
         Ok(())
     }
 
-    /// True: the relay is to end.
-    pub(super) fn owner_ready(&mut self, token: Token) -> bool {
-        let Some(Connection::Owner(owner)) = self.connections.get_mut(&token) else { return false };
-        let mut bytes = [0; 4096];
-        match owner.stream.read(&mut bytes) {
-            Ok(0) => return self.lose_owner(token),
-            Ok(count) => owner.line.extend_from_slice(&bytes[..count]),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            Err(_) => return self.lose_owner(token),
+    /// Requests have come, or there is room for answers.
+    pub(super) fn owner_ready(&mut self, event: Ready) {
+        if !self.serve_owner(event).unwrap_or(false) {
+            self.lose_owner(event.token);
         }
-        let mut stops = false;
+    }
+
+    /// False: it has ended, and has every answer.
+    fn serve_owner(&mut self, event: Ready) -> io::Result<bool> {
+        let token = event.token;
+        self.answer(token)?;
+        let Some(Connection::Owner(owner)) = self.connections.get_mut(&token) else { return Ok(false) };
+        match owner.is_heard() {
+            true => owner.hear()?,
+            false => owner.has_hung_up |= event.hung_up,
+        }
+        self.answer(token)?;
+        let Some(Connection::Owner(owner)) = self.connections.get(&token) else { return Ok(false) };
+        let waits = !owner.out.is_empty();
+        owner.watch(&self.epoll, token)?;
+        let (is_over, is_leaving) = (owner.has_ended && !waits, waits && (owner.has_ended || owner.has_hung_up));
+        self.set_deadline(token, is_leaving.then(|| Instant::now() + LAST_ANSWERS));
+        Ok(!is_over)
+    }
+
+    /// Answers what has come, as far as answers are taken.
+    fn answer(&mut self, token: Token) -> io::Result<()> {
         loop {
-            let Some(Connection::Owner(owner)) = self.connections.get_mut(&token) else { return stops };
-            let Some(end) = owner.line.iter().position(|byte| *byte == b'\n') else { break };
+            let Some(Connection::Owner(owner)) = self.connections.get_mut(&token) else { return Ok(()) };
+            write_out(&mut owner.out, &*owner.stream)?;
+            if owner.out.len() > ANSWERS_MAX {
+                return Ok(());
+            }
+            let Some(end) = owner.line.iter().position(|byte| *byte == b'\n') else {
+                return match owner.line.len() {
+                    0..=LINE_MAX => Ok(()),
+                    _ => Err(io::Error::other("a line that is too long")),
+                };
+            };
             let line: Vec<u8> = owner.line.drain(..=end).collect();
             let answer = match serde_json::from_slice::<Request>(&line) {
-                Ok(Request::Stop) => {
-                    stops = true;
-                    Answer::done(true)
-                }
                 Ok(request) => self.obey(request),
                 Err(error) => Answer::problem(format!("this is no request: {error}")),
             };
-            let Some(Connection::Owner(owner)) = self.connections.get_mut(&token) else { return stops };
+            let Some(Connection::Owner(owner)) = self.connections.get_mut(&token) else { return Ok(()) };
             owner.out.extend_from_slice(&answer.line());
         }
-        let Some(Connection::Owner(owner)) = self.connections.get_mut(&token) else { return stops };
-        let is_fine = match write_out(&mut owner.out, &*owner.stream) {
-            Ok(is_done) => {
-                let wanted = Interest { write: !is_done, ..Interest::READ };
-                self.epoll.change(owner.stream.fd(), token, wanted).is_ok()
-            }
-            Err(_) => false,
-        };
-        if !is_fine || owner.line.len() > LINE_MAX {
-            return self.lose_owner(token) || stops;
-        }
-        stops
     }
 
-    fn lose_owner(&mut self, token: Token) -> bool {
-        match self.remove(token) {
-            Some(Connection::Owner(owner)) => {
-                self.epoll.remove(owner.stream.fd());
-                owner.is_holder
-            }
-            _ => false,
+    pub(super) fn lose_owner(&mut self, token: Token) {
+        if let Some(Connection::Owner(owner)) = self.remove(token) {
+            owner.descriptors().into_iter().for_each(|fd| self.epoll.remove(fd));
+            self.is_to_end |= owner.is_holder;
         }
     }
 
@@ -188,7 +254,10 @@ impl Relay {
                     Answer::problem(problem)
                 }
             },
-            Request::Stop => Answer::done(true),
+            Request::Stop => {
+                self.is_to_end = true;
+                Answer::done(true)
+            }
         }
     }
 }

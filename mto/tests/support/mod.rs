@@ -3,6 +3,7 @@
 #![allow(dead_code)] // every test program uses another part
 
 pub mod flow;
+pub mod held;
 
 use std::io::{self, IoSlice};
 use std::net::{TcpListener, TcpStream};
@@ -27,7 +28,7 @@ pub const SECRET: &[u8] = b"the secret of canal";
 /// Everything that a test waits for comes within this.
 pub const SOON: Duration = Duration::from_secs(20);
 
-/// A relay that serves in a thread.
+/// A relay that serves, in a thread as a rule.
 pub struct Site {
     pub name: String,
     pub address: String,
@@ -71,6 +72,11 @@ impl Site {
         let stop = relay.stop_flag();
         let thread = std::thread::spawn(move || relay.serve().unwrap());
         Site { name: name.to_owned(), address, control, log, stop, thread: Some(thread) }
+    }
+
+    /// A relay that is a process of its own.
+    pub fn of_program(name: String, address: String, control: String, log: PathBuf) -> Site {
+        Site { name, address, control, log, stop: Arc::new(EventFd::new().unwrap()), thread: None }
     }
 
     pub fn status(&self) -> Status {
