@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde_json::{json, Value};
+use support::await_that;
 use support::held::{limit_descriptors, mto, said, unique, worked, Folder, Held, OTHER, SECRET};
 
 #[test]
@@ -488,4 +489,30 @@ fn the_secret_stands_in_no_list_of_processes_and_in_no_log() {
     // The system shows the environment of a process to its owner only; the log is made so that only he can read it.
     assert_eq!(std::fs::metadata(format!("/proc/{}/environ", relay.child.id())).unwrap().mode() & 0o077, 0);
     assert_eq!(std::fs::metadata(&log).unwrap().mode() & 0o077, 0);
+}
+
+#[test]
+fn a_configuration_for_which_there_are_no_descriptors_changes_no_lease() {
+    let folder = Folder::new("leases");
+    folder.write("one.secret", SECRET);
+    let (site, log) = (unique("leases"), folder.0.join("log"));
+    let run = |name: &str| format!("[[run]]\nname = \"{name}\"\nsecret_file = \"one.secret\"\n");
+    let text = format!("site = \"{site}\"\nlisten = [\"127.0.0.1:0\"]\n{}", run("kept"));
+    let config = folder.write("relay.toml", &text);
+    let mut relay = Held::start(mto().arg("--config").arg(&config).arg("--stdin").arg("--log").arg(&log));
+    let process = relay.child.id();
+    let secret: Vec<u8> = (0..16).collect();
+    let used = relay.site(&log).listener_of(("kept", &secret), "somebody");
+    // As long as somebody is there, no lease is over.
+    relay.ask(&json!({"command": "add-run", "run": "kept", "secret": SECRET, "lease_s": 0.1}));
+    folder.write("relay.toml", &format!("{text}lease_s = 1000.0\n{}", run("coming")));
+    let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count() as u64;
+    limit_descriptors(process, open + 1); // for one file at a time
+    let answer = relay.ask(&json!({"command": "reload"}));
+    assert!(answer["problem"].as_str().is_some_and(|problem| problem.contains("cannot be added")), "{answer}");
+    limit_descriptors(process, 1024);
+    let mut runs = || relay.ask(&json!({"command": "status"}))["status"]["runs"].clone();
+    assert!(runs()["kept"].is_object() && runs()["coming"].is_null(), "{}", runs());
+    drop(used);
+    await_that("its lease is over", || runs()["kept"].is_null());
 }

@@ -127,7 +127,9 @@ impl Relay {
             .filter(|(name, run)| is_gone(name, run.is_configured))
             .map(|(name, _)| name.clone())
             .collect();
-        // There may be no descriptor for one that comes: none has gone then, and what came goes again.
+        // There may be no descriptor for one that comes: none has gone then, what came goes again, and those that stay, whose lease
+        // may be another one, have not had their turn.
+        secrets.sort_by_key(|(run, _)| self.runs.contains_key(&run.name));
         let mut come = Vec::new();
         for (run, secret) in &secrets {
             match self.add_run(&run.name, secret, run.lease()) {
