@@ -8,10 +8,18 @@ use xmml_core::buffer::Buffer;
 /// Pieces that are written at once, at most.
 const PIECES: usize = 64;
 
+/// What waits and is shorter is put together with others: a byte on its own takes the memory of some hundreds.
+const SMALL: usize = 4 << 10;
+
+/// So many bytes are put together, at most.
+const TOGETHER: usize = 16 << 10;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Direction {
     pieces: VecDeque<Buffer>,
+    /// Small ones that have come after all of these.
+    small: Vec<u8>,
     /// So many bytes of the first piece are out.
     skip: usize,
     waiting: usize,
@@ -67,16 +75,22 @@ impl Direction {
         Ok(out)
     }
 
-    /// Counts bytes that are passed on as a whole, and have them wait if `waits`.
+    /// Counts bytes that are passed on as a whole, and has them wait if `waits`: the last ones of `message`, behind a head that is the same
+    /// for all. Small ones that wait together become one.
     pub fn pass_whole(&mut self, message: Buffer, bytes: usize, waits: bool) {
         self.passed += bytes as u64;
         if waits {
-            self.wait(message);
+            let follows = message.len() < SMALL && !self.small.is_empty() && self.has_room(message.len());
+            let from = if follows { message.len() - bytes } else { 0 };
+            self.wait(message.slice(from..message.len()));
         }
     }
 
     /// Takes the first of those that wait as a whole.
     pub fn take_whole(&mut self) -> Option<Buffer> {
+        if self.pieces.is_empty() {
+            self.close_small();
+        }
         let first = self.pieces.pop_front()?;
         self.waiting -= first.len();
         Some(first)
@@ -89,9 +103,28 @@ impl Direction {
     }
 
     fn wait(&mut self, bytes: Buffer) {
-        if !bytes.is_empty() {
-            self.waiting += bytes.len();
-            self.pieces.push_back(bytes);
+        self.waiting += bytes.len();
+        let is_small = bytes.len() < SMALL;
+        if !is_small || !self.has_room(bytes.len()) {
+            self.close_small();
+        }
+        match is_small {
+            true => self.small.extend_from_slice(&bytes),
+            false => self.pieces.push_back(bytes),
+        }
+    }
+
+    /// Whether so many bytes can be put together with those that were.
+    fn has_room(&self, bytes: usize) -> bool {
+        self.small.len() + bytes <= TOGETHER
+    }
+
+    /// Small ones that come from now on are put together anew.
+    fn close_small(&mut self) {
+        if !self.small.is_empty() {
+            let mut small = std::mem::take(&mut self.small);
+            small.shrink_to_fit();
+            self.pieces.push_back(small.into());
         }
     }
 
@@ -102,8 +135,9 @@ impl Direction {
     pub fn drain(&mut self, mut write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>) -> io::Result<usize> {
         let before = self.waiting;
         while self.waiting > 0 {
-            let mut slices = Vec::with_capacity(self.pieces.len().min(PIECES));
-            for (index, piece) in self.pieces.iter().take(PIECES).enumerate() {
+            let mut slices = Vec::with_capacity((self.pieces.len() + 1).min(PIECES));
+            let pieces = self.pieces.iter().map(|piece| &piece[..]).chain([&self.small[..]]);
+            for (index, piece) in pieces.take(PIECES).enumerate() {
                 slices.push(IoSlice::new(if index == 0 { &piece[self.skip..] } else { piece }));
             }
             match taken(write(&slices))? {
@@ -123,6 +157,9 @@ impl Direction {
             }
             self.skip -= first.len();
             self.pieces.pop_front();
+        }
+        if self.waiting == 0 {
+            (self.skip, self.small) = (0, Vec::new());
         }
     }
 
@@ -207,6 +244,63 @@ mod tests {
             assert_eq!(out, [0, 1, 2, 3, 4, 5, 6, 7]);
             assert_eq!(direction.passed(), 6);
         }
+    }
+
+    /// What a piece takes beside its bytes, about: where it is in the list, and two blocks of memory with what is known of them.
+    const BESIDE: usize = 200;
+
+    fn memory(direction: &Direction) -> usize {
+        direction.pieces.iter().map(|piece| piece.len() + BESIDE).sum::<usize>() + direction.small.capacity()
+    }
+
+    #[test]
+    fn what_waits_takes_the_memory_of_its_bytes_however_small_the_pieces_are() {
+        const BYTES: usize = 1 << 20;
+        let head: Vec<u8> = (0..16).collect();
+        for size in [1, 7, 100, SMALL - 17, SMALL - 16, SMALL, BYTES] {
+            let (mut bytes, mut whole) = (Direction::default(), Direction::default());
+            let all: Vec<u8> = (0..BYTES).map(|at| (at * 7 / 5) as u8).collect();
+            for piece in all.chunks(size) {
+                bytes.pass_buffer(Buffer::copy_of(piece), |_| Err(io::ErrorKind::WouldBlock.into())).unwrap();
+                whole.pass_whole([&head, piece].concat().into(), piece.len(), true);
+            }
+            for direction in [&bytes, &whole] {
+                let memory = memory(direction);
+                assert!(memory <= BYTES + BYTES / 8 + 2 * TOGETHER, "{memory} bytes of memory in pieces of {size}");
+            }
+            let mut out = Vec::new();
+            bytes.drain(narrow(&mut out, 1000, BYTES)).unwrap();
+            assert!(out == all, "pieces of {size}");
+            let mut out = Vec::new();
+            while let Some(message) = whole.take_whole() {
+                assert_eq!(message[..16], head);
+                out.extend_from_slice(&message[16..]);
+            }
+            assert!(out == all, "pieces of {size}");
+            assert_eq!((bytes.waiting(), whole.waiting(), memory(&bytes), memory(&whole)), (0, 0, 0, 0));
+        }
+    }
+
+    #[test]
+    fn small_and_large_ones_that_wait_leave_in_order() {
+        let mut seed = 1_u64;
+        let mut random = move |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % below
+        };
+        let (mut direction, mut out, mut all) = (Direction::default(), Vec::new(), Vec::new());
+        for number in 0..2000 {
+            let size = [3, SMALL, 3 * SMALL][random(3)];
+            let piece: Vec<u8> = (0..=random(size)).map(|at| (at + number) as u8).collect();
+            all.extend_from_slice(&piece);
+            let room = out.len() + random(4 * SMALL);
+            direction.pass_buffer(piece.into(), narrow(&mut out, 2 * SMALL, room)).unwrap();
+            let room = out.len() + random(2 * SMALL);
+            direction.drain(narrow(&mut out, 5 * SMALL, room)).unwrap();
+            assert_eq!(direction.waiting(), all.len() - out.len());
+        }
+        direction.drain(narrow(&mut out, usize::MAX, usize::MAX)).unwrap();
+        assert!(out == all && direction.waiting() == 0);
     }
 
     #[test]
