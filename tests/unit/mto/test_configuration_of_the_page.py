@@ -1,4 +1,4 @@
-"""The configuration that docs/relay.md prints."""
+"""The configuration that docs/relay.md prints, and the unit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import printed
 
+UNIT = printed.DOCS.parent / "mto" / "systemd" / "mto@.service"
 MTO = str(Path(sys.executable).with_name("mto"))
 
 
@@ -29,3 +30,9 @@ def test_the_configuration_is_right_when_its_files_are_there(tmp_path: Path) -> 
     assert (right.returncode, right.stderr) == (0, "")
     (tmp_path / "canal.secret").chmod(0o640)
     assert "canal.secret" in mto(tmp_path, *check).stderr
+
+
+def test_the_unit_is_the_one_that_the_page_links_to() -> None:
+    (text,) = printed.blocks("relay.md", "ini")
+    kept = UNIT.read_text(encoding="utf-8")
+    assert text == "".join(line for line in kept.splitlines(keepends=True) if not line.startswith("#"))

@@ -5,6 +5,7 @@
 //! for every method; one conformance suite runs over all of them.
 
 pub mod choice;
+mod dialled;
 pub mod inproc;
 pub mod place;
 pub mod relay;

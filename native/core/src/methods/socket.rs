@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice, Read};
 use std::os::fd::{AsRawFd, RawFd};
 
-use socket2::{Domain, SockRef, Socket};
+use socket2::{Domain, SockAddr, SockRef, Socket};
 
 use super::Stream;
 
@@ -23,6 +23,34 @@ impl SocketStream {
         socket.set_nonblocking(true)?;
         let is_local = socket.domain()? == Domain::UNIX;
         Ok(SocketStream { socket, peer, is_local })
+    }
+
+    /// Begins to connect, also if another address was tried before, in vain.
+    pub(super) fn connect(&self, address: &SockAddr) -> io::Result<()> {
+        match self.socket.connect(address) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Forgets an address that was tried in vain: the socket can try another one.
+    pub(super) fn forget(&self) {
+        // SAFETY: a zeroed address is one of no family, which is what is wanted; it outlives the call.
+        unsafe {
+            let nowhere: libc::sockaddr = std::mem::zeroed();
+            let size = size_of::<libc::sockaddr>() as libc::socklen_t;
+            libc::connect(self.socket.as_raw_fd(), &raw const nowhere, size);
+        }
+    }
+
+    /// Whether it is connected.
+    pub(super) fn is_connected(&self) -> bool {
+        self.socket.peer_addr().is_ok()
+    }
+
+    /// Why it could not be connected, once that is known.
+    pub(super) fn failure(&self) -> io::Result<Option<io::Error>> {
+        self.socket.take_error()
     }
 }
 

@@ -7,8 +7,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsRawFd, RawFd};
 
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, Socket, Type};
 
+use super::dialled::DialledStream;
 use super::socket::{self, SocketStream};
 use super::{Descriptor, Listener, Method, Place, Stream};
 use crate::handshake::Party;
@@ -64,15 +65,8 @@ impl Method for Tcp {
 
 /// Begins to connect to `address`; never waits, but for the name of a host to be looked up.
 pub(super) fn dial(address: &str) -> io::Result<Box<dyn Stream>> {
-    let target = resolve(address)?;
-    let socket = Socket::new(Domain::for_address(target), Type::STREAM.nonblocking(), None)?;
-    socket.set_tcp_nodelay(true)?;
-    match socket.connect(&SockAddr::from(target)) {
-        Ok(()) => {}
-        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
-        Err(error) => return Err(error),
-    }
-    Ok(Box::new(SocketStream::new(socket, format!("tcp:{address}"))?))
+    let targets = all_of(address)?;
+    Ok(Box::new(DialledStream::begin(&targets, format!("tcp:{address}"))?))
 }
 
 /// The addresses of a descriptor that make sense from `here`: loopback ones only within one network namespace.
@@ -109,11 +103,15 @@ impl Listener for TcpListener {
 }
 
 fn resolve(address: &str) -> io::Result<SocketAddr> {
-    address
-        .to_socket_addrs()
-        .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?
-        .next()
+    all_of(address)?
+        .first()
+        .copied()
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{address} has no internet address")))
+}
+
+fn all_of(address: &str) -> io::Result<Vec<SocketAddr>> {
+    let found = address.to_socket_addrs();
+    Ok(found.map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?.collect())
 }
 
 /// Addresses of this machine's interfaces, the loopback ones last.
