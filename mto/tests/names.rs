@@ -2,10 +2,12 @@
 
 mod support;
 
+use std::net::ToSocketAddrs;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use support::flow::Flow;
 use support::{await_that, party, Site, RUN, SECRET};
 use xmml_core::methods::relay::Relay as Method;
 use xmml_core::methods::Method as _;
@@ -76,4 +78,14 @@ fn a_relay_listens_at_every_address_of_a_host_that_this_machine_has() {
             a.status().runs[RUN].names.contains(&address)
         });
     }
+}
+
+#[test]
+fn an_instance_reaches_its_relay_at_any_address_of_its_host() {
+    // Many machines have two of this name, ::1 and 127.0.0.1. Nobody is there at the first.
+    let last = "localhost:0".to_socket_addrs().unwrap().last().unwrap();
+    let mut a = Site::start_at("a", &last.to_string(), &[], &[(RUN, SECRET)]);
+    let port = a.address.rsplit_once(':').unwrap().1;
+    a.address = format!("localhost:{port}");
+    Flow::at(&a).counted();
 }

@@ -1,9 +1,10 @@
 //! What the socket methods have in common: a non-blocking stream socket as a [`Stream`].
 
 use std::io::{self, IoSlice, Read};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 
-use socket2::{Domain, SockAddr, SockRef, Socket};
+use socket2::{Domain, SockRef, Socket};
 
 use super::Stream;
 
@@ -25,15 +26,15 @@ impl SocketStream {
         Ok(SocketStream { socket, peer, is_local })
     }
 
-    /// Begins to connect, also if another address was tried before, in vain.
-    pub(super) fn connect(&self, address: &SockAddr) -> io::Result<()> {
-        match self.socket.connect(address) {
+    /// Begins to connect.
+    pub(super) fn connect(&self, address: SocketAddr) -> io::Result<()> {
+        match self.socket.connect(&address.into()) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// Forgets an address that was tried in vain: the socket can try another one.
+    /// Forgets an address that was tried in vain, and why: the socket can try another one.
     pub(super) fn forget(&self) {
         // SAFETY: a zeroed address is one of no family, which is what is wanted; it outlives the call.
         unsafe {
@@ -41,16 +42,7 @@ impl SocketStream {
             let size = size_of::<libc::sockaddr>() as libc::socklen_t;
             libc::connect(self.socket.as_raw_fd(), &raw const nowhere, size);
         }
-    }
-
-    /// Whether it is connected.
-    pub(super) fn is_connected(&self) -> bool {
-        self.socket.peer_addr().is_ok()
-    }
-
-    /// Why it could not be connected, once that is known.
-    pub(super) fn failure(&self) -> io::Result<Option<io::Error>> {
-        self.socket.take_error()
+        let _ = self.socket.take_error();
     }
 }
 

@@ -4,7 +4,7 @@
 //! and connects again. The kernel tunes the windows: sizes set by hand would be capped far below what it grows them to.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 
 use socket2::{Domain, Socket, Type};
@@ -29,7 +29,7 @@ impl Method for Tcp {
 
     fn listen(&self, address: Option<&str>, _me: &Party) -> io::Result<Box<dyn Listener>> {
         let address = match address {
-            Some(address) => resolve(address)?,
+            Some(address) => resolve(address)?[0],
             None => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
         };
         let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
@@ -65,8 +65,7 @@ impl Method for Tcp {
 
 /// Begins to connect to `address`; never waits, but for the name of a host to be looked up.
 pub(super) fn dial(address: &str) -> io::Result<Box<dyn Stream>> {
-    let targets = all_of(address)?;
-    Ok(Box::new(DialledStream::begin(&targets, format!("tcp:{address}"))?))
+    Ok(Box::new(DialledStream::begin(&resolve(address)?, format!("tcp:{address}"))?))
 }
 
 /// The addresses of a descriptor that make sense from `here`: loopback ones only within one network namespace.
@@ -102,16 +101,8 @@ impl Listener for TcpListener {
     }
 }
 
-fn resolve(address: &str) -> io::Result<SocketAddr> {
-    all_of(address)?
-        .first()
-        .copied()
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{address} has no internet address")))
-}
-
-fn all_of(address: &str) -> io::Result<Vec<SocketAddr>> {
-    let found = address.to_socket_addrs();
-    Ok(found.map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?.collect())
+fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
+    crate::path::resolve(address).map_err(|error| io::Error::new(io::ErrorKind::NotFound, error.to_string()))
 }
 
 /// Addresses of this machine's interfaces, the loopback ones last.
