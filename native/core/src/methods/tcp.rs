@@ -59,13 +59,13 @@ impl Method for Tcp {
     }
 
     fn connect(&self, address: &str, _me: &Party, _class: Option<TrafficClass>) -> io::Result<Box<dyn Stream>> {
-        dial(address)
+        dial(&resolve(address)?, address)
     }
 }
 
-/// Begins to connect to `address`; never waits, but for the name of a host to be looked up.
-pub(super) fn dial(address: &str) -> io::Result<Box<dyn Stream>> {
-    Ok(Box::new(DialledStream::begin(&resolve(address)?, format!("tcp:{address}"))?))
+/// Begins to connect to the host called `name`, which has these addresses; never waits.
+pub(super) fn dial(addresses: &[SocketAddr], name: &str) -> io::Result<Box<dyn Stream>> {
+    Ok(Box::new(DialledStream::begin(addresses, format!("tcp:{name}"))?))
 }
 
 /// The addresses of a descriptor that make sense from `here`: loopback ones only within one network namespace.
@@ -101,6 +101,7 @@ impl Listener for TcpListener {
     }
 }
 
+/// Waits for the name server.
 fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
     crate::path::resolve(address).map_err(|error| io::Error::new(io::ErrorKind::NotFound, error.to_string()))
 }

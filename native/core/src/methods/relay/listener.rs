@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::address::{NameAddress, RelayAddress};
 use super::asking::{answer, write_out, Asking, Inbox, Progress};
+use super::hosts;
 use super::protocol::{FromRelay, ToRelay};
 use super::stream::{unreachable_relay, RelayStream};
 use crate::connection::pulse::{beat, silence_limit, Pulse};
@@ -61,6 +62,7 @@ enum Found {
 impl RelayListener {
     /// Begins to register `me`.
     pub fn new(relay: RelayAddress, me: &Party) -> io::Result<RelayListener> {
+        hosts::prepare(&relay.at);
         let (epoll, timer) = (Epoll::new()?, Timer::new()?);
         epoll.add(timer.as_raw_fd(), TIME, Interest::READ)?;
         let now = Instant::now();
@@ -105,6 +107,7 @@ impl RelayListener {
                     {
                         self.epoll.remove(connection.fd());
                     }
+                    hosts::doubt(&self.relay.at);
                     let pause = registration.attempts.failed(now).unwrap_or(now + Duration::from_secs(1));
                     registration.state = State::Resting { until: pause };
                     let (since, told) = *registration.trouble.get_or_insert((now, false));
@@ -126,7 +129,7 @@ impl RelayListener {
                 let silence_ms = u64::try_from(self.silence_limit.as_millis()).unwrap_or(u64::MAX);
                 let request = ToRelay::Register { site: self.relay.site.clone(), silence_ms };
                 let asking = Box::new(Asking::new(&self.me, request)?);
-                let connection = tcp::dial(&self.relay.at)?;
+                let connection = tcp::dial(&hosts::addresses(&self.relay.at)?, &self.relay.at)?;
                 let first = Interest { read: false, write: true, close: false };
                 self.epoll.add(connection.fd(), CONNECTION, first)?;
                 *state = State::Asking { connection, asking, deadline: now + Duration::from_secs(TIMEOUT_S) };
@@ -141,6 +144,7 @@ impl RelayListener {
                     }
                 }
                 Progress::Answered(FromRelay::Registered {}) => {
+                    hosts::found(&self.relay.at, connection.fd());
                     self.epoll.change(connection.fd(), CONNECTION, Interest::READ)?;
                     let rest = State::Resting { until: now };
                     if let State::Asking { connection, .. } = std::mem::replace(state, rest) {

@@ -7,6 +7,7 @@
 
 pub mod address;
 pub mod asking;
+mod hosts;
 mod listener;
 pub mod protocol;
 mod stream;

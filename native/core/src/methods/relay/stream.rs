@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::asking::{Asking, Progress};
+use super::hosts;
 use super::protocol::{FromRelay, ToRelay};
 use crate::handshake::Party;
 use crate::methods::{tcp, Stream};
@@ -25,7 +26,9 @@ pub struct RelayStream {
 impl RelayStream {
     /// Dials the relay at `relay` (`HOST:PORT`) and asks for a pipe.
     pub fn ask(relay: &str, me: &Party, request: ToRelay, peer: String) -> io::Result<RelayStream> {
-        let connection = tcp::dial(relay).map_err(|error| unreachable_relay(relay, &error))?;
+        let dialled = hosts::addresses(relay).and_then(|addresses| tcp::dial(&addresses, relay));
+        let connection =
+            dialled.inspect_err(|_| hosts::doubt(relay)).map_err(|error| unreachable_relay(relay, &error))?;
         let asking = Asking::new(me, request)?;
         let first = Interest { read: false, write: true, close: false };
         Ok(RelayStream {
@@ -52,12 +55,22 @@ impl RelayStream {
                 Ok(false)
             }
             Progress::Answered(FromRelay::Opened {}) => {
+                hosts::found(&self.relay, self.fd());
                 self.is_open.store(true, Ordering::Release);
                 Ok(true)
             }
             Progress::Answered(_) => {
                 Err(io::Error::other(format!("the relay at {} answered something else than was asked", self.relay)))
             }
+        }
+    }
+}
+
+impl Drop for RelayStream {
+    /// It has not come about: perhaps the relay is somewhere else now.
+    fn drop(&mut self) {
+        if !self.is_open.load(Ordering::Acquire) {
+            hosts::doubt(&self.relay);
         }
     }
 }
