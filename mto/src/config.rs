@@ -9,14 +9,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 use socket2::{Domain, Socket, Type};
 use xmml_core::error::Error;
 use xmml_core::handshake::MAX_NAME;
 use xmml_core::methods::relay::address::site_problem;
-use xmml_core::path::{Credentials, Fingerprint, LinkFigures, MAX_STREAMS};
+use xmml_core::path::{Credentials, Fingerprint, LinkFigures, OutOfTime, MAX_STREAMS};
 use xmml_core::private_file;
 
 use crate::encryption::Encryption;
@@ -325,7 +325,7 @@ impl Config {
     /// How links are protected: reads the certificate, or makes one, but keeps one that was made `before`.
     ///
     /// # Errors
-    /// It cannot be read, or others can read it, or it is none; a fingerprint is none.
+    /// It cannot be read, or others can read it, or it is none, or not good now; a fingerprint is none.
     pub fn encryption(&self, before: Option<&Encryption>) -> Result<Encryption, Problem> {
         let trusted = self.fingerprints()?;
         let wrong = |error: Error| Problem(error.to_string());
@@ -339,6 +339,9 @@ impl Config {
         let problem = |text: String| Problem(format!("certificate: {}: {text}", file.display()));
         let text = private_file::read(file, private_file::KEY_MAX, "this key").map_err(problem)?;
         let mine = Credentials::from_pem(&text).map_err(|error| problem(error.to_string()))?;
+        if let Some(why) = mine.out_of_time(SystemTime::now()) {
+            return Err(problem(explained(why)));
+        }
         Encryption::with(&mine, &trusted, self.encrypt).map_err(wrong)
     }
 
@@ -416,6 +419,18 @@ fn check_log(file: &Path) -> Result<(), Problem> {
         0 => Ok(()),
         _ => wrong(io::Error::last_os_error()),
     }
+}
+
+/// Why a certificate is not good, and what to do.
+fn explained(why: OutOfTime) -> String {
+    let date = |time: SystemTime| humantime::format_rfc3339_seconds(time);
+    let what = match why {
+        OutOfTime::Expired { at } => format!("this certificate was valid until {}", date(at)),
+        OutOfTime::NotYet { from } => {
+            format!("this certificate is not valid before {}; is the clock of this host right?", date(from))
+        }
+    };
+    format!("{what}: no other relay would believe it; make another with \"mto certificate FILE\", and name its SHA-256 wherever this one is trusted")
 }
 
 fn read_bounded(path: &Path, most: u64) -> Result<String, String> {

@@ -354,6 +354,29 @@ fn a_certificate_is_made_for_its_owner_only_never_over_another_and_shown() {
 }
 
 #[test]
+fn a_certificate_that_is_not_good_now_is_refused_before_a_relay_starts() {
+    let folder = Folder::new("time");
+    let time = |seconds| std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+    let wanted = [
+        (time(0), time(86_400 * 365), "valid until 1971-01-01T00:00:00Z"),
+        (time(4_102_444_800), time(4_102_444_800 + 86_400), "not valid before 2100-01-01T00:00:00Z"),
+    ];
+    for (from, to, why) in wanted {
+        let old = xmml_core::path::Credentials::make_valid("relay", from, to).unwrap();
+        let file = folder.write("alpha.pem", &old.to_pem());
+        let site = unique("time");
+        let config = folder.write("relay.toml", &format!("site = \"{site}\"\ncertificate = \"alpha.pem\"\n"));
+        let check = mto().arg("--check").arg("--config").arg(&config).output().unwrap();
+        let start = mto().args(["--site", &site, "--stdin", "--certificate"]).arg(&file).output().unwrap();
+        for refused in [check, start] {
+            assert!(!refused.status.success(), "{}", said(&refused));
+            let told = ["alpha.pem", why, "mto certificate"].iter().all(|part| said(&refused).contains(part));
+            assert!(told, "{}", said(&refused));
+        }
+    }
+}
+
+#[test]
 fn whom_a_relay_trusts_can_be_said_when_it_is_started() {
     let folder = Folder::new("trusting");
     let run = format!("canal={}", folder.write("canal.secret", SECRET).display());

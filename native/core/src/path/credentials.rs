@@ -73,6 +73,21 @@ pub struct Credentials {
     key: PrivateKeyDer<'static>,
 }
 
+/// A certificate that is not good at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutOfTime {
+    /// It was good until then.
+    Expired {
+        /// When it ended.
+        at: SystemTime,
+    },
+    /// It will be good.
+    NotYet {
+        /// When it begins.
+        from: SystemTime,
+    },
+}
+
 impl Clone for Credentials {
     fn clone(&self) -> Credentials {
         Credentials { certificate: self.certificate.clone(), key: self.key.clone_key() }
@@ -131,6 +146,17 @@ impl Credentials {
         Ok(Credentials { certificate, key })
     }
 
+    /// Why every other end would refuse this certificate now, if its time is over or has not come.
+    pub fn out_of_time(&self, now: SystemTime) -> Option<OutOfTime> {
+        let at = |time: UnixTime| SystemTime::UNIX_EPOCH + Duration::from_secs(time.as_secs());
+        let unix = UnixTime::since_unix_epoch(now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+        match judge(&self.certificate, &ring::default_provider(), unix, KeyUsage::server_auth()) {
+            Err(webpki::Error::CertExpired { not_after, .. }) => Some(OutOfTime::Expired { at: at(not_after) }),
+            Err(webpki::Error::CertNotValidYet { not_before, .. }) => Some(OutOfTime::NotYet { from: at(not_before) }),
+            _ => None,
+        }
+    }
+
     /// Certificate and key in PEM. Whoever reads it can pose as this end: keep it in a file that its owner only can read.
     pub fn to_pem(&self) -> String {
         let block = |label: &str, bytes: &[u8]| {
@@ -181,14 +207,22 @@ impl Pinned {
         if trusted.as_ref().is_some_and(|trusted| !trusted.contains(&Fingerprint::of(certificate))) {
             return Err(CertificateError::ApplicationVerificationFailure.into());
         }
-        // It is its own authority; what remains to be checked are its times and its signature.
-        let wrong = |error| rustls::Error::from(reason(&error));
-        let anchor = anchor_from_trusted_cert(certificate).map_err(wrong)?;
-        let algorithms = self.provider.signature_verification_algorithms.all;
-        let entity = EndEntityCert::try_from(certificate).map_err(wrong)?;
-        entity.verify_for_usage(algorithms, &[anchor], &[], now, usage, None, None).map_err(wrong)?;
-        Ok(())
+        judge(certificate, &self.provider, now, usage).map_err(|error| reason(&error).into())
     }
+}
+
+/// Whether a certificate is in its time, and signed by itself.
+fn judge(
+    certificate: &CertificateDer<'_>,
+    provider: &CryptoProvider,
+    now: UnixTime,
+    usage: KeyUsage,
+) -> std::result::Result<(), webpki::Error> {
+    // It is its own authority; what remains to be checked are its times and its signature.
+    let anchor = anchor_from_trusted_cert(certificate)?;
+    let algorithms = provider.signature_verification_algorithms.all;
+    let entity = EndEntityCert::try_from(certificate)?;
+    entity.verify_for_usage(algorithms, &[anchor], &[], now, usage, None, None).map(drop)
 }
 
 fn reason(error: &webpki::Error) -> CertificateError {

@@ -71,7 +71,7 @@ use crate::error::{Error, NotPassedOn, Result};
 use crate::handshake;
 
 pub use accepting::Listener;
-pub use credentials::{Credentials, Fingerprint, Tls};
+pub use credentials::{Credentials, Fingerprint, OutOfTime, Tls};
 use dialling::Dialling;
 pub use driver::State;
 use driver::{End, Shared};
