@@ -104,7 +104,8 @@ impl Topology {
             self.forget_unreachable();
         }
         match self.known.get(&said.site) {
-            Some(before) if before.number >= said.number => Ok(Heard::Known),
+            // Two relays of one site may give two things one number: the same of them holds everywhere then, and the other relay hears of it.
+            Some(before) if (before.number, &before.neighbours) >= (said.number, &said.neighbours) => Ok(Heard::Known),
             None if self.known.len() >= SITES_MAX => Err(format!("more than {SITES_MAX} sites")),
             _ => {
                 self.known.insert(said.site.clone(), said);
@@ -260,6 +261,21 @@ mod tests {
         assert_eq!(topology.hear(announcement("b", 5, &[])), Ok(Heard::Known));
         assert_eq!(topology.hear(announcement("b", 4, &[("c", 1)])), Ok(Heard::Known));
         assert_eq!(topology.hear(announcement("b", 6, &[("c", 1)])), Ok(Heard::News));
+    }
+
+    #[test]
+    fn of_two_things_under_one_number_the_same_holds_whichever_is_heard_first() {
+        let said = [announcement("b", 5, &[("c", 1)]), announcement("b", 5, &[("d", 1)])];
+        for first in [0, 1] {
+            let mut topology = Topology::new("a");
+            topology.hear(said[first].clone()).unwrap();
+            topology.hear(said[1 - first].clone()).unwrap();
+            assert!(topology.all().any(|known| *known == said[1]));
+        }
+        let mut other = Topology::new("b");
+        other.set_neighbours(BTreeMap::from([("c".to_owned(), 1)]));
+        let number = other.own().number;
+        assert_eq!(other.hear(announcement("b", number, &[("d", 1)])), Ok(Heard::Outdated));
     }
 
     #[test]
