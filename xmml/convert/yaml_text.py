@@ -19,6 +19,7 @@ MAX_DEPTH = 32
 MAX_ALIASES = 1000
 MAX_NODES = 1_000_000
 
+_TOO_DEEP = f"nested more than {MAX_DEPTH} deep"
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INTEGER = re.compile(r"[-+]?[0-9]{1,300}")
 _REAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -53,6 +54,10 @@ class Yaml:
             mark = error.problem_mark or error.context_mark
             place = self.place_at(mark.line, mark.column) if mark else Place(self.file, 1, 1, 1, "")
             what = " ".join(part for part in (error.context, error.problem) if part)
+            if (
+                "maximum nesting depth" in what
+            ):  # newer parsers have a bound of their own, and look further ahead than events
+                raise self.refusal(_TOO_DEEP) from None
             raise ModelError([place.problem(f"not well-formed YAML: {what}", _MENDING, "Y01")]) from None
         except yaml.YAMLError as error:
             raise self.refusal(f"not well-formed YAML: {str(error).splitlines()[0]}") from None
@@ -69,7 +74,7 @@ class Yaml:
             elif isinstance(event, yaml.AliasEvent):
                 aliases += 1
             if depth > MAX_DEPTH:
-                raise self.refusal(f"nested more than {MAX_DEPTH} deep")
+                raise self.refusal(_TOO_DEEP)
             if aliases > MAX_ALIASES:
                 raise self.refusal(f"more than {MAX_ALIASES} aliases")
 
