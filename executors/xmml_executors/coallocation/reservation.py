@@ -67,6 +67,8 @@ class Reservation(Placeholders):
             self._held[event.member] = event.name
         elif isinstance(event, NotReserved):
             self._refused[event.member] = event
+        else:
+            return []  # no answer, so nothing is decided by it, nor once more
         if len(self._held) + len(self._refused) < len(self.placeholders):
             return []
         if self._refused:

@@ -311,6 +311,14 @@ def test_jobs_are_submitted_into_their_reservations_once_every_site_has_agreed()
     ]
 
 
+def test_jobs_are_submitted_once_whatever_else_is_heard_of_the_sites() -> None:
+    strategy = Reservation(group([4, 8], one_site=False))
+    strategy.begin(0.0)
+    strategy.on(Reserved("m0", "r0"), 1.0)
+    assert len(strategy.on(Reserved("m1", "r1"), 2.0)) == 2
+    assert strategy.on(Estimated("m0", 500.0), 3.0) == []
+
+
 def test_who_is_ready_in_its_reservation_is_held_for_as_long_as_the_others_may_take() -> None:
     strategy = Reservation(group([4, 8], one_site=False), ahead_s=10.0, meeting_s=300.0)
     strategy.begin(0.0)
