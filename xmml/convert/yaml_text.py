@@ -54,9 +54,8 @@ class Yaml:
             mark = error.problem_mark or error.context_mark
             place = self.place_at(mark.line, mark.column) if mark else Place(self.file, 1, 1, 1, "")
             what = " ".join(part for part in (error.context, error.problem) if part)
-            if (
-                "maximum nesting depth" in what
-            ):  # newer parsers have a bound of their own, and look further ahead than events
+            # Newer parsers have a bound of their own, and look further ahead than they tell of events.
+            if "maximum nesting depth" in what:
                 raise self.refusal(_TOO_DEEP) from None
             raise ModelError([place.problem(f"not well-formed YAML: {what}", _MENDING, "Y01")]) from None
         except yaml.YAMLError as error:
