@@ -45,6 +45,11 @@ with socket.create_connection(("127.0.0.1", int(port))) as door:
 """
 
 
+def turned_away_a_stranger(log: str) -> bool:
+    """Whether a relay says so. Those of an interrupted run may go away before they have said who they are."""
+    return any(": turned away " in line and "it went away" not in line for line in log.splitlines())
+
+
 def test_the_logs_of_all_relays_of_a_run_are_in_its_folder_when_it_is_over(firewalled: Bed, tmp_path: Path) -> None:
     pair = Pair(firewalled, tmp_path / "pair", steps=10_000, pause=0.05)
     try:
@@ -62,7 +67,7 @@ def test_the_logs_of_all_relays_of_a_run_are_in_its_folder_when_it_is_over(firew
     )
     texts = {name: file.read_text() for name, file in logs.items()}
     assert all(": linked " in text for text in texts.values()), texts
-    assert {name for name, text in texts.items() if ": turned away " in text} == {"alpha"}, texts
+    assert {name for name, text in texts.items() if turned_away_a_stranger(text)} == {"alpha"}, texts
 
 
 def test_streams_and_encryption_of_a_link_are_what_the_file_says(firewalled: Bed, tmp_path: Path) -> None:

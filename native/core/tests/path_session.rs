@@ -155,7 +155,8 @@ impl Pair {
                     taken(1 - from, &mut self.ends[1 - from]);
                 }
             }
-            if !moved {
+            // What was taken last may have made room that the sender is not told of yet.
+            if !moved && !self.ends.iter().any(Session::owes_receipt) {
                 return;
             }
         }
@@ -447,6 +448,21 @@ fn an_end_that_does_not_take_is_sent_no_more_than_its_window_and_the_message_und
         }
     });
     assert_eq!(taken, 100);
+}
+
+#[test]
+fn the_rest_of_a_message_that_lacks_room_for_one_piece_comes_when_those_before_it_are_taken() {
+    let mut pair = Pair::new();
+    pair.open();
+    let (first, second) = (4033, 63 * GRAIN as usize);
+    pair.ends[0].send(Lane::Bulk, payload(0, first)).unwrap();
+    pair.ends[0].send(Lane::Bulk, payload(1, second)).unwrap();
+    pair.settle(|_, _| ());
+    assert!(pair.ends[0].outbox(Lane::Bulk).waits_for_credit() && !pair.ends[1].owes_receipt());
+    assert!(pair.ends[1].take(Lane::Bulk).is_some_and(|message| message == payload(0, first)));
+    assert!(pair.ends[1].has_work(), "the sender is not told that there is room");
+    pair.settle(|_, _| ());
+    assert!(pair.ends[1].take(Lane::Bulk).is_some_and(|message| message == payload(1, second)));
 }
 
 #[test]
