@@ -154,6 +154,28 @@ pub fn decode<T: DeserializeOwned>(body: &[u8], peer: &str) -> Result<T> {
     })
 }
 
+/// What is read and written here need not be compiled again by whoever does so: it is long.
+macro_rules! coded_here {
+    ($($message:ty),*) => {$(
+        impl $message {
+            /// As [`encode`].
+            pub fn encode(&self) -> Vec<u8> {
+                encode(self)
+            }
+
+            /// As [`decode`].
+            ///
+            /// # Errors
+            /// If it is no such message.
+            pub fn decode(body: &[u8], peer: &str) -> Result<Self> {
+                decode(body, peer)
+            }
+        }
+    )*};
+}
+
+coded_here!(ToCoordinator, ToInstance);
+
 #[cfg(test)]
 mod tests {
     use super::*;

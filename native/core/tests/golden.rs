@@ -7,7 +7,7 @@ use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use xmml_core::buffer::{Buffer, BufferPool};
-use xmml_core::control::{self, ToCoordinator, ToInstance};
+use xmml_core::control::{ToCoordinator, ToInstance};
 use xmml_core::data::{Array, Data, Dtype, Order};
 use xmml_core::frame::descriptor::{from_bytes, to_bytes};
 use xmml_core::frame::*;
@@ -152,22 +152,22 @@ fn frames() -> Vec<Vector> {
         vector("closes", encode_closes(), json!({"frame": "closes", "conduit": 0, "sequence": 0})),
         vector(
             "control-to-coordinator",
-            encode_control(&control::encode(&ToCoordinator::Confirmed { epoch: 3, still: true })),
+            encode_control(&ToCoordinator::Confirmed { epoch: 3, still: true }.encode()),
             json!({"frame": "control", "value": {"Confirmed": {"epoch": 3, "still": true}}}),
         ),
         vector(
             "control-to-instance",
-            encode_control(&control::encode(&ToInstance::Abort { reason: "b failed".into() })),
+            encode_control(&ToInstance::Abort { reason: "b failed".into() }.encode()),
             json!({"frame": "control", "value": {"Abort": {"reason": "b failed"}}}),
         ),
         vector(
             "control-rejoin",
-            encode_control(&control::encode(&ToCoordinator::Rejoin { token: vec![1, 2, 200], heard: 5 })),
+            encode_control(&ToCoordinator::Rejoin { token: vec![1, 2, 200], heard: 5 }.encode()),
             json!({"frame": "control", "value": {"Rejoin": {"token": [1, 2, 200], "heard": 5}}}),
         ),
         vector(
             "control-welcome-back",
-            encode_control(&control::encode(&ToInstance::WelcomeBack { heard: 7 })),
+            encode_control(&ToInstance::WelcomeBack { heard: 7 }.encode()),
             json!({"frame": "control", "value": {"WelcomeBack": {"heard": 7}}}),
         ),
         block(),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::connection::authentication::{Authentication, Progress};
 use crate::connection::{Connection, Looked};
-use crate::control::{self, Again, ToCoordinator, ToInstance};
+use crate::control::{Again, ToCoordinator, ToInstance};
 use crate::coordinator::CoordinatorAddress;
 use crate::error::{explained, Error, Result};
 use crate::frame::{encode_alive, Frame};
@@ -271,7 +271,7 @@ fn await_welcome(control: &Connection, until: Instant) -> std::result::Result<En
         let looked = control.look(&mut control.reader(), &mut frames);
         let mut frames = frames.into_iter();
         match frames.next() {
-            Some(Frame::Control(body)) => match control::decode::<ToInstance>(&body, "the coordinator")? {
+            Some(Frame::Control(body)) => match ToInstance::decode(&body, "the coordinator")? {
                 ToInstance::Welcome { spec, again } => return Ok(Entered { spec, again, early: frames.collect() }),
                 ToInstance::Abort { reason } => return Err(Error::Aborted { reason }.into()),
                 _ => return Err(not_a_coordinator().into()),

@@ -1,7 +1,7 @@
 //! What an instance tells the coordinator while it lives.
 
 use crate::connection::Outgoing;
-use crate::control::{self, ToCoordinator};
+use crate::control::ToCoordinator;
 use crate::coordinator::Wait;
 use crate::frame;
 
@@ -11,7 +11,7 @@ use super::Runtime;
 
 /// The frame that carries a message to the coordinator.
 pub fn control_frame(message: &ToCoordinator) -> Outgoing {
-    frame::encode_control(&control::encode(message)).into()
+    frame::encode_control(&message.encode()).into()
 }
 
 impl Runtime {

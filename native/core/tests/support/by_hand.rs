@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::Duration;
 
 use xmml_core::buffer::BufferPool;
-use xmml_core::control::{self, ToCoordinator, ToInstance};
+use xmml_core::control::{ToCoordinator, ToInstance};
 use xmml_core::coordinator::{Coordinator, CoordinatorAddress};
 use xmml_core::frame::{encode_control, Decoder, Frame, Limits};
 use xmml_core::handshake::{fresh_nonce, Dialler, Party, Role, Step, VERSIONS};
@@ -89,13 +89,13 @@ impl<S: Read + Write> Client<S> {
 
     /// Tells the coordinator something.
     pub fn say(&mut self, message: &ToCoordinator) {
-        self.stream.write_all(&encode_control(&control::encode(message))).unwrap();
+        self.stream.write_all(&encode_control(&message.encode())).unwrap();
     }
 
     /// What the coordinator says next.
     pub fn hear(&mut self) -> ToInstance {
         match self.frame() {
-            Frame::Control(body) => control::decode(&body, "coordinator").unwrap(),
+            Frame::Control(body) => ToInstance::decode(&body, "coordinator").unwrap(),
             other => panic!("not a control frame: {other:?}"),
         }
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::Server;
 use crate::connection::Outgoing;
 use crate::control::conversation::Conversation;
-use crate::control::{self, Again, ToInstance};
+use crate::control::{Again, ToInstance};
 use crate::coordinator::Event;
 use crate::frame::encode_control;
 use crate::handshake::fresh_nonce;
@@ -39,7 +39,7 @@ impl Server {
     /// Says something to an instance; if it is away, when it comes back.
     pub(super) fn send_to(&mut self, instance: &str, message: &ToInstance) {
         let Some(member) = self.members.get_mut(instance) else { return };
-        let frame: Outgoing = encode_control(&control::encode(message)).into();
+        let frame: Outgoing = encode_control(&message.encode()).into();
         if member.ticket.as_mut().is_some_and(|ticket| !ticket.conversation.say(&frame)) {
             member.ticket = None;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Control, Join, Member, Server};
 use crate::connection::{Connection, Looked};
-use crate::control::{self, ToCoordinator, ToInstance, CONTROL_LIMIT};
+use crate::control::{ToCoordinator, ToInstance, CONTROL_LIMIT};
 use crate::coordinator::{ConduitTotals, Event};
 use crate::frame::{Frame, Limits};
 use crate::handshake::Established;
@@ -64,7 +64,7 @@ impl Server {
                 member.has_spoken = true;
             }
             let message = match frame {
-                Frame::Control(body) => control::decode(&body, &name).map_err(|error| error.to_string()),
+                Frame::Control(body) => ToCoordinator::decode(&body, &name).map_err(|error| error.to_string()),
                 Frame::Alive => continue,
                 _ => Err("sent the coordinator something that is not a control message".to_owned()),
             };

@@ -17,7 +17,7 @@ use crate::buffer::BufferPool;
 use crate::connection::authentication::Authentication;
 use crate::connection::pulse::silence_limit;
 use crate::connection::{Connection, Outgoing};
-use crate::control::{self, ToInstance};
+use crate::control::ToInstance;
 use crate::error::Result;
 use crate::frame::encode_control;
 use crate::methods::{Listener, Table};
@@ -263,7 +263,7 @@ impl Server {
 
     /// Says something on a connection that is no part of the conversation with an instance ([`Server::send_to`] is).
     fn send(&mut self, token: u64, message: &ToInstance) {
-        self.push(token, encode_control(&control::encode(message)).into());
+        self.push(token, encode_control(&message.encode()).into());
     }
 
     fn push(&mut self, token: u64, frame: Outgoing) {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::connection::Looked;
-use crate::control::{self, ToCoordinator, ToInstance};
+use crate::control::{ToCoordinator, ToInstance};
 use crate::error::Error;
 use crate::frame::Frame;
 use crate::runtime::rebinding::Changed;
@@ -52,7 +52,7 @@ impl IoThread {
     pub(super) fn hear(&mut self, frames: Vec<Frame>) {
         for frame in frames {
             match frame {
-                Frame::Control(body) => match control::decode::<ToInstance>(&body, "the coordinator") {
+                Frame::Control(body) => match ToInstance::decode(&body, "the coordinator") {
                     Ok(message) => self.told(message),
                     Err(_) => return self.coordinator_lost_for_good(),
                 },

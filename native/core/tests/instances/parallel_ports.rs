@@ -1,14 +1,12 @@
 //! Ranks that join together, and ports whose arrays are spread over them. The ranks are threads here; with MPI they are tested from C and
 //! Python.
 
-mod support;
-
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use support::{Model, Run};
+use crate::support::{Model, Run};
 use xmml_core::data::{Array, Data, Order};
 use xmml_core::error::Error;
 use xmml_core::instance::{Instance, Received, Sent};

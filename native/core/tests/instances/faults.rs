@@ -1,13 +1,11 @@
 //! A partner that lives, but sends what cannot be taken in.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use support::by_hand::{connect, Client};
-use support::{Model, Run, SECRET};
+use crate::support::by_hand::{connect, Client};
+use crate::support::{Model, Run, SECRET};
 use xmml_core::coordinator::Event;
 use xmml_core::frame;
 use xmml_core::handshake::Role;

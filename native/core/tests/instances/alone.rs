@@ -1,10 +1,8 @@
 //! Programs outside a run.
 
-mod support;
-
 use std::collections::BTreeMap;
 
-use support::{receive, send, Model, Run};
+use crate::support::{receive, send, Model, Run};
 use xmml_core::data::Data;
 use xmml_core::error::Error;
 use xmml_core::instance::{Instance, Received};

@@ -1,16 +1,11 @@
 //! A path that is given up is told of at its other end, whatever its streams are doing: never taken for one whose connections are lost.
 
-#[path = "support/cutter.rs"]
-mod cutter;
-#[path = "support/path.rs"]
-mod support;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cutter::{Cutter, Fate};
-use support::{identity, pair_at, payload, streams, LIMIT};
+use crate::cutter::{Cutter, Fate};
+use crate::support::{identity, pair_at, payload, streams, LIMIT};
 use xmml_core::error::{Error, NotPassedOn};
 use xmml_core::path::{relay, Lane, Listener, Path, Received, Settings, State};
 

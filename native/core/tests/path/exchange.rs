@@ -1,11 +1,8 @@
 //! Patterns over several paths: cycles, parts that are scattered and gathered.
 
-#[path = "support/path.rs"]
-mod support;
-
 use std::time::Duration;
 
-use support::{pair, payload, streams, LIMIT};
+use crate::support::{pair, payload, streams, LIMIT};
 use xmml_core::path::{cycle, gather, scatter, Lane, Path, Received, Settings};
 
 /// Nothing comes so soon.

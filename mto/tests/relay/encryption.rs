@@ -1,17 +1,15 @@
 //! What passes between relays is encrypted, and nobody in the middle, with another certificate or with an old one gets between them.
 
-mod support;
-
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::support::flow::Flow;
+use crate::support::{await_that, in_the_middle, Site, RUN, SECRET, SOON};
 use mto::encryption::Encryption;
 use mto::owner::{ask, Request};
-use support::flow::Flow;
-use support::{await_that, in_the_middle, Site, RUN, SECRET, SOON};
 use xmml_core::methods::Stream;
 use xmml_core::path::{Credentials, Fingerprint, Tls, TlsWire};
 use xmml_core::wakeup::poll_readable;

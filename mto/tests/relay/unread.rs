@@ -1,7 +1,5 @@
 //! What a relay writes and nobody reads: answers, and its log. Nothing waits for that.
 
-mod support;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::linux::net::SocketAddrExt;
@@ -11,10 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::support::flow::Flow;
+use crate::support::held::{mto, unique, worked, Folder, Held, SECRET};
+use crate::support::{await_that, RUN, SOON};
 use serde_json::{json, Value};
-use support::flow::Flow;
-use support::held::{mto, unique, worked, Folder, Held, SECRET};
-use support::{await_that, RUN, SOON};
 
 #[test]
 fn a_relay_whose_log_nobody_reads_goes_on_and_tells_later_how_many_lines_were_lost() {
@@ -58,7 +56,7 @@ fn relay(name: &str, folder: &Folder) -> Held {
     let log = folder.0.join("log");
     let mut relay =
         Held::start(mto().args(["--site", &unique(name), "--listen", "127.0.0.1:0", "--stdin", "--log"]).arg(&log));
-    let secret: String = support::SECRET.iter().map(|byte| format!("{byte:02x}")).collect();
+    let secret: String = crate::support::SECRET.iter().map(|byte| format!("{byte:02x}")).collect();
     relay.ask(&json!({"command": "add-run", "run": RUN, "secret": secret}));
     for run in 0..16 {
         relay.ask(&json!({"command": "add-run", "run": format!("{run:0250}"), "secret": SECRET}));

@@ -1,11 +1,8 @@
 //! Settings that cannot be are refused at once, and nothing of them is taken.
 
-#[path = "support/path.rs"]
-mod support;
-
 use std::time::Duration;
 
-use support::{identity, pair, streams};
+use crate::support::{identity, pair, streams};
 use xmml_core::error::Error;
 use xmml_core::path::{LinkFigures, Path, Settings};
 

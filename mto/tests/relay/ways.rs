@@ -1,13 +1,11 @@
 //! Which way streams take: over the nearest relays, as measured, and over others when those are gone.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
+use crate::support::{await_that, in_the_middle, Site, RUN, SECRET};
 use mto::encryption::Encryption;
-use support::{await_that, in_the_middle, Site, RUN, SECRET};
 
 #[test]
 fn relays_in_a_ring_take_the_shortest_way_and_another_when_it_is_cut() {

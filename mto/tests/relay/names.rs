@@ -1,14 +1,12 @@
 //! Name servers that take their time hold up nobody but the link whose host they are asked for.
 
-mod support;
-
 use std::net::ToSocketAddrs;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use support::flow::Flow;
-use support::{await_that, party, Site, RUN, SECRET};
+use crate::support::flow::Flow;
+use crate::support::{await_that, party, Site, RUN, SECRET};
 use xmml_core::methods::relay::Relay as Method;
 use xmml_core::methods::Method as _;
 

@@ -1,8 +1,6 @@
 //! A coupling of an instance with itself that carries the state of one run to the next.
 
-mod support;
-
-use support::{receive, receive_any, send, Model, Run};
+use crate::support::{receive, receive_any, send, Model, Run};
 use xmml_core::coordinator::{Event, WaitKind};
 use xmml_core::error::Error;
 use xmml_core::instance::{Instance, Received};

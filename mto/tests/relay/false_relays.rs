@@ -1,15 +1,13 @@
 //! A relay of the run that says what no honest relay says: played by hand, over a path of its own.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::flow::Flow;
+use crate::support::{await_that, Site, RUN, SECRET, SOON};
 use mto::encryption::Encryption;
 use mto::link_frame::{self, LinkFrame, Told};
 use mto::relay::PASSING_MAX;
 use mto::routes::HOPS_MAX;
-use support::flow::Flow;
-use support::{await_that, Site, RUN, SECRET, SOON};
 use xmml_core::handshake::relay_key;
 use xmml_core::methods::relay::protocol::RELAY;
 use xmml_core::path::{Identity, Lane, Path, Received, Settings, Streams};

@@ -1,17 +1,11 @@
 //! What strangers and broken peers send to a path's door: refused, within bounds, and the paths that stand are not harmed.
 
-#[path = "support/by_hand.rs"]
-#[allow(dead_code)]
-mod by_hand;
-#[path = "support/path.rs"]
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use by_hand::Client;
-use support::{identity, pair_at, payload, streams, LIMIT, SECRET};
+use crate::by_hand::Client;
+use crate::support::{identity, pair_at, payload, streams, LIMIT, SECRET};
 use xmml_core::handshake::{Role, TIMEOUT_S};
 use xmml_core::path::frame::{ChunkHead, Lane, PathFrame, Purpose, Receipt, CHUNK_HEAD, GIVEN_UP};
 use xmml_core::path::{Listener, Path, Received, Settings};

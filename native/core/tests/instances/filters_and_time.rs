@@ -1,8 +1,6 @@
 //! Filters at both ends of a conduit, and the time stamps of messages.
 
-mod support;
-
-use support::{filter, narrow, receive, receive_any, send, Model, Run};
+use crate::support::{filter, narrow, receive, receive_any, send, Model, Run};
 use xmml_core::buffer::Buffer;
 use xmml_core::coordinator::Event;
 use xmml_core::data::Data;

@@ -1,14 +1,12 @@
 //! The program `mto`: how it starts, obeys, and ends.
 
-mod support;
-
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use crate::support::await_that;
+use crate::support::held::{limit_descriptors, mto, said, unique, worked, Folder, Held, OTHER, SECRET};
 use serde_json::{json, Value};
-use support::await_that;
-use support::held::{limit_descriptors, mto, said, unique, worked, Folder, Held, OTHER, SECRET};
 
 #[test]
 fn a_relay_that_is_held_by_its_input_says_where_it_is_obeys_and_ends_with_it() {

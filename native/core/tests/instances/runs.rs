@@ -1,8 +1,6 @@
 //! When a run begins and what it may do; ports, copies and several receivers.
 
-mod support;
-
-use support::{narrow, receive, receive_any, send, Model, Run};
+use crate::support::{narrow, receive, receive_any, send, Model, Run};
 use xmml_core::coordinator::Event;
 use xmml_core::data::Data;
 use xmml_core::error::Error;

@@ -1,10 +1,8 @@
 //! What an instance tells about itself while it runs and waits.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
-use support::{narrow, receive, send, Model, Run};
+use crate::support::{narrow, receive, send, Model, Run};
 use xmml_core::coordinator::{Event, WaitKind};
 use xmml_core::error::Error;
 

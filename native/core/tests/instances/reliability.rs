@@ -1,11 +1,9 @@
 //! What must hold when things go wrong or come together in an unlucky way.
 
-mod support;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use support::{filter, receive, send, Model, Run};
+use crate::support::{filter, receive, send, Model, Run};
 use xmml_core::coordinator::Event;
 
 /// Fails the test if `work` takes too long, instead of hanging it.

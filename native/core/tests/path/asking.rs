@@ -1,11 +1,8 @@
 //! Programs that ask again and again instead of waiting.
 
-#[path = "support/path.rs"]
-mod support;
-
 use std::time::{Duration, Instant};
 
-use support::{pair, payload, streams};
+use crate::support::{pair, payload, streams};
 use xmml_core::path::{Lane, Settings};
 
 /// Who asks does not drive the path, and must not keep the thread from it that does.

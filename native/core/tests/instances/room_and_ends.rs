@@ -1,10 +1,8 @@
 //! Full conduits, receivers that leave, senders that end.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{narrow, receive, receive_any, send, Model, Run};
+use crate::support::{narrow, receive, receive_any, send, Model, Run};
 use xmml_core::coordinator::{Event, WaitKind};
 use xmml_core::data::Data;
 use xmml_core::error::Error;

@@ -1,12 +1,9 @@
 //! A host has several addresses, and does not answer at all of them.
 
-#[path = "support/path.rs"]
-mod support;
-
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
-use support::{identity, streams, LIMIT};
+use crate::support::{identity, streams, LIMIT};
 use xmml_core::path::{Listener, Path, Settings};
 
 /// Takes connections at another address of this host, and closes them when so many are there, again and again: those who dial hear of it

@@ -1,15 +1,10 @@
 //! Paths whose connections are cut at random bytes, or stall: every message comes once and in order all the same.
 
-#[path = "support/cutter.rs"]
-mod cutter;
-#[path = "support/path.rs"]
-mod support;
-
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use cutter::{Cutter, Fate, Random};
-use support::{identity, pair_at, payload, streams, LIMIT};
+use crate::cutter::{Cutter, Fate, Random};
+use crate::support::{identity, pair_at, payload, streams, LIMIT};
 use xmml_core::path::ZeroCopy::{self, Auto, On};
 use xmml_core::path::{Lane, Listener, Path, Received, Settings};
 

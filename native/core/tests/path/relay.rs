@@ -1,16 +1,11 @@
 //! Programs that pass on what comes by a path to another: what a sender is told to have arrived has come to the last end.
 
-#[path = "support/cutter.rs"]
-mod cutter;
-#[path = "support/path.rs"]
-mod support;
-
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{channel, Receiver};
 use std::time::{Duration, Instant};
 
-use cutter::{Cutter, Fate, Random};
-use support::{identity, pair, pair_at, payload, streams};
+use crate::cutter::{Cutter, Fate, Random};
+use crate::support::{identity, pair, pair_at, payload, streams};
 use xmml_core::error::{Error, NotPassedOn, Result};
 use xmml_core::path::{relay, Lane, Listener, Path, Received, Settings, Ticket};
 

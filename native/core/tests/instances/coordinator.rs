@@ -1,13 +1,11 @@
 //! The coordinator seen from outside: who may join, what joiners are told, and what strangers can do to it.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use support::by_hand::{connect, control_address, Client};
+use crate::support::by_hand::{connect, control_address, Client};
 use xmml_core::control::{ToCoordinator, ToInstance};
 use xmml_core::coordinator::{ConduitTotals, Coordinator, CoordinatorOptions, Event};
 use xmml_core::frame::encode_control;

@@ -1,12 +1,9 @@
 //! Paths over real sockets: what passes, in which order, and how they end.
 
-#[path = "support/path.rs"]
-mod support;
-
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use support::{identity, pair, pair_at, payload, streams, LIMIT};
+use crate::support::{identity, pair, pair_at, payload, streams, LIMIT};
 use xmml_core::path::{resolve, Identity, Lane, LinkFigures, Listener, Path, Received, Settings, Streams, Ticket};
 
 fn message(received: Option<Received>) -> xmml_core::buffer::Buffer {

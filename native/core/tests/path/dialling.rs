@@ -1,12 +1,9 @@
 //! For how long a path is dialled.
 
-#[path = "support/path.rs"]
-mod support;
-
 use std::net::TcpListener;
 use std::time::Duration;
 
-use support::{identity, streams, LIMIT};
+use crate::support::{identity, streams, LIMIT};
 use xmml_core::path::{Listener, Path, Settings};
 
 #[test]

@@ -1,0 +1,20 @@
+//! Instances, their coordinator and what they say to each other: what needs no process of its own, in one program, which takes a fraction of the time to
+//! make.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod alone;
+mod carried_state;
+mod coordinator;
+mod faults;
+mod filters_and_time;
+mod frames;
+mod handles;
+mod handshake;
+mod liveness;
+mod parallel_ports;
+mod reliability;
+mod room_and_ends;
+mod runs;
+mod sequence;
