@@ -541,7 +541,12 @@ impl Relay {
             self.reset(token, *stream, &format!("the link to {site} was lost"));
         }
         self.flows.retain(|(other, _), _: &mut Flow| *other != token);
-        if let Some(dial) = self.dials.iter_mut().find(|dial| dial.link == Some(token)) {
+        // One that is lost at once is not known to have been dialled by its token yet.
+        let dialled = |dial: &&mut Dial| match dial.link {
+            Some(known) => known == token,
+            None => dial.run == link.run && Some(&dial.target.to) == link.dialled.as_ref(),
+        };
+        if let Some(dial) = self.dials.iter_mut().find(dialled) {
             dial.link = None;
             dial.again_at = Instant::now() + dial.pause;
             reason.clone_into(&mut dial.why);
