@@ -397,17 +397,17 @@ class Supervisor:
         told anyway: it may be below a script that lives on.
 
         It is told by its number, which may be another's: in a container, or on another node. So it must be below the
-        process of the instance; if nobody has waited for its end yet, that is told at once.
+        process of the instance; if it has ended, and nobody had waited for that before, that is told at once.
         """
         instance = self.by_name.get(name)
-        if instance is None or pid == instance.pid:
+        if instance is None or pid == instance.pid or pid not in descendants(instance.pid, zombies=True):
             return
         try:
             descriptor = os.pidfd_open(pid)
-        except OSError:
+        except ProcessLookupError:
+            self.tell({"is": "vanished", "name": name})
             return
-        if pid not in descendants(instance.pid, zombies=True):
-            os.close(descriptor)
+        except OSError:
             return
         self.selector.register(descriptor, selectors.EVENT_READ, lambda _: self.on_vanished(name, descriptor))
 

@@ -327,8 +327,12 @@ class Leases:
     async def _start(self, command: str, lease_s: float) -> LeasedProcess:
         async with self._making:
             if self._folder is None:
+                # Only whether it can be made. The first command makes it, and takes it away: if we were killed now,
+                # nobody would.
                 made = await self._transport.checked(
-                    'umask 077; mktemp -d "${TMPDIR:-/tmp}/xmml-lease.XXXXXXXXXX"', "making a folder for leases"
+                    'umask 077; made=$(mktemp -d "${TMPDIR:-/tmp}/xmml-lease.XXXXXXXXXX") && '
+                    'rmdir "$made" && echo "$made"',
+                    "making a folder for leases",
                 )
                 self._folder = made.strip()
         self._numbers += 1

@@ -85,7 +85,9 @@ def leased(command: str, *, folder: str, number: int, lease_s: float, ends_conne
 def kill_group(folder: str, number: int) -> str:
     """End a leased command: ask, wait for 3 seconds, force. Fine if it is over; if it has not begun, it will not."""
     return (
-        f'own={shlex.quote(f"{folder}/{number}")}; [ -e "$own.pid" ] || : > "$own.end"; '
+        f"own={shlex.quote(f'{folder}/{number}')}; "
+        # The folder is made by the first command that begins.
+        f'[ -e "$own.pid" ] || {{ mkdir -m 700 {shlex.quote(folder)} 2>/dev/null; : > "$own.end"; }}; '
         'group=$(cat "$own.pid" 2>/dev/null) && [ "$group" ] || exit 0; '
         'kill -s TERM -- "-$group" 2>/dev/null; i=0; '
         'while kill -s 0 -- "-$group" 2>/dev/null && [ $i -lt 60 ]; do sleep 0.05; i=$((i + 1)); done; '
