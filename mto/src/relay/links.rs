@@ -69,7 +69,7 @@ impl LinkTarget {
 pub(super) struct Dial {
     pub(super) run: String,
     pub(super) target: LinkTarget,
-    link: Option<Token>,
+    pub(super) link: Option<Token>,
     /// The address of its host is being looked up.
     is_looked_up: bool,
     again_at: Instant,

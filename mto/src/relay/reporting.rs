@@ -40,7 +40,7 @@ impl Relay {
             metrics: figures.unwrap_or_default(),
             runs,
             links: links.into_iter().map(|(_, link)| link_status(link)).collect(),
-            not_linked: self.dials.iter().filter(|dial| !dial.why.is_empty()).map(not_linked).collect(),
+            not_linked: self.dials.iter().filter_map(|dial| self.not_linked(dial)).collect(),
             arrivals: arrivals.count() as u64,
             refused: self.refused,
             log_lines_lost: self.log.lines_lost(),
@@ -48,10 +48,13 @@ impl Relay {
             stream_memory_used_bytes: self.window_budget.spent(),
         }
     }
-}
 
-fn not_linked(dial: &Dial) -> NotLinked {
-    NotLinked { run: dial.run.clone(), to: dial.target.to.clone(), reason: dial.why.clone() }
+    /// Why there is no link where one is wanted, if that is known: it is dialled again, or the attempt under way has failed so far.
+    fn not_linked(&self, dial: &Dial) -> Option<NotLinked> {
+        let under_way = dial.link.and_then(|token| self.links.get(&token)?.path.why_not_open());
+        let reason = under_way.unwrap_or_else(|| dial.why.clone());
+        (!reason.is_empty()).then(|| NotLinked { run: dial.run.clone(), to: dial.target.to.clone(), reason })
+    }
 }
 
 fn link_status(link: &Link) -> LinkStatus {

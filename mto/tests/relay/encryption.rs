@@ -231,6 +231,7 @@ fn each_reason_why_there_is_no_link_is_written_and_the_status_tells_the_last() {
     await_that("it knows that something else is wrong now", || why(&a).contains(not_trusted));
     assert_ne!(lines(&a, not_trusted), 0, "{}", a.logged());
     b.kill();
+    await_that("it knows that nobody is there any more", || why(&a).contains("refused"));
     let b = Site::start_with("b", &address, &[], &[(RUN, SECRET)], |relay| relay.encrypt(default_of("b", true)));
     a.await_way_to("b");
     assert_eq!(a.status().not_linked, []);

@@ -72,7 +72,8 @@ pub(super) struct Dialling {
     address: usize,
     slots: Vec<Slot>,
     wanted: u32,
-    pub last_reason: String,
+    /// Why no stream could be opened, the last time.
+    pub last_reason: Option<String>,
     /// What the first connection took to stand.
     pub round_trip: Option<Duration>,
     resumes: bool,
@@ -88,7 +89,7 @@ impl Dialling {
             address: 0,
             slots: Vec::new(),
             wanted,
-            last_reason: "it does not answer".to_owned(),
+            last_reason: None,
             round_trip: None,
             resumes: false,
             was_known: false,
@@ -286,7 +287,7 @@ impl Dialling {
         }
         slot.step = Step::Waiting(Instant::now() + pause(slot.failures));
         slot.failures += 1;
-        self.last_reason.clone_from(&reason);
+        self.last_reason = Some(reason.clone());
         Failure { reason, verdict }
     }
 

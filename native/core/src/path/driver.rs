@@ -232,6 +232,15 @@ impl Shared {
         locked(&self.driver).state.clone()
     }
 
+    /// Why it is not open yet, as far as that is known.
+    pub fn why_not_open(&self) -> Option<String> {
+        let driver = locked(&self.driver);
+        match (&driver.state, &driver.end) {
+            (State::Opening, End::Dialling(dialling)) => dialling.last_reason.clone(),
+            _ => None,
+        }
+    }
+
     pub fn counts(&self) -> Counts {
         locked(&self.driver).counts
     }
@@ -533,7 +542,7 @@ impl Driver {
 
     fn last_reason(&self) -> String {
         match &self.end {
-            End::Dialling(dialling) => dialling.last_reason.clone(),
+            End::Dialling(dialling) => dialling.last_reason.clone().unwrap_or_else(|| "it does not answer".to_owned()),
             End::Listening(_) => "no stream came".to_owned(),
         }
     }

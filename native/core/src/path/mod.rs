@@ -240,6 +240,11 @@ impl Path {
         self.shared.state()
     }
 
+    /// Why a path that this end dials is not open yet: what became of the last attempt. `None`: none has failed so far, or it was opened.
+    pub fn why_not_open(&self) -> Option<String> {
+        self.shared.why_not_open()
+    }
+
     /// Whether a message on this lane stays within what may be queued ([`Settings::queue`]; 8 MiB for control). One always may.
     pub fn has_room(&self, lane: Lane) -> bool {
         let limit = match lane {
