@@ -1,6 +1,6 @@
 """What relays cost: chains of one, two and three of them against bare forwarders and direct connections.
 
-python benchmarks/relays/run.py [--quick] [--rounds N] [--experiments NAME,...] [--links KIND,...]
+python benchmarks/relays/run.py [--quick] [--rounds N] [--experiments NAME,...] [--links KIND,...] [--seconds S]
 
 *latency*: one-way times of messages between two instances through 1, 2, 3 relays on loopback, beside the same instances
 through as many bare forwarders (two threads for each connection that read and write) and directly. *throughput*: a
@@ -40,6 +40,8 @@ def main() -> int:
     extent = QUICK if arguments.quick else FULL
     if arguments.sizes:
         extent = replace(extent, sizes_b=[int(size_b) for size_b in arguments.sizes.split(",")])
+    if arguments.seconds:
+        extent = replace(extent, link_s=arguments.seconds, haul_s=arguments.seconds, pairs=1)
     names = campaign.known(arguments.experiments, "experiment", EXPERIMENTS)
     links = campaign.known(arguments.links, "kind of link", LINKS)
     reason = why_not() or (None if found("ping") else "ping is missing: apt-get install iputils-ping")
@@ -59,6 +61,7 @@ def main() -> int:
 def parse() -> argparse.Namespace:
     parser = campaign.parser(__doc__, EXPERIMENTS, "one round, fewer sizes, shorter: two minutes")
     parser.add_argument("--sizes", help="bytes of the messages of the latency experiment, with commas")
+    parser.add_argument("--seconds", type=float, help="of each stream between sites; there is one pair of pings then")
     parser.add_argument(
         "--links",
         default="default",

@@ -194,7 +194,7 @@ def test_chains_of_relays_are_measured_beside_bare_forwarders(tmp_path: Path) ->
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.skipif(shutil.which("ping") is None, reason="needs ping (iputils-ping)")
 def test_relays_between_sites_are_measured_against_a_ping(tmp_path: Path) -> None:
-    options = ["--quick", "--experiments", "latency,added,control,near-link", "--sizes", "0"]
+    options = ["--quick", "--experiments", "latency,added,control,near-link", "--sizes", "0", "--seconds", "0.5"]
     text, rows = run("relays", tmp_path, *options)
     trips = [row for row in rows if row["figure"] == "round trip"]
     ways = {("ping", "0"), ("direct", "0"), *(("relays", count) for count in "123")}
