@@ -312,8 +312,7 @@ class Leases:
     async def start(self, command: str, lease_s: float) -> LeasedProcess:
         """Start a command. Cancelled, it is ended at once if the site began it all the same.
 
-        A start that is broken off could leave behind a folder whose name nobody has heard, or a command that makes the
-        folder anew after it was removed.
+        A start that is broken off could leave behind a command that makes the folder anew after it was removed.
         """
         starting = asyncio.ensure_future(self._start(command, lease_s))
         try:
@@ -327,11 +326,11 @@ class Leases:
     async def _start(self, command: str, lease_s: float) -> LeasedProcess:
         async with self._making:
             if self._folder is None:
-                # Only whether it can be made. The first command makes it, and takes it away: if we were killed now,
-                # nobody would.
+                # A name, and whether a folder can be made there. The first command makes it, and takes it away; one
+                # that was made here would stay if we were killed before. What others could have seen is not the name.
                 made = await self._transport.checked(
                     'umask 077; made=$(mktemp -d "${TMPDIR:-/tmp}/xmml-lease.XXXXXXXXXX") && '
-                    'rmdir "$made" && echo "$made"',
+                    'rmdir "$made" && mktemp -u "${TMPDIR:-/tmp}/xmml-lease.XXXXXXXXXX"',
                     "making a folder for leases",
                 )
                 self._folder = made.strip()

@@ -53,7 +53,7 @@ def leased(command: str, *, folder: str, number: int, lease_s: float, ends_conne
         f"own={shlex.quote(f'{folder}/{number}')}\n"
         # With a command of an earlier connection the folder may just be gone. It must be ours.
         "for _ in 1 2 3; do\n"
-        f"mkdir -m 700 {place} 2>/dev/null || [ -O {place} ] || exit 73\n"
+        f"{_own_folder(folder)} || exit 73\n"
         'echo 0 > "$own.lease" && break\n'
         "done\n"
         '[ -e "$own.lease" ] || exit 73\n'
@@ -86,8 +86,8 @@ def kill_group(folder: str, number: int) -> str:
     """End a leased command: ask, wait for 3 seconds, force. Fine if it is over; if it has not begun, it will not."""
     return (
         f"own={shlex.quote(f'{folder}/{number}')}; "
-        # The folder is made by the first command that begins.
-        f'[ -e "$own.pid" ] || {{ mkdir -m 700 {shlex.quote(folder)} 2>/dev/null; : > "$own.end"; }}; '
+        # The folder is made by the first command that begins. Nobody else's says what is to be ended.
+        f'{_own_folder(folder)} || exit 0; [ -e "$own.pid" ] || : > "$own.end"; '
         'group=$(cat "$own.pid" 2>/dev/null) && [ "$group" ] || exit 0; '
         'kill -s TERM -- "-$group" 2>/dev/null; i=0; '
         'while kill -s 0 -- "-$group" 2>/dev/null && [ $i -lt 60 ]; do sleep 0.05; i=$((i + 1)); done; '
@@ -101,6 +101,12 @@ def renewal(folder: str, numbers: list[int], stamp: int) -> str:
     return (
         f'cd {shlex.quote(folder)} && for n in {words}; do [ -e "$n.lease" ] && echo {stamp} > "$n.lease"; done; true'
     )
+
+
+def _own_folder(folder: str) -> str:
+    """Make a folder, unless it is there; fails if it is somebody else's, or a link."""
+    place = shlex.quote(folder)
+    return f"{{ mkdir -m 700 {place} 2>/dev/null || {{ [ -O {place} ] && [ ! -L {place} ]; }}; }}"
 
 
 def _announced(command: str) -> str:

@@ -252,14 +252,15 @@ impl Relay {
         }
     }
 
-    fn add_link(&mut self, run: &str, path: Path, dialled: Option<String>) -> io::Result<Token> {
+    /// Takes a path as a link of the run; `dial` is which of the dials has led to it, if it was not the other relay that came.
+    fn add_link(&mut self, run: &str, path: Path, dial: Option<usize>) -> io::Result<Token> {
         let token = self.token();
         self.epoll.add(path.fd(), token, Interest::READ)?;
         let expected = path.settings().link.map_or(ROUND_TRIP, |figures| figures.round_trip);
         let link = Link {
             run: run.to_owned(),
             path,
-            dialled,
+            dialled: dial.map(|at| self.dials[at].target.to.clone()),
             site: None,
             life: 0,
             starved: BTreeSet::new(),
@@ -273,6 +274,10 @@ impl Relay {
             wrong: None,
         };
         self.links.insert(token, link);
+        // Before the link is driven, which may find it lost already.
+        if let Some(at) = dial {
+            self.dials[at].link = Some(token);
+        }
         self.tell(token, &Told::Hello { site: self.site.clone(), life: self.life });
         self.next_tick.get_or_insert(Instant::now() + TICK);
         self.link_ready(token);
@@ -362,10 +367,8 @@ impl Relay {
         let dialled = Path::dial_any(addresses, &me, RELAY, settings(target.streams, target.figures));
         // Before the link is driven, which may find it lost already.
         self.dials[at].put_off(now);
-        match dialled.map_err(io::Error::other).and_then(|path| self.add_link(&run, path, Some(target.to.clone()))) {
-            Ok(token) if self.links.contains_key(&token) => self.dials[at].link = Some(token),
-            Ok(_) => {}
-            Err(error) => self.not_dialled(at, &error.to_string()),
+        if let Err(error) = dialled.map_err(io::Error::other).and_then(|path| self.add_link(&run, path, Some(at))) {
+            self.not_dialled(at, &error.to_string());
         }
     }
 
@@ -541,12 +544,7 @@ impl Relay {
             self.reset(token, *stream, &format!("the link to {site} was lost"));
         }
         self.flows.retain(|(other, _), _: &mut Flow| *other != token);
-        // One that is lost at once is not known to have been dialled by its token yet.
-        let dialled = |dial: &&mut Dial| match dial.link {
-            Some(known) => known == token,
-            None => dial.run == link.run && Some(&dial.target.to) == link.dialled.as_ref(),
-        };
-        if let Some(dial) = self.dials.iter_mut().find(dialled) {
+        if let Some(dial) = self.dials.iter_mut().find(|dial| dial.link == Some(token)) {
             dial.link = None;
             dial.again_at = Instant::now() + dial.pause;
             reason.clone_into(&mut dial.why);

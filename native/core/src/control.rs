@@ -154,7 +154,7 @@ pub fn decode<T: DeserializeOwned>(body: &[u8], peer: &str) -> Result<T> {
     })
 }
 
-/// What is read and written here need not be compiled again by whoever does so: it is long.
+/// Compiles the coding of messages here, once: it is long, and generic functions are compiled anew by each crate that calls them.
 macro_rules! coded_here {
     ($($message:ty),*) => {$(
         impl $message {

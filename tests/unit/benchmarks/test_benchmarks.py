@@ -194,14 +194,14 @@ def test_chains_of_relays_are_measured_beside_bare_forwarders(tmp_path: Path) ->
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.skipif(shutil.which("ping") is None, reason="needs ping (iputils-ping)")
 def test_relays_between_sites_are_measured_against_a_ping(tmp_path: Path) -> None:
-    options = ["--quick", "--experiments", "latency,added,control,near-link", "--sizes", "0", "--seconds", "0.5"]
+    options = ["--quick", "--experiments", "latency,added,control,near-link", "--sizes", "0", "--seconds", "1.5"]
     text, rows = run("relays", tmp_path, *options)
     trips = [row for row in rows if row["figure"] == "round trip"]
     ways = {("ping", "0"), ("direct", "0"), *(("relays", count) for count in "123")}
     assert {(row["peer"], row["count"]) for row in trips} == ways
     assert all(float(row["value"]) > 15.2e-3 for row in trips), "nothing is faster than the link"
     (rate,) = (float(row["value"]) for row in rows if (row["experiment"], row["figure"]) == ("near link", "rate"))
-    assert 0 < rate < 125e6, "no more than the link carries"
+    assert 0 < rate < 1.1 * 125e6, "no more than the link carries, and what a pause before has kept for a second"
     beside = [row for row in rows if row["figure"] == "p99 beside bulk"]
     assert len(beside) == 2
     assert all(float(row["value"]) > float(row["rtt_ms"]) / 1e3 for row in beside)
