@@ -104,7 +104,7 @@ def test_the_study_of_the_canal_over_two_clusters_and_the_laptop(firewalled: Bed
     canal_study.write(folder)
     (folder / "sites.toml").write_text(firewalled.sites_toml())
     command = [sys.executable, "-m", "snakemake", "--executor", "xmml", "--jobs", "2", "--xmml-sites", "sites.toml"]
-    command += ["--xmml-options=--place head=alpha --place tail=beta --place picture=laptop", *canal_study.CASES]
+    command += ["--xmml-options=--place head=alpha --place tail=beta --place picture=laptop", *canal_study.cases()]
     env = {
         **os.environ,
         "TMPDIR": str(firewalled.temporary),

@@ -329,8 +329,8 @@ class Leases:
                 # A name, and whether a folder can be made there. The first command makes it, and takes it away; one
                 # that was made here would stay if we were killed before. What others could have seen is not the name.
                 made = await self._transport.checked(
-                    'umask 077; made=$(mktemp -d "${TMPDIR:-/tmp}/xmml-lease.XXXXXXXXXX") && '
-                    'rmdir "$made" && mktemp -u "${TMPDIR:-/tmp}/xmml-lease.XXXXXXXXXX"',
+                    'umask 077; name="${TMPDIR:-/tmp}/xmml-lease.XXXXXXXXXX"; '
+                    'made=$(mktemp -d "$name") && rmdir "$made" && mktemp -u "$name"',
                     "making a folder for leases",
                 )
                 self._folder = made.strip()

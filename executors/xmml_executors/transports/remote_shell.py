@@ -53,7 +53,7 @@ def leased(command: str, *, folder: str, number: int, lease_s: float, ends_conne
         f"own={shlex.quote(f'{folder}/{number}')}\n"
         # With a command of an earlier connection the folder may just be gone. It must be ours.
         "for _ in 1 2 3; do\n"
-        f"{_own_folder(folder)} || exit 73\n"
+        f"{_make_own_folder(folder)} || exit 73\n"
         'echo 0 > "$own.lease" && break\n'
         "done\n"
         '[ -e "$own.lease" ] || exit 73\n'
@@ -87,7 +87,7 @@ def kill_group(folder: str, number: int) -> str:
     return (
         f"own={shlex.quote(f'{folder}/{number}')}; "
         # The folder is made by the first command that begins. Nobody else's says what is to be ended.
-        f'{_own_folder(folder)} || exit 0; [ -e "$own.pid" ] || : > "$own.end"; '
+        f'{_make_own_folder(folder)} || exit 0; [ -e "$own.pid" ] || : > "$own.end"; '
         'group=$(cat "$own.pid" 2>/dev/null) && [ "$group" ] || exit 0; '
         'kill -s TERM -- "-$group" 2>/dev/null; i=0; '
         'while kill -s 0 -- "-$group" 2>/dev/null && [ $i -lt 60 ]; do sleep 0.05; i=$((i + 1)); done; '
@@ -103,8 +103,8 @@ def renewal(folder: str, numbers: list[int], stamp: int) -> str:
     )
 
 
-def _own_folder(folder: str) -> str:
-    """Make a folder, unless it is there; fails if it is somebody else's, or a link."""
+def _make_own_folder(folder: str) -> str:
+    """Make a folder, unless it is there; the status tells whether it is ours, and no link."""
     place = shlex.quote(folder)
     return f"{{ mkdir -m 700 {place} 2>/dev/null || {{ [ -O {place} ] && [ ! -L {place} ]; }}; }}"
 

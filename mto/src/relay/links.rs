@@ -274,7 +274,7 @@ impl Relay {
             wrong: None,
         };
         self.links.insert(token, link);
-        // Before the link is driven, which may find it lost already.
+        // From now on the link may be lost, which is noted with its dial.
         if let Some(at) = dial {
             self.dials[at].link = Some(token);
         }

@@ -201,7 +201,7 @@ def test_relays_between_sites_are_measured_against_a_ping(tmp_path: Path) -> Non
     assert {(row["peer"], row["count"]) for row in trips} == ways
     assert all(float(row["value"]) > 15.2e-3 for row in trips), "nothing is faster than the link"
     (rate,) = (float(row["value"]) for row in rows if (row["experiment"], row["figure"]) == ("near link", "rate"))
-    assert 0 < rate < 1.1 * 125e6, "no more than the link carries, and what a pause before has kept for a second"
+    assert 0 < rate < 1.1 * 125e6, "no more than the link carries, and what waited when the count began"
     beside = [row for row in rows if row["figure"] == "p99 beside bulk"]
     assert len(beside) == 2
     assert all(float(row["value"]) > float(row["rtt_ms"]) / 1e3 for row in beside)

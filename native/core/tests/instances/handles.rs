@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{receive, receive_any, send, Model, Run};
+use crate::support::{receive, receive_any, send, Model, Run, SECRET};
 use xmml_core::coordinator::Event;
 use xmml_core::data::Data;
 use xmml_core::handle::Handle;
@@ -181,14 +181,12 @@ fn a_forged_handle_one_of_another_run_and_plain_bytes_are_refused() {
     let mut forged = handle.clone();
     *forged.last_mut().unwrap() ^= 1;
     assert!(refusal(&forged).contains("forged"));
-    let foreign =
-        Handle::new("another run", "giver", "in", 0, None).sealed("another run", &crate::support::SECRET).unwrap();
+    let foreign = Handle::new("another run", "giver", "in", 0, None).sealed("another run", &SECRET).unwrap();
     assert!(refusal(&foreign).contains("of another run"));
     assert!(refusal(b"hello").contains("this is no handle of a port"));
-    let elsewhere =
-        Handle::new("test run", "giver", "elsewhere", 0, None).sealed("test run", &crate::support::SECRET).unwrap();
+    let elsewhere = Handle::new("test run", "giver", "elsewhere", 0, None).sealed("test run", &SECRET).unwrap();
     assert!(refusal(&elsewhere).contains("giver.elsewhere is not an open in port"));
-    let unmade = Handle::new("test run", "giver", "in", 9, None).sealed("test run", &crate::support::SECRET).unwrap();
+    let unmade = Handle::new("test run", "giver", "in", 9, None).sealed("test run", &SECRET).unwrap();
     assert!(refusal(&unmade).contains("giver.in has not made a handle with number 9"));
 }
 
