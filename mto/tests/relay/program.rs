@@ -5,7 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::support::await_that;
-use crate::support::held::{limit_descriptors, mto, said, unique, worked, Folder, Held, OTHER, SECRET};
+use crate::support::held::{
+    leave_descriptors, leave_usual_descriptors, mto, said, unique, worked, Folder, Held, OTHER, SECRET,
+};
 use serde_json::{json, Value};
 
 #[test]
@@ -305,8 +307,7 @@ fn who_waits_at_the_owners_door_or_for_figures_while_there_is_no_descriptor_cost
         let config = folder.write("relay.toml", &format!("site = \"{site}\"\nmetrics = \"127.0.0.1:0\"\n"));
         let relay = Held::start(mto().arg("--config").arg(&config).arg("--stdin").arg("--log").arg(&log));
         let process = relay.child.id();
-        let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count() as u64;
-        limit_descriptors(process, open);
+        leave_descriptors(process, 0);
         let (figures, control) = (relay.started["metrics"].as_str().unwrap().to_owned(), relay.control());
         let asking = std::thread::spawn(move || match door {
             "owner" => said(&mto().args(["status", "--control", &control]).output().unwrap()),
@@ -328,7 +329,7 @@ fn who_waits_at_the_owners_door_or_for_figures_while_there_is_no_descriptor_cost
         std::thread::sleep(std::time::Duration::from_millis(700)); // the time over which its work is counted
         let ticks = worked(process) - before;
         assert!(ticks < 10, "{door}: it worked for {ticks} ticks while it could do nothing");
-        limit_descriptors(process, 1024);
+        leave_usual_descriptors(process);
         let answer = asking.join().unwrap();
         assert!(answer.contains(&format!("relay of {site}")) || answer.contains("mto_refused_total 0"), "{answer}");
     }
@@ -527,11 +528,12 @@ fn a_configuration_for_which_there_are_no_descriptors_changes_no_lease() {
     // As long as somebody is there, no lease is over.
     relay.ask(&json!({"command": "add-run", "run": "kept", "secret": SECRET, "lease_s": 0.1}));
     folder.write("relay.toml", &format!("{text}lease_s = 1000.0\n{}", run("coming")));
-    let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count() as u64;
-    limit_descriptors(process, open + 1); // for one file at a time
+    // Who asked for its status has gone, and the relay has seen that: it had turns since.
+    relay.ask(&json!({"command": "status"}));
+    leave_descriptors(process, 2); // for the log, and one file at a time
     let answer = relay.ask(&json!({"command": "reload"}));
     assert!(answer["problem"].as_str().is_some_and(|problem| problem.contains("cannot be added")), "{answer}");
-    limit_descriptors(process, 1024);
+    leave_usual_descriptors(process);
     let mut runs = || relay.ask(&json!({"command": "status"}))["status"]["runs"].clone();
     assert!(runs()["kept"].is_object() && runs()["coming"].is_null(), "{}", runs());
     drop(used);

@@ -265,7 +265,8 @@ fn receivers_of_one_run_that_stop_reading_leave_memory_to_another_run() {
     let piece = vec![7; 1 << 20];
     await_that("as much is held for it as for one that is alone", || {
         from.send_some(&piece);
-        b.status().runs[OTHER.0].held_bytes > (1 << 20) - (64 << 10)
+        // A quarter of what it may send may have been passed on, into buffers of the system, and not be granted anew.
+        b.status().runs[OTHER.0].held_bytes >= 3 << 18
     });
 }
 

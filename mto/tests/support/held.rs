@@ -1,5 +1,6 @@
 //! The program `mto` as a process that is held by its standard input, and what is done to it.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -110,9 +111,23 @@ pub fn worked(process: u32) -> u64 {
     fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
 }
 
-/// Lets a process open so many descriptors; it keeps those that it has.
-pub fn limit_descriptors(process: u32, count: u64) {
-    let limit = libc::rlimit { rlim_cur: count, rlim_max: 1024 };
+/// Lets a process open so many descriptors more; it keeps those that it has, of which some may have high numbers.
+pub fn leave_descriptors(process: u32, more: usize) {
+    let number =
+        |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().to_str().unwrap().parse().unwrap();
+    let open: BTreeSet<u64> = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().map(number).collect();
+    // The limit is not how many there are, it is above the numbers that are given.
+    let last = (0..).filter(|number| !open.contains(number)).nth(more).unwrap();
+    limit_descriptors(process, last);
+}
+
+/// Lets a process open as many descriptors as are usual.
+pub fn leave_usual_descriptors(process: u32) {
+    limit_descriptors(process, 1024);
+}
+
+fn limit_descriptors(process: u32, numbers: u64) {
+    let limit = libc::rlimit { rlim_cur: numbers, rlim_max: 1024 };
     // SAFETY: the limit outlives the call; the one before is not asked for.
     let status =
         unsafe { libc::prlimit(process as libc::pid_t, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut()) };

@@ -329,11 +329,9 @@ def test_the_key_of_a_host_on_the_way_is_checked_as_well(kind, own_server):
 
 def test_a_key_of_the_agent_lets_in(kind, own_server, monkeypatch, tmp_path):
     socket = tmp_path / "agent"
-    agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.PIPE)
     try:
-        end = time.monotonic() + 10
-        while not socket.exists() and time.monotonic() < end:
-            time.sleep(0.01)
+        agent.stdout.readline()  # it says where it is when it listens there
         monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
         subprocess.run(["ssh-add", "-q", str(own_server.user_key)], check=True)
         own_server.user_key.unlink()
