@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::coordinator::{ConduitTotals, Wait};
 use crate::error::{Error, Result};
+use crate::message_pack;
 use crate::methods::{MethodReport, Refusal, Table};
 use crate::spec::{ConduitSpec, InstanceSpec};
 
@@ -148,7 +149,7 @@ pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
 
 /// Reads the body of a control frame that came from `peer`.
 pub fn decode<T: DeserializeOwned>(body: &[u8], peer: &str) -> Result<T> {
-    rmp_serde::from_slice(body).map_err(|error| Error::Protocol {
+    message_pack::decode(body).map_err(|error| Error::Protocol {
         peer: peer.to_owned(),
         problem: format!("a control message cannot be read: {error}"),
     })

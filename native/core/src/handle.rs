@@ -21,6 +21,7 @@ use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
+use crate::message_pack;
 use crate::methods::Table;
 
 const MARK: [u8; 4] = [0x89, b'x', b'm', b'h'];
@@ -114,7 +115,7 @@ impl Handle {
             0 => None,
             1 => {
                 let length = u16::from_le_bytes(take(2)?.try_into().map_err(|_| cut_off())?);
-                let table = rmp_serde::from_slice(take(usize::from(length))?);
+                let table = message_pack::decode(take(usize::from(length))?);
                 Some(table.map_err(|_| problem("its table of methods cannot be read"))?)
             }
             _ => return Err(problem("it is neither with nor without a table")),

@@ -18,6 +18,7 @@ pub mod handle;
 pub mod handshake;
 pub mod instance;
 pub mod message;
+mod message_pack;
 pub mod methods;
 pub mod parallel;
 pub mod param;

@@ -182,8 +182,10 @@ fn where_no_shared_memory_may_be_made_an_instance_soon_takes_the_next_method_and
 #[test]
 fn with_one_descriptor_too_few_an_instance_soon_takes_the_next_method() {
     falls_back_in_time(|| {
-        let mut outcomes = (0..16).rev().map(|free| outcome_of("", "few descriptors", free));
-        let (said, first) = outcomes.find(|(said, _)| !said.contains("by Some(\"shm\")")).unwrap();
+        // The number that is one too few is not always the same: a connection that has gone may still be open for a moment.
+        let outcomes = (0..16).rev().map(|free| outcome_of("", "few descriptors", free));
+        let mut others = outcomes.filter(|(said, _)| !said.contains("by Some(\"shm\")"));
+        let (said, first) = others.find(|(said, _)| !said.contains("ulimit -n") || said.contains("it works")).unwrap();
         assert!(said.contains("by Some(\"unix\")") && said.contains("Too many open files"), "{said}");
         first.expect("a message came")
     });

@@ -7,6 +7,7 @@ use crate::buffer::{Buffer, BufferPool};
 use crate::error::{Error, Result};
 use crate::frame::descriptor::{self, Layout};
 use crate::message::Message;
+use crate::message_pack;
 
 use super::Team;
 
@@ -69,7 +70,7 @@ fn encoded<T: Serialize>(value: &T) -> Result<Vec<u8>> {
 }
 
 fn decoded<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    rmp_serde::from_slice(bytes)
+    message_pack::decode(bytes)
         .map_err(|error| failed(format!("{error}; do all ranks make the same calls in the same order?")))
 }
 
