@@ -29,6 +29,9 @@ export PYO3_PYTHON := $(BIN)/python
 export PYO3_BUILD_EXTENSION_MODULE := 1
 export PATH := $(BIN):$(PATH)
 
+# The extras of pyproject.toml that what is to be made needs as well.
+EXTRAS := $(filter lint,$(MAKECMDGOALS)) $(if $(filter test test-python soak fuzz bench thread-sanitizer,$(MAKECMDGOALS)),test)
+
 # The target of a relay without shared libraries.
 MUSL := $(shell uname -m)-unknown-linux-musl
 
@@ -107,6 +110,10 @@ $(VENV)/.installed: $(COMPILED)
 	@echo "Building xMML into $(VENV) (the first time takes a few minutes)"
 	@[ -x $(VENV)/bin/python ] || '$(PYTHON)' -m venv $(VENV)
 	@$(PIP) install 'setuptools>=77' 'setuptools-rust>=1.10'
+# One processor compiles the core for more than a minute: what others have made is fetched and installed meanwhile.
+	@cargo build --release --locked --quiet --package xmml-core & core=$$!; \
+	{ $(if $(filter test,$(EXTRAS)),.ci/install-test-packages &&) $(PIP) install $$(python .ci/extra.py dependencies $(EXTRAS)); } || { kill $$core; exit 1; }; \
+	wait $$core
 	@$(PIP) install --no-build-isolation --editable .
 # Plain paths instead of setuptools' import hook: they are seen by type checkers and by searches for plugins, and do not cost
 # every Python process of a run 5 ms.

@@ -1,4 +1,7 @@
-"""Print the requirements of a group of extras of pyproject.toml, one a line; `xmml[a,b]` stands for those groups."""
+"""Print the requirements of groups of extras of pyproject.toml, one a line, or of the package itself (`dependencies`).
+
+In a group `xmml[a,b]` stands for those groups.
+"""
 
 import re
 import sys
@@ -7,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
-GROUPS = PROJECT["optional-dependencies"]
+GROUPS = {**PROJECT["optional-dependencies"], "dependencies": PROJECT["dependencies"]}
 
 
 def requirements(group: str) -> Iterator[str]:
@@ -21,4 +24,4 @@ def requirements(group: str) -> Iterator[str]:
             yield requirement
 
 
-print("\n".join(requirements(sys.argv[1])))
+print("\n".join(each for group in sys.argv[1:] for each in requirements(group)))
