@@ -119,6 +119,10 @@ impl Shared {
                 }
                 continue;
             }
+            // Who has driven since may have brought what is looked for, and a path that is over is never ready again.
+            if turn.news != seen {
+                continue;
+            }
             turn.is_driven = true;
             drop(turn);
             let status = self.poll_and_drive(&[self.epoll.as_raw_fd()], until);

@@ -108,6 +108,23 @@ fn a_path_through_a_relay_ends_when_everything_has_come_through() {
     assert_eq!(outcome(&told).unwrap(), (1, 1));
 }
 
+/// The last word of an end may come while somebody is about to wait for it: the relay ends all the same, each time.
+#[test]
+fn a_relay_ends_whenever_both_ends_have() {
+    for round in 0..600 {
+        let ((a, near), (far, b)) = (pair(streams(2), relays(2)), pair(relays(2), streams(2)));
+        let told = relaying(near, far);
+        a.post(Lane::Bulk, payload(round, 10)).unwrap();
+        let ending = std::thread::spawn(move || {
+            take(&b, Lane::Bulk, round, 10);
+            assert!(b.close(LIMIT).unwrap());
+        });
+        assert!(a.close(LIMIT).unwrap());
+        ending.join().unwrap();
+        assert_eq!(outcome(&told).unwrap(), (1, 0));
+    }
+}
+
 /// Both directions of two relays in a row are full before anybody takes anything.
 #[test]
 fn relays_in_a_row_go_on_when_both_directions_were_full() {
