@@ -1,4 +1,4 @@
-//! MessagePack, the coding of everything that is not the data of a model.
+//! Reads MessagePack: what instances, coordinators, relays and ranks say to each other beside the data of a model.
 //!
 //! Reading is compiled once, for visitors behind a pointer, not for each type that is read: that took a fifth of the time in which this crate
 //! is compiled. What is read is small and rare.
