@@ -263,7 +263,7 @@ fn receivers_of_one_run_that_stop_reading_leave_memory_to_another_run() {
     let others = b.listener_of(OTHER, "there");
     let (from, _to) = a.pipe_of(OTHER, "b", "there", &*others);
     let piece = vec![7; 1 << 20];
-    await_that("as much is held for it as for one that is alone", || {
+    await_that("what one that is alone may have without asking is held for it", || {
         from.send_some(&piece);
         // A quarter of what it may send may have been passed on, into buffers of the system, and not be granted anew.
         b.status().runs[OTHER.0].held_bytes >= 3 << 18

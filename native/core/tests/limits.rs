@@ -182,7 +182,7 @@ fn where_no_shared_memory_may_be_made_an_instance_soon_takes_the_next_method_and
 #[test]
 fn with_one_descriptor_too_few_an_instance_soon_takes_the_next_method() {
     falls_back_in_time(|| {
-        // The number that is one too few is not always the same: a connection that has gone may still be open for a moment.
+        // With one of these numbers an instance on a busy machine once could not begin at all, and said so. What takes another method counts.
         let outcomes = (0..16).rev().map(|free| outcome_of("", "few descriptors", free));
         let mut others = outcomes.filter(|(said, _)| !said.contains("by Some(\"shm\")"));
         let (said, first) = others.find(|(said, _)| !said.contains("ulimit -n") || said.contains("it works")).unwrap();

@@ -331,7 +331,7 @@ def test_a_key_of_the_agent_lets_in(kind, own_server, monkeypatch, tmp_path):
     socket = tmp_path / "agent"
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.PIPE)
     try:
-        agent.stdout.readline()  # it says where it is when it listens there
+        assert agent.stdout.readline()  # it says where it is when it listens there
         monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
         subprocess.run(["ssh-add", "-q", str(own_server.user_key)], check=True)
         own_server.user_key.unlink()
@@ -340,4 +340,4 @@ def test_a_key_of_the_agent_lets_in(kind, own_server, monkeypatch, tmp_path):
         assert first_contact(kind, own_server).stdout == "in\n"
     finally:
         agent.terminate()
-        agent.wait()
+        agent.communicate()
