@@ -124,9 +124,19 @@ class LoginSite:
         _make_key(private)
         return private.with_suffix(".pub").read_text()
 
+    def temporary(self, machine: Machine) -> dict[str, Path]:
+        """The folders for temporary files of a machine, by their names there, each as it is seen from outside.
+
+        /tmp is seen without what is mounted below it, which is xMML itself if the repository lies in /tmp.
+        """
+        return {
+            "/tmp": self.shared.parent / f"{machine.name}.tmp",
+            "/dev/shm": Path(f"/proc/{machine.pid}/root/dev/shm"),
+        }
+
     def mount(self, machine: Machine) -> None:
         """Let a machine see the files of its site."""
-        own = self.shared.parent / f"{machine.name}.tmp"
+        own = self.temporary(machine)["/tmp"]
         own.mkdir()
         own.chmod(0o1777)
         machine.run(

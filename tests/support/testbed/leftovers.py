@@ -41,12 +41,9 @@ def present(bed: Bed, *names: str) -> set[str]:
             home = site.home(user)
             found |= {f"file at {site.name}: ~{user.name}/{path.relative_to(home)}" for path in home.rglob("*")}
         for machine in site.machines:
-            root = Path(f"/proc/{machine.pid}/root")
-            for folder in ("tmp", "dev/shm"):
+            for seen, folder in site.temporary(machine).items():
                 with contextlib.suppress(OSError):
-                    found |= {
-                        f"file on {machine.name}: /{path.relative_to(root)}" for path in (root / folder).rglob("*")
-                    }
+                    found |= {f"file on {machine.name}: {seen}/{path.relative_to(folder)}" for path in folder.rglob("*")}
     for where, machine in _machines(bed, names).items():
         with contextlib.suppress(OSError):  # it has no power
             found |= {f"port on {where}: {number}" for number in _ports(machine)}

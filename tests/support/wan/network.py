@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
@@ -103,6 +104,7 @@ class Wan:
 
     def _build(self, building: contextlib.ExitStack) -> None:
         folder = Path(building.enter_context(tempfile.TemporaryDirectory(prefix="xmml-wan-")))
+        _copy_system_settings(folder / "etc")
         for number, site in enumerate(self._asked, 1):
             self._sites[site.name] = self._place(building, folder, number, site)
         line = DelayLine(os.getpid(), self._mtu, self._seed, [each.login.pid for each in self._sites.values()])
@@ -131,6 +133,7 @@ class Wan:
             # Programs tell by the boot id whether two of them run on one machine.
             boot = _written(folder / f"{name}-boot-id", _boot_id(name))
             files = [
+                (folder / "etc", "/etc"),
                 (hosts_file, "/etc/hosts"),
                 (resolver, "/etc/resolv.conf"),
                 (switch, "/etc/nsswitch.conf"),
@@ -183,6 +186,16 @@ def wan_address(number: int) -> str:
 def default_queue_b(rtt_s: float, rate_bit_s: float | None) -> int | None:
     """What fills a link for one round trip: the customary buffer of a router."""
     return None if rate_bit_s is None else max(LEAST_QUEUE_B, int(rtt_s * rate_bit_s / 8))
+
+
+def _copy_system_settings(folder: Path) -> None:
+    """Copy /etc for the machines of this network.
+
+    Whoever installs a package on the machine underneath replaces files like /etc/passwd, and a file that is replaced
+    loses what is mounted over it in every namespace.
+    """
+    # A file may vanish while it is copied, because packages are being installed; cp copies the others all the same.
+    subprocess.run(["cp", "-a", "/etc", folder], stderr=subprocess.DEVNULL, check=False)
 
 
 def _written(path: Path, text: str) -> Path:
