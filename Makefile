@@ -56,6 +56,7 @@ test-python: build $(VENV)/.test ## the tests of everything else: make test-pyth
 lint: build $(VENV)/.lint ## style and types, as errors
 	ruff check .
 	ruff format --check .
+	pytest --quiet tests/structure
 	mypy $(PACKAGES)
 	clang-format --dry-run -Werror $(CPP)
 	python native/java/lint.py
