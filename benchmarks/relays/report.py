@@ -9,7 +9,7 @@ from harness.figures import Spread, number, size, table
 from sample import DIRECT, PING, Chain, Figure, Sample, chains_in, spread
 
 #: What TCP's payload can be of a link of 1 Gbit/s with packets of 1,500 bytes: 1,448 of them, as the emulated link
-#: counts what IP counts, and headers of TCP with time stamps have 52 (tests/wan/README.md) [bit/s].
+#: counts what IP counts, and headers of TCP with time stamps have 52 (tests/testbed/wan/README.md) [bit/s].
 POSSIBLE_BIT_S = 1e9 * 1448 / 1500
 #: Sizes of which the table of ratios speaks; those between are in the plot.
 SHOWN_B = (0, 64, 1 << 10, 10 << 10, 64 << 10, 256 << 10, 1 << 20)

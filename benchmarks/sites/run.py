@@ -2,7 +2,7 @@
 
 python benchmarks/sites/run.py [--quick] [--rounds N] [--seconds S] [--rtt MS] [--instances N]
 
-Two Slurm clusters, emulated on this machine with sshd, firewalls and links of 1 Gbit/s (tests/sites/README.md); it
+Two Slurm clusters, emulated on this machine with sshd, firewalls and links of 1 Gbit/s (tests/testbed/README.md); it
 needs root, and the packages that .ci/install-test-packages names. The clusters are idle. A model of two instances, one
 at each cluster, and ten small files is run by one command:
 

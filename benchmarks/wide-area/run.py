@@ -2,7 +2,7 @@
 
 python benchmarks/wide-area/run.py [--quick] [--rounds N] [--experiments NAME,...] [--mpwide FOLDER]
 
-The links are emulated on this machine (tests/wan/README.md): 1 Gbit/s, round-trip times of 1, 15.2, 37.6 and 273 ms.
+The links are emulated on this machine (tests/testbed/wan/README.md): 1 Gbit/s, round-trip times of 1, 15.2, 37.6 and 273 ms.
 It needs root, for namespaces. Every round measures everybody once, link by link, beginning with another one each
 time. A message is done when the other end has answered it; iperf3 gives what gets through when it is warm. Results:
 tables, a CSV file with every message, a plot.

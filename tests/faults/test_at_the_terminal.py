@@ -6,7 +6,6 @@ import os
 import pty
 import re
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from faulty_models import RECEIVE, SEND, WAIT, Models, is_running
+from needs import needs
 
 PATIENCE_S = 60.0
 
@@ -111,7 +111,7 @@ def test_ctrl_c_at_the_terminal_reaches_the_run_not_the_instances(models: Models
     assert not re.search(r"a\S* \| interrupted", terminal.shown)
 
 
-@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+@needs("gdb")
 def test_an_instance_under_gdb_gets_the_terminal(models: Models, terminals: list[Terminal]) -> None:
     terminal = start(terminals, models.write({"a": SEND, "b": RECEIVE}), "--debug", "a=gdb")
     terminal.expect(r"\(gdb\)")
@@ -122,7 +122,7 @@ def test_an_instance_under_gdb_gets_the_terminal(models: Models, terminals: list
     assert (terminal.folder / "instances/b/stdout").read_text() == "0.0\n1.0\n2.0\n"
 
 
-@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+@needs("gdb")
 def test_ctrl_c_goes_to_the_debugger(models: Models, terminals: list[Terminal]) -> None:
     terminal = start(
         terminals, models.write({"a": "print('ready', flush=True)\n" + WAIT, "b": WAIT}), "--debug", "a=gdb"

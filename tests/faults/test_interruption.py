@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from faulty_models import FAST_S, WAIT, Going, Models, is_running, wait_until
+from faulty_models import FAST_S, WAIT, Going, Models, is_running
+from waiting import wait_until
 
 #: After this long nothing of a killed run may be left.
 GONE_AFTER_S = 5.0

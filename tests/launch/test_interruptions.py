@@ -9,8 +9,9 @@ import sys
 import time
 
 import pytest
-from several_sites import LIMIT_S, Sites, wait_until
-from support.watching import watches
+from several_sites import LIMIT_S, Sites
+from waiting import wait_until
+from watching import watches
 
 #: Every site is free again so soon.
 RELEASED_S = 10.0

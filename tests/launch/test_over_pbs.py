@@ -10,7 +10,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from several_sites import Sites, wait_until
+from several_sites import Sites
+from waiting import wait_until
 
 WAIT = "import time; time.sleep(600)"
 

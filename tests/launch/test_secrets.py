@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from disclosed import Secret, mode_of, started_by
 from several_sites import Sites
-from support.disclosed import Secret, mode_of, started_by
 
 #: Goes on when the file is there.
 WAIT = "import os, time; [time.sleep(0.02) for _ in iter(lambda: os.path.exists({0!r}), True)]"

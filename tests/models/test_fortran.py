@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from needs import needs
 
 if TYPE_CHECKING:
     from tests.models.conftest import RunModel
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 
 
-@pytest.mark.skipif(shutil.which("gfortran") is None, reason="gfortran is not installed")
+@needs("gfortran")
 @pytest.mark.parametrize("methods", ["shm", "tcp"])
 def test_fortran_calls_cpp_and_tells_python(
     run_model: RunModel, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, methods: str
@@ -29,7 +29,7 @@ def test_fortran_calls_cpp_and_tells_python(
     assert run.lines("atlas") == ["deep 2000.0 [True, False] [11.0, 24.0, 37.0] int16 [1, -1]"]
 
 
-@pytest.mark.skipif(shutil.which("mpifort") is None, reason="needs gfortran and OpenMPI: libopenmpi-dev")
+@needs("gfortran", "mpicc", "mpirun")
 def test_the_ranks_of_a_fortran_program_send_and_receive_their_blocks(run_model: RunModel) -> None:
     run = run_model(HERE / "parallel_fortran")
     assert run.lines("ocean") == ["4 ranks received 12 blocks of wind"]

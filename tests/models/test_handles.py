@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from xmml_planner.java import api_jar
+from needs import needs_java
 
 if TYPE_CHECKING:
     from tests.models.conftest import RunModel
@@ -41,9 +40,7 @@ def test_whoever_waits_for_a_handle_to_be_used_by_somebody_who_waits_for_it_is_i
     assert "client waits at answer for the first message of server.answer" in run.stderr
 
 
-@pytest.mark.skipif(
-    shutil.which("javac") is None or api_jar() is None, reason="no Java development kit, or xMML was built without one"
-)
+@needs_java
 @pytest.mark.parametrize("methods", ["shm", "tcp"])
 def test_handles_go_round_in_five_languages(
     run_model: RunModel, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, methods: str

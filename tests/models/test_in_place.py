@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,14 +13,11 @@ import fortran
 import pytest
 from compiled import compiled
 from coupled import Program, Run
+from needs import needs, needs_java
 from xmml_native import config
 
 HERE = Path(__file__).parent / "in_place"
-needs_java = pytest.mark.skipif(
-    shutil.which("javac") is None or not (config.SDK / "java/xmml.jar").exists(),
-    reason="no Java development kit, or xMML was built without one",
-)
-needs_fortran = pytest.mark.skipif(fortran.compiler_is_missing(), reason="gfortran is not installed")
+needs_fortran = needs("gfortran")
 
 
 def in_java(folder: Path, name: str) -> Sequence[str | Path]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from xmml_planner.java import api_jar
+from needs import needs_java
 
 if TYPE_CHECKING:
     from tests.models.conftest import RunModel
@@ -15,9 +14,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 
 
-@pytest.mark.skipif(
-    shutil.which("javac") is None or api_jar() is None, reason="no Java development kit, or xMML was built without one"
-)
+@needs_java
 @pytest.mark.parametrize("methods", ["shm", "tcp"])
 def test_java_calls_cpp_and_tells_python(
     run_model: RunModel, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, methods: str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from needs import needs
 
 if TYPE_CHECKING:
     from tests.models.conftest import RunModel
@@ -55,7 +55,7 @@ def test_submodels_written_as_classes(run_model: RunModel) -> None:
     assert run.lines("r") == ["(2.0\t3.0\t)", "(1.0\t2.0\t)"] * 4
 
 
-@pytest.mark.skipif(shutil.which("mpicc") is None, reason="needs OpenMPI: openmpi-bin libopenmpi-dev")
+@needs("mpicc")
 def test_rank_0_of_an_mpi_program_speaks_for_all(run_model: RunModel) -> None:
     run = run_model(HERE / "mpi")
     halves = [[(rank + step) / 2 for rank in range(4)] for step in range(4)]

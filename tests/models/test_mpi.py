@@ -10,13 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from needs import needs
 
 from tests.models.conftest import Run, RunModel
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "mpi.md"
 
-pytestmark = pytest.mark.skipif(shutil.which("mpicc") is None, reason="needs OpenMPI: openmpi-bin libopenmpi-dev")
+pytestmark = needs("mpicc")
 needs_mpi4py = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="needs mpi4py: pip install mpi4py")
 
 

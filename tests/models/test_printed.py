@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import fortran
 import printed
 import pytest
+from needs import java_missing, missing
 
 if TYPE_CHECKING:
     from tests.models.conftest import RunModel
@@ -29,10 +28,8 @@ LANGUAGES = {
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_submodel_runs_in_each_language_as_printed(run_model: RunModel, tmp_path: Path, language: str) -> None:
-    if language == "fortran" and fortran.compiler_is_missing():
-        pytest.skip("gfortran is not installed")
-    if language == "java" and shutil.which("javac") is None:
-        pytest.skip("there is no javac")
+    if reason := (missing("gfortran") if language == "fortran" else java_missing() if language == "java" else None):
+        pytest.skip(reason)
     folder = tmp_path / "printed" / "decaying"
     model = printed.write(PAGE, folder)["model.xmml"]
     assert LANGUAGES["python"] in model

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -18,17 +15,6 @@ from xmml_native import config
 STRICT = ["-std=f2008", "-Wall", "-Wextra", "-Wno-compare-reals", "-Werror", "-g"]
 #: Without these checks a test would prove little: they see a pointer or index that is wrong.
 CHECKED = ["-fcheck=bounds,do,mem,pointer,recursion"]
-
-
-def compiler_is_missing() -> bool:
-    """Whether the tests of Fortran cannot run here; said aloud, because a CI without gfortran is a mistake."""
-    if shutil.which("gfortran"):
-        return False
-    message = "gfortran is not installed: the tests of the Fortran API are skipped (apt-get install gfortran)"
-    if os.environ.get("CI"):
-        raise RuntimeError(message)
-    print(message, file=sys.stderr)
-    return True
 
 
 def behaviours(source: Path) -> list[str]:

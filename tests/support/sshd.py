@@ -22,7 +22,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+from wan.programs import found
+
+SSHD = found("sshd")
 
 
 class Sshd:

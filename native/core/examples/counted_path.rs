@@ -1,4 +1,4 @@
-//! Two ends of a path that count what passes, for tests that cut, stall and thin out the network between them (`tests/wan`).
+//! Two ends of a path that count what passes, for tests that cut, stall and thin out the network between them (`tests/testbed/wan`).
 //!
 //! ```text
 //! counted_path serve STREAMS SILENCE_S BYTES                    prints the port at which it listens; takes one path

@@ -16,6 +16,7 @@ import fortran
 import fortran_peer
 import language_cases
 import pytest
+from needs import java_missing, missing
 from xmml_native import config
 
 from tests.models.conftest import logs, xmml_run
@@ -24,19 +25,17 @@ HERE = Path(__file__).parent
 SUPPORT = Path(compiled.__file__).parent
 #: Every language, and why it cannot take part here.
 MISSING = {
-    "c": "",
-    "cpp": "",
-    "python": "",
-    "fortran": "gfortran is not installed" if fortran.compiler_is_missing() else "",
-    "java": ""
-    if shutil.which("javac") and (config.SDK / "java/xmml.jar").exists()
-    else "no Java development kit, or xMML was built without one",
+    "c": None,
+    "cpp": None,
+    "python": None,
+    "fortran": missing("gfortran"),
+    "java": java_missing(),
 }
-LANGUAGES = [language for language, missing in MISSING.items() if not missing]
+LANGUAGES = [language for language, reason in MISSING.items() if reason is None]
 #: All of them as parameters: those that cannot take part show as skipped.
 EACH_LANGUAGE = [
-    pytest.param(language, marks=[pytest.mark.skip(reason=missing)] if missing else [])
-    for language, missing in MISSING.items()
+    pytest.param(language, marks=[] if reason is None else [pytest.mark.skip(reason=reason)])
+    for language, reason in MISSING.items()
 ]
 #: The methods, and the order of the large array that goes by each.
 METHODS = {"shm": "row", "unix": "row", "tcp": "column"}

@@ -1,4 +1,4 @@
-"""Two Slurm clusters, a plain ssh site and a laptop on one machine, for tests (tests/sites/README.md).
+"""Two Slurm clusters, a plain ssh site and a laptop on one machine, for tests (tests/testbed/README.md).
 
 with Bed() as bed:
     bed.laptop.run(["ssh", "alpha", "sinfo"])

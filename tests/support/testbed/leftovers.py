@@ -43,7 +43,9 @@ def present(bed: Bed, *names: str) -> set[str]:
         for machine in site.machines:
             for seen, folder in site.temporary(machine).items():
                 with contextlib.suppress(OSError):
-                    found |= {f"file on {machine.name}: {seen}/{path.relative_to(folder)}" for path in folder.rglob("*")}
+                    found |= {
+                        f"file on {machine.name}: {seen}/{path.relative_to(folder)}" for path in folder.rglob("*")
+                    }
     for where, machine in _machines(bed, names).items():
         with contextlib.suppress(OSError):  # it has no power
             found |= {f"port on {where}: {number}" for number in _ports(machine)}

@@ -5,7 +5,7 @@
         wan["b"].login.run(["my-client", wan["a"].address, "40001"])
         wan.link("a", "b").cut()
 
-tests/wan/README.md says how it works and how exact it is.
+tests/testbed/wan/README.md says how it works and how exact it is.
 """
 
 from wan.link import Direction, Figures, Link

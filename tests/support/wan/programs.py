@@ -12,6 +12,8 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parent
 BUILT = Path(__file__).resolve().parents[3] / "build" / "wan"
+#: Why somebody else than root does not run a test.
+ROOT = "needs root: sudo make test-python ARGS=tests/testbed"
 COMPILER = ("cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
 
 
@@ -42,7 +44,7 @@ def why_not() -> str | None:
     if missing:
         return f"{', '.join(missing)} not found: apt-get install iproute2 nftables gcc"
     if os.geteuid() != 0:
-        return "namespaces of networks need root"
+        return ROOT
     if not Path("/dev/net/tun").exists():
         return "/dev/net/tun is missing: modprobe tun"
     tried = subprocess.run(

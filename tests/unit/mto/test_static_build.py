@@ -63,11 +63,12 @@ def test_make_builds_it_for_a_target_without_libraries_of_the_system() -> None:
 @pytest.mark.skipif(not LONG, reason="the long form: XMML_SOAK=1")
 @pytest.mark.timeout(3600)
 def test_the_relay_without_libraries_relays(tmp_path: Path) -> None:
-    if missing := [tool for tool in ("musl-gcc", "readelf") if shutil.which(tool) is None]:
-        pytest.skip(f"{missing[0]} is not installed")
+    for tool, package in (("musl-gcc", "musl-tools"), ("readelf", "binutils")):
+        if shutil.which(tool) is None:
+            pytest.skip(f"needs {tool}: apt-get install {package}")
     words = ["rustc", "--print", "target-libdir", "--target", TARGET]
     if not Path(subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()).is_dir():
-        pytest.skip(f"Rust's target {TARGET} is not installed")
+        pytest.skip(f"needs Rust's target {TARGET}: rustup target add {TARGET}")
     subprocess.run(["make", "mto-static"], cwd=ROOT, check=True)
     mto = ROOT / "build" / "mto"
     said = subprocess.run(["readelf", "-ld", mto], capture_output=True, text=True, check=True).stdout

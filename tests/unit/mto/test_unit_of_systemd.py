@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from needs import needs
 
 UNIT = Path(__file__).resolve().parents[3] / "mto" / "systemd" / "mto@.service"
 LIMIT_S = 60.0
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@needs("systemd-analyze")
 def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
     command = next(line for line in UNIT.read_text().splitlines() if line.startswith("#   sed"))
     made = tmp_path / "mto@alpha.service"

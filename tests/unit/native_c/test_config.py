@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from needs import needs
 from xmml_native import config
 
 PROGRAM = """\
@@ -47,7 +47,7 @@ def test_static_libraries_leave_nothing_to_find(source: Path, capsys: pytest.Cap
     assert printed(program) == version("xmml")
 
 
-@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="pkg-config is not installed")
+@needs("pkg-config")
 def test_pkg_config_knows_the_same(source: Path) -> None:
     environment = os.environ | {"PKG_CONFIG_PATH": str(config.pkgconfig())}
     options = subprocess.run(
@@ -62,7 +62,7 @@ def test_pkg_config_knows_the_same(source: Path) -> None:
     assert printed(program) == version("xmml")
 
 
-@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+@needs("cmake")
 @pytest.mark.parametrize("target", ["xmml::xmml", "xmml::static"])
 def test_cmake_finds_the_package(source: Path, target: str) -> None:
     (source.parent / "CMakeLists.txt").write_text(
@@ -79,7 +79,7 @@ def test_cmake_finds_the_package(source: Path, target: str) -> None:
     assert printed(build / "program") == version("xmml")
 
 
-@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+@needs("cmake")
 def test_cmake_refuses_another_series(source: Path) -> None:
     (source.parent / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.20)\nproject(program C)\nfind_package(xmml 99.0 REQUIRED)\n"

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from fortran import compiler_is_missing
+from needs import needs
 from xmml_native import config, fortran_kit
 
-pytestmark = pytest.mark.skipif(compiler_is_missing(), reason="gfortran is not installed")
+pytestmark = needs("gfortran")
 
 PROGRAM = """\
 program version
@@ -57,7 +56,7 @@ def test_the_module_is_standard_fortran(standard: str, tmp_path: Path) -> None:
     subprocess.run(["gfortran", *strict, "-c", config.fsources()], check=True, cwd=tmp_path)
 
 
-@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="pkg-config is not installed")
+@needs("pkg-config")
 def test_pkg_config_names_the_source(source: Path) -> None:
     environment = os.environ | {"PKG_CONFIG_PATH": str(config.pkgconfig())}
     found = subprocess.run(
@@ -66,7 +65,7 @@ def test_pkg_config_names_the_source(source: Path) -> None:
     assert Path(found.stdout.strip()).samefile(config.fsources())
 
 
-@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+@needs("cmake")
 def test_cmake_compiles_the_module_with_the_project(source: Path) -> None:
     (source.parent / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.20)\n"

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from compiled import compiled as compiled_c
 from coupled import Ended, Program, Run
-from fortran import compiled, compiler_is_missing
+from fortran import compiled
+from needs import needs
 
-pytestmark = pytest.mark.skipif(compiler_is_missing(), reason="gfortran is not installed")
+pytestmark = needs("gfortran")
 
 HERE = Path(__file__).parent
 CALL_AND_RELEASE = ("macro.question -> micro.question", "micro.answer -> macro.answer")

@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-from fortran import compiled, compiler_is_missing
+from fortran import compiled
+from needs import needs
 
-pytestmark = pytest.mark.skipif(compiler_is_missing(), reason="gfortran is not installed")
+pytestmark = needs("gfortran")
 
 PAGE = (Path(__file__).parents[3] / "docs/fortran.md").read_text(encoding="utf-8")
 

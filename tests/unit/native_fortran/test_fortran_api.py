@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from compiled import run
-from fortran import behaviours, compiled, compiler_is_missing
+from fortran import behaviours, compiled
+from needs import needs
 
-pytestmark = pytest.mark.skipif(compiler_is_missing(), reason="gfortran is not installed")
+pytestmark = needs("gfortran")
 
 HERE = Path(__file__).parent
 BEHAVIOUR, VALUES, ALONE = HERE / "behaviour.f90", HERE / "values.f90", HERE / "alone.f90"

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-from xmml_planner.java import api_jar
+from needs import needs_java
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("javac") is None or api_jar() is None, reason="no Java development kit, or xMML was built without one"
-)
+pytestmark = needs_java
 
 PAGE = (Path(__file__).parents[3] / "docs/java.md").read_text(encoding="utf-8")
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from needs import needs_java
 from xmml_planner.java import api_jar
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("javac") is None or api_jar() is None, reason="no Java development kit, or xMML was built without one"
-)
+pytestmark = needs_java
 
 MODEL = """\
 <model id="m" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">

@@ -8,11 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from needs import needs_java
 from xmml_planner.java import api_jar
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("javac") is None or api_jar() is None, reason="no Java development kit, or xMML was built without one"
-)
+pytestmark = needs_java
 
 SOURCE = Path(__file__).parent / "Behaviours.java"
 BEHAVIOURS = re.findall(r"^    static void (\w+)\(\)", SOURCE.read_text(encoding="utf-8"), re.MULTILINE)

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 from compiled import compiled
+from needs import needs
 from path_pairs import pair
 from printed import DOCS, blocks, write
-from sshd import SSHD, running_sshd
+from sshd import running_sshd
 from xmml_native import config
 
 import xmml
@@ -71,7 +72,7 @@ def test_who_listens_at_every_address_is_reached_at_one(folder: Path, everywhere
         assert printed(folder, sys.executable, "amsterdam.py", f"127.0.0.1:{port}") == "499999500000.0"
 
 
-@pytest.mark.skipif(SSHD is None, reason="sshd is not installed: apt-get install openssh-server")
+@needs("sshd")
 def test_a_program_is_reached_through_ssh(folder: Path) -> None:
     with socket.socket() as kept:
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

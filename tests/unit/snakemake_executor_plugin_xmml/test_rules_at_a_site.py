@@ -6,14 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from needs import missing
 from snakemake_executor_plugin_xmml.placement import Needs
 from snakemake_executor_plugin_xmml.site_jobs import SiteJob, SiteJobs, script_of
-from sshd import SSHD, Sshd, running_sshd
+from sshd import Sshd, running_sshd
+from waiting import wait_until
 from xmml_executors.schedulers import by_name
 from xmml_planner.sites import Site
 
@@ -62,17 +63,10 @@ class Workflow:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Sshd]:
-    if SSHD is None:
-        pytest.skip("sshd is not installed: apt-get install openssh-server")
+    if reason := missing("sshd"):
+        pytest.skip(reason)
     with running_sshd(tmp_path / "sshd") as server:
         yield server
-
-
-def wait_until(holds: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not holds():
-        assert time.monotonic() < deadline, f"waited {LIMIT_S} s in vain until {what}"
-        time.sleep(0.02)
 
 
 TWO_RULES = """

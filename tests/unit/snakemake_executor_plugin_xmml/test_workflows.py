@@ -6,11 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import greeting
+from waiting import wait_until
 
 SNAKEFILE = """
 rule all:
@@ -66,14 +65,6 @@ class Workflow:
                 if Path(folder).is_relative_to(self.folder):
                     found.append(int(entry.name))
         return found
-
-
-def wait_until(holds: Callable[[], object], what: str) -> None:
-    """Wait for something; fail the test if it does not come."""
-    deadline = time.monotonic() + LIMIT_S
-    while not holds():
-        assert time.monotonic() < deadline, f"waited {LIMIT_S} s in vain until {what}"
-        time.sleep(0.02)
 
 
 def test_each_rule_is_a_run_of_its_own_and_leaves_its_results(tmp_path: Path) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from needs import needs
 from xmml_planner import Plan, plan, plan_from_text
 from xmml_planner.summary import summary
 
@@ -14,7 +14,7 @@ from xmml.model import Model
 
 MakeModel = Callable[..., Model]
 
-pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs OpenMPI: openmpi-bin")
+pytestmark = needs("mpirun")
 
 DEFINITIONS = """
 <submodel id="Ocean"><timescale delta="1 s" total="3 s"/><spacescale id="x" delta="1 m" total="8 m"/>

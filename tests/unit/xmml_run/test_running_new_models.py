@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from itertools import product
 from pathlib import Path
 
 import pytest
+from needs import java_missing, missing
 from xmml_run.new_model import write_model
 from xmml_run.skeletons import LANGUAGES
 from xmml_run.templates import TEMPLATES
@@ -25,10 +25,8 @@ from xmml_run.templates import TEMPLATES
     ],
 )
 def test_a_new_model_runs(template: str, language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "fortran" in language and shutil.which("gfortran") is None:
-        pytest.skip("gfortran is not installed")
-    if "java" in language and shutil.which("javac") is None:
-        pytest.skip("javac is not installed")
+    if reason := (missing("gfortran") if "fortran" in language else java_missing() if "java" in language else None):
+        pytest.skip(reason)
     monkeypatch.chdir(tmp_path)
     model = write_model("mine", template, *language.split(","))[0]
     ended = subprocess.run(

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import io
-import shutil
 from pathlib import Path
 
 import pytest
 import small_models
 from lxml import etree
+from needs import needs
 
 from xmml.check import check
 from xmml.graphs.render import RenderError, layout
 from xmml.graphs.views import picture
 
-pytestmark = pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+pytestmark = needs("dot")
 
 ROOT = Path(__file__).parents[4]
 MODELS = sorted(ROOT.glob("workflows/*/model.xmml"))

@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 from disclosed import Secret
-from sshd import SSHD, Sshd, running_sshd
+from needs import needs
+from sshd import Sshd, running_sshd
 
-pytestmark = pytest.mark.skipif(SSHD is None, reason="sshd is not installed: apt-get install openssh-server")
+pytestmark = needs("sshd")
 
 XMML = str(Path(sys.executable).with_name("xmml"))
 LIMIT_S = 60

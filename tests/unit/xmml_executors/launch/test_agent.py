@@ -9,25 +9,16 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import wait_until
 from xmml_executors.launch import agent
 from xmml_executors.launch.run_site import program_files
 
 LIMIT_S = 20.0
-
-
-def wait_for(what: Callable[[], Any]) -> Any:
-    """Return the first result that says yes; fail at the limit."""
-    until = time.monotonic() + LIMIT_S
-    while not (found := what()):
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.01)
-    return found
 
 
 class Site:
@@ -79,7 +70,9 @@ class Site:
         return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
     def await_report(self, job: str, what: str) -> Mapping[str, Any]:
-        return wait_for(lambda: next((each for each in self.reports(job) if each["is"] == what), None))
+        return wait_until(
+            lambda: next((each for each in self.reports(job) if each["is"] == what), None), f"no report {what}"
+        )
 
 
 @pytest.fixture
@@ -199,7 +192,7 @@ def test_a_killed_agent_leaves_no_process_behind(site: Site) -> None:
     site.start("m.1", 2, ["sh", "-c", "setsid sleep 1000 & sleep 1000"])
     pid = site.await_report("m.1", "started")["pid"]
     placeholder.send_signal(signal.SIGKILL)
-    wait_for(lambda: not agent.start_of(pid))
+    wait_until(lambda: not agent.start_of(pid), "the process has not ended")
 
 
 def test_a_batch_system_that_ends_the_job_ends_everything_in_it(site: Site) -> None:
@@ -234,7 +227,7 @@ def test_a_talker_tells_at_once_when_an_agent_is_gone_without_a_word(site: Site)
     talker.stdin.write(json.dumps(watch).encode() + b"\n")
     talker.stdin.flush()
     assert json.loads(talker.stdout.readline())["is"] == "talking"
-    wait_for(lambda: connections_to(ready["port"]))
+    wait_until(lambda: connections_to(ready["port"]), "nobody has connected")
     placeholder.kill()
     told = json.loads(talker.stdout.readline())
     assert told == {"gone": "m.1", "why": "its agent has ended without a word"}
@@ -392,7 +385,7 @@ def test_what_runs_can_be_ended_without_removing_results(site: Site) -> None:
     site.tell("m.1", 1, do="go")
     site.start("m.1", 2, ["sh", "-c", "echo 42 >result; sleep 1000"])
     result = site.folder / "instances/a/work/result"
-    wait_for(lambda: result.exists() and result.read_text())
+    wait_until(lambda: result.exists() and result.read_text(), "there is no result")
     assert site.run("end").wait(LIMIT_S) == 0
     assert placeholder.wait(LIMIT_S) == agent.KILLED
     assert result.read_text() == "42\n"

@@ -5,7 +5,8 @@ import threading
 
 import asyncssh
 import pytest
-from sshd import SSHD, running_sshd
+from needs import missing
+from sshd import running_sshd
 from xmml_executors.site_check.first_contact import first_contact
 from xmml_executors.transports import AuthenticationFailed, HostKeyChanged, HostKeyUnknown, SiteUnreachable
 from xmml_executors.transports.destination import Destination
@@ -34,8 +35,8 @@ class Person:
 
 @pytest.fixture
 def server(tmp_path):
-    if SSHD is None:
-        pytest.skip("sshd is not installed")
+    if reason := missing("sshd"):
+        pytest.skip(reason)
     with running_sshd(tmp_path / "sshd") as server:
         yield server
 

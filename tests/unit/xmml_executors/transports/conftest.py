@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from sshd import SSHD, running_sshd
+from needs import missing
+from sshd import running_sshd
 from xmml_executors.transports import remote_shell
 from xmml_executors.transports.destination import Destination
 from xmml_executors.transports.local import LocalTransport
@@ -27,8 +28,8 @@ def make(kind, server):
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """A server that no test changes."""
-    if SSHD is None:
-        pytest.skip("sshd is not installed")
+    if reason := missing("sshd"):
+        pytest.skip(reason)
     with running_sshd(tmp_path_factory.mktemp("sshd")) as server:
         yield server
 
@@ -36,8 +37,8 @@ def server(tmp_path_factory):
 @pytest.fixture
 def own_server(tmp_path):
     """A server that the test may treat as it likes."""
-    if SSHD is None:
-        pytest.skip("sshd is not installed")
+    if reason := missing("sshd"):
+        pytest.skip(reason)
     with running_sshd(tmp_path / "sshd") as server:
         yield server
 

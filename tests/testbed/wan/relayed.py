@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from ends.messages import ALL_LARGE, Progress
 from exchanged import MessagesWrong, require
 from promises import Record
+from waiting import wait_until
 from wan import Machine, MachineProcess, PlacedSite, Site, Wan
 from xmml_executors.launch.relay_here import program
 from xmml_native import Coordinator
@@ -36,14 +37,6 @@ LIMIT_S = 90.0
 #: messages on their way each, some 5 MB; they pass as much in half a second.
 GROWTH_KIB = 24 << 10
 ENDS = Path(__file__).parent / "ends"
-
-
-def wait_until(what: Callable[[], Any], why: str, limit_s: float = LIMIT_S) -> None:
-    """Wait until something is so."""
-    end = time.monotonic() + limit_s
-    while not what():
-        assert time.monotonic() < end, f"not within {limit_s} s: {why}"
-        time.sleep(0.005)
 
 
 def mto() -> str:

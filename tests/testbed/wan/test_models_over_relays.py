@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from relayed import CLOSED_SITES, LIMIT_S, RUN, RelayAt, wait_until
+from relayed import CLOSED_SITES, LIMIT_S, RUN, RelayAt
+from waiting import wait_until
 from wan import MachineProcess, Wan, why_not
 
 pytestmark = [
@@ -20,7 +21,7 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-MODELS = Path(__file__).resolve().parents[1] / "models"
+MODELS = Path(__file__).resolve().parents[2] / "models"
 TOOLS = str(Path(sys.executable).parent)
 XMML_RUN = str(Path(TOOLS) / "xmml-run")
 #: The instances that run elsewhere, by model.

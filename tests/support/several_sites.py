@@ -8,14 +8,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support import fake_pbs
-from support.sshd import Sshd
+import fake_pbs
+from sshd import Sshd
+from waiting import wait_until
 
 #: Nothing takes longer.
 LIMIT_S = 60.0
@@ -70,15 +70,6 @@ methods = ["{method}"]
 between = ["here", "beta"]
 methods = ["{method}"]
 """
-
-
-def wait_until(what: Callable[[], Any], why: str, limit_s: float = LIMIT_S) -> Any:
-    """Return the first result that says yes; fail at the limit."""
-    until = time.monotonic() + limit_s
-    while not (found := what()):
-        assert time.monotonic() < until, why
-        time.sleep(0.02)
-    return found
 
 
 @dataclass

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from compiled import compiled
 from coupled import Ended, Program, Run
+from needs import needs, needs_root
 from wan.machine import network_of
 
-HERE = Path(__file__).parent
+UNIT = Path(__file__).parents[2] / "unit"
 NOBODY = 65534
 STEPS = 20
 #: From the start of the two programs until the receiver has all and has left. A machine that stands still for a moment
@@ -24,15 +25,15 @@ FALLS_BACK_WITHIN_S, ATTEMPTS = 1.0, 3
 #: The ends of the cable between the two networks.
 ADDRESSES = ("10.98.0.1", "10.98.0.2")
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces of networks and other users need root")
+pytestmark = needs_root
 
 
 def sender() -> list[str | Path]:
-    return [compiled(HERE.parent / "native_c/partner.c", static=True), "sends_the_time"]
+    return [compiled(UNIT / "native_c/partner.c", static=True), "sends_the_time"]
 
 
 def receiver() -> list[str | Path]:
-    return [compiled(HERE / "partner.cpp", static=True), "only_receives"]
+    return [compiled(UNIT / "native_cpp/partner.cpp", static=True), "only_receives"]
 
 
 def run_of(folder: Path, receives: list[str | Path]) -> Run:
@@ -65,8 +66,6 @@ def check_time(attempt: Callable[[], float]) -> None:
 @pytest.fixture
 def two_networks() -> Iterator[tuple[int, int]]:
     """Two network namespaces with a cable between them, as processes that hold them."""
-    if shutil.which("ip", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
-        pytest.skip("needs ip: apt-get install iproute2")
     holders = []
     try:
         for _ in ADDRESSES:
@@ -94,6 +93,7 @@ def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, env={**os.environ, "PATH": path})
 
 
+@needs("ip")
 def test_an_instance_in_another_network_namespace_is_soon_reached_by_tcp(
     tmp_path: Path, two_networks: tuple[int, int]
 ) -> None:

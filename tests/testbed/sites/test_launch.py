@@ -8,17 +8,17 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from testbed import Bed
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 XMML_RUN = Path(sys.executable).parent / "xmml-run"
 XMML = Path(sys.executable).parent / "xmml"
 #: A run over sites is over sooner, also when the machine is busy.
@@ -284,13 +284,6 @@ def test_a_placeholder_gives_its_slot_back_while_the_other_cluster_is_busy_and_c
     submitted = [line["job"] for line in lines_of(tmp_path / "run/journal.jsonl") if line["what"] == "submitted"]
     assert submitted.count("beta.1") == 1
     assert "alpha.2" in submitted
-
-
-def wait_until(what: Callable[[], Any], why: str, limit_s: float) -> None:
-    until = time.monotonic() + limit_s
-    while not what():
-        assert time.monotonic() < until, why
-        time.sleep(0.1)
 
 
 SEQUENCE = """<model id="sequence" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml">

@@ -19,6 +19,7 @@ import pytest
 from testbed.leftovers import wait_until_clean
 from testbed.pair import Pair, Run
 from testbed.release import check_released, is_file_of_a_run, left_after_a_run, released
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from testbed import Bed
@@ -75,13 +76,6 @@ def job(bed: Bed, site: str) -> dict[str, str]:
 def journal(run: Run) -> list[dict[str, Any]]:
     """What the run has noted before it did it."""
     return [json.loads(line) for line in (run.pair.folder / "run" / "journal.jsonl").read_text().splitlines()]
-
-
-def wait_until(what: Callable[[], object], why: Callable[[], str]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not what():
-        assert time.monotonic() < end, why()
-        time.sleep(0.05)
 
 
 def until_all_are_held(bed: Bed, run: Run) -> None:

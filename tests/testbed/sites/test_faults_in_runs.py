@@ -22,6 +22,7 @@ from testbed.bed import as_user
 from testbed.leftovers import wait_until_clean
 from testbed.pair import Pair, Run, sites, small_folder
 from testbed.release import RELEASED_WITHIN_S, is_file_of_a_run, jobs_of, left_after_a_run, released
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from testbed import Bed, LoginSite
@@ -86,13 +87,6 @@ def check(run: Run, status: int, *words: str) -> None:
         assert word in run.lines[-1], run.output
     reason = run.lines[-1].removeprefix("xmml-run: ").rpartition("; see ")[0]
     assert sum(reason in line for line in run.lines if ": released (" not in line) == 1, run.output
-
-
-def wait_until(what: Callable[[], object], why: Callable[[], str]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not what():
-        assert time.monotonic() < end, why()
-        time.sleep(0.05)
 
 
 def node_of(bed: Bed, site: str) -> Machine:

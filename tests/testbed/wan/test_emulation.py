@@ -255,7 +255,7 @@ def test_nothing_is_left_when_the_program_that_made_the_network_is_killed(tmp_pa
         "    print(*(each.pid for each in (*wan['a'].machines, wan['b'].login)), running.program, flush=True)\n"
         "    time.sleep(600)\n"
     )
-    support = str(Path(__file__).parents[1] / "support")
+    support = str(Path(__file__).parents[2] / "support")
     maker = subprocess.Popen(
         [sys.executable, "-c", script],
         stdout=subprocess.PIPE,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from testbed.bed import as_user
 
-TESTBED = Path(__file__).with_name("testbed")
+TESTBED = Path(__file__).parents[1] / "bed"
 
 
 def ssh(bed, host, command):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
+from waiting import wait_until
 
 #: From the fault to the end of the run. The machine of a test service may stand still for a moment: it gets twice the
 #: time.
@@ -156,18 +160,20 @@ class Models:
         return self.start(model, *options).end()
 
 
-def wait_until(condition: Callable[[], Any], complaint: str, limit_s: float = PATIENCE_S) -> Any:
-    """Return the first true value of a condition; there is nothing to wait on for what another process does."""
-    deadline = time.monotonic() + limit_s
-    while not (value := condition()):
-        assert time.monotonic() < deadline, complaint
-        time.sleep(0.02)
-    return value
-
-
 def is_running(pid: int) -> bool:
     """Whether there is such a process, and it is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Iterator[Models]:
+    """Makes models in a folder of their own, and leaves no process behind."""
+    made = Models(tmp_path)
+    yield made
+    for going in made.going:
+        if going.process.poll() is None:
+            os.killpg(going.process.pid, signal.SIGKILL)
+            going.process.communicate()

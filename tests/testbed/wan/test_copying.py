@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sshd import SSHD
+from needs import needs
 from wan import Site, Wan, why_not
 from wan.ssh import sshd_on
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
-    pytest.mark.skipif(SSHD is None, reason="sshd is not installed: apt-get install openssh-server"),
+    needs("sshd"),
 ]
 
 XMML = str(Path(sys.executable).with_name("xmml"))

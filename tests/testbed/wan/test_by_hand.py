@@ -14,14 +14,15 @@ from pathlib import Path
 
 import printed
 import pytest
-from relayed import LIMIT_S, mto, wait_until
-from sshd import SSHD
+from needs import needs
+from relayed import LIMIT_S, mto
+from waiting import wait_until
 from wan import Machine, MachineProcess, Site, Wan, why_not
 from wan.ssh import sshd_on
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
-    pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed: apt-get install openssl"),
+    needs("openssl"),
 ]
 
 PAGE = "relay.md"
@@ -94,7 +95,7 @@ def test_two_terminals_and_the_page_suffice(tmp_path: Path) -> None:
         couple(alpha, beta, tmp_path, *terminals())
 
 
-@pytest.mark.skipif(SSHD is None, reason="sshd is not installed: apt-get install openssh-server")
+@needs("sshd")
 @pytest.mark.parametrize("option", ["-L", "-R"], ids=["from who dials", "from who is dialled"])
 def test_a_port_that_ssh_forwards_is_enough_for_a_link(option: str, tmp_path: Path) -> None:
     """The firewall of one site lets ssh in and nothing else; that of the other lets nobody in."""

@@ -1,0 +1,22 @@
+"""Running a suite of benchmarks in its short form."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def run_suite(suite: str, folder: Path, *options: str) -> tuple[str, list[dict[str, str]]]:
+    """Return what a suite prints, and the rows of its CSV file."""
+    command = [sys.executable, BENCHMARKS / suite / "run.py", "--rounds", "1", "--output", folder, *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (table,) = folder.glob("*.csv")
+    (plot,) = folder.glob("*.png")
+    assert plot.stat().st_size > 10_000
+    with table.open(newline="") as file:
+        return done.stdout, list(csv.DictReader(file))

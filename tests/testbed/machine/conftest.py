@@ -1,0 +1,3 @@
+"""Whole runs under control of the machine."""
+
+from faulty_models import models as models
