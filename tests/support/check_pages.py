@@ -2,8 +2,8 @@
 
     python tests/support/check_pages.py
 
-writes the examples into the pages of the package (`xmml/checks/pages`), copies these to `docs/checks`, and writes the
-index there. A test holds all of them against what this makes.
+writes the examples into the pages of the package (`xmml/checks/pages`), and their index (`docs/checks.md`). A test
+holds all of them against what this makes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xmml.problems import CODES, Problem, render
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ROOT / "tests" / "data" / "documents" / "checks"
 PAGES = ROOT / "xmml" / "checks" / "pages"
-DOCS = ROOT / "docs" / "checks"
+INDEX = ROOT / "docs" / "checks.md"
 _EXAMPLES = "\n## "
 _OPTION = re.compile(r"<!-- -p (\S+?)=(\S*) -->")
 
@@ -62,10 +62,9 @@ def index() -> str:
         "",
         "| code | means |",
         "|---|---|",
-        *(f"| [{code}]({code}.md) | {title} |" for code, title in CODES.items()),
+        *(f"| [{code}](../xmml/checks/pages/{code}.md) | {title} |" for code, title in CODES.items()),
         "",
-        "The pages are written in `xmml/checks/pages`; `python tests/support/check_pages.py` puts the examples in, and",
-        "copies them here.",
+        "`python tests/support/check_pages.py` writes the examples in the pages, and this index.",
         "",
     ]
     return "\n".join(lines)
@@ -116,12 +115,9 @@ def _without_folder(problem: Problem) -> Problem:
 
 def main() -> int:
     """Write all pages and the index."""
-    DOCS.mkdir(parents=True, exist_ok=True)
     for code in CODES:
-        text = page_of(code)
-        for folder in (PAGES, DOCS):
-            (folder / f"{code}.md").write_text(text, encoding="utf-8")
-    (DOCS / "README.md").write_text(index(), encoding="utf-8")
+        (PAGES / f"{code}.md").write_text(page_of(code), encoding="utf-8")
+    INDEX.write_text(index(), encoding="utf-8")
     return 0
 
 
