@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from textwrap import indent
 
@@ -21,17 +22,24 @@ HERE = Path(__file__).resolve().parent
 MODULES = ["xmml_c", "xmml_errors", "xmml_values", "xmml_instances", "xmml_alones", "xmml"]
 RANKS = range(8)
 
+HEADERS = [HERE.parent / "c/include" / name for name in ("xmml.h", "xmml_handles.h", "xmml_team.h")]
+
+# How Fortran declares a C type; enums are integer(c_int).
 C_TYPES = {
+    "char": "character(kind=c_char)",
     "int": "integer(c_int)",
-    "int64": "integer(c_int64_t)",
-    "size": "integer(c_size_t)",
+    "uint32_t": "integer(c_int)",
+    "int64_t": "integer(c_int64_t)",
+    "uint64_t": "integer(c_int64_t)",
+    "size_t": "integer(c_size_t)",
     "double": "real(c_double)",
-    "ptr": "type(c_ptr)",
-    "array": "type(c_array)",
-    "scale": "type(xmml_scale)",
-    "block": "type(c_block)",
-    "port": "type(c_port)",
+    "xmml_array": "type(c_array)",
+    "xmml_block": "type(c_block)",
+    "xmml_port": "type(c_port)",
+    "xmml_scale": "type(xmml_scale)",
 }
+# Arguments that may be NULL although they are texts or arrays.
+NULLABLE = {("block_of", "shape"), ("param_double", "unit"), ("param_int", "unit")}
 
 
 @dataclass(frozen=True)
@@ -69,39 +77,145 @@ def dimensions(rank: int) -> str:
     return f"({','.join(':' * rank)})" if rank else ""
 
 
-# ------------------------------------------------------------------------------------------------------ C's functions
+# --------------------------------------------------------------------------------------------------- C's declarations
+
+ENUM = r"^typedef enum (?P<name>\w+) \{(?P<body>[^}]*)\} \w+;"
+STRUCT = r"^typedef struct (?P<name>\w+) \{(?P<body>[^}]*)\} \w+;"
+OPAQUE = r"^typedef struct (?P<name>\w+) \w+;"
+FUNCTION = r"^(?P<result>(const )?\w+ \*?)xmml_(?P<name>\w+)\((?P<parameters>[^()]*)\);"
+SIZE = r"^#define (?P<name>\w+) (?P<value>\d+)$"
 
 
-def declaration(argument: str, kind: str) -> str:
-    """Declare an argument of a C function."""
-    if kind == "text":
-        return f"character(kind=c_char), intent(in) :: {argument}(*)"
-    if kind == "sizes":
-        return f"integer(c_size_t), intent(in) :: {argument}(*)"
-    if kind.startswith("out_"):
-        return f"{C_TYPES[kind.removeprefix('out_')]}, intent(inout) :: {argument}"
-    return f"{C_TYPES[kind]}, value :: {argument}"
+class HeaderError(Exception):
+    """A declaration that cannot be put into Fortran."""
 
 
-def c_interfaces() -> Iterator[str]:
-    """Yield the interface of each function that c_functions.txt lists."""
-    for line in (HERE / "c_functions.txt").read_text().splitlines():
-        if line.startswith("#"):
-            continue
-        name, result, *given = line.split()
-        arguments = [argument.split(":") for argument in given]
-        names = ", ".join(argument for argument, _ in arguments)
-        what = "subroutine" if result == "-" else "function"
-        head = f'{what} c_{name}({names}) bind(c, name="xmml_{name}")' + (" result(given)" if result != "-" else "")
-        if len(head) > 120:
-            head = head.replace(" bind(c", " &\n        bind(c")
-        yield head
-        yield "    import"
-        yield from (f"    {declaration(argument, kind)}" for argument, kind in arguments)
-        if result != "-":
-            yield f"    {C_TYPES[result]} :: given"
-        yield f"end {what}"
+@dataclass(frozen=True)
+class Declaration:
+    """What a header declares, and where: "xmml.h:41"."""
+
+    place: str
+    parts: dict[str, str]
+
+
+@cache
+def declarations(pattern: str) -> list[Declaration]:
+    """Return what the headers declare in this form."""
+    return [each for header in HEADERS for each in declarations_in(header.name, header.read_text(), pattern)]
+
+
+def declarations_in(name: str, text: str, pattern: str) -> Iterator[Declaration]:
+    """Yield what the text of a header declares in this form."""
+    text = re.sub(r"/\*.*?\*/", lambda comment: "\n" * comment[0].count("\n"), text, flags=re.DOTALL)
+    text = re.sub(r" +$", "", text, flags=re.MULTILINE)
+    for found in re.finditer(pattern, text, re.MULTILINE):
+        line = text.count("\n", 0, found.start()) + 1
+        yield Declaration(f"{name}:{line}", found.groupdict())
+
+
+def names(pattern: str) -> set[str]:
+    """Return the names that the headers declare in this form."""
+    return {each.parts["name"] for each in declarations(pattern)}
+
+
+def by_value(c_type: str, place: str) -> str:
+    """Declare a C type that is no pointer.
+
+    Raises:
+        HeaderError: there is none for it in Fortran.
+    """
+    if c_type in names(ENUM):
+        return "integer(c_int)"
+    if c_type not in C_TYPES:
+        raise HeaderError(f"{place}: no type of Fortran is known for {c_type}; C_TYPES in generate.py lists them")
+    return C_TYPES[c_type]
+
+
+def matched(pattern: str, text: str, place: str) -> re.Match[str]:
+    """Return the match of a part of a declaration.
+
+    Raises:
+        HeaderError: it has another form.
+    """
+    found = re.fullmatch(pattern, " ".join(text.split()))
+    if not found:
+        raise HeaderError(f"{place}: cannot read '{text.strip()}'")
+    return found
+
+
+def dummy_argument(function: str, parameter: str, place: str) -> tuple[str, str]:
+    """Return the name of a parameter, and its declaration in Fortran.
+
+    A `const T *` is a text that ends with a 0 byte, or an array; a `T *` is a place for a T; other pointers are passed
+    as they are.
+    """
+    const, c_type, stars, name = matched(r"(const )?(\w+) (\*{0,2})(\w+)", parameter, place).groups()
+    if stars == "**":
+        return name, f"type(c_ptr), intent(inout) :: {name}"
+    if stars and (c_type in {"void", *names(OPAQUE)} or (function, name) in NULLABLE):
+        return name, f"type(c_ptr), value :: {name}"
+    declared = by_value(c_type, place)
+    if not stars:
+        return name, f"{declared}, value :: {name}"
+    return name, f"{declared}, intent(in) :: {name}(*)" if const else f"{declared}, intent(inout) :: {name}"
+
+
+def interface(function: Declaration) -> Iterator[str]:
+    """Yield the interface of a C function."""
+    name, result, place = function.parts["name"], function.parts["result"].strip(), function.place
+    parameters = [each for each in function.parts["parameters"].split(",") if each != "void"]
+    arguments = [dummy_argument(name, each, place) for each in parameters]
+    what = "subroutine" if result == "void" else "function"
+    head = f'{what} c_{name}({", ".join(argument for argument, _ in arguments)}) bind(c, name="xmml_{name}")'
+    if what == "function":
+        head += " result(given)"
+    if len(head) > 120:
+        head = head.replace(" bind(c", " &\n        bind(c")
+    yield head
+    yield "    import"
+    yield from (f"    {declaration}" for _, declaration in arguments)
+    if what == "function":
+        yield f"    {'type(c_ptr)' if result.endswith('*') else by_value(result, place)} :: given"
+    yield f"end {what}"
+    yield ""
+
+
+def c_constants() -> Iterator[str]:
+    """Yield the constants of each enum."""
+    for enum in declarations(ENUM):
+        yield f"! {enum.parts['name']} of {enum.place.partition(':')[0]}."
+        for each in enum.parts["body"].rstrip(", \n").split(","):
+            name, value = matched(r"(\w+) = (-?\d+)", each, enum.place).groups()
+            yield f"integer, parameter :: {name} = {value}"
         yield ""
+
+
+def c_structs() -> Iterator[str]:
+    """Yield the type of each struct that C_TYPES names."""
+    sizes = {each.parts["name"]: each.parts["value"] for each in declarations(SIZE)}
+    for struct in declarations(STRUCT):
+        name, place = struct.parts["name"], struct.place
+        if name not in C_TYPES:
+            continue
+        yield f"! {name} of {place.partition(':')[0]}."
+        yield re.sub(r"type\((\w+)\)", r"type, bind(c) :: \1", C_TYPES[name])
+        for each in struct.parts["body"].strip().rstrip(";").split(";"):
+            c_type, star, field, size = matched(r"(?:const )?(\w+) (\*?)(\w+)(?:\[(\w+)\])?", each, place).groups()
+            extent = f"({sizes[size]})" if size else ""
+            if star:
+                yield f"    type(c_ptr) :: {field} = c_null_ptr"
+            else:
+                yield f"    {by_value(c_type, place)} :: {field}{extent} = 0"
+        yield "end type"
+        yield ""
+
+
+def c_interfaces(callers: str) -> Iterator[str]:
+    """Yield the interface of each C function that this source calls."""
+    called = set(re.findall(r"\bc_(\w+)\(", callers))
+    for function in declarations(FUNCTION):
+        if function.parts["name"] in called:
+            yield from interface(function)
 
 
 # ------------------------------------------------------------------------------------------------------------- pieces
@@ -395,9 +509,12 @@ def parts() -> dict[str, str]:
     instances += [receiver(*each, into=True) for each in no_scalars]
     instances += [make(type_, rank) for make in (lender, returner) for type_ in seen for rank in arrays]
     makers = (f"procedure :: {', '.join(f'of_{type_.name}_{rank}' for rank in RANKS)}" for type_ in TYPES)
-    constants = re.findall(r"parameter :: (XMML_\w+)", (HERE / "xmml_c.f90").read_text())
+    by_hand = [path.read_text() for path in HERE.glob("*.f90")]
+    constants = re.findall(r"parameter :: (XMML_\w+)", "\n".join(c_constants()))
     return {
-        "c_interfaces": indent("\n".join(c_interfaces()), " " * 8),
+        "c_constants": indent("\n".join(c_constants()), "    "),
+        "c_structs": indent("\n".join(c_structs()), "    "),
+        "c_interfaces": indent("\n".join(c_interfaces("\n".join([*by_hand, *values, *instances]))), " " * 8),
         "constants": " &\n        ".join(re.findall(r"(?:\w+, ){1,4}", ", ".join(constants) + ", ")).rstrip(", "),
         "value_makers": indent(wrapped(iter([*makers, "procedure :: of_text"])), " " * 8),
         "value_bindings": indent(
