@@ -118,7 +118,7 @@ $(VENV)/.installed: $(COMPILED)
 	@$(PIP) install --no-build-isolation --editable .
 # Plain paths instead of setuptools' import hook: they are seen by type checkers and by searches for plugins, and do not cost
 # every Python process of a run 5 ms.
-	@printf '$(CURDIR)/%s\n' $(ROOTS) > $$(echo $(VENV)/lib/python3*/site-packages/__editable__.xmml-*.pth)
+	@for root in $(ROOTS); do echo "$(CURDIR)/$$root"; done > $$(echo $(VENV)/lib/python3*/site-packages/__editable__.xmml-*.pth)
 	@touch $@
 	@echo "Built. For xmml-run, xmml and xmml-config on your path: . $(VENV)/bin/activate"
 
