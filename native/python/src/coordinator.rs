@@ -14,7 +14,15 @@ use xmml_core::spec::{wired, ConduitSpec, InstanceSpec};
 
 use crate::{errors, methods};
 
-/// Listens for the instances of a run, tells them who they are, and turns what they report into events.
+/// The listener to which the instances of a run connect.
+///
+/// It tells each instance who it is, and turns what instances report into events.
+///
+/// Args:
+///     run_id: the name of the run.
+///     secret: the key of the run.
+///     listen: host and port at which to listen for TCP as well ("127.0.0.1:0").
+///     relay: host and port of a relay and its site ("login:40001/alpha") through which to be reached.
 #[pyclass(frozen, module = "xmml_native._native")]
 pub struct Coordinator {
     core: core::Coordinator,
@@ -22,8 +30,6 @@ pub struct Coordinator {
 
 #[pymethods]
 impl Coordinator {
-    /// Starts listening; `secret` is the run's key, `listen` a host and port ("127.0.0.1:0") for TCP as well, `relay` that of a
-    /// relay and its site ("login:40001/alpha") to be reached through.
     #[new]
     #[pyo3(signature = (run_id, secret, listen = None, relay = None))]
     fn new(
@@ -44,17 +50,17 @@ impl Coordinator {
         self.core.addresses()
     }
 
-    /// A descriptor that is readable while events wait.
+    /// Return a descriptor that is readable while events wait.
     fn fileno(&self) -> RawFd {
         self.core.event_fd()
     }
 
-    /// The events since the last call, as dictionaries with the key "event"; never waits.
+    /// Return the events since the last call, as dictionaries with the key "event"; never wait.
     fn take_events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         events(py, self.core.take_events())
     }
 
-    /// As `take_events`, but waits up to `timeout` seconds for the first one.
+    /// Return the events as `take_events` does, but wait up to `timeout` seconds for the first one.
     fn wait_events<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyList>> {
         let timeout = Duration::try_from_secs_f64(timeout).unwrap_or_default();
         let waited = py.detach(|| self.core.wait_events(timeout));
@@ -62,14 +68,14 @@ impl Coordinator {
         events(py, waited)
     }
 
-    /// Makes an instance known; `spec` has the fields of the plan.
+    /// Make an instance known; `spec` has the fields of the plan.
     fn define(&self, py: Python<'_>, spec: &Bound<'_, PyAny>) -> PyResult<()> {
         let spec = depythonize(spec)?;
         py.detach(|| self.core.define(spec));
         Ok(())
     }
 
-    /// Makes all instances of a plan known, which is given as the text of its `plan.json`.
+    /// Make all instances of a plan known, which is given as the text of its `plan.json`.
     fn define_plan(&self, py: Python<'_>, text: &str) -> PyResult<()> {
         py.detach(|| {
             let plan: PlanText = serde_json::from_str(text)?;
@@ -79,33 +85,34 @@ impl Coordinator {
         .map_err(|error: serde_json::Error| PyValueError::new_err(format!("the plan cannot be read: {error}")))
     }
 
-    /// Tells every instance that the run is over, and why.
+    /// Tell every instance that the run is over, and why.
     fn abort(&self, py: Python<'_>, reason: &str) {
         py.detach(|| self.core.abort(reason));
     }
 
-    /// Gives a conduit more capacity.
+    /// Give a conduit more capacity.
     fn grow(&self, py: Python<'_>, conduit: u32, capacity: u32) {
         py.detach(|| self.core.grow(conduit, capacity));
     }
 
-    /// Asks an instance whether it still waits as it reported with `epoch`; it answers with the event "confirmed".
+    /// Ask an instance whether it still waits as it reported with `epoch`; the answer is the event "confirmed".
     fn confirm(&self, py: Python<'_>, instance: &str, epoch: u64) {
         py.detach(|| self.core.confirm(instance, epoch));
     }
 
-    /// Asks every instance that is part of the run how its conduits travel; each answers with the event "figures" and this number.
+    /// Ask every instance how its conduits travel; each answer is an event "figures" with this number.
     fn enquire(&self, py: Python<'_>, number: u64) {
         py.detach(|| self.core.enquire(number));
     }
 
-    /// Allows other methods on a conduit, in this order (none: all); what becomes of it comes as the event "changed" with the number that is
-    /// returned.
+    /// Allow other methods on a conduit, in this order (none: all); return the number of the change.
+    ///
+    /// The event "changed" with this number says what became of it.
     fn change(&self, py: Python<'_>, conduit: u32, methods: Vec<String>) -> PyResult<u64> {
         py.detach(|| self.core.change(conduit, &methods)).map_err(|e| errors::raise(py, e))
     }
 
-    /// Stops listening and closes every connection.
+    /// Stop listening and close every connection.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.core.close());
     }

@@ -3,14 +3,14 @@
 use pyo3::prelude::*;
 use xmml_core::spec::{Direction, Operator, PortSpec, ScaleKind, ScaleSpec};
 
-/// A declared port.
+/// A port that the model declares.
 #[pyclass(frozen, get_all, module = "xmml_native._native")]
 pub struct Port {
     /// Id in the model.
     name: String,
-    /// "in" or "out".
+    /// Either "in" or "out".
     direction: &'static str,
-    /// "finit", "Oi", "S", "B" or "Of"; None on mappers and terminals.
+    /// One of "finit", "Oi", "S", "B" and "Of"; None on mappers and terminals.
     operator: Option<&'static str>,
     /// Whether it is coupled.
     connected: bool,
@@ -46,18 +46,18 @@ impl Port {
     }
 }
 
-/// A scale, in base units.
+/// How finely an instance resolves one dimension and how much of it it covers, in base units (s, m, ...).
 #[pyclass(frozen, get_all, module = "xmml_native._native")]
 pub struct Scale {
     /// Id in the model.
     name: String,
-    /// "time", "space" or "other".
+    /// One of "time", "space" and "other".
     kind: &'static str,
-    /// Step; 0 if the model gives none.
+    /// The step; 0 if the model gives none.
     delta: f64,
-    /// Extent; 0 if the model gives none.
+    /// The extent; 0 if the model gives none.
     total: f64,
-    /// Steps that make the extent; 0 if the model gives not both.
+    /// How many steps make the extent; 0 if the model lacks one of the two.
     steps: u64,
 }
 

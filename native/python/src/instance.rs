@@ -148,10 +148,10 @@ impl Instance {
         self.core.spec().params.clone()
     }
 
-    /// The parameter `name`, converted to `type` (str, float, int or bool), in `unit` if one is given.
+    /// Return the parameter `name`, converted to `type` (str, float, int or bool), in `unit` if one is given.
     ///
-    /// Without a unit, a value that has one comes in base units (s, m, byte, kg, ...). `default` is returned as it is when the
-    /// model has no such parameter.
+    /// Without a unit, a value that has one comes in base units (s, m, byte, kg, ...). `default` is returned as it is
+    /// when the model has no such parameter.
     #[pyo3(
         signature = (name, r#type = None, unit = None, default = Fallback::Missing),
         text_signature = "($self, name, type=str, unit=None, default=...)"
@@ -191,22 +191,22 @@ impl Instance {
         self.core.ranks()
     }
 
-    /// The part of the array on `port` that this rank holds: its start, its extent, and the extents of the whole.
+    /// Return the part of the array on `port` that this rank holds: its start, its extent, and the whole extents.
     #[pyo3(signature = (port, shape = None))]
     fn _block(&self, py: Python<'_>, port: &str, shape: Option<Vec<u64>>) -> PyResult<(Vec<u64>, Vec<u64>, Vec<u64>)> {
         let (block, whole) = self.core.block(port, shape.as_deref()).map_err(|e| self.raise(py, e))?;
         Ok((block.start, block.extent, whole))
     }
 
-    /// Whether received parts of arrays are put together with the first index fastest.
+    /// Choose whether received parts of arrays are put together with the first index fastest.
     fn _prefer_column_major(&self, yes: bool) {
         self.core.prefer_order(if yes { Order::ColumnMajor } else { Order::RowMajor });
     }
 
-    /// Puts the blocks of all ranks together on rank 0, which sends the whole array on `port`; False if the receiver has left.
+    /// Put the blocks of all ranks together on rank 0, which sends the whole array on `port`.
     ///
-    /// `decomposition` says how the ranks lie to each other, as `run:decomp` does: "block(x:2,y:2)". The blocks need not be of equal
-    /// size, but must make a grid.
+    /// Returns False if the receiver has left. `decomposition` says how the ranks lie to each other, as `run:decomp`
+    /// does: "block(x:2,y:2)". The blocks need not be of equal size, but must make a grid.
     #[pyo3(
         signature = (port, block, decomposition, timestamp = None, next_timestamp = Next::Derived, *, to = None),
         text_signature = "($self, port, block, decomposition, timestamp=None, next_timestamp=..., *, to=None)"
@@ -261,12 +261,12 @@ impl Instance {
         self.core.spec().total_s
     }
 
-    /// The scale `name` of the model: `.delta`, `.total` and `.steps`, in base units; 0 for what the model does not give.
+    /// Return the scale `name` of the model, in base units; figures that the model does not give are 0.
     fn scale(&self, py: Python<'_>, name: &str) -> PyResult<Scale> {
         self.core.scale(name).map(Scale::from).map_err(|e| self.raise(py, e))
     }
 
-    /// The declared ports by name, in the order of the model: `.direction`, `.operator`, `.connected`.
+    /// The ports that the model declares, by name, in its order.
     #[getter]
     fn ports<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let ports = PyDict::new(py);
@@ -288,19 +288,23 @@ impl Instance {
         self.core.origin()
     }
 
-    /// Whether there is another run; waits until that is known.
+    /// Wait for the next run and return True, or return False when no more will come.
+    ///
+    /// An instance without coupled f_init ports has one run. Otherwise a run begins when each of these ports has a
+    /// message, which `receive` then returns, and no more come when their senders have ended.
     fn reuse(&self, py: Python<'_>) -> PyResult<bool> {
         self.waiting(py, core::Instance::reuse)
     }
 
-    /// The iterations of this run: iterates over their times in seconds.
+    /// Iterate over the model times of this run's iterations, in seconds.
     fn steps(slf: Py<Instance>) -> Steps {
         Steps { instance: slf }
     }
 
-    /// An array to be filled and then sent: receivers on this host get its memory without a copy.
+    /// Return an array to be filled and then sent: receivers on this host get its memory without a copy.
     ///
-    /// Its contents are unspecified. After a send it belongs to the receiver, and is read-only here; ask for another one then.
+    /// Its contents are unspecified. After a send it belongs to the receiver, and is read-only here; ask for another
+    /// one then: memory that receivers are done with is used again.
     #[pyo3(
         signature = (shape, dtype = None, order = "C"),
         text_signature = "($self, shape, dtype=float, order='C')"
@@ -328,11 +332,11 @@ impl Instance {
         payload::empty(py, &self.core, shape, dtype, order)
     }
 
-    /// Sends `data` on `port`; False if the receiver has left.
+    /// Send `data` on `port`; return False if the receiver has left.
     ///
     /// The time stamps follow from the loop unless given. A `Message` as data is passed on with its own time stamps.
-    /// `to` addresses one copy of a multiplied receiver; without it every copy gets the message. On a parallel port each rank sends its
-    /// block; `shape` are the extents of the whole array if the model does not give them.
+    /// `to` addresses one copy of a multiplied receiver; without it every copy gets the message. On a parallel port
+    /// each rank sends its block; `shape` are the extents of the whole array if the model does not give them.
     #[pyo3(
         signature = (port, data = None, timestamp = None, next_timestamp = Next::Derived, *, to = None, shape = None),
         text_signature = "($self, port, data=None, timestamp=None, next_timestamp=..., *, to=None, shape=None)"
@@ -382,10 +386,14 @@ impl Instance {
         Ok(!matches!(sent, Sent::ReceiverGone))
     }
 
-    /// Waits for the next message on `port` and returns it.
+    /// Wait for the next message on `port` and return it.
     ///
-    /// `default` is the data returned when the port is not coupled, or brings the state of the previous run and this is the first. After `timeout` seconds `ReceiveTimeoutError` is raised;
-    /// `EndedError` when the sender has ended.
+    /// `default` is the data returned when the port is not coupled, or brings the state of the previous run and this is
+    /// the first.
+    ///
+    /// Raises:
+    ///     EndedError: the sender has ended.
+    ///     ReceiveTimeoutError: no message came within `timeout` seconds.
     #[pyo3(
         signature = (port, *, of = None, default = Fallback::Missing, timeout = None),
         text_signature = "($self, port, *, of=None, default=..., timeout=None)"
@@ -416,7 +424,7 @@ impl Instance {
         }
     }
 
-    /// The next message on `port`, or None when its sender has ended.
+    /// Wait for the next message on `port` and return it, or None when its sender has ended.
     #[pyo3(signature = (port, of = None))]
     fn receive_or_end<'py>(
         &self,
@@ -431,51 +439,64 @@ impl Instance {
         }
     }
 
-    /// One message from every copy at the other end of `port`; a list with one message if it is not a multiplied instance.
+    /// Receive one message from every copy at the other end of `port`.
+    ///
+    /// Returns a list with one message if it is not a multiplied instance.
     fn receive_all<'py>(&self, py: Python<'py>, port: &str) -> PyResult<Vec<Bound<'py, Message>>> {
         let copies = self.copies(py, port)?;
         let of: Vec<Option<u32>> = if copies == 0 { vec![None] } else { (0..copies).map(Some).collect() };
         of.into_iter().map(|of| self.receive(py, port, of, Fallback::Missing, None)).collect()
     }
 
-    /// Whether a message waits on `port`, so that receive would return at once.
+    /// Return whether a message waits on `port`, so that `receive` would return at once.
     #[pyo3(signature = (port, of = None))]
     fn has_message(&self, py: Python<'_>, port: &str, of: Option<u32>) -> PyResult<bool> {
         self.waiting(py, |core| core.has_message(port, of))
     }
 
-    /// Declares that nothing is sent on `port` (operator O_f) in this run.
+    /// Declare that nothing is sent on `port` in this iteration (O_i) or run (O_f).
     fn skip(&self, py: Python<'_>, port: &str) -> PyResult<()> {
         self.waiting(py, |core| core.skip(port))
     }
 
-    /// Whether `port` is coupled in this model. One that brings the state of the previous run is not, during the first.
+    /// Return whether `port` is coupled in this model.
+    ///
+    /// One that brings the state of the previous run is not, during the first.
     fn connected(&self, py: Python<'_>, port: &str) -> PyResult<bool> {
         self.core.connected(port).map_err(|e| self.raise(py, e))
     }
 
-    /// How many copies are at the other end of `port`; 0 if it is not a multiplied instance.
+    /// Return how many copies are at the other end of `port`; 0 if it is not a multiplied instance.
     fn copies(&self, py: Python<'_>, port: &str) -> PyResult<u32> {
         self.core.copies(port).map_err(|e| self.raise(py, e))
     }
 
-    /// How each conduit of `port` travels: dictionaries with `conduit`, `name`, `chosen` (None while that is not known), `refused`: the
-    /// methods considered first, with the reasons; `slower`: those that were not needed; and what has passed: `messages`, `bytes`,
-    /// `messages_per_s`, `bytes_per_s`, `latency_s`.
+    /// Return how each conduit of `port` travels, and what has passed.
+    ///
+    /// `conduit` and `name` say which; `chosen` is the method in use (None while that is not known), `refused` says why
+    /// methods before it were not taken, `slower` which would have been the next. `messages` and `bytes` were sent (at
+    /// an in port: taken), `messages_per_s` and `bytes_per_s` are the rates since the previous call, and `latency_s` is
+    /// how long a message took lately until the receiver had taken it and this was known here (None at an in port).
     fn methods<'py>(&self, py: Python<'py>, port: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let reports = self.core.methods(port).map_err(|e| self.raise(py, e))?;
         reports.into_iter().map(|report| methods::report(py, report)).collect()
     }
 
-    /// Allows these methods on every conduit of `port` from now on, in this order (none: all, fastest first).
+    /// Allow these methods on every conduit of `port` from now on, in this order (none: all, fastest first).
+    ///
+    /// Also while messages pass: none is lost, doubled or reordered. May be called at either end. Returns when the
+    /// conduits travel by what is allowed now. If none of the methods leads to the receiver, the conduit goes on as
+    /// before, and an `Error` says why.
     fn set_methods(&self, py: Python<'_>, port: &str, methods: Vec<String>) -> PyResult<()> {
         self.waiting(py, |core| core.set_methods(port, &methods))
     }
 
-    /// Has `callback` called with every message of the in port `port`; None: no longer.
+    /// Have `callback` called with every message of the in port `port`; None: no longer.
     ///
-    /// It is called by the thread that waits in a call of this instance, as soon as the message is there and may be received; never two at
-    /// once. An exception in it fails the run, and comes out of the call that waited.
+    /// It is called by the thread that waits in a call of this instance (`receive`, `reuse`, a `send` on a full
+    /// conduit, `serve`), as soon as the message is there and the order of operators allows its receipt, which the call
+    /// is. Never two callbacks at once, never one within another. An exception in it fails the run, and comes out of
+    /// the call that waited.
     #[pyo3(signature = (port, callback))]
     fn on_message(&self, py: Python<'_>, port: &str, callback: Option<Py<PyAny>>) -> PyResult<()> {
         let raised = self.raised.clone();
@@ -494,7 +515,10 @@ impl Instance {
         self.waiting(py, |core| core.on_message(port, callback))
     }
 
-    /// Waits until at least one callback was called; False if nothing more will come on any port that has one.
+    /// Wait until at least one callback was called; return False if nothing more will come on any port that has one.
+    ///
+    /// Raises:
+    ///     ReceiveTimeoutError: no callback was called within `timeout` seconds (0: only for what is there).
     #[pyo3(signature = (timeout = None))]
     fn serve(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let limit = self.duration(py, timeout)?;
@@ -508,44 +532,48 @@ impl Instance {
         }
     }
 
-    /// A handle of the open in port `port`, as bytes (see `Instance.handle`).
+    /// Return a handle of the open in port `port`, as bytes (see `xmml.Instance.handle`).
     fn _handle(&self, py: Python<'_>, port: &str, holders: u32, methods: Vec<String>) -> PyResult<Vec<u8>> {
         self.waiting(py, |core| core.handle(port, holders, &methods))
     }
 
-    /// From now on what is sent on the open out port `port` goes to the port that `handle` stands for; returns a number by which `send`
-    /// can address it alone (`to`). Without `to`, a send goes to every handle that is open at the port.
+    /// Send to the port that `handle` stands for what is sent on the open out port `port`, from now on.
+    ///
+    /// Returns a number by which `send` can address it alone (`to`); without, a send goes to every handle that is open
+    /// at the port. Each opening makes a conduit of its own, which ends when it is closed or this instance leaves.
     fn open(&self, py: Python<'_>, port: &str, handle: &[u8]) -> PyResult<u32> {
         self.waiting(py, |core| core.open(port, handle))
     }
 
-    /// Ends what `open` began: that with this number, or all that are open at `port`. What was sent before arrives.
+    /// End what `open` began: that with this number, or all that are open at `port`.
+    ///
+    /// What was sent before arrives.
     #[pyo3(signature = (port, number = None))]
     fn close(&self, py: Python<'_>, port: &str, number: Option<u32>) -> PyResult<()> {
         self.waiting(py, |core| core.close(port, number))
     }
 
-    /// Nobody may open this handle of an own port any more; conduits that it has made go on.
+    /// Let nobody open this handle of an own port any more; conduits that it has made go on.
     fn revoke(&self, py: Python<'_>, handle: &[u8]) -> PyResult<()> {
         self.waiting(py, |core| core.revoke(handle))
     }
 
-    /// Tells people something through the run's log.
+    /// Tell people something through the run's log.
     fn warn(&self, py: Python<'_>, text: &str) {
         py.detach(|| self.core.warn(text));
     }
 
-    /// Tells the run that this instance failed, and why. Does not end the program.
+    /// Tell the run that this instance failed, and why; does not end the program.
     fn fail(&self, py: Python<'_>, text: &str) {
         py.detach(|| self.core.fail(text));
     }
 
-    /// Ends normally: what is queued is still delivered, then every receiver is told that no more comes.
+    /// End normally: what is queued is still delivered, then every receiver is told that no more comes.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
         self.waiting(py, core::Instance::leave)
     }
 
-    /// Ends without leaving, as a program that ends does. After `leave` nothing happens.
+    /// End without leaving, as a program that ends does. After `leave` nothing happens.
     fn abandon(&self, py: Python<'_>) {
         py.detach(|| self.core.abandon());
     }

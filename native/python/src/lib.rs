@@ -19,7 +19,7 @@ mod processes;
 mod starting;
 mod team;
 
-/// The native half of `xmml_native`.
+/// The compiled half of `xmml_native`.
 #[pymodule]
 mod _native {
     use pyo3::prelude::*;
@@ -47,7 +47,9 @@ mod _native {
     #[pymodule_export]
     use crate::team::rank_pairs;
 
-    /// What a handle of a port says: its text, the instance, the port, and its methods (none: as the coordinator knows).
+    /// Return what a handle of a port says: its text, the instance, the port, and its methods.
+    ///
+    /// Without methods, whoever opens it gets them from the coordinator.
     #[pyfunction]
     fn read_handle(py: Python<'_>, handle: &[u8]) -> PyResult<(String, String, String, Vec<String>)> {
         let handle = xmml_core::handle::Handle::read(handle).map_err(|e| crate::errors::raise(py, e))?;
@@ -55,7 +57,7 @@ mod _native {
         Ok((handle.to_string(), handle.instance, handle.port, methods))
     }
 
-    /// The value of a JSON text: as `json.loads`, without the milliseconds that importing `json` takes.
+    /// Return the value of a JSON text: `json.loads` without the milliseconds that importing `json` takes.
     #[pyfunction]
     fn parse_json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
         let value: serde_json::Value =

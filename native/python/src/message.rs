@@ -19,7 +19,8 @@ type Parts<'py> = (Bound<'py, PyAny>, f64, Option<f64>);
 
 /// A message as a submodel sends and receives it.
 ///
-/// `data` is converted when it is first asked for; a message that is only passed on is never converted.
+/// `data` is converted when it is first read: None, bool, int, float, complex, str, bytes, a numpy array over the
+/// memory in which it arrived, or lists and dicts of these. A message that is only passed on is never converted.
 #[pyclass(module = "xmml_native._native")]
 pub struct Message {
     content: Content,

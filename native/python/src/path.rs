@@ -169,7 +169,9 @@ fn identity(
     Ok(me.encrypted(tls))
 }
 
-/// One end of a path.
+/// One end of a wide-area path, which `xmml.path` explains.
+///
+/// Time-outs are in seconds; None waits without end.
 #[pyclass(frozen, module = "xmml_native._native")]
 pub struct Path {
     core: Detached<Arc<core::Path>>,
@@ -203,7 +205,10 @@ impl Path {
 
 #[pymethods]
 impl Path {
-    /// Opens a path to the program called `peer`, waiting up to `timeout` seconds.
+    /// Open a path to the program called `peer`; `xmml.path.dial` explains the arguments.
+    ///
+    /// Raises:
+    ///     TimeoutError: the path was not open within `timeout` seconds.
     #[staticmethod]
     #[pyo3(signature = (address, peer, *, secret, run, name, credentials = None, trusted = Vec::new(), timeout = 30.0, settings = None))]
     #[allow(clippy::too_many_arguments)]
@@ -236,7 +241,7 @@ impl Path {
         self.core.peer()
     }
 
-    /// "opening", "open", "broken", "closed" or "failed".
+    /// One of "opening", "open", "broken", "closed" and "failed".
     #[getter]
     fn state(&self, py: Python<'_>) -> &'static str {
         match py.detach(|| self.core.state()) {
@@ -248,15 +253,21 @@ impl Path {
         }
     }
 
-    /// Sends a message from any object with contiguous memory, which may change when this returns. `bytes` never change, and are kept
-    /// as they are until the other end has them.
+    /// Send a message from any object with contiguous memory, which may change when this returns.
+    ///
+    /// Waits while too much is queued. `bytes` never change, and are sent without a copy.
+    ///
+    /// Raises:
+    ///     TimeoutError: there was no room for the message within `timeout` seconds.
     #[pyo3(signature = (data, lane = "bulk", timeout = None))]
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, lane: &str, timeout: Option<f64>) -> PyResult<()> {
         let (lane, until) = (self::lane(py, lane)?, until(py, timeout)?);
         exchange::send(py, &[&self.core], lane, vec![lent(data)?], until)
     }
 
-    /// Sends without waiting and without a copy: the object must not change until the ticket has arrived.
+    /// Send without waiting and without a copy; return a ticket for `arrived`.
+    ///
+    /// The object must not change until the ticket has arrived.
     #[pyo3(signature = (data, lane = "bulk"))]
     fn post(&self, py: Python<'_>, data: &Bound<'_, PyAny>, lane: &str) -> PyResult<u64> {
         let lane = self::lane(py, lane)?;
@@ -265,8 +276,11 @@ impl Path {
         Ok(ticket.position() << 1 | u64::from(lane == Lane::Bulk))
     }
 
-    /// Whether the other end has what was posted; waits up to `timeout` seconds for it.
-    #[pyo3(signature = (ticket, timeout = Some(0.0)))]
+    /// Return whether the other end has what was posted, waiting up to `timeout` seconds for it.
+    ///
+    /// If relays pass the path on, the other end is the last one. A path that has failed raises the reason, unless the
+    /// message had arrived.
+    #[pyo3(signature = (ticket, timeout = 0.0))]
     fn arrived(&self, py: Python<'_>, ticket: u64, timeout: Option<f64>) -> PyResult<bool> {
         let lane = if ticket & 1 == 1 { Lane::Bulk } else { Lane::Control };
         let ticket = Ticket::at(lane, ticket >> 1);
@@ -274,13 +288,18 @@ impl Path {
             .is_some())
     }
 
-    /// Waits until the other end has everything; False: not in time.
+    /// Wait until the other end has everything; return False if it has not within `timeout` seconds.
+    ///
+    /// If relays pass the path on, the other end is the last one.
     #[pyo3(signature = (timeout = None))]
     fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         Ok(wait(py, until(py, timeout)?, |slice| Ok(self.core.flush(Some(slice))?.then_some(())))?.is_some())
     }
 
-    /// The next message, of whatever size, as a memoryview; None once the other end has finished.
+    /// Return the next message, of whatever size, as a memoryview; None once the other end has finished.
+    ///
+    /// Raises:
+    ///     TimeoutError: no message came within `timeout` seconds.
     #[pyo3(signature = (lane = "bulk", timeout = None))]
     fn receive<'py>(&self, py: Python<'py>, lane: &str, timeout: Option<f64>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let lane = self::lane(py, lane)?;
@@ -288,7 +307,10 @@ impl Path {
         self.message(py, received)
     }
 
-    /// Waits for the next message without taking it; how long it is, or None once the other end has finished.
+    /// Wait for the next message without taking it; return its length, or None once the other end has finished.
+    ///
+    /// Raises:
+    ///     TimeoutError: no message came within `timeout` seconds.
     #[pyo3(signature = (lane = "bulk", timeout = None))]
     fn wait_next(&self, py: Python<'_>, lane: &str, timeout: Option<f64>) -> PyResult<Option<usize>> {
         let lane = self::lane(py, lane)?;
@@ -296,21 +318,23 @@ impl Path {
         next.ok_or_else(|| self.none_came())
     }
 
-    /// The next message if it has come, else None.
+    /// Return the next message if it has come, else None.
     #[pyo3(signature = (lane = "bulk"))]
     fn take<'py>(&self, py: Python<'py>, lane: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         let lane = self::lane(py, lane)?;
         py.detach(|| self.core.take(lane)).map(|message| shown(py, message)).transpose()
     }
 
-    /// Whether the other end has finished and everything was received.
+    /// Return whether the other end has finished and everything was received.
     #[pyo3(signature = (lane = "bulk"))]
     fn has_ended(&self, py: Python<'_>, lane: &str) -> PyResult<bool> {
         let lane = self::lane(py, lane)?;
         Ok(py.detach(|| self.core.has_ended(lane)))
     }
 
-    /// Sends one message and receives one; both travel at once.
+    /// Send one message and return the next one received; both travel at once.
+    ///
+    /// `data` may change when this returns. Returns None once the other end has finished.
     #[pyo3(signature = (data, lane = "bulk", timeout = None))]
     fn send_receive<'py>(
         slf: &Bound<'py, Path>,
@@ -322,7 +346,7 @@ impl Path {
         cycle_paths(py, slf, slf, data, lane, timeout)
     }
 
-    /// Waits until both ends have come here; False: the other end has not in time.
+    /// Wait until both ends have called this; return False if the other end has not within `timeout` seconds.
     #[pyo3(signature = (timeout = None))]
     fn barrier(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let mut number = None;
@@ -330,13 +354,15 @@ impl Path {
         Ok(wait(py, until(py, timeout)?, |slice| core.barrier_again(&mut number, Some(slice)))?.is_some())
     }
 
-    /// Passes everything on between this path and another until both have ended.
+    /// Pass everything on between this path and another until both have ended.
+    ///
+    /// Returns how many messages went from this path to the other, and how many came back.
     fn relay(&self, py: Python<'_>, other: &Bound<'_, Path>) -> PyResult<(u64, u64)> {
         let other = other.get();
         py.detach(|| core::relay(&self.core, &other.core)).map_err(raised(py))
     }
 
-    /// Changes settings; the streams in use go on.
+    /// Change the settings that are named; the streams in use go on.
     #[pyo3(signature = (**settings))]
     fn set(&self, py: Python<'_>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         let standing = py.detach(|| self.core.settings());
@@ -344,7 +370,7 @@ impl Path {
         py.detach(|| self.core.set(settings)).map_err(raised(py))
     }
 
-    /// How the path is doing.
+    /// Return figures of the path; docs/wide-area.md explains the keys.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = py.detach(|| self.core.stats());
         let dict = PyDict::new(py);
@@ -363,17 +389,19 @@ impl Path {
         Ok(dict)
     }
 
-    /// For event loops: readable when `drive` has something to do.
+    /// Return a descriptor for event loops: readable when `drive` has something to do.
+    ///
+    /// A thread of the library may be faster, and leave nothing to do.
     fn fileno(&self) -> RawFd {
         self.core.fd()
     }
 
-    /// Does what can be done now; never waits.
+    /// Do what can be done now; never wait.
     fn drive(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.core.drive()).map_err(raised(py))
     }
 
-    /// This end sends nothing more.
+    /// Declare that this end sends nothing more; messages still come.
     fn finish(&self, py: Python<'_>) {
         py.detach(|| self.core.finish());
     }
@@ -396,14 +424,16 @@ impl Path {
         }
     }
 
-    /// Ends the path in order; False: the other end has not in time.
+    /// End the path in order; return False if the other end has not ended it within `timeout` seconds.
+    ///
+    /// Takes no messages: receive first what the other end has sent.
     #[pyo3(signature = (timeout = 30.0))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         Ok(wait(py, until(py, timeout)?, |slice| Ok(self.core.close(Some(slice))?.then_some(())))?.is_some())
     }
 }
 
-/// Where paths come in.
+/// A listener that accepts paths.
 #[pyclass(frozen, module = "xmml_native._native")]
 pub struct PathListener {
     core: Detached<core::Listener>,
@@ -437,12 +467,15 @@ impl PathListener {
         self.core.address()
     }
 
-    /// Readable when somebody may have dialled.
+    /// Return a descriptor that is readable when somebody may have dialled.
     fn fileno(&self) -> RawFd {
         self.core.fd()
     }
 
-    /// The next path, waiting up to `timeout` seconds.
+    /// Return the next path.
+    ///
+    /// Raises:
+    ///     TimeoutError: none was opened within `timeout` seconds.
     #[pyo3(signature = (timeout = None))]
     fn accept(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Path> {
         let path = wait(py, until(py, timeout)?, |slice| self.core.accept(Some(slice)))?;
@@ -457,15 +490,17 @@ impl PathListener {
         }
     }
 
-    /// How many connections were turned away, and why the last was.
+    /// How many connections were refused, and why the last one was.
     #[getter]
     fn refusals(&self, py: Python<'_>) -> (u64, Option<String>) {
         py.detach(|| self.core.refusals())
     }
 }
 
-/// Leaves all paths, before the interpreter ends: then a thread of theirs that needs it, to let go of the memory of a message, never gets
-/// it, and whoever drops the path would wait for that thread.
+/// Leave all paths, before the interpreter ends.
+///
+/// A thread of a path that needs the interpreter to release the memory of a message would never get it, and whoever
+/// drops the path would wait for that thread.
 #[pyfunction]
 pub fn leave_paths(py: Python<'_>) {
     py.detach(|| {
@@ -474,7 +509,7 @@ pub fn leave_paths(py: Python<'_>) {
     });
 }
 
-/// A new key and certificate in PEM, and the fingerprint for the other end.
+/// Return a new key and certificate in PEM, valid for `seconds`, and the fingerprint for the other end.
 #[pyfunction]
 pub fn make_path_credentials(py: Python<'_>, name: &str, seconds: f64) -> PyResult<(String, String)> {
     let made = Credentials::make(name, self::seconds(py, "the time", seconds)?).map_err(raised(py))?;

@@ -13,7 +13,9 @@ fn separate_from_other_threads() -> io::Result<()> {
     }
 }
 
-/// Makes `folder` the working folder of the calling thread, and of the threads and processes that it starts; other threads keep theirs.
+/// Make `folder` the working folder of the calling thread, and of the threads and processes that it starts.
+///
+/// Other threads keep theirs.
 #[pyfunction]
 pub fn enter_folder_alone(folder: std::path::PathBuf) -> PyResult<()> {
     separate_from_other_threads()?;
@@ -22,13 +24,15 @@ pub fn enter_folder_alone(folder: std::path::PathBuf) -> PyResult<()> {
     Ok(())
 }
 
-/// Whether threads may have working folders of their own here; some containers forbid it.
+/// Return whether threads may have working folders of their own here; some containers forbid it.
 #[pyfunction]
 pub fn threads_can_have_folders(py: Python<'_>) -> bool {
     py.detach(|| std::thread::spawn(|| separate_from_other_threads().is_ok()).join().unwrap_or(false))
 }
 
-/// Has the system kill this process when its parent dies, which must be the process `parent` (if it is not any more, this process ends).
+/// Have the system kill this process when its parent dies.
+///
+/// The parent must be the process `parent`; if it is not any more, this process ends at once.
 #[pyfunction]
 pub fn die_with_parent(parent: i32) -> PyResult<()> {
     // SAFETY: prctl takes numbers only here, getppid nothing.

@@ -29,9 +29,23 @@ struct Order {
     failure: c_int,
 }
 
-/// Starts a program as a child of this process, and returns its process id.
+/// Start a program as a child of this process, and return its process id.
 ///
-/// It leads a process group, reads from nowhere, and is killed when the thread that started it ends.
+/// It leads a process group, reads from nowhere, and is killed when the thread that started it ends. Unlike fork, this
+/// copies nothing of the calling process, which stands still until the program has begun.
+///
+/// Args:
+///     command: the path of the program, and its arguments.
+///     environment: all of it.
+///     folder: its working folder.
+///     outputs: descriptors of its standard output and standard error.
+///     kept: another descriptor that it gets, under the same number.
+///     defaults: numbers of signals that it does not ignore, whatever this process does.
+///     open_files: how many descriptors it may have, and to how many it may raise that.
+///
+/// Raises:
+///     OSError: it cannot be started; `errno` says why.
+///     ValueError: a text contains a 0 byte, or the command has no words.
 #[pyfunction]
 pub fn start_program(
     command: Vec<OsString>,

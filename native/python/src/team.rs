@@ -69,7 +69,9 @@ impl Team for Ranks {
     }
 }
 
-/// The pairs of a sending and a receiving rank that can have elements of an array in common; each side as dimensions and parts.
+/// Return the pairs of a sending and a receiving rank that can have elements of an array in common.
+///
+/// Each side is given as its dimensions, each with the number of parts into which it is cut.
 #[pyfunction]
 pub fn rank_pairs(sender: Vec<(u32, u32)>, receiver: Vec<(u32, u32)>) -> PyResult<Vec<(u32, u32)>> {
     let side = |cuts: Vec<(u32, u32)>| {

@@ -1,30 +1,35 @@
-"""The native half of the package."""
+"""The compiled half of `xmml_native`."""
 
 import builtins
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import EllipsisType
-from typing import Any, Literal, Self, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, final, overload
 
 from numpy.typing import DTypeLike, NDArray
-from typing_extensions import Buffer
+from typing_extensions import Buffer, disjoint_base
 
 _Param = TypeVar("_Param", str, float, int, bool)
 
 __version__: str
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text: as `json.loads`, without the milliseconds that importing `json` takes."""
+    """Return the value of a JSON text: `json.loads` without the milliseconds that importing `json` takes."""
 
 def die_with_parent(parent: int) -> None:
-    """Have the system kill this process when its parent dies, which must be the process `parent` (if it is not any
-    more, this process ends)."""
+    """Have the system kill this process when its parent dies.
+
+    The parent must be the process `parent`; if it is not any more, this process ends at once.
+    """
 
 def enter_folder_alone(folder: str) -> None:
-    """Make `folder` the working folder of the calling thread, and of the threads and processes that it starts; other
-    threads keep theirs."""
+    """Make `folder` the working folder of the calling thread, and of the threads and processes that it starts.
+
+    Other threads keep theirs.
+    """
 
 def threads_can_have_folders() -> bool:
-    """Whether threads may have working folders of their own here; some containers forbid it."""
+    """Return whether threads may have working folders of their own here; some containers forbid it."""
 
 def start_program(
     command: Sequence[str],
@@ -51,23 +56,28 @@ def start_program(
 
     Raises:
         OSError: it cannot be started; `errno` says why.
-        ValueError: a text cannot be told to the system.
+        ValueError: a text contains a 0 byte, or the command has no words.
     """
 
+@final
 class Message:
     """A message as a submodel sends and receives it.
 
-    `data` is converted when it is first asked for: None, bool, int, float, complex, str, bytes, a numpy array over
-    the memory in which it arrived, or lists and dicts of these.
+    `data` is converted when it is first read: None, bool, int, float, complex, str, bytes, a numpy array over the
+    memory in which it arrived, or lists and dicts of these. A message that is only passed on is never converted.
     """
 
     data: Any
     timestamp: float
     next_timestamp: float | None
-    def __init__(self, data: Any, timestamp: float = 0.0, next_timestamp: float | None = None) -> None: ...
+    def __new__(cls, data: Any, timestamp: float = 0.0, next_timestamp: float | None = None) -> Self: ...
 
+@final
 class Path:
-    """One end of a wide-area path: see `xmml.path`. Times to wait are in seconds, None is without end."""
+    """One end of a wide-area path, which `xmml.path` explains.
+
+    Time-outs are in seconds; None waits without end.
+    """
 
     @staticmethod
     def dial(
@@ -78,146 +88,193 @@ class Path:
         run: str,
         name: str,
         credentials: str | None = None,
-        trusted: Sequence[str] = (),
+        trusted: Sequence[str] = ...,
         timeout: float | None = 30.0,
         settings: Mapping[str, Any] | None = None,
     ) -> Path:
-        """Open a path to the program called `peer`, waiting up to `timeout` seconds."""
+        """Open a path to the program called `peer`; `xmml.path.dial` explains the arguments.
+
+        Raises:
+            TimeoutError: the path was not open within `timeout` seconds.
+        """
     @property
     def peer(self) -> str:
         """The name of the other end."""
     @property
     def state(self) -> str:
-        """opening, open, broken, closed or failed."""
+        """One of "opening", "open", "broken", "closed" and "failed"."""
     def send(self, data: Buffer, lane: str = "bulk", timeout: float | None = None) -> None:
         """Send a message from any object with contiguous memory, which may change when this returns.
 
         Waits while too much is queued. `bytes` never change, and are sent without a copy.
+
+        Raises:
+            TimeoutError: there was no room for the message within `timeout` seconds.
         """
     def post(self, data: Buffer, lane: str = "bulk") -> int:
-        """Send without waiting and without a copy: the object must not change until the ticket has arrived."""
-    def arrived(self, ticket: int, timeout: float | None = 0.0) -> bool:
-        """Whether the other end has what was posted, the last one if relays pass it on; waits up to `timeout` seconds.
+        """Send without waiting and without a copy; return a ticket for `arrived`.
 
-        Raises what has failed of a path that has failed, unless it had arrived.
+        The object must not change until the ticket has arrived.
+        """
+    def arrived(self, ticket: int, timeout: float | None = 0.0) -> bool:
+        """Return whether the other end has what was posted, waiting up to `timeout` seconds for it.
+
+        If relays pass the path on, the other end is the last one. A path that has failed raises the reason, unless the
+        message had arrived.
         """
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until the other end has everything, the last one if relays pass it on; False: not in time."""
-    def receive(self, lane: str = "bulk", timeout: float | None = None) -> memoryview | None:
-        """The next message, of whatever size; None once the other end has finished. Raises TimeoutError."""
-    def wait_next(self, lane: str = "bulk", timeout: float | None = None) -> int | None:
-        """Wait for the next message without taking it; its length, None once the other end has finished.
+        """Wait until the other end has everything; return False if it has not within `timeout` seconds.
 
-        Raises TimeoutError.
+        If relays pass the path on, the other end is the last one.
+        """
+    def receive(self, lane: str = "bulk", timeout: float | None = None) -> memoryview | None:
+        """Return the next message, of whatever size, as a memoryview; None once the other end has finished.
+
+        Raises:
+            TimeoutError: no message came within `timeout` seconds.
+        """
+    def wait_next(self, lane: str = "bulk", timeout: float | None = None) -> int | None:
+        """Wait for the next message without taking it; return its length, or None once the other end has finished.
+
+        Raises:
+            TimeoutError: no message came within `timeout` seconds.
         """
     def take(self, lane: str = "bulk") -> memoryview | None:
-        """The next message if it has come, else None."""
+        """Return the next message if it has come, else None."""
     def has_ended(self, lane: str = "bulk") -> bool:
-        """Whether the other end has finished and everything was received."""
+        """Return whether the other end has finished and everything was received."""
     def send_receive(self, data: Buffer, lane: str = "bulk", timeout: float | None = None) -> memoryview | None:
-        """Send one message, which may change when this returns, and receive one; both travel at once."""
+        """Send one message and return the next one received; both travel at once.
+
+        `data` may change when this returns. Returns None once the other end has finished.
+        """
     def barrier(self, timeout: float | None = None) -> bool:
-        """Wait until both ends have come here; False: the other end has not in time."""
+        """Wait until both ends have called this; return False if the other end has not within `timeout` seconds."""
     def relay(self, other: Path) -> tuple[int, int]:
-        """Pass everything on between this path and another until both have ended; how many messages, there and back."""
+        """Pass everything on between this path and another until both have ended.
+
+        Returns how many messages went from this path to the other, and how many came back.
+        """
     def set(self, **settings: Any) -> None:
         """Change the settings that are named; the streams in use go on."""
     def stats(self) -> dict[str, Any]:
-        """How the path is doing: docs/wide-area.md explains the keys."""
+        """Return figures of the path; docs/wide-area.md explains the keys."""
     def fileno(self) -> int:
-        """For event loops: readable when `drive` has something to do, unless a thread of the library was faster."""
+        """Return a descriptor for event loops: readable when `drive` has something to do.
+
+        A thread of the library may be faster, and leave nothing to do.
+        """
     def drive(self) -> None:
-        """Do what can be done now; never waits."""
+        """Do what can be done now; never wait."""
     def finish(self) -> None:
-        """This end sends nothing more; messages still come."""
+        """Declare that this end sends nothing more; messages still come."""
     def close(self, timeout: float | None = 30.0) -> bool:
-        """End the path in order; False: the other end has not in time.
+        """End the path in order; return False if the other end has not ended it within `timeout` seconds.
 
         Takes no messages: receive first what the other end has sent.
         """
     def __enter__(self) -> Path: ...
-    def __exit__(self, *exception: object) -> None: ...
+    def __exit__(self, kind: object = None, *_rest: object) -> None: ...
 
+@final
 class PathListener:
-    """Where paths come in."""
+    """A listener that accepts paths."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         address: str,
         *,
         secret: bytes,
         run: str,
         name: str,
         credentials: str | None = None,
-        trusted: Sequence[str] = (),
+        trusted: Sequence[str] = ...,
         settings: Mapping[str, Any] | None = None,
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def address(self) -> str:
-        """Where it listens, host:port."""
+        """Where it listens, "host:port"."""
     @property
     def refusals(self) -> tuple[int, str | None]:
-        """How many connections were turned away, and why the last was."""
+        """How many connections were refused, and why the last one was."""
     def fileno(self) -> int:
-        """Readable when somebody may have dialled."""
+        """Return a descriptor that is readable when somebody may have dialled."""
     def accept(self, timeout: float | None = None) -> Path:
-        """The next path, waiting up to `timeout` seconds. Raises TimeoutError."""
+        """Return the next path.
+
+        Raises:
+            TimeoutError: none was opened within `timeout` seconds.
+        """
 
 def cycle_paths(
     to: Path, source: Path, data: Buffer, lane: str = "bulk", timeout: float | None = None
 ) -> memoryview | None:
-    """Send on one path and receive from another; None once that one has ended."""
+    """Send on one path and receive from another; return None once that one has ended."""
 
 def scatter_to_paths(
     paths: Sequence[Path], parts: Sequence[Buffer], lane: str = "bulk", timeout: float | None = None
 ) -> None:
-    """Send each path its part."""
+    """Send each path its part, on all of them at once."""
 
 def gather_from_paths(paths: Sequence[Path], lane: str = "bulk", timeout: float | None = None) -> list[memoryview]:
     """Receive one message of each path, in their order; none is taken before all have come."""
 
-def leave_paths() -> None: ...
-def make_path_credentials(name: str, seconds: float) -> tuple[str, str]:
-    """A new key and certificate in PEM, and the fingerprint for the other end."""
+def leave_paths() -> None:
+    """Leave all paths, before the interpreter ends.
 
+    A thread of a path that needs the interpreter to release the memory of a message would never get it, and whoever
+    drops the path would wait for that thread.
+    """
+
+def make_path_credentials(name: str, seconds: float) -> tuple[str, str]:
+    """Return a new key and certificate in PEM, valid for `seconds`, and the fingerprint for the other end."""
+
+@final
 class Payload:
     """The memory of a received array; the `base` of the numpy array that shows it."""
 
     def __len__(self) -> int: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
 
+@final
 class Port:
-    """A declared port.
-
-    `direction`: "in" or "out"; `operator`: "finit", "Oi", "S", "B" or "Of", None on mappers and terminals.
-    """
+    """A port that the model declares."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Id in the model."""
     @property
-    def direction(self) -> str: ...
+    def direction(self) -> str:
+        """Either "in" or "out"."""
     @property
-    def operator(self) -> str | None: ...
+    def operator(self) -> str | None:
+        """One of "finit", "Oi", "S", "B" and "Of"; None on mappers and terminals."""
     @property
-    def connected(self) -> bool: ...
+    def connected(self) -> bool:
+        """Whether it is coupled."""
 
+@final
 class Scale:
-    """How finely an instance resolves one dimension and how much of it it covers, in base units (s, m, ...).
-
-    `kind`: "time", "space" or "other"; 0 for what the model does not give.
-    """
+    """How finely an instance resolves one dimension and how much of it it covers, in base units (s, m, ...)."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Id in the model."""
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """One of "time", "space" and "other"."""
     @property
-    def delta(self) -> float: ...
+    def delta(self) -> float:
+        """The step; 0 if the model gives none."""
     @property
-    def total(self) -> float: ...
+    def total(self) -> float:
+        """The extent; 0 if the model gives none."""
     @property
-    def steps(self) -> int: ...
+    def steps(self) -> int:
+        """How many steps make the extent; 0 if the model lacks one of the two."""
 
+@disjoint_base
 class Instance:
     """An instance of the model, joined to its run (or alone)."""
 
@@ -235,11 +292,13 @@ class Instance:
     @property
     def ranks(self) -> int:
         """How many ranks have joined together; 1 if it has not joined with others."""
-    def _block(self, port: str, shape: Sequence[int] | None = None) -> tuple[list[int], list[int], list[int]]: ...
-    def _prefer_column_major(self, yes: bool) -> None: ...
+    def _block(self, port: str, shape: Sequence[int] | None = None) -> tuple[list[int], list[int], list[int]]:
+        """Return the part of the array on `port` that this rank holds: its start, its extent, and the whole extents."""
+    def _prefer_column_major(self, yes: bool) -> None:
+        """Choose whether received parts of arrays are put together with the first index fastest."""
     @property
     def spec(self) -> dict[str, Any]:
-        """What the model says about this instance."""
+        """What the model says about this instance, as a dictionary."""
     @property
     def params(self) -> dict[str, str]:
         """Every parameter, as text."""
@@ -255,7 +314,7 @@ class Instance:
     def param(self, name: str, *, default: None) -> str | None: ...
     @overload
     def param(self, name: str, *, default: str | EllipsisType = ...) -> str:
-        """The parameter `name`, converted to `type` (str, float, int or bool), in `unit` if one is given.
+        """Return the parameter `name`, converted to `type` (str, float, int or bool), in `unit` if one is given.
 
         Without a unit, a value that has one comes in base units (s, m, byte, kg, ...). `default` is returned as it is
         when the model has no such parameter.
@@ -276,10 +335,10 @@ class Instance:
     def total(self) -> float:
         """Total time of one run in seconds; 0 if the model gives none."""
     def scale(self, name: str) -> Scale:
-        """The scale `name` of the model, in base units; 0 for what the model does not give."""
+        """Return the scale `name` of the model, in base units; figures that the model does not give are 0."""
     @property
     def ports(self) -> dict[str, Port]:
-        """The declared ports by name, in the order of the model."""
+        """The ports that the model declares, by name, in its order."""
     @property
     def time(self) -> float:
         """Model time in seconds."""
@@ -290,11 +349,15 @@ class Instance:
     def outputs(self) -> dict[str, list[Message]]:
         """What was sent so far, by port (only of an instance that is alone)."""
     def reuse(self) -> bool:
-        """Whether there is another run; waits until that is known."""
+        """Wait for the next run and return True, or return False when no more will come.
+
+        An instance without coupled f_init ports has one run. Otherwise a run begins when each of these ports has a
+        message, which `receive` then returns, and no more come when their senders have ended.
+        """
     def steps(self) -> Iterator[float]:
-        """The iterations of this run: iterates over their times in seconds."""
+        """Iterate over the model times of this run's iterations, in seconds."""
     def empty(self, shape: int | Sequence[int], dtype: DTypeLike = ..., order: Literal["C", "F"] = "C") -> NDArray[Any]:
-        """An array to be filled and then sent: receivers on this host get its memory without a copy.
+        """Return an array to be filled and then sent: receivers on this host get its memory without a copy.
 
         Its contents are unspecified. After a send it belongs to the receiver, and is read-only here; ask for another
         one then: memory that receivers are done with is used again.
@@ -309,7 +372,7 @@ class Instance:
         to: int | None = None,
         shape: Sequence[int] | None = None,
     ) -> bool:
-        """Send `data` on `port`; False if the receiver has left.
+        """Send `data` on `port`; return False if the receiver has left.
 
         The time stamps follow from the loop unless given. A `Message` as data is passed on with its own time stamps.
         `to` addresses one copy of a multiplied receiver; without it every copy gets the message. On a parallel port
@@ -325,36 +388,45 @@ class Instance:
         *,
         to: int | None = None,
     ) -> bool:
-        """Put the blocks of all ranks together on rank 0, which sends the array on `port`; False if the receiver has
-        left.
+        """Put the blocks of all ranks together on rank 0, which sends the whole array on `port`.
 
-        `decomposition` says how the ranks lie to each other, as `run:decomp` does: "block(x:2,y:2)". The blocks need
-        not be of equal size, but must make a grid.
+        Returns False if the receiver has left. `decomposition` says how the ranks lie to each other, as `run:decomp`
+        does: "block(x:2,y:2)". The blocks need not be of equal size, but must make a grid.
         """
     def receive(self, port: str, *, of: int | None = None, default: Any = ..., timeout: float | None = None) -> Message:
         """Wait for the next message on `port` and return it.
 
-        `default` is the data returned when the port is not coupled. After `timeout` seconds `ReceiveTimeoutError` is
-        raised; `EndedError` when the sender has ended.
+        `default` is the data returned when the port is not coupled, or brings the state of the previous run and this is
+        the first.
+
+        Raises:
+            EndedError: the sender has ended.
+            ReceiveTimeoutError: no message came within `timeout` seconds.
         """
     def receive_or_end(self, port: str, of: int | None = None) -> Message | None:
-        """The next message on `port`, or None when its sender has ended."""
+        """Wait for the next message on `port` and return it, or None when its sender has ended."""
     def receive_all(self, port: str) -> list[Message]:
-        """One message from every copy at the other end of `port`."""
+        """Receive one message from every copy at the other end of `port`.
+
+        Returns a list with one message if it is not a multiplied instance.
+        """
     def has_message(self, port: str, of: int | None = None) -> bool:
-        """Whether a message waits on `port`, so that receive would return at once."""
+        """Return whether a message waits on `port`, so that `receive` would return at once."""
     def skip(self, port: str) -> None:
         """Declare that nothing is sent on `port` in this iteration (O_i) or run (O_f)."""
     def connected(self, port: str) -> bool:
-        """Whether `port` is coupled in this model."""
+        """Return whether `port` is coupled in this model.
+
+        One that brings the state of the previous run is not, during the first.
+        """
     def copies(self, port: str) -> int:
-        """How many copies are at the other end of `port`; 0 if it is not a multiplied instance."""
+        """Return how many copies are at the other end of `port`; 0 if it is not a multiplied instance."""
     def methods(self, port: str) -> list[dict[str, Any]]:
-        """How each conduit of `port` travels, and what has passed.
+        """Return how each conduit of `port` travels, and what has passed.
 
         `conduit` and `name` say which; `chosen` is the method in use (None while that is not known), `refused` says why
         methods before it were not taken, `slower` which would have been the next. `messages` and `bytes` were sent (at
-        an in port: taken), `messages_per_s` and `bytes_per_s` is the rate since somebody asked before, and `latency_s`
+        an in port: taken), `messages_per_s` and `bytes_per_s` are the rates since the previous call, and `latency_s` is
         how long a message took lately until the receiver had taken it and this was known here (None at an in port).
         """
     def set_methods(self, port: str, methods: Sequence[str]) -> None:
@@ -373,12 +445,13 @@ class Instance:
         the call that waited.
         """
     def serve(self, timeout: float | None = None) -> bool:
-        """Wait until at least one callback was called; False if nothing more will come on any port that has one.
+        """Wait until at least one callback was called; return False if nothing more will come on any port that has one.
 
-        After `timeout` seconds (0: only what is there) `ReceiveTimeoutError` is raised.
+        Raises:
+            ReceiveTimeoutError: no callback was called within `timeout` seconds (0: only for what is there).
         """
     def _handle(self, port: str, holders: int, methods: Sequence[str]) -> bytes:
-        """A handle of the open in port `port`."""
+        """Return a handle of the open in port `port`, as bytes (see `xmml.Instance.handle`)."""
     def open(self, port: str, handle: bytes) -> int:
         """Send to the port that `handle` stands for what is sent on the open out port `port`, from now on.
 
@@ -386,32 +459,44 @@ class Instance:
         at the port. Each opening makes a conduit of its own, which ends when it is closed or this instance leaves.
         """
     def close(self, port: str, number: int | None = None) -> None:
-        """End what `open` began: that with this number, or all that are open at `port`. What was sent before
-        arrives."""
+        """End what `open` began: that with this number, or all that are open at `port`.
+
+        What was sent before arrives.
+        """
     def revoke(self, handle: bytes) -> None:
         """Let nobody open this handle of an own port any more; conduits that it has made go on."""
     def warn(self, text: str) -> None:
         """Tell people something through the run's log."""
     def fail(self, text: str) -> None:
-        """Tell the run that this instance failed, and why. Does not end the program."""
+        """Tell the run that this instance failed, and why; does not end the program."""
     def abandon(self) -> None:
         """End without leaving, as a program that ends does. After `leave` nothing happens."""
     def leave(self) -> None:
         """End normally: what is queued is still delivered, then every receiver is told that no more comes."""
 
+@final
 class Coordinator:
-    """Listens for the instances of a run, tells them who they are, and turns what they report into events."""
+    """The listener to which the instances of a run connect.
 
-    def __init__(self, run_id: str, secret: bytes, listen: str | None = None, relay: str | None = None) -> None: ...
+    It tells each instance who it is, and turns what instances report into events.
+
+    Args:
+        run_id: the name of the run.
+        secret: the key of the run.
+        listen: host and port at which to listen for TCP as well ("127.0.0.1:0").
+        relay: host and port of a relay and its site ("login:40001/alpha") through which to be reached.
+    """
+
+    def __new__(cls, run_id: str, secret: bytes, listen: str | None = None, relay: str | None = None) -> Self: ...
     @property
     def addresses(self) -> list[str]:
         """Where instances can reach it, for XMML_COORDINATOR."""
     def fileno(self) -> int:
-        """A descriptor that is readable while events wait."""
+        """Return a descriptor that is readable while events wait."""
     def take_events(self) -> list[dict[str, Any]]:
-        """The events since the last call, as dictionaries with the key "event"; never waits."""
+        """Return the events since the last call, as dictionaries with the key "event"; never wait."""
     def wait_events(self, timeout: float) -> list[dict[str, Any]]:
-        """As `take_events`, but waits up to `timeout` seconds for the first one."""
+        """Return the events as `take_events` does, but wait up to `timeout` seconds for the first one."""
     def define(self, spec: Mapping[str, Any]) -> None:
         """Make an instance known; `spec` has the fields of the plan."""
     def define_plan(self, text: str) -> None:
@@ -421,25 +506,31 @@ class Coordinator:
     def grow(self, conduit: int, capacity: int) -> None:
         """Give a conduit more capacity."""
     def confirm(self, instance: str, epoch: int) -> None:
-        """Ask an instance whether it still waits as it reported with `epoch`; it answers with the event "confirmed"."""
+        """Ask an instance whether it still waits as it reported with `epoch`; the answer is the event "confirmed"."""
     def change(self, conduit: int, methods: Sequence[str]) -> int:
-        """Allow other methods on a conduit, in this order (none: all); the event "changed" with the number that is
-        returned tells what became of it."""
+        """Allow other methods on a conduit, in this order (none: all); return the number of the change.
+
+        The event "changed" with this number says what became of it.
+        """
     def enquire(self, number: int) -> None:
-        """Ask every instance how its conduits travel; each answers with the event "figures" and this number."""
+        """Ask every instance how its conduits travel; each answer is an event "figures" with this number."""
     def close(self) -> None:
         """Stop listening and close every connection."""
 
 def rank_pairs(sender: Sequence[tuple[int, int]], receiver: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The pairs of a sending and a receiving rank that can have elements of an array in common; each side as
-    dimensions and into how many parts they are cut."""
+    """Return the pairs of a sending and a receiving rank that can have elements of an array in common.
+
+    Each side is given as its dimensions, each with the number of parts into which it is cut.
+    """
 
 def read_handle(handle: bytes) -> tuple[str, str, str, list[str]]:
-    """What a handle of a port says: its text, the instance, the port, and its methods (none: as the coordinator
-    knows)."""
+    """Return what a handle of a port says: its text, the instance, the port, and its methods.
+
+    Without methods, whoever opens it gets them from the coordinator.
+    """
 
 def filter_outputs(spec: Mapping[str, Any], n: int) -> int:
-    """How many messages the built-in filter of `spec` (name, factor, params) has emitted after `n` inputs."""
+    """Return how many messages the built-in filter of `spec` (name, factor, params) has emitted after `n` inputs."""
 
 def filter_size_ratio(spec: Mapping[str, Any]) -> float:
-    """Bytes out per byte in of the built-in filter of `spec`, roughly."""
+    """Return the bytes out per byte in of the built-in filter of `spec`, roughly."""

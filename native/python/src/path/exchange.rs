@@ -34,7 +34,7 @@ pub(super) fn send(
     wait(py, until, |slice| Ok(sending.wait_left(Some(slice))?.then_some(()))).map(|_| ())
 }
 
-/// Sends on one path and receives from another; None once that one has ended.
+/// Send on one path and receive from another; return None once that one has ended.
 #[pyfunction]
 #[pyo3(signature = (to, source, data, lane = "bulk", timeout = None))]
 pub fn cycle_paths<'py>(
@@ -53,7 +53,7 @@ pub fn cycle_paths<'py>(
     from.message(py, Some(received))
 }
 
-/// Sends each path its part.
+/// Send each path its part, on all of them at once.
 #[pyfunction]
 #[pyo3(signature = (paths, parts, lane = "bulk", timeout = None))]
 pub fn scatter_to_paths(
@@ -68,7 +68,7 @@ pub fn scatter_to_paths(
     send(py, &cores(&paths), lane, parts, until)
 }
 
-/// Receives one message of each path, in their order; none is taken before all have come.
+/// Receive one message of each path, in their order; none is taken before all have come.
 #[pyfunction]
 #[pyo3(signature = (paths, lane = "bulk", timeout = None))]
 pub fn gather_from_paths<'py>(
