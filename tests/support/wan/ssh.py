@@ -42,7 +42,7 @@ def sshd_on(machine: Machine, address: str, folder: Path) -> Iterator[Path]:
         server.wait()
 
 
-def wait_for_port(machine: Machine, port: int, limit_s: float = 20, count: int = 1) -> None:
+def wait_for_port(machine: Machine, port: int, limit_s: float = 60, count: int = 1) -> None:
     """Waits until something listens at a TCP port of a machine, or at so many in a row from this one on.
 
     Raises:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,8 +15,6 @@ from wan import Machine, MachineProcess
 from xmml.path import make_credentials
 
 LIMIT_S = 180.0
-#: The long form: as long as faults last in real life.
-LONG = os.environ.get("XMML_SOAK") == "1"
 
 
 @dataclass(frozen=True)
@@ -106,7 +102,6 @@ def counted(
 
 def pinned(folder: Path) -> tuple[list[str], list[str]]:
     """The words of the server and the client with which each has credentials and believes those of the other alone."""
-    folder = Path(tempfile.mkdtemp(dir=folder))  # a test may measure several times
     files = [str(folder / f"{name}.pem") for name in ("server", "client")]
     server, client = (make_credentials(file, "counted", seconds=3600.0) for file in files)
     return ["--tls", files[0], client], ["--tls", files[1], server]

@@ -18,8 +18,8 @@ from typing import Any
 
 from ends.messages import ALL_LARGE, Progress
 from exchanged import MessagesWrong, require
-from promises import Record
-from waiting import wait_until
+from timers import Record
+from waiting import LIMIT_S, wait_until
 from wan import Machine, MachineProcess, PlacedSite, Site, Wan
 from xmml_executors.launch.relay_here import program
 from xmml_native import Coordinator
@@ -29,10 +29,6 @@ PORT = 40001
 RUN = "faults"
 #: Messages that a conduit holds.
 CAPACITY = 64
-#: The long form: faults as long and as many as in real life.
-LONG = os.environ.get("XMML_SOAK") == "1"
-#: Nothing that a test waits for takes longer, on the busiest machine.
-LIMIT_S = 90.0
 #: So much more than before a fault a relay may hold at any moment. The two flows of a test have at most CAPACITY
 #: messages on their way each, some 5 MB; they pass as much in half a second.
 GROWTH_KIB = 24 << 10
@@ -209,20 +205,23 @@ class Flow:
             if process.poll() is not None:
                 raise MessagesWrong(f"{self.name}: an end has ended: {process.communicate()}")
 
-    def await_fresh(self, more: int = 20, limit_s: float = LIMIT_S) -> float:
+    def await_fresh(self, more: int = 20) -> float:
         """Wait until messages arrive that are sent from now on; how long that took [s]."""
-        return self._await(self.sent + more, limit_s)
+        return self._await(self.sent + more)
 
-    def await_more(self, more: int, limit_s: float = LIMIT_S) -> float:
+    def await_more(self, more: int) -> float:
         """Wait until so many more messages have arrived, whenever they were sent; how long that took [s]."""
-        return self._await(self.came + more, limit_s)
+        return self._await(self.came + more)
 
-    def _await(self, wanted: int, limit_s: float) -> float:
-        began = time.monotonic()
+    def _await(self, wanted: int, limit_s: float = 1.5 * LIMIT_S) -> float:
+        began = progressed = time.monotonic()
+        came = self.came
         while self.came < wanted:
             self.check_alive()
-            if time.monotonic() > began + limit_s:
-                raise MessagesWrong(f"{self.name}: {self.came} of {wanted} messages are there after {limit_s} s")
+            if self.came > came:
+                came, progressed = self.came, time.monotonic()
+            if time.monotonic() > progressed + limit_s:
+                raise MessagesWrong(f"{self.name}: {came} of {wanted} messages came, none for {limit_s:g} s")
             time.sleep(0.005)
         return time.monotonic() - began
 
@@ -235,7 +234,7 @@ class Flow:
         ends = []
         for process in self._processes:
             try:
-                output, errors = process.communicate(timeout=LIMIT_S)
+                output, errors = process.communicate(timeout=3 * LIMIT_S)
             except subprocess.TimeoutExpired:
                 raise MessagesWrong(f"{self.name}: {self.came} of {self.sent} messages come to the end") from None
             require(process.returncode == 0, f"{self.name}: {errors}")
@@ -317,10 +316,10 @@ class CountingRun:
             flow.await_fresh()
         return flow
 
-    def await_method(self, flow: Flow, method: str) -> float:
-        """Wait until messages travel so; how long that took [s]."""
+    def await_method(self, flow: Flow, method: str, limit_s: float = LIMIT_S) -> float:
+        """Wait until messages travel by a method; how long that took [s]."""
         began = time.monotonic()
-        wait_until(lambda: self._methods.get(flow.number) == method, f"{flow.name} goes by {method}")
+        wait_until(lambda: self._methods.get(flow.number) == method, f"{flow.name} goes by {method}", limit_s)
         return time.monotonic() - began
 
     def _listen(self) -> None:

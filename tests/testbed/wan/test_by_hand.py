@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import printed
 import pytest
 from needs import needs
-from relayed import LIMIT_S, mto
+from relayed import mto
 from waiting import wait_until
 from wan import Machine, MachineProcess, Site, Wan, why_not
 from wan.ssh import sshd_on
@@ -23,6 +22,7 @@ from wan.ssh import sshd_on
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
     needs("openssl"),
+    pytest.mark.timeout(300),
 ]
 
 PAGE = "relay.md"
@@ -63,7 +63,7 @@ class Terminal:
         self.type(line)
         self.type(f'echo "status $? of line {self._lines}"')
         mark = f" of line {self._lines - 1}"
-        wait_until(lambda: mark in self.shown, f"{line}: {self.shown}")
+        wait_until(lambda: mark in self.shown, lambda: f"{line}: {self.shown}")
         status = next(each for each in self.shown.splitlines() if each.endswith(mark))
         return status.startswith("status 0 ")
 
@@ -95,7 +95,7 @@ def test_two_terminals_and_the_page_suffice(tmp_path: Path) -> None:
         couple(alpha, beta, tmp_path, *terminals())
 
 
-@needs("sshd")
+@needs("sshd", "ssh")
 @pytest.mark.parametrize("option", ["-L", "-R"], ids=["from who dials", "from who is dialled"])
 def test_a_port_that_ssh_forwards_is_enough_for_a_link(option: str, tmp_path: Path) -> None:
     """The firewall of one site lets ssh in and nothing else; that of the other lets nobody in."""
@@ -126,18 +126,19 @@ def couple(alpha: Terminal, beta: Terminal, folder: Path, first: list[str], seco
     for line in first[:-1]:
         alpha.do(line)
     alpha.type(first[-1])
-    wait_until(lambda: "start by hand" in alpha.shown, alpha.shown)
+    wait_until(lambda: "start by hand" in alpha.shown, lambda: alpha.shown)
     for name in ("polar.secret", "ice.py"):
         shutil.copy2(folder / "alpha" / name, folder / "beta" / name)
     for line in second:
         if line.startswith("mto status"):
             # Whoever sits there looks again until it is so: the relay has only just been started.
-            end = time.monotonic() + LIMIT_S
-            while not (beta.succeeds(line) and "sites in reach: alpha beta" in beta.shown):
-                assert time.monotonic() < end, beta.shown + alpha.shown
+            wait_until(
+                lambda line=line: beta.succeeds(line) and "sites in reach: alpha beta" in beta.shown,
+                lambda: beta.shown + alpha.shown,
+            )
         else:
             beta.do(line)
-    wait_until(lambda: "results: " in alpha.shown, alpha.shown)
+    wait_until(lambda: "results: " in alpha.shown, lambda: alpha.shown)
     alpha.do("mto stop --site alpha")
     assert [line for line in beta.shown.splitlines() if "ice covers" in line] == [
         "ice covers 10%",
@@ -162,7 +163,7 @@ def test_an_instance_by_hand_that_fails_ends_the_run_with_its_words(tmp_path: Pa
         for line in first[:-1]:
             alpha.do(line)
         alpha.type(first[-1])
-        wait_until(lambda: "start by hand" in alpha.shown, alpha.shown)
+        wait_until(lambda: "start by hand" in alpha.shown, lambda: alpha.shown)
         shutil.copy2(tmp_path / "alpha" / "polar.secret", tmp_path / "beta" / "polar.secret")
         broken = (tmp_path / "alpha" / "ice.py").read_text().replace("cover = min", 'raise ValueError("it melts")  #')
         (tmp_path / "beta" / "ice.py").write_text(broken)
@@ -170,9 +171,9 @@ def test_an_instance_by_hand_that_fails_ends_the_run_with_its_words(tmp_path: Pa
         wait_until(lambda: "alpha" in reach(wan["beta"].login), "the relays are linked")
         beta.do(second[2])
         beta.type(second[3])
-        wait_until(lambda: "ice failed" in alpha.shown, alpha.shown)
+        wait_until(lambda: "ice failed" in alpha.shown, lambda: alpha.shown)
         assert "it melts" in alpha.shown
-        wait_until(lambda: "it melts" in beta.shown, beta.shown)
+        wait_until(lambda: "it melts" in beta.shown, lambda: beta.shown)
         alpha.do("true")
 
 

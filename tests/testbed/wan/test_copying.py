@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from needs import needs
+from waiting import wait_until
 from wan import Site, Wan, why_not
 from wan.ssh import sshd_on
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
-    needs("sshd"),
+    pytest.mark.timeout(300),
+    needs("sshd", "ssh"),
 ]
 
 XMML = str(Path(sys.executable).with_name("xmml"))
 PORT = 40007
+#: A copy takes a few seconds.
+LIMIT_S = 120.0
 
 
 def copied(wan: Wan, folder: Path, *options: str) -> dict[str, Any]:
@@ -29,7 +32,7 @@ def copied(wan: Wan, folder: Path, *options: str) -> dict[str, Any]:
     (folder / "file").write_bytes(data)
     with sshd_on(wan["there"].login, wan["there"].address, folder) as config:
         words = [XMML, "cp", "--json", "--ssh", f"ssh -F {config}", "--remote", XMML, *options]
-        done = wan["here"].login.run([*words, folder / "file", f"there:{folder}/copy"])
+        done = wan["here"].login.run([*words, folder / "file", f"there:{folder}/copy"], timeout_s=LIMIT_S)
     assert (folder / "copy").read_bytes() == data
     report: dict[str, Any] = json.loads(done.stdout)
     return report
@@ -63,14 +66,12 @@ def test_a_copy_goes_on_over_a_link_that_was_cut(tmp_path: Path) -> None:
         words = [XMML, "cp", "--way", "dial", "--ssh", f"ssh -F {config}", "--remote", XMML]
         copying = wan["here"].login.start([*words, tmp_path / "file", f"there:{tmp_path}/copy"])
         link = wan.link("here", "there")
-        while link.towards("there").figures().bytes < size_b / 4:
-            assert copying.poll() is None, "the copy was done before the link could be cut"
-            time.sleep(0.005)
+        towards = link.towards("there")
+        wait_until(lambda: towards.figures().bytes >= size_b / 4, "the copy does not begin", pause_s=0.002)
         with link.severed():
-            cut = link.towards("there").figures().bytes
-            while link.towards("there").figures().cut < 5:
-                assert copying.poll() is None
-                time.sleep(0.005)
-        assert copying.wait(100) == 0
+            cut = towards.figures().bytes
+            wait_until(lambda: towards.figures().cut >= 5, "the link is not in use")
+            assert copying.poll() is None
+        assert copying.wait(LIMIT_S) == 0
         assert cut < size_b, "the link was cut in the middle"
     assert (tmp_path / "copy").read_bytes() == data

@@ -1,4 +1,8 @@
-"""The wide area on one machine does what it is told: an instrument is tested before anything is measured with it."""
+"""The wide area on one machine does what it is told: an instrument is tested before anything is measured with it.
+
+No packet is early, too fast or lost unasked, however busy the machine is. How late packets are is for quiet machines
+(XMML_SOAK=1).
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from wan import Machine, Site, Wan, why_not
+from timers import LONG
+from waiting import LIMIT_S, wait_until
+from wan import Figures, Machine, Site, Wan, why_not
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 PORT = 40001
-LIMIT_S = 20
 ANY = Site("a", open_ports=None), Site("b", open_ports=None)
 
 
@@ -100,9 +105,10 @@ def test_a_round_trip_takes_the_delay_of_both_directions(wan: Wan) -> None:
             times.append(time.monotonic() - begin)
         figures = wan.link("a", "b").towards("a").figures()
     assert min(times) >= 0.02
-    assert statistics.median(times) < 0.2
     assert figures.packets == 15
-    assert figures.mean_late_s < 0.1
+    if LONG:
+        assert statistics.median(times) < 0.03
+        assert figures.mean_late_s < 0.005
 
 
 def test_a_rate_is_kept_and_used(wan: Wan) -> None:
@@ -111,7 +117,9 @@ def test_a_rate_is_kept_and_used(wan: Wan) -> None:
         came, took_s = transferred(near, far, bytes(size_b))
     ideal_s = 8 * size_b / 50e6
     assert len(came) == size_b
-    assert ideal_s - 8 * 300_000 / 50e6 <= took_s < 20 * ideal_s
+    assert took_s >= ideal_s - 8 * 300_000 / 50e6
+    if LONG:
+        assert took_s < 2 * ideal_s
 
 
 def test_packets_are_lost_at_random_as_often_as_asked(wan: Wan) -> None:
@@ -121,10 +129,14 @@ def test_packets_are_lost_at_random_as_often_as_asked(wan: Wan) -> None:
         target, came = (wan["a"].address, far.getsockname()[1]), 0
         for _ in range(count):
             near.sendto(b"x", target)
-        figures = wan.link("a", "b").towards("a").figures()
-        end = time.monotonic() + LIMIT_S
-        while figures.packets + figures.lost < count and time.monotonic() < end:
-            figures = wan.link("a", "b").towards("a").figures()
+        direction = wan.link("a", "b").towards("a")
+
+        def all_counted() -> Figures | None:
+            figures = direction.figures()
+            return figures if figures.packets + figures.lost >= count else None
+
+        figures = wait_until(all_counted, lambda: f"not all are counted: {direction.figures()}")
+        assert figures is not None
         with suppress(BlockingIOError):
             while far.recv(100):
                 came += 1
@@ -150,11 +162,8 @@ def test_what_finds_the_queue_full_is_dropped(wan: Wan) -> None:
         for _ in range(100):
             near.sendto(bytes(1000), (wan["a"].address, 9))
         direction = wan.link("a", "b").towards("a")
-        end = time.monotonic() + LIMIT_S
-        while direction.figures().overflowed < 80 and time.monotonic() < end:
-            time.sleep(0.001)
+        wait_until(lambda: direction.figures().overflowed >= 80, lambda: f"too few: {direction.figures()}")
         figures = direction.figures()
-    assert figures.overflowed >= 80
     assert figures.most_queued_b <= 10_000
 
 
@@ -163,12 +172,14 @@ def test_after_a_cut_nothing_arrives_until_it_is_mended(wan: Wan) -> None:
     with conditions(wan), connection(wan) as (near, far):
         with link.severed():
             near.sendall(b"late")
-            far.settimeout(0.3)
-            with pytest.raises(TimeoutError):
-                far.recv(10)
-            assert link.towards("a").figures().cut > 0
-        far.settimeout(LIMIT_S)
+            wait_until(lambda: link.towards("a").figures().cut > 0, "nothing was dropped")
+            assert_nothing_comes(far)
         assert far.recv(10) == b"late"
+
+
+def assert_nothing_comes(far: socket.socket) -> None:
+    """See that nothing is there, nor comes within a moment."""
+    assert select.select([far], [], [], 0.2)[0] == []
 
 
 def test_one_direction_can_be_stalled_and_loses_nothing(wan: Wan) -> None:
@@ -179,11 +190,8 @@ def test_one_direction_can_be_stalled_and_loses_nothing(wan: Wan) -> None:
             near.sendto(bytes([number]), (wan["a"].address, far.getsockname()[1]))
         far.sendto(b"the other way", (wan["b"].address, near.getsockname()[1]))
         assert near.recv(100) == b"the other way"
-        far.settimeout(0.2)
-        with pytest.raises(TimeoutError):
-            far.recv(100)
+        assert_nothing_comes(far)
         direction.mend()
-        far.settimeout(LIMIT_S)
         assert [far.recv(100)[0] for _ in range(20)] == list(range(20))
 
 
@@ -196,11 +204,9 @@ def test_one_connection_of_two_can_be_cut(wan: Wan) -> None:
         cut.sendall(b"held")
         whole.sendall(b"passes")
         assert far_of_whole.recv(10) == b"passes"
-        far_of_cut.settimeout(0.2)
-        with pytest.raises(TimeoutError):
-            far_of_cut.recv(10)
+        wait_until(lambda: link.towards("a").figures().cut > 0, "nothing was dropped")
+        assert_nothing_comes(far_of_cut)
         link.mend_flow(port)
-        far_of_cut.settimeout(LIMIT_S)
         assert far_of_cut.recv(10) == b"held"
 
 
@@ -229,7 +235,7 @@ def test_firewalls_let_through_only_what_a_site_allows() -> None:
         assert reaches(a.node(1), a.node_address(2), PORT)
         assert not reaches(a.node(1), b.address, PORT, 0.3), "compute nodes see their own site only"
         assert reaches(b.node(1), a.address, PORT), "those of b may dial out"
-        b.login.run(["ping", "-c", "1", "-W", "5", "a"])
+        b.login.run(["ping", "-c", "1", "-W", "30", "a"])
         for listener in listeners:
             listener.close()
 

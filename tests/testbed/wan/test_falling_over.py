@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from promises import Record
-from relayed import LONG, PORT, Chain, RelayAt, memory_bounded, standing
+from relayed import PORT, Chain, RelayAt, memory_bounded, standing
+from timers import LONG, RETURN_S, Record
 from wan import Site, Wan, why_not
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
 ]
 
 #: How often the firewall is changed.
@@ -82,7 +82,8 @@ def test_messages_go_over_two_relays_while_a_firewall_closes_the_direct_way_and_
 
 
 def await_all(chain: Chain, method: str) -> float:
-    return max(chain.run.await_method(flow, method) for flow in chain.run.flows)
+    """Wait until all messages travel by a method; how long that took [s]."""
+    return max(chain.run.await_method(flow, method, 2 * RETURN_S) for flow in chain.run.flows)
 
 
 def streams_opened(relay: RelayAt) -> int:

@@ -12,18 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from relayed import CLOSED_SITES, LIMIT_S, RUN, RelayAt
+from relayed import CLOSED_SITES, RUN, RelayAt
 from waiting import wait_until
 from wan import MachineProcess, Wan, why_not
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
 ]
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
 TOOLS = str(Path(sys.executable).parent)
 XMML_RUN = str(Path(TOOLS) / "xmml-run")
+#: A run, or the build of a model, takes far less.
+LIMIT_S = 300.0
 #: The instances that run elsewhere, by model.
 ELSEWHERE = {
     "macro_micro": ["micro"],  # call and release
@@ -66,7 +68,7 @@ def local(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     ignored = shutil.ignore_patterns("build", "runs", "__pycache__")
     document = Path(shutil.copytree(MODELS / model, folder / model, ignore=ignored)) / "model.xmml"
     words = [XMML_RUN, document, "-o", folder / "run", "--hosts", "0"]
-    subprocess.run(words, env=environment(), capture_output=True, check=True, timeout=5 * LIMIT_S)
+    subprocess.run(words, env=environment(), capture_output=True, check=True, timeout=LIMIT_S)
     return Local(model, document, printed_by(folder / "run"))
 
 

@@ -1,4 +1,4 @@
-"""Faults of the network under a path: nothing is lost, doubled, reordered or altered, and it soon goes on.
+"""Faults of the network under a path: nothing is lost, doubled, reordered or altered, and messages come again.
 
 Every message of both lanes and both directions is numbered, checked byte by byte and counted. The long form
 (XMML_SOAK=1) has faults as long as in real life.
@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from counted import LONG, Counted, Figures, counted
-from promises import Record, kept
-from wan import Link, MachineProcess, Site, Wan, why_not
+from counted import Counted, Figures, counted
+from timers import CONNECT_LIMIT_S, LONG, STREAM_SILENCE_S, Record, check_soon
+from waiting import LIMIT_S, wait_until
+from wan import Direction, Link, MachineProcess, Site, Wan, why_not
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
@@ -27,20 +28,21 @@ pytestmark = [
 
 RTT_S = 0.015
 RATE_BIT_S = 200e6
-#: How long a fault lasts.
+#: How long a fault lasts that only time makes worse.
 FAULT_S = 30.0 if LONG else 2.5
-#: So soon messages come again behind it: when streams were dialled anew, at once where others carry on. A dialler that
-#: has waited for long asks again after so many seconds.
-RECOVERY_S = 8.0 if LONG else 4.0
+#: Goals on a quiet machine. Messages come again behind a cut when a stream was dialled anew; a dialler that has failed
+#: often asks once a second. What was on a stalled stream goes by others.
+RECOVERY_S = 8.0
 TAKEN_OVER_S = 1.5
-#: Whatever the machine does besides, nothing takes longer.
-NEVER_S = 60.0
+#: Silence by which an end knows in the tests that a link is cut.
 SILENCE_S = 1.0
 #: The whole process of an end whose peer does not read: window and queue have 8 MiB each. The link carries 60 MB in the
 #: shortest fault.
 PEAK_KIB = 40 << 10
 #: So many bytes each way are messages, not only what opens streams.
 FLOWING_B = 4_000_000
+#: Packets that are lost at least before it is over.
+LOST = 20
 QUIET_END = Path(__file__).parent / "ends" / "quiet_path.py"
 
 
@@ -59,18 +61,27 @@ def link(wan: Wan) -> Iterator[Link]:
 
 
 def running(pair: Counted, wan: Wan, streams: int) -> list[int]:
-    """Waits until the streams of the path stand and messages pass both ways; the ports of the end that dialled."""
-    end = time.monotonic() + 60
-    while len(ports := [each.local[1] for each in wan["b"].login.connections()]) < streams:
+    """Wait until the streams of the path stand and messages pass both ways; the ports of the end that dialled."""
+
+    def stand() -> list[int]:
         assert pair.client.poll() is None, pair.client.communicate()
-        assert time.monotonic() < end, f"only {len(ports)} streams stand"
-        time.sleep(0.01)
-    link = wan.link("a", "b")
-    link.clear()
-    while min(link.towards(end).figures().bytes for end in ("a", "b")) < FLOWING_B:
-        assert pair.client.poll() is None, pair.client.communicate()
-        time.sleep(0.01)
+        ports = [each.local[1] for each in wan["b"].login.connections()]
+        return ports if len(ports) >= streams else []
+
+    ports = wait_until(stand, f"{streams} streams stand")
+    await_traffic(pair, wan.link("a", "b"))
     return ports
+
+
+def await_traffic(pair: Counted, link: Link) -> None:
+    """Wait until messages have passed both ways from now on."""
+    link.clear()
+
+    def has_passed() -> bool:
+        assert pair.client.poll() is None, pair.client.communicate()
+        return min(link.towards(end).figures().bytes for end in ("a", "b")) >= FLOWING_B
+
+    wait_until(has_passed, "messages pass both ways")
 
 
 @pytest.fixture(params=[False, True], ids=["clear", "encrypted"])
@@ -82,21 +93,53 @@ def encrypted_in(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 def test_a_cut_link_costs_time_and_nothing_else(
     wan: Wan, link: Link, encrypted_in: Path | None, record_property: Record
 ) -> None:
-    def recovery_s() -> float:
-        ends = wan["a"].login, wan["b"].login, wan["a"].address
-        with counted(*ends, silence_s=SILENCE_S, encrypted_in=encrypted_in) as pair:
-            running(pair, wan, 8)
-            link.cut()
-            time.sleep(FAULT_S)
-            link.mend()
-            server, client = pair.figures()
-        record_property("messages", passed(server, client))
-        assert min(server.gap_bulk_s, client.gap_bulk_s) >= FAULT_S
-        assert client.resumed >= 1
-        return max(longest_gap_s(server), longest_gap_s(client)) - FAULT_S
+    ends = wan["a"].login, wan["b"].login, wan["a"].address
+    with counted(*ends, silence_s=SILENCE_S, encrypted_in=encrypted_in) as pair:
+        running(pair, wan, 8)
+        fault_s = outage_s(wan, link.severed())
+        server, client = pair.figures()
+    assert client.resumed >= 1
+    record_outage(record_property, fault_s, server, client)
 
-    kept(record_property, "recovery_s", RECOVERY_S, recovery_s)
-    record_property("faults", 1)
+
+def test_a_link_that_stalls_in_one_direction_costs_time_and_nothing_else(
+    wan: Wan, link: Link, record_property: Record
+) -> None:
+    with counted(wan["a"].login, wan["b"].login, wan["a"].address, silence_s=SILENCE_S) as pair:
+        running(pair, wan, 8)
+        fault_s = outage_s(wan, stalled(link.towards("a")))
+        server, client = pair.figures()
+    record_outage(record_property, fault_s, server, client)
+
+
+def outage_s(wan: Wan, fault: contextlib.AbstractContextManager[None]) -> float:
+    """Keep up a fault until both ends have closed every stream; return how long it lasted [s]."""
+    began = time.monotonic()
+    with fault:
+        for name in ("a", "b"):
+            wait_until(lambda name=name: not wan[name].login.connections(), f"{name} does not notice the fault")
+        if LONG:
+            time.sleep(max(0.0, began + FAULT_S - time.monotonic()))
+    return time.monotonic() - began
+
+
+@contextlib.contextmanager
+def stalled(direction: Direction) -> Iterator[None]:
+    """Within the block nothing passes in one direction; it passes later."""
+    direction.stall()
+    try:
+        yield
+    finally:
+        direction.mend()
+
+
+def record_outage(record: Record, fault_s: float, server: Figures, client: Figures) -> None:
+    """Record what passed, and how long after the fault messages came again."""
+    record("messages", passed(server, client))
+    record("faults", 1)
+    longest_s = max(longest_gap_s(server), longest_gap_s(client))
+    assert longest_s > fault_s / 2, "the fault was not felt"
+    check_soon(record, "recovery_s", longest_s - fault_s, timer_s=CONNECT_LIMIT_S, goal_s=RECOVERY_S)
 
 
 def passed(server: Figures, client: Figures) -> int:
@@ -105,65 +148,44 @@ def passed(server: Figures, client: Figures) -> int:
 
 
 def longest_gap_s(figures: Figures) -> float:
-    """The longest time without a message on either lane, within what no machine makes longer."""
-    longest_s = max(figures.gap_bulk_s, figures.gap_control_s)
-    assert longest_s < FAULT_S + NEVER_S
-    return longest_s
+    """The longest time without a message on either lane [s]."""
+    return max(figures.gap_bulk_s, figures.gap_control_s)
 
 
-def test_a_link_that_stalls_in_one_direction_costs_time_and_nothing_else(
+def test_what_a_stalled_stream_of_many_carried_goes_by_the_others(
     wan: Wan, link: Link, record_property: Record
 ) -> None:
-    def recovery_s() -> float:
-        with counted(wan["a"].login, wan["b"].login, wan["a"].address, silence_s=SILENCE_S) as pair:
-            running(pair, wan, 8)
-            link.towards("a").stall()
-            time.sleep(FAULT_S)
-            link.towards("a").mend()
-            server, client = pair.figures()
-        record_property("messages", passed(server, client))
-        return max(longest_gap_s(server), longest_gap_s(client)) - FAULT_S
-
-    kept(record_property, "recovery_s", RECOVERY_S, recovery_s)
+    """Long before silence would close the stream."""
+    with counted(wan["a"].login, wan["b"].login, wan["a"].address, silence_s=CONNECT_LIMIT_S) as pair:
+        port = running(pair, wan, 8)[0]
+        link.clear()
+        link.cut_flow(port)
+        wait_until(lambda: link.towards("a").figures().cut > 0, "the stream is not in use")
+        await_traffic(pair, link)
+        server, client = pair.figures()
+        link.mend_flow(port)
+    record_property("messages", passed(server, client))
     record_property("faults", 1)
+    assert (server.resumed, client.resumed) == (0, 0)
+    assert (server.lost, client.lost) == (0, 0), "a stream was closed"
+    longest_s = max(longest_gap_s(server), longest_gap_s(client))
+    check_soon(record_property, "longest_gap_s", longest_s, timer_s=CONNECT_LIMIT_S, goal_s=TAKEN_OVER_S)
 
 
-def test_one_stalled_stream_of_many_holds_nobody_longer_than_it_takes_to_notice(
-    wan: Wan, link: Link, record_property: Record
-) -> None:
-    def gap_s() -> float:
-        with counted(wan["a"].login, wan["b"].login, wan["a"].address, silence_s=SILENCE_S) as pair:
-            port = running(pair, wan, 8)[0]
-            link.clear()
-            link.cut_flow(port)
-            time.sleep(FAULT_S)
-            server, client = pair.figures()
-            link.mend_flow(port)
-        record_property("messages", passed(server, client))
-        assert link.towards("a").figures().cut > 0, "the stream was in use"
-        assert (server.resumed, client.resumed) == (0, 0)
-        return max(longest_gap_s(server), longest_gap_s(client))
-
-    kept(record_property, "longest_gap_s", TAKEN_OVER_S, gap_s)
-    record_property("faults", 1)
-
-
-@pytest.mark.parametrize("number", [0, 1])
 def test_a_short_message_on_a_stalled_stream_of_a_quiet_path_goes_by_the_other(
-    wan: Wan, link: Link, number: int, record_property: Record
+    wan: Wan, link: Link, record_property: Record
 ) -> None:
     """Nothing else passes, and nobody is silent for long enough to be given up."""
-
-    def longest_s() -> float:
-        with quiet(wan) as (listening, dialling):
-            port = sorted(each.local[1] for each in wan["b"].login.connections())[number]
+    times_s = []
+    with quiet(wan) as (listening, dialling):
+        link.clear()
+        for port in [each.local[1] for each in wan["b"].login.connections()]:
             await_quiet(link)
             link.cut_flow(port)
-            times_s = [passes_s(dialling, listening), passes_s(listening, dialling)]
+            times_s += [passes_s(dialling, listening), passes_s(listening, dialling)]
             link.mend_flow(port)
-        return max(times_s)
-
-    kept(record_property, "longest_s", TAKEN_OVER_S, longest_s)
+    assert link.towards("a").figures().cut > 0, "one of the streams was in use"
+    check_soon(record_property, "longest_s", max(times_s), timer_s=STREAM_SILENCE_S, goal_s=TAKEN_OVER_S)
 
 
 @contextlib.contextmanager
@@ -201,7 +223,7 @@ def passes_s(sender: MachineProcess, receiver: MachineProcess) -> float:
     began = time.monotonic()
     sender.stdin.write(f"{'short':100}".replace(" ", ".") + "\n")
     sender.stdin.flush()
-    came, _, _ = select.select([receiver.stdout], [], [], NEVER_S)
+    came, _, _ = select.select([receiver.stdout], [], [], LIMIT_S)
     assert came, "it does not come"
     assert receiver.stdout.readline().startswith("short...")
     return time.monotonic() - began
@@ -212,21 +234,22 @@ def test_lost_packets_cost_time_and_nothing_else(
     wan: Wan, link: Link, loss: float, encrypted_in: Path | None, record_property: Record
 ) -> None:
     link.set(loss=loss)
+    link.clear()
 
-    def gap_s() -> float:
-        link.clear()
-        ends = wan["a"].login, wan["b"].login, wan["a"].address
-        with counted(*ends, encrypted_in=encrypted_in) as pair:
-            running(pair, wan, 8)
-            time.sleep(60 if LONG else 2)
-            server, client = pair.figures()
-        lost = link.towards("a").figures().lost + link.towards("b").figures().lost
-        record_property("messages", passed(server, client))
-        record_property("packets_lost", lost)
-        assert lost > 0
-        return max(longest_gap_s(server), longest_gap_s(client))
+    def lost() -> int:
+        return sum(link.towards(end).figures().lost for end in ("a", "b"))
 
-    kept(record_property, "longest_gap_s", TAKEN_OVER_S, gap_s)
+    ends = wan["a"].login, wan["b"].login, wan["a"].address
+    with counted(*ends, silence_s=STREAM_SILENCE_S, encrypted_in=encrypted_in) as pair:
+        running(pair, wan, 8)
+        if LONG:
+            time.sleep(60)
+        wait_until(lambda: lost() >= LOST, "too few packets are lost")
+        server, client = pair.figures()
+    record_property("messages", passed(server, client))
+    record_property("packets_lost", lost())
+    longest_s = max(longest_gap_s(server), longest_gap_s(client))
+    check_soon(record_property, "longest_gap_s", longest_s, timer_s=STREAM_SILENCE_S, goal_s=TAKEN_OVER_S)
 
 
 def test_a_peer_that_stops_reading_makes_the_other_wait_and_costs_no_memory(
@@ -241,7 +264,7 @@ def test_a_peer_that_stops_reading_makes_the_other_wait_and_costs_no_memory(
     record_property("messages", passed(server, client))
     record_property("faults", 1)
     record_property("peak_kib", client.peak_kib)
-    assert client.gap_bulk_s >= FAULT_S * 0.9, "it was not stopped at all"
+    assert client.gap_bulk_s > FAULT_S / 2, "it was not stopped at all"
     assert client.peak_kib < PEAK_KIB
 
 

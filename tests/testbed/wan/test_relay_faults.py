@@ -16,11 +16,9 @@ from pathlib import Path
 
 import pytest
 from ends.messages import LARGE_WORDS
-from promises import Record, kept
 from relayed import (
     CAPACITY,
     HOME,
-    LONG,
     PORT,
     SITES,
     Chain,
@@ -30,9 +28,10 @@ from relayed import (
     shell,
     standing,
     strangers,
-    wait_until,
 )
-from wan import Wan, why_not
+from timers import CONNECT_LIMIT_S, LONG, Record, check_soon
+from waiting import wait_until
+from wan import Link, Wan, why_not
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
@@ -41,21 +40,14 @@ pytestmark = [
 
 RTT_S = 0.01
 RATE_BIT_S = 200e6
-#: How long a fault lasts.
-FAULT_S = 30.0 if LONG else 3.0
-#: After so long without a stream relays give up a link (mto/src/relay/links.rs).
-LINK_GIVEN_UP_S = 20.0
-#: So soon messages come again when a relay that was killed stands again, a link that was cut, a receiver that stopped.
+#: How long a fault lasts that lasts longer than it takes to notice it.
+FAULT_S = 30.0
+#: Goals on a quiet machine. A relay that was killed stands again, a link was cut, a receiver stopped.
 RECOVERY_S = 5.0
-#: After no kill of many later, whatever the machine does besides.
-LATEST_S = 30.0
-#: So soon when only packets are lost.
+#: Packets were lost, or a stream of the link was stalled and what it had taken went by the others.
 RESENT_S = 3.0
-#: So soon when a stream of the link lets nothing through any more: when nothing was acknowledged on it for some round
-#: trips, what it had taken goes by the others, long before its silence of ten seconds ends it.
-TAKEN_OVER_S = 3.0
-#: The coordinator takes an instance that is silent for much longer for lost, and rightly so.
-STOPPED_S = 5.0
+#: How long receivers are stopped. The coordinator takes an instance that is silent for much longer for lost.
+STOPPED_S = 5.0 if LONG else 3.0
 #: What streams of a relay may hold beyond 64 KiB each where receivers do not take it, in the test of that.
 STREAM_MEMORY_B = 4 << 20
 #: Streams of a conduit: there, and back.
@@ -67,6 +59,8 @@ ALLOWANCE_KIB = 16 << 10
 STOPPED = 3
 SENT_B = 24 << 20
 DESCRIPTORS = 64
+#: Packets that are lost at least before it is over.
+LOST = 20
 JUMPS = ("+7200", "-7200", "+0")
 #: Takes every page of a small file system, and what is left of the last page of the log in it.
 FILL = 'cat /dev/zero > "$1"/filler; head -c $((4096 - $(stat -c %s "$1"/b.log) % 4096)) /dev/zero >> "$1"/b.log'
@@ -108,46 +102,37 @@ def test_relays_that_are_killed_and_started_again_lose_nothing(
     flows = chain.both_ways()
     with memory_bounded(chain, record_property):
         recoveries = kill_again_and_again(chain, names, flows, kills=3, for_s=120.0 if LONG else 0.0)
-    assert statistics.median(recoveries) < RECOVERY_S, recoveries
-    assert max(recoveries) < LATEST_S, recoveries
     counted = [flow.counted() for flow in flows]
     if "a" in names:
         assert "the other relay was started again" in chain.relay("b").logged(), "not only when patience ended"
     record_property("faults", len(recoveries))
     record_property("messages", sum(each.messages for each in counted))
     record_property("bytes", sum(each.bytes for each in counted))
-    record_property("recovery_s", statistics.median(recoveries))
-    record_property("recovery_most_s", max(recoveries))
+    check_soon(record_property, "recovery_s", statistics.median(recoveries), timer_s=CONNECT_LIMIT_S, goal_s=RECOVERY_S)
+    check_soon(record_property, "recovery_most_s", max(recoveries), timer_s=CONNECT_LIMIT_S, goal_s=CONNECT_LIMIT_S)
 
 
 def test_a_link_that_is_cut_costs_time_and_nothing_else(chain: Chain, record_property: Record) -> None:
-    """For longer than relays wait for a stream of each other: all are given up, and the link is resumed later. After a
-    cut of half a minute there is another link: it was given up itself, and its streams with it."""
+    """For longer than relays wait for a stream of each other: all are given up, and the link is resumed later. In the
+    long form the link itself is given up, and there is another one later."""
     link, a = chain.wan.link("a", "b"), chain.relay("a")
-
-    def recovery_s() -> float:
+    with memory_bounded(chain, record_property):
         flows = chain.both_ways()
-        link.clear()
-        links_lost = a.logged().count("a link was lost")
         before, began = a.link(), time.monotonic()
         with link.severed():
             wait_until(
                 lambda: a.link()["streams_lost"] > before["streams_lost"] and a.link()["streams"] == 0, "silence"
             )
-            time.sleep(max(0.0, began + FAULT_S - time.monotonic()))
+            if LONG:
+                wait_until(lambda: "a link was lost" in a.logged(), "the link is given up")
             cut_s = time.monotonic() - began
-        took_s = slowest_s(flows)
+        recovery_s = slowest_s(flows)
         counted = [flow.counted() for flow in flows]
-        if cut_s < LINK_GIVEN_UP_S:
-            assert a.link()["resumed"] > before["resumed"]
-        else:
-            assert a.logged().count("a link was lost") > links_lost
-        assert min(each.longest_gap_s for each in counted) > cut_s / 2, "it was felt"
-        record_property("messages", sum(each.messages for each in counted))
-        return took_s
-
-    with memory_bounded(chain, record_property):
-        kept(record_property, "recovery_s", RECOVERY_S, recovery_s)
+    if not LONG:
+        assert a.link()["resumed"] > before["resumed"]
+    assert min(each.longest_gap_s for each in counted) > cut_s / 2, "it was felt"
+    record_property("messages", sum(each.messages for each in counted))
+    check_soon(record_property, "recovery_s", recovery_s, timer_s=CONNECT_LIMIT_S, goal_s=RECOVERY_S)
     record_property("faults", 1)
 
 
@@ -164,25 +149,21 @@ def test_a_relay_that_is_stopped_for_longer_than_others_wait_goes_on_where_it_wa
 ) -> None:
     """As when a machine is suspended: its neighbours have given up every stream to it before it goes on."""
     ends, b = [chain.relay(name) for name in "ac"], chain.relay("b")
-
-    def recovery_s() -> float:
+    with memory_bounded(chain, record_property):
         flows = chain.both_ways()
         before = {end.name: end.link() for end in ends}
         b.process.send_signal(signal.SIGSTOP)
         try:
             for end in ends:
-                wait_until(lambda end=end: end.link()["streams"] == 0, f"{end.name} gives b up")
+                wait_until(lambda end=end: end.link()["streams"] == 0, f"{end.name} does not give b up")
         finally:
             b.process.send_signal(signal.SIGCONT)
-        took_s = slowest_s(flows)
+        recovery_s = slowest_s(flows)
         counted = [flow.counted() for flow in flows]
-        for end in ends:
-            assert end.link()["resumed"] > before[end.name]["resumed"]
-        record_property("messages", sum(each.messages for each in counted))
-        return took_s
-
-    with memory_bounded(chain, record_property):
-        kept(record_property, "recovery_s", RECOVERY_S, recovery_s)
+    for end in ends:
+        assert end.link()["resumed"] > before[end.name]["resumed"]
+    record_property("messages", sum(each.messages for each in counted))
+    check_soon(record_property, "recovery_s", recovery_s, timer_s=CONNECT_LIMIT_S, goal_s=RECOVERY_S)
     record_property("faults", 1)
 
 
@@ -190,32 +171,30 @@ def test_a_stalled_stream_of_a_link_costs_time_and_nothing_else(
     wan: Wan, tmp_path: Path, record_property: Record
 ) -> None:
     """Of the TCP streams between two relays one after the other lets nothing through any more for a while; meanwhile
-    the others carry what it had taken."""
+    the others carry what it had taken, long before silence closes it."""
     streams = 4 if LONG else 2
     link = wan.link("a", "b")
     with standing(wan, tmp_path, link=f",streams={streams}") as chain:
         a, b = chain.relay("a"), chain.relay("b")
         wait_until(lambda: len(streams_between(a, b)) == streams, "all streams stand")
-
-        def gap_s() -> float:
+        with memory_bounded(chain, record_property):
             flows = chain.run.flow(a, b), chain.run.flow(b, a)
+            lost = a.link()["streams_lost"]
             for port in streams_between(a, b):
                 link.clear()
                 link.cut_flow(port)
-                # As long as it takes: the stream is not mended before messages come.
-                end = time.monotonic() + FAULT_S
-                while time.monotonic() < end:
-                    for flow in flows:
-                        flow.await_fresh()
+                wait_until(lambda: both(link, "cut") > 0, "the stream is not in use")
+                slowest_s(flows)
+                assert a.link()["streams_lost"] == lost, "the stream was closed"
+                if LONG:
+                    carry_on(flows, FAULT_S)
+                    lost = a.link()["streams_lost"]
                 link.mend_flow(port)
-                assert link.towards("a").figures().cut + link.towards("b").figures().cut > 0, "the stream was in use"
             counted = [flow.counted() for flow in flows]
-            record_property("messages", sum(each.messages for each in counted))
-            return max(each.longest_gap_s for each in counted)
-
-        with memory_bounded(chain, record_property):
-            kept(record_property, "longest_gap_s", TAKEN_OVER_S, gap_s)
-        record_property("faults", streams)
+    record_property("messages", sum(each.messages for each in counted))
+    record_property("faults", streams)
+    longest_s = max(each.longest_gap_s for each in counted)
+    check_soon(record_property, "longest_gap_s", longest_s, timer_s=CONNECT_LIMIT_S, goal_s=RESENT_S)
 
 
 @pytest.mark.parametrize("loss", [0.001, 0.01])
@@ -224,28 +203,35 @@ def test_packets_that_a_link_loses_cost_time_and_nothing_else(
 ) -> None:
     a, b = chain.relay("a"), chain.relay("b")
     link = chain.wan.link("a", "b")
-
-    def gap_s() -> float:
+    with memory_bounded(chain, record_property):
         flows = chain.run.flow(a, b), chain.run.flow(b, a)
+        lost = a.link()["streams_lost"]
         link.clear()
         link.set(loss=loss)
         try:
-            end = time.monotonic() + (60.0 if LONG else 2.0)
-            while time.monotonic() < end or lost() == 0:
-                for flow in flows:
-                    flow.await_fresh()
+            if LONG:
+                carry_on(flows, 60.0)
+            wait_until(lambda: both(link, "lost") >= LOST, "too few packets are lost")
             counted = [flow.counted() for flow in flows]
         finally:
             link.set(loss=0)
-        record_property("packets_lost", lost())
-        record_property("messages", sum(each.messages for each in counted))
-        return max(each.longest_gap_s for each in counted)
+    assert a.link()["streams_lost"] == lost, "a stream was closed"
+    record_property("packets_lost", both(link, "lost"))
+    record_property("messages", sum(each.messages for each in counted))
+    longest_s = max(each.longest_gap_s for each in counted)
+    check_soon(record_property, "longest_gap_s", longest_s, timer_s=CONNECT_LIMIT_S, goal_s=RESENT_S)
 
-    def lost() -> int:
-        return link.towards("a").figures().lost + link.towards("b").figures().lost
 
-    with memory_bounded(chain, record_property):
-        kept(record_property, "longest_gap_s", RESENT_S, gap_s)
+def carry_on(flows: Sequence[Flow], for_s: float) -> None:
+    """See that messages come for so long."""
+    end = time.monotonic() + for_s
+    while time.monotonic() < end:
+        slowest_s(flows)
+
+
+def both(link: Link, figure: str) -> int:
+    """The sum of a figure of both directions of the link between a and b."""
+    return sum(int(getattr(link.towards(name).figures(), figure)) for name in ("a", "b"))
 
 
 def test_receivers_that_stop_hold_their_own_senders_and_nobody_else(
@@ -263,23 +249,15 @@ def test_receivers_that_stop_hold_their_own_senders_and_nobody_else(
             stopped = [chain.run.flow(a, c, **options) for _ in range(STOPPED)]
             for flow in stopped:
                 flow.await_more(1)
-
-            def recovery_s() -> float:
-                for flow in stopped:
-                    flow.receiver.send_signal(signal.SIGSTOP)
-                end = time.monotonic() + min(FAULT_S, STOPPED_S)
-                while time.monotonic() < end:
-                    other.await_fresh()
-                for flow in stopped:
-                    assert flow.sent - flow.came <= min(CAPACITY, SENT_B // large_b) + 1
-                    flow.receiver.send_signal(signal.SIGCONT)
-                began = time.monotonic()
-                for flow in stopped:
-                    flow.await_more(1)
-                return time.monotonic() - began
-
-            kept(record_property, "recovery_s", RECOVERY_S, recovery_s)
+            for flow in stopped:
+                flow.receiver.send_signal(signal.SIGSTOP)
+            carry_on([other], STOPPED_S)
+            for flow in stopped:
+                assert flow.sent - flow.came <= min(CAPACITY, SENT_B // large_b) + 1
+                flow.receiver.send_signal(signal.SIGCONT)
+            recovery_s = max(flow.await_more(1) for flow in stopped)
             counted = [flow.counted() for flow in (other, *stopped)]
+    check_soon(record_property, "recovery_s", recovery_s, timer_s=CONNECT_LIMIT_S, goal_s=RECOVERY_S)
     record_property("messages", sum(each.messages for each in counted))
     record_property("longest_gap_s", counted[0].longest_gap_s)
     record_property("faults", STOPPED)
@@ -334,12 +312,13 @@ def test_a_relay_whose_log_has_no_room_goes_on_and_says_later_what_is_missing(
         with memory_bounded(chain, record_property):
             shell(b.login, FILL, str(small), stderr=subprocess.DEVNULL).wait()
             late = chain.run.flow(chain.relay("a"), b)
-            assert b.status()["log_lines_lost"] > 0
+            wait_until(lambda: b.status()["log_lines_lost"] > 0, "no line of the log is lost")
             b.login.run(["rm", small / "filler"])
             began = time.monotonic()
             later = chain.run.flow(chain.relay("c"), b)
             record_property("recovery_s", time.monotonic() - began)
-        assert "lines of the log were lost" in b.login.run(["cat", small / "b.log"]).stdout
+        in_log = "lines of the log were lost"
+        wait_until(lambda: in_log in b.login.run(["cat", small / "b.log"]).stdout, "the log does not say it")
         counted = [flow.counted() for flow in (*flows, late, later)]
     record_property("messages", sum(each.messages for each in counted))
     record_property("longest_gap_s", max(each.longest_gap_s for each in counted))

@@ -10,21 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from promises import Record
-from relayed import (
-    HOME,
-    LIMIT_S,
-    LONG,
-    PORT,
-    RUN,
-    SITES,
-    Chain,
-    RelayAt,
-    memory_bounded,
-    standing,
-    strangers,
-    wait_until,
-)
+from relayed import HOME, PORT, RUN, SITES, Chain, RelayAt, memory_bounded, standing, strangers
+from timers import LONG, Record
+from waiting import LIMIT_S, wait_until
 from wan import Machine, PlacedSite, Site, Wan, why_not
 
 pytestmark = [
