@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from waiting import LIMIT_S
 from wan import Machine, PlacedSite, Site, Wan
 
 from testbed.accounts import User, write_accounts
@@ -188,6 +187,20 @@ class Cluster(LoginSite):
         self.start_sshd()
         self.slurm.start()
 
+    @contextlib.contextmanager
+    def occupied(self) -> Iterator[Callable[[], None]]:
+        """Within the block a job of the second user holds every node. The value ends the job sooner."""
+        words = f"sbatch --parsable -N{self.slurm.nodes} --exclusive -t 100 -o /dev/null --wrap 'sleep 6000'"
+        job = self.run(words, self.users[1]).stdout.strip()
+
+        def end() -> None:
+            self.run(f"scancel -Q {job}", self.users[1])
+
+        try:
+            yield end
+        finally:
+            end()
+
     def toml(self, ssh: str) -> str:
         return (
             f'[site.{self.name}]\nssh = "{ssh}"\nscheduler = "slurm"\npartition = "batch"\nnodes = {self.slurm.nodes}\n'
@@ -230,7 +243,7 @@ class Bed:
         self.sites: dict[str, LoginSite] = {}
         self.at_first: set[str] = set()
 
-    def wait_until_clean(self, limit_s: float = 10.0) -> list[str]:
+    def wait_until_clean(self, limit_s: float = LIMIT_S) -> list[str]:
         """Wait until no job, reservation, process, file, port or socket is left at the sites, nor on the laptop; a
         line for each that is at the limit."""
         return wait_until_clean(self, limit_s)
@@ -269,6 +282,20 @@ class Bed:
         site = self.sites[name]
         assert isinstance(site, Cluster)
         return site
+
+    @contextlib.contextmanager
+    def another_host_key(self, name: str) -> Iterator[None]:
+        """Within the block the laptop knows the host key of another site as that of this one."""
+        known = self.folder / "ssh" / "known_hosts"
+        before = known.read_text()
+        rows = dict(line.split(" ", 1) for line in before.splitlines())
+        row = next(each for each in rows if each.startswith(f"{name},"))
+        other = next(key for each, key in rows.items() if each != row)
+        known.write_text(before.replace(rows[row], other))
+        try:
+            yield
+        finally:
+            known.write_text(before)
 
     @property
     def clusters(self) -> list[Cluster]:
@@ -364,13 +391,9 @@ class Bed:
                 text.append(site.toml(alias))
         return "\n".join(text)
 
-    def enter(self, machine: str) -> Machine:
-        """A machine by its name: `alpha-login`, `alpha1`, `gamma-login`, `laptop`."""
-        return self.machines[machine]
-
     @property
     def machines(self) -> dict[str, Machine]:
-        """Every machine by its name."""
+        """Every machine by its name: `alpha-login`, `alpha1`, `gamma-login`, `laptop`."""
         placed = [machine for site in self.sites.values() for machine in site.machines]
         return {"laptop": self.laptop, **{machine.name: machine for machine in placed}}
 
@@ -384,6 +407,10 @@ def as_user(user: User, command: str) -> list[str]:
 
 
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+
+
+#: Removes a folder in which processes may still write that are about to end.
+_REMOVE = 'for each in $(seq 300); do rm -rf --one-file-system "$1" && exit; sleep 0.1; done'
 
 
 def _make_key(path: Path) -> None:
@@ -401,7 +428,7 @@ def _folder_that_goes() -> Any:
     folder.chmod(0o711)
     # The guard reads until the other end of the pipe, which only we have, is closed.
     guard = subprocess.Popen(
-        ["sh", "-c", f"read -r nothing; sleep 1; rm -rf --one-file-system {shlex.quote(str(folder))}"],
+        ["sh", "-c", f"read -r nothing; {_REMOVE}", "sh", str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -410,11 +437,4 @@ def _folder_that_goes() -> Any:
     try:
         yield folder
     finally:
-        guard.kill()
         guard.communicate()
-        end = time.monotonic() + 5
-        while True:
-            done = subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], capture_output=True, text=True)
-            if done.returncode == 0 or time.monotonic() > end:
-                break
-            time.sleep(0.1)

@@ -4,6 +4,7 @@ sockets."""
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,22 +36,25 @@ def leftovers(bed: Bed, *names: str) -> list[str]:
 def present(bed: Bed, *names: str) -> set[str]:
     """The files of the users, the temporary ones of the laptop, and what somebody listens on: ports, and sockets of the
     kernel's own name space; at the named sites, and on the laptop."""
-    found = {f"file on laptop: {path}" for path in bed.temporary.rglob("*")}
+    found = {f"file on laptop: {bed.temporary}/{path}" for path in _below(bed.temporary)}
     for site in (bed.sites[name] for name in names):
         for user in site.users:
-            home = site.home(user)
-            found |= {f"file at {site.name}: ~{user.name}/{path.relative_to(home)}" for path in home.rglob("*")}
+            found |= {f"file at {site.name}: ~{user.name}/{path}" for path in _below(site.home(user))}
         for machine in site.machines:
             for seen, folder in site.temporary(machine).items():
-                with contextlib.suppress(OSError):
-                    found |= {
-                        f"file on {machine.name}: {seen}/{path.relative_to(folder)}" for path in folder.rglob("*")
-                    }
+                found |= {f"file on {machine.name}: {seen}/{path}" for path in _below(folder)}
     for where, machine in _machines(bed, names).items():
         with contextlib.suppress(OSError):  # it has no power
             found |= {f"port on {where}: {number}" for number in _ports(machine)}
             found |= {f"socket on {where}: {name}" for name in _sockets(machine)}
     return found
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """The paths of files and folders below a folder, relative to it. What vanishes meanwhile is left out."""
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            yield Path(parent, name).relative_to(folder)
 
 
 def processes(bed: Bed, *names: str) -> dict[int, str]:

@@ -13,8 +13,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from waiting import wait_until
+
 from testbed.bed import Bed
 
+#: Nothing that is waited for takes longer.
+LIMIT_S = 120.0
 _MODEL = """\
 <model id="pair" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">
   <definitions>
@@ -92,7 +96,7 @@ class Pair:
         environment = {**os.environ, "TMPDIR": str(self.bed.temporary), **(env or {})}
         began = time.monotonic()
         process = self.bed.laptop.start(command, cwd=self.folder, env=environment, **_PIPES)
-        self.runs.append(Run(self, process, began))
+        self.runs.append(Run(self, self.folder / output, process, began))
         return self.runs[-1]
 
     def end(self) -> None:
@@ -102,10 +106,10 @@ class Pair:
                 run.process.kill()
             run.process.wait()
 
-    def run(self, sites: str, places: dict[str, str], *words: str, limit_s: float = 100) -> Run:
+    def run(self, sites: str, places: dict[str, str], *words: str) -> Run:
         """Run it to its end."""
         run = self.start(sites, places, *words)
-        run.wait(limit_s)
+        run.wait()
         return run
 
 
@@ -120,8 +124,9 @@ _PIPES: dict[str, Any] = {
 class Run:
     """A run that goes on, or is over."""
 
-    def __init__(self, pair: Pair, process: Any, began: float) -> None:
+    def __init__(self, pair: Pair, folder: Path, process: Any, began: float) -> None:
         self.pair = pair
+        self.folder = folder
         self.process = process
         self.began = began
         self.lines: list[str] = []
@@ -137,19 +142,32 @@ class Run:
         """All that it has written."""
         return "\n".join(self.lines)
 
-    def until(self, words: str, limit_s: float = 60) -> None:
+    def until(self, words: str) -> None:
         """Wait until it has written a line with these words."""
-        end = time.monotonic() + limit_s
-        while not any(words in line for line in list(self.lines)):
-            assert self.process.poll() is None, f"it ended before it wrote {words!r}:\n{self.output}"
-            assert time.monotonic() < end, f"it did not write {words!r}:\n{self.output}"
-            time.sleep(0.02)
+
+        def is_written() -> bool:
+            is_over = self.process.poll() is not None
+            if is_over:
+                self._reading.join(10)
+            if any(words in line for line in list(self.lines)):
+                return True
+            assert not is_over, f"it ended before it wrote {words!r}:\n{self.output}"
+            return False
+
+        wait_until(is_written, lambda: f"it did not write {words!r}:\n{self.output}", LIMIT_S)
 
     def interrupt(self) -> None:
         """Press Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
 
-    def wait(self, limit_s: float = 60) -> int:
+    def cancel(self) -> subprocess.CompletedProcess[str]:
+        """Remove what it has left, by its journal; how that ended."""
+        pair = self.pair
+        xmml = Path(sys.executable).with_name("xmml")
+        command = [xmml, "cancel", self.folder.name]
+        return pair.bed.laptop.run(command, cwd=pair.folder, timeout_s=LIMIT_S, check=False)
+
+    def wait(self, limit_s: float = LIMIT_S) -> int:
         """Wait for its end; its exit status."""
         try:
             status = self.process.wait(limit_s)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from waiting import LIMIT_S, wait_until
 from wan import Machine, PlacedSite
 
 CORES = 4
@@ -99,17 +99,17 @@ class Slurm:
             env=_ENVIRONMENT,
         )
 
-    def settle(self, limit_s: float = 60.0) -> None:
+    def settle(self, limit_s: float = 2 * LIMIT_S) -> None:
         """Wait until no job is left and every node is idle."""
-        end = time.monotonic() + limit_s
-        while True:
-            jobs = self.root("squeue -h -o '%i %j %T %r'")
+
+        def is_idle() -> bool:
+            jobs = self.root("squeue -h -o %i")
             idle = self.root("sinfo -h -p batch -t idle -N -o '%N %T'").split("\n")
-            if not jobs.strip() and sum(" idle" in line and "*" not in line for line in idle) == self.nodes:
-                return
-            if time.monotonic() > end:
-                raise AssertionError(f"{self._placed.name} does not settle:\n{jobs}\n{self.root('sinfo -N -l')}")
-            time.sleep(0.1)
+            return not jobs.strip() and sum(" idle" in line and "*" not in line for line in idle) == self.nodes
+
+        wait_until(
+            is_idle, lambda: f"{self._placed.name} does not settle:\n{self.root('squeue; sinfo -N -l')}", limit_s, 0.1
+        )
 
     def held(self) -> tuple[list[str], list[str]]:
         """Who keeps cores, or waits for some: the jobs, and the reservations as `scontrol` shows them."""
@@ -133,11 +133,6 @@ class Slurm:
         """What an operator's command says, run on the login node."""
         answer = self._placed.login.run(["sh", "-c", command], cwd="/", check=check, env=_ENVIRONMENT)
         return answer.stdout + answer.stderr
-
-    def empty(self) -> None:
-        """Cancel every job and wait until the cluster is idle."""
-        self.root("scancel -Q $(squeue -h -o %A)")
-        self.settle()
 
 
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}

@@ -1,63 +1,82 @@
 """The test bed for the tests of this folder: made once, found clean by each test and left clean by it."""
 
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from testbed import Bed, why_not
 from testbed.release import RELEASED_WITHIN_S, left_after_a_run
 
+#: The longest that a test takes on a busy machine, with the making of the test bed and what it takes to find it clean.
+TEST_LIMIT_S = 600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.timeout(TEST_LIMIT_S))
+
+
+@contextlib.contextmanager
+def a_bed(*, is_open: bool = False) -> Iterator[Bed]:
+    """A test bed; skips the test where none can stand."""
+    if reason := why_not():
+        pytest.skip(reason)
+    with Bed(is_open=is_open) as bed:
+        yield bed
+
+
+@contextlib.contextmanager
+def left_clean(bed: Bed, *, is_staged_kept: bool) -> Iterator[Bed]:
+    """Within the block a test uses the bed; what it leaves there is an error, but for staged files if they are kept."""
+    yield bed
+    left = left_after_a_run(bed, RELEASED_WITHIN_S) if is_staged_kept else bed.wait_until_clean(RELEASED_WITHIN_S)
+    if left or is_staged_kept:
+        bed.clean()
+    assert left == [], "left at the sites, or on the laptop"
+
 
 @pytest.fixture(scope="session")
-def standing_bed():
+def standing_bed() -> Iterator[Bed]:
     """The test bed, for as long as the tests run."""
-    reason = why_not()
-    if reason:
-        pytest.skip(reason)
-    with Bed() as bed:
-        yield bed
-
-
-@pytest.fixture
-def bed(standing_bed):
-    """The test bed; what a test leaves there is an error of the test."""
-    yield standing_bed
-    left = standing_bed.wait_until_clean()
-    if left:
-        standing_bed.clean()
-    assert left == [], "left at the sites, or on the laptop"
-
-
-@pytest.fixture
-def firewalled(standing_bed):
-    """The test bed for runs, with its firewalls; what a run leaves there, but for staged files, is an error."""
-    yield standing_bed
-    left = left_after_a_run(standing_bed, RELEASED_WITHIN_S)
-    standing_bed.clean()
-    assert left == [], "left at the sites, or on the laptop"
-
-
-@pytest.fixture
-def own_bed():
-    """A test bed that the test may break."""
-    reason = why_not()
-    if reason:
-        pytest.skip(reason)
-    with Bed() as bed:
+    with a_bed() as bed:
         yield bed
 
 
 @pytest.fixture(scope="session")
-def standing_open_bed():
+def standing_open_bed() -> Iterator[Bed]:
     """A test bed in which compute nodes may dial the laptop."""
-    reason = why_not()
-    if reason:
-        pytest.skip(reason)
-    with Bed(is_open=True) as bed:
+    with a_bed(is_open=True) as bed:
         yield bed
 
 
 @pytest.fixture
-def open_bed(standing_open_bed):
+def own_bed() -> Iterator[Bed]:
+    """A test bed that the test may break."""
+    with a_bed() as bed:
+        yield bed
+
+
+@pytest.fixture
+def bed(standing_bed: Bed) -> Iterator[Bed]:
+    """The test bed; what a test leaves there is an error of the test."""
+    with left_clean(standing_bed, is_staged_kept=False) as bed:
+        yield bed
+
+
+@pytest.fixture
+def firewalled(standing_bed: Bed) -> Iterator[Bed]:
+    """The test bed for runs, with its firewalls; what a run leaves there, but for staged files, is an error."""
+    with left_clean(standing_bed, is_staged_kept=True) as bed:
+        yield bed
+
+
+@pytest.fixture
+def open_bed(standing_open_bed: Bed) -> Iterator[Bed]:
     """The open test bed; what a run leaves there, but for staged files, is an error."""
-    yield standing_open_bed
-    left = left_after_a_run(standing_open_bed, RELEASED_WITHIN_S)
-    standing_open_bed.clean()
-    assert left == [], "left at the sites, or on the laptop"
+    with left_clean(standing_open_bed, is_staged_kept=True) as bed:
+        yield bed

@@ -12,19 +12,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import canal_study
 import pytest
+import several_sites
 from waiting import wait_until
 
 if TYPE_CHECKING:
     from testbed import Bed
 
-ROOT = Path(__file__).parents[3]
 XMML_RUN = Path(sys.executable).parent / "xmml-run"
 XMML = Path(sys.executable).parent / "xmml"
-#: A run over sites is over sooner, also when the machine is busy.
-LIMIT_S = 240
-#: With the making of the test bed, and what it takes to find it clean.
-pytestmark = pytest.mark.timeout(400)
+#: A run over sites takes far less.
+LIMIT_S = 300.0
 
 
 @pytest.fixture
@@ -33,37 +32,18 @@ def bed(firewalled: Bed) -> Bed:
     return firewalled
 
 
-PAIR = """<model id="pair" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">
-  <definitions>
-    <submodel id="Asks"><timescale delta="1 s" total="20 s"/>
-      <ports><out id="o" operator="Oi"/><in id="i" operator="S"/></ports>
-      <implementation><code language="python" part="Oi">o = {"step": t}</code>
-        <code language="python" part="S">print("answer", i, flush=True)</code></implementation></submodel>
-    <submodel id="Answers"><timescale delta="100 ms" total="1 s"/>
-      <ports><in id="i" operator="finit"/><out id="o" operator="Of"/></ports>
-      <implementation language="python" path="answers.py"/></submodel>
-  </definitions>
-  <topology>
-    <instance id="asks" submodel="Asks"/><instance id="answers" submodel="Answers"/>
-    <coupling from="asks.o" to="answers.i"/><coupling from="answers.o" to="asks.i"/>
-  </topology>
-</model>
-"""
-ANSWERS = """import time
-import xmml
-with xmml.Instance() as me:
-    while me.reuse():
-        time.sleep({pause})
-        me.send("o", me.receive("i").data["step"] ** 2)
-"""
-
-
 def write_pair(folder: Path, pause: float = 0.0) -> Path:
-    """Write the model of two instances, of which one answers the other."""
+    """Write the model of two instances, of which one answers the other; every answer takes a pause [s]."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "answers.py").write_text(ANSWERS.format(pause=pause))
-    (folder / "model.xmml").write_text(PAIR)
+    answers = several_sites.ANSWERER.format(before=f"__import__('time').sleep({pause})")
+    (folder / "asks.py").write_text(several_sites.SENDER.format(before="pass"))
+    (folder / "answers.py").write_text(answers)
+    (folder / "model.xmml").write_text(several_sites.MODEL.format(steps=20))
     return folder / "model.xmml"
+
+
+#: What the one that asks says in the end.
+LAST_WORDS = "the last answer is 361.1\n"
 
 
 def launch(bed: Bed, model: Path, folder: Path, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -82,10 +62,7 @@ def test_the_canal_over_two_clusters_and_the_laptop_equals_the_local_run_to_the_
     bed: Bed, tmp_path: Path
 ) -> None:
     model = tmp_path / "canal"
-    shutil.copytree(ROOT / "workflows" / "canal", model, ignore=shutil.ignore_patterns("build", "runs"))
-    text = (model / "model.xmml").read_text()
-    assert 'total="1 hr"' in text
-    (model / "model.xmml").write_text(text.replace('total="1 hr"', 'total="1 min"'))
+    canal_study.write(model)
     subprocess.run(
         [XMML_RUN, model / "model.xmml", "-o", tmp_path / "here"], check=True, capture_output=True, timeout=LIMIT_S
     )
@@ -160,7 +137,7 @@ def test_a_python_below_the_home_directory_of_a_site_runs_the_instances(bed: Bed
         command = [XMML_RUN, model, "--sites", sites, "-o", tmp_path / "run"]
         command += ["--place", "asks=alpha", "--place", "answers=alpha"]
         bed.laptop.run(command, cwd=model.parent, timeout_s=LIMIT_S)
-        assert (tmp_path / "run/instances/asks/stdout").read_text().endswith("answer 361.0\n")
+        assert (tmp_path / "run/instances/asks/stdout").read_text().endswith(LAST_WORDS)
     finally:
         alpha.run("rm env")
 
@@ -202,7 +179,7 @@ def launch_on_the_cluster(bed: Bed, *words: str, as_root: bool = False) -> Path:
         alpha.login.run(["bash", "-lc", command], cwd="/", timeout_s=LIMIT_S)
     else:
         alpha.run(command, timeout_s=LIMIT_S)
-    assert (folder / "run/instances/asks/stdout").read_text().endswith("answer 361.0\n")
+    assert (folder / "run/instances/asks/stdout").read_text().endswith(LAST_WORDS)
     assert [path.name for path in (folder / "work").iterdir()] == ["staged"]
     return folder / "run"
 
@@ -270,15 +247,16 @@ def test_a_placeholder_gives_its_slot_back_while_the_other_cluster_is_busy_and_c
     bed: Bed, tmp_path: Path
 ) -> None:
     beta = bed.cluster("beta")
-    busy = beta.run("sbatch --parsable --exclusive -N2 -t 60 -o /dev/null --wrap 'sleep 3000'").stdout.split()[0]
     model = write_pair(tmp_path / "pair")
     sites = tmp_path / "sites.toml"
     sites.write_text(bed.sites_toml())
     command = [XMML_RUN, model, "--sites", sites, "-o", tmp_path / "run", "--place=asks=alpha", "--place=answers=beta"]
-    going = bed.laptop.start(command, cwd=model.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    events = tmp_path / "run/events.jsonl"
-    wait_until(lambda: events.exists() and "alpha: released" in events.read_text(), "alpha was not given back", 180)
-    beta.run(f"scancel {busy}")
+    with beta.occupied():
+        going = bed.laptop.start(command, cwd=model.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        events = tmp_path / "run/events.jsonl"
+        wait_until(
+            lambda: events.exists() and "alpha: released" in events.read_text(), "alpha was not given back", LIMIT_S
+        )
     _, errors = going.communicate(timeout=LIMIT_S)
     assert going.returncode == 0, errors
     submitted = [line["job"] for line in lines_of(tmp_path / "run/journal.jsonl") if line["what"] == "submitted"]
@@ -333,7 +311,7 @@ def test_the_job_of_a_component_that_comes_later_is_asked_for_when_somebody_wait
     try:
         events = tmp_path / "run/events.jsonl"
         wait_until(lambda: events.exists() and '"joined"' in events.read_text(), "the first does not run", 120)
-        wait_until(lambda: "alpha-2: asked for in " in events.read_text(), "nobody said when the second is due", 20)
+        wait_until(lambda: "alpha-2: asked for in " in events.read_text(), "nobody said when the second is due")
         assert len(alpha.slurm.root("squeue -h").splitlines()) == 1
         (alpha.home() / "open").touch()
         _, errors = going.communicate(timeout=LIMIT_S)

