@@ -24,7 +24,7 @@ def group() -> Iterator[Path]:
     """A control group whose processes may have little memory."""
     own = MemoryGroup()
     if not own.folders:
-        pytest.skip("this machine has no control groups of memory")
+        pytest.skip("needs control groups of memory: mount -t cgroup2 cgroup2 /sys/fs/cgroup")
     # Processes of version 2 are in groups without groups in them, or in the root.
     around = Path(own.folders[-1] if own.is_version_2 else own.folders[0])
     folder = around / f"xmml-test-{os.getpid()}"
@@ -36,14 +36,14 @@ def group() -> Iterator[Path]:
     try:
         folder.mkdir()
     except OSError as error:
-        pytest.skip(f"no control group can be made: {error}")
+        pytest.skip(f"needs a control group below {around} (in a container: docker run --privileged): {error}")
     try:
         try:
             for name, limit in zip(limits, (LIMIT_MIB << 20, 0 if own.is_version_2 else LIMIT_MIB << 20), strict=True):
                 if (folder / name).exists() or name == limits[0]:
                     (folder / name).write_text(str(limit))
         except OSError as error:
-            pytest.skip(f"no control group of memory can be made: {error}")
+            pytest.skip(f"needs a limit of memory in {folder} (in a container: docker run --privileged): {error}")
         yield folder
     finally:
         wait_until(lambda: not (folder / "cgroup.procs").read_text(), "something is left in the control group")
