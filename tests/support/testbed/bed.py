@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from waiting import LIMIT_S
 from wan import Machine, PlacedSite, Site, Wan
+from wan.standing import Standing
 
 from testbed.accounts import User, write_accounts
 from testbed.files import INSTALLED, mount_script
@@ -211,7 +211,7 @@ class Cluster(LoginSite):
         )
 
 
-class Bed:
+class Bed(Standing):
     """The whole test bed; stands while its block lasts, or until the process that made it ends, however it ends.
 
     Args:
@@ -229,6 +229,7 @@ class Bed:
         mtu: int = 1500,
         is_open: bool = False,
     ) -> None:
+        super().__init__()
         self._kinds = kinds
         self._wan = Wan(
             [
@@ -239,7 +240,6 @@ class Bed:
             rate_bit_s=rate_bit_s,
             mtu=mtu,
         )
-        self._standing = contextlib.ExitStack()
         self.sites: dict[str, LoginSite] = {}
         self.at_first: set[str] = set()
 
@@ -324,20 +324,9 @@ class Bed:
             config.write_text(text + f"  IdentitiesOnly yes\n{known}")
         return config
 
-    def __enter__(self) -> Bed:
-        with contextlib.ExitStack() as building:
-            self.folder = building.enter_context(_folder_that_goes())
-            building.enter_context(self._wan)
-            self._build()
-            self._standing = building.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._standing.close()
-
-    def _build(self) -> None:
+    def _build(self, parts: contextlib.ExitStack) -> None:
+        self.folder = parts.enter_context(_folder_that_goes())
+        parts.enter_context(self._wan)
         ssh = self.folder / "ssh"
         ssh.mkdir(mode=0o700)
         self.temporary.mkdir(mode=0o700)

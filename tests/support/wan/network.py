@@ -10,11 +10,11 @@ import uuid
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from types import TracebackType
 
 from wan.link import LEAST_QUEUE_B, Conditions, DelayLine, Direction, Link
 from wan.machine import Machine
 from wan.site import Site, rules
+from wan.standing import Standing
 
 LAN = "10.1.0"
 """The private network of every site, the same range everywhere as in real life: an address alone names nobody."""
@@ -46,7 +46,7 @@ class PlacedSite:
         return [self.login, *self.nodes]
 
 
-class Wan:
+class Wan(Standing):
     """A network that stands while its block lasts.
 
     All links begin alike: `rtt_s` for the way there and back, `rate_bit_s` in each direction, `loss` of single packets,
@@ -68,6 +68,7 @@ class Wan:
         windows_b: tuple[int, int] | None = None,
         kernel: Mapping[str, str] | None = None,
     ):
+        super().__init__()
         self._asked = [Site(site) if isinstance(site, str) else site for site in sites]
         self._conditions = Conditions(rtt_s / 2, rate_bit_s, loss, queue_b or default_queue_b(rtt_s, rate_bit_s))
         self._mtu, self._seed = mtu, seed
@@ -76,7 +77,6 @@ class Wan:
             send, receive = windows_b
             self._kernel["ipv4/tcp_wmem"] = f"{min(4096, send)} {send} {send}"
             self._kernel["ipv4/tcp_rmem"] = f"{min(4096, receive)} {receive} {receive}"
-        self._standing = contextlib.ExitStack()
         self._sites: dict[str, PlacedSite] = {}
         self._links: dict[frozenset[str], Link] = {}
 
@@ -91,24 +91,13 @@ class Wan:
     def links(self) -> list[Link]:
         return list(self._links.values())
 
-    def __enter__(self) -> Wan:
-        with contextlib.ExitStack() as building:
-            self._build(building)
-            self._standing = building.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._standing.close()
-
-    def _build(self, building: contextlib.ExitStack) -> None:
-        folder = Path(building.enter_context(tempfile.TemporaryDirectory(prefix="xmml-wan-")))
+    def _build(self, parts: contextlib.ExitStack) -> None:
+        folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="xmml-wan-")))
         _copy_system_settings(folder / "etc")
         for number, site in enumerate(self._asked, 1):
-            self._sites[site.name] = self._place(building, folder, number, site)
+            self._sites[site.name] = self._place(parts, folder, number, site)
         line = DelayLine(os.getpid(), self._mtu, self._seed, [each.login.pid for each in self._sites.values()])
-        building.callback(line.close)
+        parts.callback(line.close)
         numbers = {site.name: number for number, site in enumerate(self._asked, 1)}
         for one, other in combinations(numbers, 2):
             self._links[frozenset((one, other))] = Link(
@@ -120,7 +109,7 @@ class Wan:
         for placed in self._sites.values():
             self._connect(placed)
 
-    def _place(self, building: contextlib.ExitStack, folder: Path, number: int, site: Site) -> PlacedSite:
+    def _place(self, parts: contextlib.ExitStack, folder: Path, number: int, site: Site) -> PlacedSite:
         names = [f"{site.name}-login", *(f"{site.name}{n}" for n in range(1, site.nodes + 1))]
         hosts = ["127.0.0.1 localhost", *(f"{wan_address(i)} {each.name}" for i, each in enumerate(self._asked, 1))]
         hosts += [f"{LAN}.1 {names[0]} login", *(f"{LAN}.{10 + n} {names[n]}" for n in range(1, len(names)))]
@@ -140,7 +129,7 @@ class Wan:
                 (boot, "/proc/sys/kernel/random/boot_id"),
             ]
             machine = Machine(name, files)
-            building.callback(machine.crash)
+            parts.callback(machine.crash)
             machines.append(machine)
         return PlacedSite(site, number, machines[0], machines[1:])
 
