@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,12 @@ def test_every_element_and_attribute_is_explained(path: Path) -> None:
         if declared.get("name") and len(declared.findtext(f"{XS}annotation/{XS}documentation", "").split()) < 3
     ]
     assert silent == []
+
+
+def test_the_page_of_the_run_extension_lists_every_attribute_of_it() -> None:
+    page = (DOCUMENTS.parents[2] / "docs" / "run-extension.md").read_text(encoding="utf-8")
+    declared = {each.get("name") for each in etree.parse(RUN).getroot().findall(f"{XS}attribute")}
+    assert set(re.findall(r'`run:([\w-]+)="', page)) == declared
 
 
 def test_the_catalog_names_the_schema_of_each_namespace() -> None:
