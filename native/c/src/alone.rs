@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 
 use xmml_core::instance::Instance;
 use xmml_core::message::Message;
-use xmml_core::spec::{Direction, InstanceSpec, Kind, Operator, PortSpec, ScaleKind, ScaleSpec};
+use xmml_core::spec::InstanceSpec;
 
 use crate::argument::{object, object_mut, place_for_object, text};
 use crate::instance::Member;
@@ -22,65 +22,16 @@ pub struct Alone {
 #[no_mangle]
 pub unsafe extern "C" fn xmml_alone_new(name: *const c_char) -> *mut Alone {
     guard_pointer(|| {
-        let spec = InstanceSpec {
-            name: unsafe { text(name, "name")? }.into(),
-            kind: Kind::Mapper,
-            index: 0,
-            count: 1,
-            check_order: true,
-            steps: 1,
-            until: false,
-            delta_s: 1.0,
-            total_s: 1.0,
-            scales: Vec::new(),
-            params: BTreeMap::new(),
-            ports: Vec::new(),
-            conduits: Vec::new(),
-        };
+        let spec = InstanceSpec::new(unsafe { text(name, "name")? });
         Ok(Alone { spec, inputs: BTreeMap::new() })
     })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn xmml_alone_port(alone: *mut Alone, port: *const c_char, place: *const c_char) -> c_int {
-    guard(|| {
-        let (alone, name, place) =
-            unsafe { (object_mut(alone, "alone")?, text(port, "port")?, text(place, "operator")?) };
-        let (place, copies) = match place.split_once('*') {
-            None => (place, 0),
-            Some((place, copies)) => {
-                let count = copies.parse().ok().filter(|count| *count > 0);
-                let problem = || Failure::usage(format!("{copies} is no number of copies; they are at least 1"));
-                (place, count.ok_or_else(problem)?)
-            }
-        };
-        let (direction, operator) = match place {
-            "finit" => (Direction::In, Some(Operator::Finit)),
-            "S" => (Direction::In, Some(Operator::S)),
-            "B" => (Direction::In, Some(Operator::B)),
-            "Oi" => (Direction::Out, Some(Operator::Oi)),
-            "Of" => (Direction::Out, Some(Operator::Of)),
-            "in" => (Direction::In, None),
-            "out" => (Direction::Out, None),
-            _ => {
-                let problem =
-                    format!("\"{place}\" is no operator; they are finit, Oi, S, B, Of, and in, out for a mapper");
-                return Err(Failure::usage(problem));
-            }
-        };
-        if operator.is_some() {
-            alone.spec.kind = Kind::Submodel;
-        }
-        alone.spec.ports.push(PortSpec {
-            name: name.into(),
-            direction,
-            operator,
-            copies,
-            decomposition: Default::default(),
-            shape: vec![],
-            open: false,
-        });
-        Ok(())
+    guard(|| unsafe {
+        let alone = object_mut(alone, "alone")?;
+        Ok(alone.spec.add_port(text(port, "port")?, text(place, "operator")?)?)
     })
 }
 
@@ -95,31 +46,12 @@ pub unsafe extern "C" fn xmml_alone_param(alone: *mut Alone, name: *const c_char
 
 #[no_mangle]
 pub unsafe extern "C" fn xmml_alone_steps(alone: *mut Alone, steps: u64, delta_s: f64) -> c_int {
-    guard(|| {
-        let spec = &mut unsafe { object_mut(alone, "alone")? }.spec;
-        if !delta_s.is_finite() || delta_s < 0.0 {
-            return Err(Failure::usage(format!("a step of {delta_s} s; it must be a number from 0")));
-        }
-        spec.steps = steps;
-        spec.delta_s = delta_s;
-        spec.total_s = steps as f64 * delta_s;
-        spec.until = steps == 0;
-        Ok(())
-    })
+    guard(|| Ok(unsafe { object_mut(alone, "alone")? }.spec.set_steps(steps, delta_s)?))
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn xmml_alone_scale(alone: *mut Alone, name: *const c_char, delta: f64, total: f64) -> c_int {
-    guard(|| {
-        let (alone, name) = unsafe { (object_mut(alone, "alone")?, text(name, "name")?) };
-        if [delta, total].iter().any(|value| !value.is_finite() || *value < 0.0) {
-            let problem = format!("scale \"{name}\": delta {delta} and total {total} must be numbers from 0");
-            return Err(Failure::usage(problem));
-        }
-        let steps = if delta > 0.0 { (total / delta).round() as u64 } else { 0 };
-        alone.spec.scales.push(ScaleSpec { name: name.into(), kind: ScaleKind::Other, delta, total, steps });
-        Ok(())
-    })
+    guard(|| unsafe { Ok(object_mut(alone, "alone")?.spec.add_scale(text(name, "name")?, delta, total)?) })
 }
 
 #[no_mangle]

@@ -3,7 +3,6 @@
 //!
 //! The program is its own coordinator, and starts itself twice more, as the two instances.
 
-use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command};
@@ -13,7 +12,7 @@ use xmml_core::buffer::Buffer;
 use xmml_core::coordinator::{Coordinator, CoordinatorOptions};
 use xmml_core::data::{Array, Data, Dtype, Order};
 use xmml_core::instance::{Instance, JoinOptions, Received};
-use xmml_core::spec::{ConduitSpec, Direction, InstanceSpec, Kind, Operator, PortSpec};
+use xmml_core::spec::{ConduitSpec, InstanceSpec};
 
 /// Bytes of a message, and how often it goes there and back.
 const SIZES: [(usize, usize); 6] =
@@ -33,47 +32,18 @@ fn conduct(method: &str) {
     let options = CoordinatorOptions { run_id: "ping-pong".into(), secret: secret.clone(), listen: None, relay: None };
     let coordinator = Coordinator::start(options).expect("the coordinator starts");
     let conduit = |id: u32, sender: &str, receiver: &str| ConduitSpec {
-        id,
-        name: format!("{sender}.out -> {receiver}.in"),
-        sender: sender.into(),
-        sender_port: "out".into(),
-        receiver: receiver.into(),
-        receiver_port: "in".into(),
-        sender_copy: None,
-        receiver_copy: None,
         capacity: 16,
-        byte_budget: 1 << 30,
         methods: vec![method.to_owned()],
-        sender_filters: vec![],
-        receiver_filters: vec![],
-        is_state: false,
-        parts: None,
-        traffic_class: None,
-    };
-    let port = |name: &str, direction, operator| PortSpec {
-        name: name.into(),
-        direction,
-        operator: Some(operator),
-        copies: 0,
-        decomposition: Default::default(),
-        shape: vec![],
-        open: false,
+        ..ConduitSpec::new(id, (sender, "out"), (receiver, "in"))
     };
     for name in ["a", "b"] {
+        let mut spec = InstanceSpec::new(name);
+        spec.add_port("out", "Oi").expect("an operator");
+        spec.add_port("in", "S").expect("an operator");
         coordinator.define(InstanceSpec {
-            name: name.into(),
-            kind: Kind::Submodel,
-            index: 0,
-            count: 1,
             check_order: false,
-            steps: 1,
-            until: false,
-            delta_s: 1.0,
-            total_s: 1.0,
-            scales: Vec::new(),
-            params: BTreeMap::new(),
-            ports: vec![port("out", Direction::Out, Operator::Oi), port("in", Direction::In, Operator::S)],
             conduits: vec![conduit(1, "a", "b").into(), conduit(2, "b", "a").into()],
+            ..spec
         });
     }
     let file = std::env::temp_dir().join(format!("xmml-ping-pong-{}", std::process::id()));

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use crate::error::{Error, Result};
 use crate::parallel::decomposition::Decomposition;
 
 /// What kind of element of the model an instance is.
@@ -78,6 +79,100 @@ pub struct InstanceSpec {
     /// them apart from the instances: see [`wired`].)
     #[serde(default)]
     pub conduits: Vec<Arc<ConduitSpec>>,
+}
+
+impl InstanceSpec {
+    /// Returns an instance with one step of one second, and without ports.
+    pub fn new(name: &str) -> InstanceSpec {
+        InstanceSpec {
+            name: name.to_owned(),
+            kind: Kind::Mapper,
+            index: 0,
+            count: 1,
+            check_order: true,
+            steps: 1,
+            until: false,
+            delta_s: 1.0,
+            total_s: 1.0,
+            scales: Vec::new(),
+            params: BTreeMap::new(),
+            ports: Vec::new(),
+            conduits: Vec::new(),
+        }
+    }
+
+    /// Adds a port at a place: `finit`, `Oi`, `S`, `B` or `Of`, which makes the instance a submodel; or `in` or `out`. `S*3`: three copies
+    /// of an instance are at the other end.
+    ///
+    /// # Errors
+    /// Returns [`Error::Usage`] if there is no such place, or if the number of copies is not at least 1.
+    pub fn add_port(&mut self, name: &str, place: &str) -> Result<()> {
+        let (place, copies) = match place.split_once('*') {
+            None => (place, 0),
+            Some((place, copies)) => match copies.parse() {
+                Ok(count) if count > 0 => (place, count),
+                _ => return Err(usage(format!("{copies} is no number of copies; they are at least 1"))),
+            },
+        };
+        let (direction, operator) = match place {
+            "finit" => (Direction::In, Some(Operator::Finit)),
+            "S" => (Direction::In, Some(Operator::S)),
+            "B" => (Direction::In, Some(Operator::B)),
+            "Oi" => (Direction::Out, Some(Operator::Oi)),
+            "Of" => (Direction::Out, Some(Operator::Of)),
+            "in" => (Direction::In, None),
+            "out" => (Direction::Out, None),
+            _ => {
+                let known = "they are finit, Oi, S, B, Of, and in, out for a mapper";
+                return Err(usage(format!("\"{place}\" is no operator; {known}")));
+            }
+        };
+        if operator.is_some() {
+            self.kind = Kind::Submodel;
+        }
+        self.ports.push(PortSpec {
+            name: name.to_owned(),
+            direction,
+            operator,
+            copies,
+            decomposition: Decomposition::default(),
+            shape: Vec::new(),
+            open: false,
+        });
+        Ok(())
+    }
+
+    /// Sets how many steps a run has (0: the program decides), and their length.
+    ///
+    /// # Errors
+    /// Returns [`Error::Usage`] if the length is not a number from 0.
+    pub fn set_steps(&mut self, steps: u64, delta_s: f64) -> Result<()> {
+        if !delta_s.is_finite() || delta_s < 0.0 {
+            return Err(usage(format!("a step of {delta_s} s; it must be a number from 0")));
+        }
+        self.steps = steps;
+        self.until = steps == 0;
+        self.delta_s = delta_s;
+        self.total_s = steps as f64 * delta_s;
+        Ok(())
+    }
+
+    /// Adds a scale in space or another dimension, in base units.
+    ///
+    /// # Errors
+    /// Returns [`Error::Usage`] if the step or the extent is not a number from 0.
+    pub fn add_scale(&mut self, name: &str, delta: f64, total: f64) -> Result<()> {
+        if [delta, total].iter().any(|value| !value.is_finite() || *value < 0.0) {
+            return Err(usage(format!("scale \"{name}\": delta {delta} and total {total} must be numbers from 0")));
+        }
+        let steps = if delta > 0.0 { (total / delta).round() as u64 } else { 0 };
+        self.scales.push(ScaleSpec { name: name.to_owned(), kind: ScaleKind::Other, delta, total, steps });
+        Ok(())
+    }
+}
+
+fn usage(problem: String) -> Error {
+    Error::Usage { problem }
 }
 
 /// Gives each instance the conduits that begin or end there, in their order. What begins or ends elsewhere is left out.
@@ -200,6 +295,30 @@ pub struct ConduitSpec {
     /// It carries parts of arrays that are spread over ranks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Box<PartsSpec>>,
+}
+
+impl ConduitSpec {
+    /// Returns a conduit that holds any number of messages, and goes by any method.
+    pub fn new(id: u32, (sender, out_port): (&str, &str), (receiver, in_port): (&str, &str)) -> ConduitSpec {
+        ConduitSpec {
+            id,
+            name: format!("{sender}.{out_port} -> {receiver}.{in_port}"),
+            sender: sender.to_owned(),
+            sender_port: out_port.to_owned(),
+            receiver: receiver.to_owned(),
+            receiver_port: in_port.to_owned(),
+            sender_copy: None,
+            receiver_copy: None,
+            capacity: u32::MAX,
+            byte_budget: u64::MAX,
+            methods: Vec::new(),
+            traffic_class: None,
+            sender_filters: Vec::new(),
+            receiver_filters: Vec::new(),
+            is_state: false,
+            parts: None,
+        }
+    }
 }
 
 /// Between which ranks a conduit carries parts of arrays. A side without a decomposition is one rank with the whole array.

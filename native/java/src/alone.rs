@@ -8,10 +8,10 @@ use jni::JNIEnv;
 use xmml_core::data::Data;
 use xmml_core::instance::Instance;
 use xmml_core::message::Message;
-use xmml_core::spec::{Direction, InstanceSpec, Kind, Operator, PortSpec, ScaleKind, ScaleSpec};
+use xmml_core::spec::InstanceSpec;
 
 use crate::data::longs;
-use crate::failure::{guard, Failure, Result};
+use crate::failure::{guard, Result};
 use crate::instance::Member;
 use crate::object::{give, take, text, texts};
 
@@ -39,65 +39,19 @@ pub unsafe extern "system" fn Java_org_xmml_Native_alone(
             let data = unsafe { take::<Data>(address as jlong)? };
             inputs.entry(port).or_default().push(Message { timestamp, next_timestamp: None, data });
         }
-        let (ports, places) = (texts(env, &ports)?, texts(env, &places)?);
-        let ports: Vec<PortSpec> =
-            ports.into_iter().zip(places).map(|(name, place)| port(name, &place)).collect::<Result<_>>()?;
-        let is_submodel = ports.iter().any(|port| port.operator.is_some());
-        let params = texts(env, &params)?;
-        let params = params.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
-        let extents = doubles(env, &extents)?;
-        let scales = texts(env, &scales)?.into_iter().zip(extents.chunks_exact(2));
-        let steps = steps.max(0) as u64;
-        let spec = InstanceSpec {
-            name: text(env, &name)?,
-            kind: if is_submodel { Kind::Submodel } else { Kind::Mapper },
-            index: 0,
-            count: 1,
-            check_order: true,
-            steps,
-            until: steps == 0,
-            delta_s,
-            total_s: steps as f64 * delta_s,
-            scales: scales.map(|(name, extent)| scale(name, extent[0], extent[1])).collect(),
-            params,
-            ports,
-            conduits: Vec::new(),
-        };
+        let mut spec = InstanceSpec::new(&text(env, &name)?);
+        for (port, place) in texts(env, &ports)?.iter().zip(texts(env, &places)?) {
+            spec.add_port(port, &place)?;
+        }
+        for pair in texts(env, &params)?.chunks_exact(2) {
+            spec.params.insert(pair[0].clone(), pair[1].clone());
+        }
+        spec.set_steps(steps.max(0) as u64, delta_s)?;
+        for (name, extent) in texts(env, &scales)?.iter().zip(doubles(env, &extents)?.chunks_exact(2)) {
+            spec.add_scale(name, extent[0], extent[1])?;
+        }
         Ok(give(Member::new(env, Instance::alone(spec, inputs)?)?))
     })
-}
-
-/// An operator, or with the number of copies at the other end: `S*3`.
-fn port(name: String, place: &str) -> Result<PortSpec> {
-    let (place, copies) = match place.split_once('*') {
-        None => (place, 0),
-        Some((place, copies)) => {
-            let count = copies.parse().ok().filter(|count| *count > 0);
-            (
-                place,
-                count.ok_or_else(|| Failure::usage(format!("{copies} is no number of copies; they are at least 1")))?,
-            )
-        }
-    };
-    let (direction, operator) = match place {
-        "finit" => (Direction::In, Some(Operator::Finit)),
-        "S" => (Direction::In, Some(Operator::S)),
-        "B" => (Direction::In, Some(Operator::B)),
-        "Oi" => (Direction::Out, Some(Operator::Oi)),
-        "Of" => (Direction::Out, Some(Operator::Of)),
-        "in" => (Direction::In, None),
-        "out" => (Direction::Out, None),
-        _ => {
-            let known = "they are finit, Oi, S, B, Of, and in, out for a mapper";
-            return Err(Failure::usage(format!("\"{place}\" is no operator; {known}")));
-        }
-    };
-    Ok(PortSpec { name, direction, operator, copies, decomposition: Default::default(), shape: vec![], open: false })
-}
-
-fn scale(name: String, delta: f64, total: f64) -> ScaleSpec {
-    let steps = if delta > 0.0 { (total / delta).round() as u64 } else { 0 };
-    ScaleSpec { name, kind: ScaleKind::Other, delta, total, steps }
 }
 
 fn doubles(env: &mut JNIEnv, array: &JDoubleArray) -> Result<Vec<f64>> {

@@ -309,24 +309,7 @@ pub(super) mod tests {
     use super::*;
 
     pub(in crate::conduit) fn spec(capacity: u32, byte_budget: u64) -> ConduitSpec {
-        ConduitSpec {
-            id: 1,
-            name: "a.o -> b.i".into(),
-            sender: "a".into(),
-            sender_port: "o".into(),
-            receiver: "b".into(),
-            receiver_port: "i".into(),
-            sender_copy: None,
-            receiver_copy: None,
-            capacity,
-            byte_budget,
-            methods: vec![],
-            sender_filters: vec![],
-            receiver_filters: vec![],
-            is_state: false,
-            parts: None,
-            traffic_class: None,
-        }
+        ConduitSpec { capacity, byte_budget, ..ConduitSpec::new(1, ("a", "o"), ("b", "i")) }
     }
 
     fn frame() -> Outgoing {

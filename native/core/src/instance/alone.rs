@@ -32,12 +32,14 @@ impl Alone {
                 let id = conduits.len() as u32 + 1;
                 match port.direction {
                     Direction::Out => {
-                        conduits.push(conduit(id, (&spec.name, &port.name), ("outputs", &key), None, copy).into());
+                        let conduit = ConduitSpec::new(id, (&spec.name, &port.name), ("outputs", &key));
+                        conduits.push(ConduitSpec { receiver_copy: copy, ..conduit }.into());
                         keys.push(key);
                     }
                     Direction::In => {
                         if let Some(list) = inputs.remove(&key) {
-                            conduits.push(conduit(id, ("inputs", &key), (&spec.name, &port.name), copy, None).into());
+                            let conduit = ConduitSpec::new(id, ("inputs", &key), (&spec.name, &port.name));
+                            conduits.push(ConduitSpec { sender_copy: copy, ..conduit }.into());
                             lists.push(list);
                         }
                     }
@@ -97,32 +99,5 @@ impl Alone {
             }
             found => Ok(found),
         }
-    }
-}
-
-fn conduit(
-    id: u32,
-    (sender, sender_port): (&str, &str),
-    (receiver, receiver_port): (&str, &str),
-    sender_copy: Option<u32>,
-    receiver_copy: Option<u32>,
-) -> ConduitSpec {
-    ConduitSpec {
-        id,
-        name: format!("{sender}.{sender_port} -> {receiver}.{receiver_port}"),
-        sender: sender.to_owned(),
-        sender_port: sender_port.to_owned(),
-        receiver: receiver.to_owned(),
-        receiver_port: receiver_port.to_owned(),
-        sender_copy,
-        receiver_copy,
-        capacity: u32::MAX,
-        byte_budget: u64::MAX,
-        methods: Vec::new(),
-        sender_filters: Vec::new(),
-        receiver_filters: Vec::new(),
-        is_state: false,
-        parts: None,
-        traffic_class: None,
     }
 }

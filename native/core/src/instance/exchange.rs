@@ -325,61 +325,18 @@ mod tests {
     use crate::coordinator::{Coordinator, CoordinatorOptions};
     use crate::frame::message::ENCODED;
     use crate::instance::JoinOptions;
-    use crate::spec::{ConduitSpec, Direction, InstanceSpec, PortSpec};
+    use crate::spec::{ConduitSpec, InstanceSpec};
 
     const RECEIVERS: [&str; 3] = ["b", "c", "d"];
 
-    fn conduit(id: u32, receiver: &str) -> ConduitSpec {
-        ConduitSpec {
-            id,
-            name: format!("a.out -> {receiver}.in"),
-            sender: "a".into(),
-            sender_port: "out".into(),
-            receiver: receiver.into(),
-            receiver_port: "in".into(),
-            sender_copy: None,
-            receiver_copy: None,
-            capacity: 8,
-            byte_budget: 1 << 20,
-            methods: vec![],
-            traffic_class: None,
-            sender_filters: vec![],
-            receiver_filters: vec![],
-            is_state: false,
-            parts: None,
-        }
-    }
-
     /// `a`, whose one out port leads to all receivers, or one of them.
     fn spec(name: &str) -> InstanceSpec {
-        let (port, direction, operator) = match name {
-            "a" => ("out", Direction::Out, Operator::Oi),
-            _ => ("in", Direction::In, Operator::S),
-        };
-        let conduits = (0..).zip(RECEIVERS).map(|(id, receiver)| conduit(id, receiver));
-        InstanceSpec {
-            name: name.into(),
-            kind: Kind::Submodel,
-            index: 0,
-            count: 1,
-            check_order: false,
-            steps: 1,
-            until: false,
-            delta_s: 1.0,
-            total_s: 1.0,
-            scales: vec![],
-            params: Default::default(),
-            ports: vec![PortSpec {
-                name: port.into(),
-                direction,
-                operator: Some(operator),
-                copies: 0,
-                decomposition: Default::default(),
-                shape: vec![],
-                open: false,
-            }],
-            conduits: conduits.filter(|conduit| name == "a" || name == conduit.receiver).map(Into::into).collect(),
-        }
+        let mut spec = InstanceSpec::new(name);
+        let (port, place) = if name == "a" { ("out", "Oi") } else { ("in", "S") };
+        spec.add_port(port, place).unwrap();
+        let conduits = (0..).zip(RECEIVERS).map(|(id, receiver)| ConduitSpec::new(id, ("a", "out"), (receiver, "in")));
+        let mine = conduits.filter(|conduit| name == "a" || name == conduit.receiver);
+        InstanceSpec { check_order: false, conduits: mine.map(Into::into).collect(), ..spec }
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The coordinator seen from outside: who may join, what joiners are told, and what strangers can do to it.
 
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -20,39 +19,8 @@ fn coordinator() -> Coordinator {
 }
 
 fn spec(name: &str) -> InstanceSpec {
-    let conduit = ConduitSpec {
-        id: 7,
-        name: "a.o -> b.i".into(),
-        sender: "a".into(),
-        sender_port: "o".into(),
-        receiver: "b".into(),
-        receiver_port: "i".into(),
-        sender_copy: None,
-        receiver_copy: None,
-        capacity: 2,
-        byte_budget: 1 << 20,
-        methods: vec![],
-        sender_filters: vec![],
-        receiver_filters: vec![],
-        is_state: false,
-        parts: None,
-        traffic_class: None,
-    };
-    InstanceSpec {
-        name: name.into(),
-        kind: Kind::Submodel,
-        index: 0,
-        count: 1,
-        check_order: true,
-        steps: 1,
-        until: false,
-        delta_s: 1.0,
-        total_s: 1.0,
-        scales: Vec::new(),
-        params: BTreeMap::new(),
-        ports: vec![],
-        conduits: vec![conduit.into()],
-    }
+    let conduit = ConduitSpec { capacity: 2, ..ConduitSpec::new(7, ("a", "o"), ("b", "i")) };
+    InstanceSpec { kind: Kind::Submodel, conduits: vec![conduit.into()], ..InstanceSpec::new(name) }
 }
 
 fn table() -> Table {

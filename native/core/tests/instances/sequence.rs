@@ -2,7 +2,6 @@
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use std::collections::BTreeMap;
 use xmml_core::error::Error;
 use xmml_core::sequence::Sequence;
 use xmml_core::spec::{ConduitSpec, Direction, InstanceSpec, Kind, Operator, PortSpec};
@@ -15,23 +14,13 @@ fn sends(operator: Operator) -> bool {
 }
 
 fn spec(kind: Kind, steps: u64, until: bool, ports: &[PortOf]) -> InstanceSpec {
-    let conduit = |id: usize, name: &str, out: bool, copy: Option<u32>| ConduitSpec {
-        id: id as u32,
-        name: String::new(),
-        sender: if out { "me" } else { "other" }.into(),
-        sender_port: name.into(),
-        receiver: if out { "other" } else { "me" }.into(),
-        receiver_port: name.into(),
-        sender_copy: copy.filter(|_| !out),
-        receiver_copy: copy.filter(|_| out),
-        capacity: 2,
-        byte_budget: 1,
-        methods: vec![],
-        sender_filters: vec![],
-        receiver_filters: vec![],
-        is_state: false,
-        parts: None,
-        traffic_class: None,
+    let conduit = |id: usize, name: &str, out: bool, copy: Option<u32>| {
+        let ends = if out { ("me", "other") } else { ("other", "me") };
+        ConduitSpec {
+            sender_copy: copy.filter(|_| !out),
+            receiver_copy: copy.filter(|_| out),
+            ..ConduitSpec::new(id as u32, (ends.0, name), (ends.1, name))
+        }
     };
     let mut conduits = Vec::new();
     for (name, operator, copies, coupled) in ports {
@@ -42,17 +31,10 @@ fn spec(kind: Kind, steps: u64, until: bool, ports: &[PortOf]) -> InstanceSpec {
         }
     }
     InstanceSpec {
-        name: "me".into(),
         kind,
-        index: 0,
-        count: 1,
-        check_order: true,
         steps,
         until,
-        delta_s: 1.0,
         total_s: steps as f64,
-        scales: Vec::new(),
-        params: BTreeMap::new(),
         ports: ports
             .iter()
             .map(|(name, operator, copies, _)| PortSpec {
@@ -66,6 +48,7 @@ fn spec(kind: Kind, steps: u64, until: bool, ports: &[PortOf]) -> InstanceSpec {
             })
             .collect(),
         conduits,
+        ..InstanceSpec::new("me")
     }
 }
 

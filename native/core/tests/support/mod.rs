@@ -17,7 +17,7 @@ use xmml_core::coordinator::{Coordinator, CoordinatorOptions, Event};
 use xmml_core::data::Data;
 use xmml_core::instance::{Instance, JoinOptions, Received};
 use xmml_core::message::Message;
-use xmml_core::spec::{wired, ConduitSpec, Direction, FilterSpec, InstanceSpec, Kind, Operator, PortSpec};
+use xmml_core::spec::{wired, ConduitSpec, FilterSpec, InstanceSpec, Kind};
 
 /// A run with its coordinator.
 pub struct Run {
@@ -163,53 +163,14 @@ impl Model {
     }
 
     fn instance(mut self, name: &str, kind: Kind, ports: &str, steps: u64) -> Model {
-        let ports = ports
-            .split_whitespace()
-            .map(|port| {
-                let (port, place) = port.split_once(':').unwrap();
-                let (place, copies) = match place.split_once('*') {
-                    Some((place, copies)) => (place, copies.parse().unwrap()),
-                    None => (place, 0),
-                };
-                let (place, open) = match place.strip_suffix('!') {
-                    Some(place) => (place, true),
-                    None => (place, false),
-                };
-                let (direction, operator) = match place {
-                    "finit" => (Direction::In, Some(Operator::Finit)),
-                    "S" => (Direction::In, Some(Operator::S)),
-                    "B" => (Direction::In, Some(Operator::B)),
-                    "Oi" => (Direction::Out, Some(Operator::Oi)),
-                    "Of" => (Direction::Out, Some(Operator::Of)),
-                    "in" => (Direction::In, None),
-                    _ => (Direction::Out, None),
-                };
-                PortSpec {
-                    name: port.into(),
-                    direction,
-                    operator,
-                    copies,
-                    decomposition: Default::default(),
-                    shape: vec![],
-                    open,
-                }
-            })
-            .collect();
-        let spec = InstanceSpec {
-            name: name.into(),
-            kind,
-            index: 0,
-            count: 1,
-            check_order: true,
-            steps,
-            until: steps == 0,
-            delta_s: 1.0,
-            total_s: steps as f64,
-            scales: Vec::new(),
-            params: BTreeMap::new(),
-            ports,
-            conduits: vec![],
-        };
+        let mut spec = InstanceSpec::new(name);
+        for port in ports.split_whitespace() {
+            let (port, place) = port.split_once(':').unwrap();
+            spec.add_port(port, place.trim_end_matches('!')).unwrap();
+            spec.ports.last_mut().unwrap().open = place.ends_with('!');
+        }
+        spec.set_steps(steps, 1.0).unwrap();
+        spec.kind = kind;
         self.instances.insert(name.into(), spec);
         self
     }
@@ -229,23 +190,14 @@ impl Model {
         let (sender, sender_port) = from.split_once('.').unwrap();
         let (receiver, receiver_port) = to.split_once('.').unwrap();
         let copy_of = |name: &str| name.split_once('[').and_then(|(_, rest)| rest.trim_end_matches(']').parse().ok());
+        let id = self.conduits.len() as u32 + 1;
         let mut conduit = ConduitSpec {
-            id: self.conduits.len() as u32 + 1,
-            name: format!("{from} -> {to}"),
-            sender: sender.into(),
-            sender_port: sender_port.into(),
-            receiver: receiver.into(),
-            receiver_port: receiver_port.into(),
             sender_copy: copy_of(sender),
             receiver_copy: copy_of(receiver),
             capacity: 8,
             byte_budget: 64 << 20,
             methods: self.methods.clone(),
-            sender_filters: vec![],
-            receiver_filters: vec![],
-            is_state: false,
-            parts: None,
-            traffic_class: None,
+            ..ConduitSpec::new(id, (sender, sender_port), (receiver, receiver_port))
         };
         change(&mut conduit);
         self.conduits.push(conduit);

@@ -38,22 +38,10 @@ impl Server {
         self.next_opened += 1;
         let chosen = handle.table.iter().flat_map(|table| &table.entries);
         let conduit = ConduitSpec {
-            id,
-            name: format!("{asker}.{port} -> {}.{}", handle.instance, handle.port),
-            sender: asker.clone(),
-            sender_port: port.to_owned(),
-            receiver: handle.instance.clone(),
-            receiver_port: handle.port.clone(),
-            sender_copy: None,
-            receiver_copy: None,
             capacity: CAPACITY,
             byte_budget: BYTE_BUDGET,
             methods: chosen.map(|entry| entry.method.clone()).collect(),
-            traffic_class: None,
-            sender_filters: Vec::new(),
-            receiver_filters: Vec::new(),
-            is_state: false,
-            parts: None,
+            ..ConduitSpec::new(id, (&asker, port), (&handle.instance, &handle.port))
         };
         let member = self.members.get(&handle.instance);
         let has_left = member.is_none_or(|member| member.left.is_some());
