@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from waiting import wait_until
+from wan.soak import LONG
 
 from testbed.leftovers import wait_until_clean
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Sites are released within 10 seconds of a failure on a quiet machine, and on a busy one long before they release
 #: themselves, which they do when they have not heard of the launcher for 90 s (LEASE_S in
 #: executors/xmml_executors/launch/silence.py).
-RELEASED_WITHIN_S = 10.0 if "XMML_SOAK" in os.environ else 60.0
+RELEASED_WITHIN_S = 10.0 if LONG else 60.0
 
 
 def jobs_of(bed: Bed, site: str) -> list[str]:

@@ -16,6 +16,7 @@ from coupled import Ended, Program, Run
 from needs import needs, needs_root
 from waiting import LIMIT_S
 from wan.machine import network_of
+from wan.soak import LONG
 
 UNIT = Path(__file__).parents[2] / "unit"
 NOBODY = 65534
@@ -23,7 +24,7 @@ STEPS = 20
 #: From the start of the two programs until the receiver has all and has left [s]. A method that leads nowhere is
 #: refused at once. One that is tried again and again is given up after 30 s (CONNECT_LIMIT in
 #: native/core/src/runtime/link.rs). On a quiet machine all takes less than a second.
-OVER_WITHIN_S = 1.0 if os.environ.get("XMML_SOAK") == "1" else 30.0
+OVER_WITHIN_S = 1.0 if LONG else 30.0
 #: The ends of the cable between the two networks.
 ADDRESSES = ("10.98.0.1", "10.98.0.2")
 

@@ -23,6 +23,7 @@ from testbed.leftovers import wait_until_clean
 from testbed.pair import LIMIT_S, Pair, Run, sites, small_folder
 from testbed.release import RELEASED_WITHIN_S, is_file_of_a_run, jobs_of, left_after_a_run, released
 from waiting import wait_until
+from wan.soak import LONG, long_form
 
 if TYPE_CHECKING:
     from testbed import Bed, LoginSite
@@ -143,7 +144,7 @@ def test_a_node_that_the_operator_takes_down_ends_the_run(firewalled: Bed, pair:
         cluster.slurm.settle()
 
 
-@pytest.mark.skipif("XMML_SOAK" not in os.environ, reason="forty seconds, most of them Slurm's: part of make soak")
+@long_form("forty seconds, most of them Slurm's")
 def test_a_node_whose_daemon_dies_ends_the_run_when_its_queue_knows(firewalled: Bed, pair: MakePair) -> None:
     run = running(pair())
     cluster, node = firewalled.cluster("alpha"), node_of(firewalled, "alpha")
@@ -268,7 +269,7 @@ def test_ctrl_c_while_results_come_back(firewalled: Bed, pair: MakePair) -> None
 # --- who is lost for good -------------------------------------------------------------------------------------------
 
 #: How long a site goes on without us, and we wait for it: the usual times make a long test.
-LEASE_S, AWAY_LIMIT_S = (90.0, 60.0) if "XMML_SOAK" in os.environ else (15.0, 6.0)
+LEASE_S, AWAY_LIMIT_S = (90.0, 60.0) if LONG else (15.0, 6.0)
 SOON = {"XMML_SITE_LEASE_S": f"{LEASE_S}", "XMML_AWAY_LIMIT_S": f"{AWAY_LIMIT_S}"}
 
 
@@ -456,7 +457,7 @@ def goes_on(run: Run, steps: int, *faults: Callable[[], None]) -> None:
 #: Twelve seconds at least: what is done to a run is done long before its end.
 STEPS = 120
 #: A short one is over before connections are made anew.
-OUTAGE_S = 25.0 if "XMML_SOAK" in os.environ else 3.0
+OUTAGE_S = 25.0 if LONG else 3.0
 
 
 def test_relays_that_die_are_started_again_and_the_run_goes_on(open_bed: Bed, tmp_path: Path) -> None:

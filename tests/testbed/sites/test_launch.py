@@ -16,6 +16,7 @@ import canal_study
 import pytest
 import several_sites
 from waiting import wait_until
+from wan.soak import long_form
 
 if TYPE_CHECKING:
     from testbed import Bed
@@ -205,7 +206,7 @@ def test_cores_are_reserved_for_all_jobs_and_given_back_after_the_run(bed: Bed, 
     assert "No reservations" in bed.cluster("alpha").slurm.root("scontrol show reservation")
 
 
-@pytest.mark.skipif("XMML_SOAK" not in os.environ, reason="a minute, most of it Slurm's: part of make soak")
+@long_form("a minute, most of it Slurm's")
 def test_what_was_reserved_is_given_back_by_cancel_if_the_queue_did_not_answer_when_a_job_was_lost(
     bed: Bed, journal_of: Any
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -20,6 +19,7 @@ from testbed.leftovers import wait_until_clean
 from testbed.pair import LIMIT_S, Pair, Run
 from testbed.release import RELEASED_WITHIN_S, check_released, is_file_of_a_run, left_after_a_run, released
 from waiting import wait_until
+from wan.soak import long_form
 
 if TYPE_CHECKING:
     from testbed import Bed
@@ -159,7 +159,7 @@ def test_cancel_gives_back_what_a_killed_launcher_has_reserved(firewalled: Bed, 
         assert f"{name}: nothing is left" in words
 
 
-@pytest.mark.skipif("XMML_SOAK" not in os.environ, reason="a minute, most of it Slurm's: part of make soak")
+@long_form("a minute, most of it Slurm's")
 def test_what_a_killed_launcher_has_reserved_goes_by_itself_long_before_its_time_is_over(
     firewalled: Bed, reserve: Callable[..., Run]
 ) -> None:

@@ -5,13 +5,13 @@ Slurm and the site without a batch system are real; PBS is a stand-in that runs 
 """
 
 import itertools
-import os
 import time
 from pathlib import Path
 
 import fake_pbs
 import pytest
 from waiting import wait_until
+from wan.soak import long_form
 from xmml_executors.completed import Completed
 from xmml_executors.schedulers import (
     RESULT,
@@ -195,9 +195,12 @@ def test_a_command_that_ignores_being_told_is_ended_all_the_same(queue):
     assert queue.wait(id, lambda status: status.state.is_over).state in (JobState.CANCELLED, JobState.GONE)
 
 
+@pytest.mark.parametrize(
+    "queue",
+    ["local", pytest.param("slurm", marks=long_form("Slurm counts in minutes")), "pbs"],
+    indirect=True,
+)
 def test_the_time_limit_ends_a_job_and_is_named(queue):
-    if queue.scheduler.name == "slurm" and "XMML_SOAK" not in os.environ:
-        pytest.skip("Slurm counts in minutes: with XMML_SOAK=1")
     job = JobScript("long", queue.folder(), "sleep 1000", walltime_s=2)
     id = queue.submit(job)
     status = queue.wait(id, lambda status: status.state.is_over)
@@ -332,7 +335,7 @@ def test_a_job_runs_in_a_reservation_made_for_its_user(bed, slurm):
         operator.root(slurm.scheduler.unreserve_command("xmml-now"), check=True)
 
 
-@pytest.mark.skipif("XMML_SOAK" not in os.environ, reason="Slurm takes half a minute to notice: with XMML_SOAK=1")
+@long_form("half a minute until Slurm notices")
 def test_a_node_that_crashes_fails_its_job_and_the_job_does_not_come_back(own_bed):
     queue = Queue(Slurm(), own_bed.site("alpha"))
     job = JobScript("crash", queue.folder(), "sleep 1000", options=("--nodelist=alpha2",))

@@ -6,6 +6,7 @@ import time
 
 import pytest
 from testbed.pair import full_folder
+from wan.soak import long_form
 from xmml_executors.transports import (
     ConnectionLost,
     HostKeyChanged,
@@ -96,7 +97,7 @@ def test_a_full_quota_is_named_and_nothing_half_written_stays(bed, kind, tmp_pat
     assert left == ""
 
 
-@pytest.mark.skipif("XMML_SOAK" not in os.environ, reason="half a minute until silence is a loss: with XMML_SOAK=1")
+@long_form("half a minute until silence is a loss")
 def test_a_cut_network_is_noticed_and_the_next_command_after_it_works(bed, kind):
     link = bed.wan.link("laptop", "gamma")
 

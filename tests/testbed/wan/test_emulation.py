@@ -22,9 +22,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from timers import LONG
 from waiting import LIMIT_S, wait_until
 from wan import Figures, Machine, Site, Wan, why_not
+from wan.soak import LONG
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from relayed import PORT, Chain, RelayAt, memory_bounded, standing
-from timers import LONG, RETURN_S, Record
+from timers import RETURN_S, Record
 from wan import Site, Wan, why_not
+from wan.soak import LONG, long_form
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
@@ -54,8 +55,7 @@ table ip closed {{
     "verdict",
     [
         "reject with tcp reset",
-        # Noticed by silence: the long form.
-        pytest.param("drop", marks=pytest.mark.skipif(not LONG, reason="the long form: XMML_SOAK=1")),
+        pytest.param("drop", marks=long_form("half a minute until silence is noticed")),
     ],
 )
 def test_messages_go_over_two_relays_while_a_firewall_closes_the_direct_way_and_back(

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 from counted import Counted, Figures, counted
-from timers import CONNECT_LIMIT_S, LONG, STREAM_SILENCE_S, Record, check_soon
+from timers import CONNECT_LIMIT_S, STREAM_SILENCE_S, Record, check_soon
 from waiting import LIMIT_S, wait_until
 from wan import Direction, Link, MachineProcess, Site, Wan, why_not
+from wan.soak import LONG, long_form
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
@@ -268,7 +269,7 @@ def test_a_peer_that_stops_reading_makes_the_other_wait_and_costs_no_memory(
     assert client.peak_kib < PEAK_KIB
 
 
-@pytest.mark.skipif(not LONG, reason="the long form: XMML_SOAK=1")
+@long_form("two minutes")
 def test_a_link_that_comes_and_goes_for_two_minutes_loses_nothing(
     wan: Wan, link: Link, record_property: Record
 ) -> None:

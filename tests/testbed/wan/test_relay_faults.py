@@ -29,9 +29,10 @@ from relayed import (
     standing,
     strangers,
 )
-from timers import CONNECT_LIMIT_S, LONG, Record, check_soon
+from timers import CONNECT_LIMIT_S, Record, check_soon
 from waiting import wait_until
 from wan import Link, Wan, why_not
+from wan.soak import LONG
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from relayed import HOME, PORT, RUN, SITES, Chain, RelayAt, memory_bounded, standing, strangers
-from timers import LONG, Record
+from timers import Record
 from waiting import LIMIT_S, wait_until
 from wan import Machine, PlacedSite, Site, Wan, why_not
+from wan.soak import LONG
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),

@@ -6,13 +6,12 @@ busy machine adds.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+
+from wan.soak import LONG
 
 Record = Callable[[str, object], None]
 
-#: The long form, for a quiet machine: faults as long and as many as in real life, and strict times.
-LONG = os.environ.get("XMML_SOAK") == "1"
 #: A TCP stream that is silent for so long is closed (`silence` in native/core/src/path/settings.rs).
 STREAM_SILENCE_S = 10.0
 #: A path or an instance that reaches nobody gives up after so long (`connect` in native/core/src/path/settings.rs,
@@ -29,7 +28,7 @@ def check_soon(record: Record, name: str, took_s: float, *, timer_s: float, goal
         name: what the record calls the time.
         took_s: the time [s].
         timer_s: the next slower timer of the product [s].
-        goal_s: the limit in the long form, on a quiet machine [s].
+        goal_s: the limit in the long form [s].
     """
     record(name, took_s)
     limit_s = goal_s if LONG else timer_s
