@@ -7,13 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from waiting import RUN_LIMIT_S
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 def run_suite(suite: str, folder: Path, *options: str) -> tuple[str, list[dict[str, str]]]:
     """Return what a suite prints, and the rows of its CSV file."""
     command = [sys.executable, BENCHMARKS / suite / "run.py", "--rounds", "1", "--output", folder, *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_LIMIT_S)
     assert done.returncode == 0, done.stdout + done.stderr
     (table,) = folder.glob("*.csv")
     (plot,) = folder.glob("*.png")

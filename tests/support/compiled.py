@@ -8,8 +8,11 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 
+from waiting import LIMIT_S
 from xmml_native import config
 
+#: What the compilers find wrong while a program runs.
+SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-g"]
 SUPPORT = Path(__file__).parent
 PROGRAMS = TemporaryDirectory(prefix="xmml-test-")
@@ -55,7 +58,7 @@ def _must_succeed(command: list[str]) -> None:
 def run(program: Path, *arguments: str, env: dict[str, str] | None = None) -> str:
     """Run a test program; returns what it printed."""
     finished = subprocess.run(
-        [str(program), *arguments], capture_output=True, text=True, check=False, env=env, timeout=60
+        [str(program), *arguments], capture_output=True, text=True, check=False, env=env, timeout=LIMIT_S
     )
     assert finished.returncode == 0, f"exit status {finished.returncode}\n{finished.stdout}{finished.stderr}"
     return finished.stdout

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from waiting import LIMIT_S
 from xmml_native._native import Coordinator
 
 OPERATORS = {"finit": "in", "S": "in", "B": "in", "Oi": "out", "Of": "out"}
@@ -36,6 +37,12 @@ class Ended:
     status: int
     output: str
     errors: str
+
+
+def all_held(ended: Mapping[str, Ended]) -> None:
+    """Check that every program found what it wanted."""
+    for name, end in ended.items():
+        assert end.status == 0, f"{name}: exit status {end.status}\n{end.output}{end.errors}"
 
 
 class Run:
@@ -128,7 +135,7 @@ class Run:
         )
 
     def carry_out(
-        self, timeout_s: float = 30.0, env: Mapping[str, str] | None = None, listen: str | None = None
+        self, limit_s: float = LIMIT_S, env: Mapping[str, str] | None = None, listen: str | None = None
     ) -> dict[str, Ended]:
         """Start every program, with `env` in its environment, and wait for all; an instance that fails ends the others.
         The coordinator is also reached by TCP at `listen`. Returns how each ended."""
@@ -157,9 +164,9 @@ class Run:
                     stderr=subprocess.PIPE,
                     text=True,
                 )
-            deadline = time.monotonic() + timeout_s
+            deadline = time.monotonic() + limit_s
             while any(process.poll() is None for process in processes.values()):
-                assert time.monotonic() < deadline, f"the run is not over after {timeout_s} s; events: {self.events}"
+                assert time.monotonic() < deadline, f"the run is not over after {limit_s} s; events: {self.events}"
                 self._take(coordinator, began)
             self._take(coordinator, began)
         finally:

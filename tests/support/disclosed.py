@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
+
+from processes import children, command_line, processes
 
 
 class Secret:
@@ -32,23 +33,12 @@ class Secret:
         return [path for path in sorted(folder.rglob("*")) if path.is_file() and self.is_in(path.read_bytes())]
 
 
-def processes() -> Iterator[Path]:
-    """What the system shows of each process."""
-    return (entry for entry in Path("/proc").iterdir() if entry.name.isdigit())
-
-
-def command_line(entry: Path) -> str:
-    return (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-
-
 def started_by(process: int) -> dict[int, str]:
     """A process and those that it has started, and so on: number and command line."""
-    entry = Path(f"/proc/{process}")
-    found = {process: command_line(entry)}
-    for task in (entry / "task").iterdir():
-        for child in (task / "children").read_text().split():
-            with contextlib.suppress(OSError):  # it has ended
-                found |= started_by(int(child))
+    found = {process: command_line(Path(f"/proc/{process}"))}
+    with contextlib.suppress(OSError):  # it has ended
+        for child in children(process):
+            found |= started_by(child)
     return found
 
 

@@ -18,10 +18,11 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from processes import command_line, processes
+from waiting import wait_until
 from wan.programs import found
 
 SSHD = found("sshd")
@@ -142,28 +143,31 @@ class Sshd:
     def processes(self) -> dict[int, str]:
         """Processes that logins have started and that still run: number and command line."""
         found = {}
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            with contextlib.suppress(OSError):
+        for entry in processes():
+            with contextlib.suppress(OSError):  # it has ended, or is another's
                 if self.mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
-                    line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-                    if line:
-                        found[int(entry.name)] = line
-        return found
+                    found[int(entry.name)] = command_line(entry)
+        return {pid: line for pid, line in found.items() if line}
 
-    def wait_until_nothing_runs(self, limit_s: float = 10.0) -> dict[int, str]:
-        """Wait until nothing that a login started runs any more; return what still does at the limit."""
-        end = time.monotonic() + limit_s
-        while (left := self.processes()) and time.monotonic() < end:
-            time.sleep(0.02)
-        return left
+    def wait_until_nothing_runs(self, besides: str | None = None) -> dict[int, str]:
+        """Wait until nothing that a login started runs any more; return what still does at the limit.
+
+        Args:
+            besides: command lines that begin so do not count.
+        """
+
+        def left() -> dict[int, str]:
+            return {pid: line for pid, line in self.processes().items() if not (besides and line.startswith(besides))}
+
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: not left(), "something still runs")
+        return left()
 
     def close(self) -> None:
         """End the server and everything that was started over it."""
         self.let_in()
         self.stop_listening()
-        self._thread.join(5)
+        self._thread.join()
         self.cut()
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-#: Seconds one input may take, on a machine that does other things as well.
+#: Seconds one input may take, on a machine that does other things as well. What is not bounded takes hours.
 MOST_SECONDS = 60
 #: Address space one input may add, in bytes.
 MOST_BYTES = 2 * 1024**3

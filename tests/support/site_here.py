@@ -1,0 +1,19 @@
+"""This machine as a site of a run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from xmml_executors.launch.journal import Journal
+from xmml_executors.launch.run_site import RunSite
+from xmml_executors.transports.local import LocalTransport
+from xmml_planner.sites import Site
+
+
+def site_at(folder: Path, name: str = "here") -> RunSite:
+    """Return this machine as a site whose run has this folder."""
+    site = Site(name, work=str(folder), python=sys.executable)
+    at = RunSite(site, "r1", Journal(folder), LocalTransport(name))
+    at.folder = str(folder)
+    return at
