@@ -7,14 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from matplotlib import pyplot
-
-if TYPE_CHECKING:
-    from tests.models.conftest import RunModel
+from model_runs import RunModel
 
 CANAL = Path(__file__).parent.parent.parent / "workflows" / "canal"
 

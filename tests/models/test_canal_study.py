@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import canal_study
 import numpy as np
+from commands import SNAKEMAKE
 from matplotlib import pyplot
+from model_runs import environment
 
 HEIGHTS = ("0.5", "1.0")
 
 
-def test_the_study_runs_every_case_and_draws_them(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_the_study_runs_every_case_and_draws_them(tmp_path: Path) -> None:
     folder = tmp_path / "canal"
     canal_study.copy(folder)
-    command = [sys.executable, "-m", "snakemake", "--executor", "xmml", "--jobs", "2", *canal_study.cases(HEIGHTS)]
-    study = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    command = [*SNAKEMAKE, "--jobs", "2", *canal_study.cases(HEIGHTS)]
+    study = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True)
     assert study.returncode == 0, study.stderr
     canal_study.check(folder, HEIGHTS)
     low, high = (np.loadtxt(folder / "study" / height / "highest.csv", delimiter=",").tolist() for height in HEIGHTS)

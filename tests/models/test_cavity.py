@@ -7,14 +7,13 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib import pyplot
-
-if TYPE_CHECKING:
-    from tests.models.conftest import RunModel
+from model_runs import RunModel
+from waiting import RUN_LIMIT_S
 
 CAVITY = Path(__file__).parent.parent.parent / "workflows" / "cavity"
 
@@ -32,7 +31,7 @@ def solve(tmp_path_factory: pytest.TempPathFactory) -> Solve:
 
     def run(shape: tuple[int, int, int], lid: float, viscosity: float, steps: int) -> Flow:
         words = [folder / "build" / "whole", *map(str, shape), repr(lid), repr(viscosity), str(steps)]
-        done = subprocess.run(words, capture_output=True, check=True, timeout=100)
+        done = subprocess.run(words, capture_output=True, check=True, timeout=RUN_LIMIT_S)
         fields = np.frombuffer(done.stdout).reshape(4, *shape)
         return dict(zip(("density", "ux", "uy", "uz"), fields, strict=True))
 

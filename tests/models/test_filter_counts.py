@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
+
+from model_runs import run_document
 
 from xmml.analysis.filter_counts import filter_counts
 from xmml.check import check
@@ -76,18 +75,9 @@ def test_as_many_messages_arrive_as_are_counted_in_advance(tmp_path: Path) -> No
         for coupling in model.couplings
         if coupling.sender.instance == "sender"
     }
-    run = subprocess.run(
-        [sys.executable, "-m", "xmml_run", str(path), "--json", "-o", str(tmp_path / "run")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=tmp_path,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    arrived = {name: int((tmp_path / "run/instances" / name / "stdout").read_text()) for name in expected}
-    assert arrived == expected
-    assert json.loads(run.stdout.splitlines()[-1])["instances"]["sender"]["runs"] == RUNS
+    run = run_document(path)
+    assert {name: int(run.output(name)) for name in expected} == expected
+    assert run.report["instances"]["sender"]["runs"] == RUNS
     for chain, what in (("sum 2", "the last"), ("sum 4|last", "the last 3")):
         name = f"r{CHAINS.index(chain)}"
         assert run.stderr.count(f"-> {name}.i: filter sum: {what} of {RUNS * STEPS} messages") == 1, run.stderr

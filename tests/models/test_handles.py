@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from model_runs import RunModel
 from needs import needs_java
-
-if TYPE_CHECKING:
-    from tests.models.conftest import RunModel
 
 HERE = Path(__file__).parent
 
@@ -42,10 +39,8 @@ def test_whoever_waits_for_a_handle_to_be_used_by_somebody_who_waits_for_it_is_i
 
 @needs_java
 @pytest.mark.parametrize("methods", ["shm", "tcp"])
-def test_handles_go_round_in_five_languages(
-    run_model: RunModel, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, methods: str
-) -> None:
-    monkeypatch.setitem(environment, "XMML_METHODS", methods)
+def test_handles_go_round_in_five_languages(run_model: RunModel, monkeypatch: pytest.MonkeyPatch, methods: str) -> None:
+    monkeypatch.setenv("XMML_METHODS", methods)
     run = run_model(HERE / "handle_ring")
     for language in ("python", "c", "cpp", "fortran", "java"):
         assert run.lines(f"in_{language}")[-1] == "45", language

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-from tests.models.conftest import logs, xmml_run
+from commands import XMML
+from model_runs import run_document
 
 SENDER = """import json
 import xmml
@@ -52,32 +51,20 @@ CHOSEN = ["tcp", ["unix"]]
 
 
 @pytest.mark.parametrize("way", ["model", "plan", "environment", "program"])
-def test_every_way_of_asking_gives_the_same_table(tmp_path: Path, environment: dict[str, str], way: str) -> None:
+def test_every_way_of_asking_gives_the_same_table(tmp_path: Path, way: str) -> None:
     model = tmp_path / "model.xmml"
     model.write_text(MODEL.replace(OURS, OURS.replace("/>", ' run:methods="tcp,unix"/>')) if way == "model" else MODEL)
     (tmp_path / "a.py").write_text(
         SENDER.replace("ASK", 'me.set_methods("o", ["tcp", "unix"])' if way == "program" else "pass")
     )
     (tmp_path / "b.py").write_text(ANSWERING)
-    env = {**environment, "XMML_METHODS": "tcp,unix"} if way == "environment" else environment
     document = model
     if way == "plan":
         document = tmp_path / "plan.json"
-        command = [sys.executable, "-c", "from xmml_run.main import xmml; raise SystemExit(xmml())", "plan", str(model)]
-        subprocess.run([*command, "-o", str(document)], check=True, env=env, cwd=tmp_path)
+        subprocess.run([XMML, "plan", str(model), "-o", str(document)], check=True, cwd=tmp_path)
         plan = json.loads(document.read_text())
         (conduit,) = [conduit for conduit in plan["conduits"] if conduit["sender"] == "a"]
         conduit["methods"] = ["tcp", "unix"]
         document.write_text(json.dumps(plan))
-    run = tmp_path / "run"
-    done = subprocess.run(
-        [xmml_run(), str(document), "-o", str(run)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=env,
-        cwd=tmp_path,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr + logs(run)
-    assert json.loads((run / "instances/a/stdout").read_text()) == CHOSEN
+    run = run_document(document, env={"XMML_METHODS": "tcp,unix"} if way == "environment" else None)
+    assert json.loads(run.output("a")) == CHOSEN

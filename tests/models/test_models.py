@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from model_runs import RunModel
 from needs import needs
-
-if TYPE_CHECKING:
-    from tests.models.conftest import RunModel
 
 HERE = Path(__file__).parent
 
@@ -37,9 +34,9 @@ def test_an_instance_sends_to_itself(run_model: RunModel) -> None:
 
 @pytest.mark.parametrize("methods", ["shm", "unix", "tcp"])
 def test_the_state_of_each_run_is_carried_to_the_next(
-    run_model: RunModel, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, methods: str
+    run_model: RunModel, monkeypatch: pytest.MonkeyPatch, methods: str
 ) -> None:
-    monkeypatch.setitem(environment, "XMML_METHODS", methods)
+    monkeypatch.setenv("XMML_METHODS", methods)
     run = run_model(HERE / "carried_state")
     before = [10.0, 6.5, 4.75, 3.875]
     assert run.lines("micro") == [f"run from {t:.1f} s with {state}, at {t:.1f} s" for t, state in enumerate(before)]

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import printed
 import pytest
+from model_runs import RunModel
 from needs import java_missing, missing
-
-if TYPE_CHECKING:
-    from tests.models.conftest import RunModel
 
 PAGE = "submodels.md"
 WARNINGS = "-Wall -Wextra -Werror -pedantic"
@@ -36,7 +33,7 @@ def test_the_submodel_runs_in_each_language_as_printed(run_model: RunModel, tmp_
     model = model.replace(LANGUAGES["python"], LANGUAGES[language])
     if language == "java":
         model = model.replace('<submodel id="Decay">', '<submodel id="Decay" class="Decay">')
-    (folder / "model.xml").write_text(model)
+    (folder / "model.xmml").write_text(model)
     run = run_model(folder)
     told = [line for text in printed.blocks(PAGE, "text") for line in re.findall(r"^(?:report|last) \| .*", text, re.M)]
     assert [f"report | {line}" for line in run.lines("report")] + [

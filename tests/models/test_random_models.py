@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from model_runs import run_document
 from random_models import RandomModel, random_model
 from sequential_walk import Expected, expect
 
@@ -50,27 +48,19 @@ def test_a_random_model_does_what_its_semantics_demand(tmp_path: Path, seed: int
     is_hosted = methods == "hosted"
     path = model.write(tmp_path, free=expected.outcome != "done", hosted=is_hosted)
     options = ["--hosts", "1"] if is_hosted else []
-    run = subprocess.run(
-        [sys.executable, "-m", "xmml_run", str(path), "--json", "-o", str(tmp_path / "run"), *options],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=tmp_path,
-        env={**os.environ} if is_hosted else {**os.environ, "XMML_METHODS": methods},
-        check=False,
-    )
+    run = run_document(path, *options, env=None if is_hosted else {"XMML_METHODS": methods}, status=None)
     words = f"seed {seed}\n{model.text}\n{model.fires}\n{run.stderr}"
-    if expected.outcome != "done" and run.returncode == 1:
+    if expected.outcome != "done" and run.status == 1:
         assert "error[E21]" in run.stderr, words  # nobody could ever have started
         return
-    assert run.returncode in STATUSES[expected.outcome], words
+    assert run.status in STATUSES[expected.outcome], words
     if expected.outcome == "done":
-        check_counts(net, expected, json.loads(run.stdout.splitlines()[-1])["instances"], words)
-    elif run.returncode == 6:
+        check_counts(net, expected, run.report["instances"], words)
+    elif run.status == 6:
         check_members(net, expected, run.stderr, words)
 
 
-def check_counts(net: Network, expected: Expected, report: dict[str, dict[str, int]], words: str) -> None:
+def check_counts(net: Network, expected: Expected, report: Mapping[str, Mapping[str, int]], words: str) -> None:
     """Everybody ran as often, and took and sent as many messages, as expected.
 
     Messages are counted where they leave and arrive, which filters change at the one or the other end.

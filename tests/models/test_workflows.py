@@ -6,14 +6,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from matplotlib import pyplot
-
-if TYPE_CHECKING:
-    from tests.models.conftest import RunModel
+from model_runs import RunModel, environment
 
 WORKFLOWS = Path(__file__).parent.parent.parent / "workflows"
 MACRO_MICRO = WORKFLOWS / "macro-micro"
@@ -39,10 +36,10 @@ def test_diffusion_alone_only_spreads_the_spot(tmp_path: Path) -> None:
     assert amounts(alone.stdout) == pytest.approx((1 - 0.5 * 144 / 10000, 0.25 * 120 / 10000), abs=1e-4)
 
 
-def test_reaction_alone_prints_a_table(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_reaction_alone_prints_a_table(tmp_path: Path) -> None:
     for file in ("Makefile", "reaction.cpp"):
         (tmp_path / file).write_bytes((MACRO_MICRO / file).read_bytes())
-    subprocess.run(["make"], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    subprocess.run(["make"], cwd=tmp_path, env=environment(), check=True, capture_output=True)
     alone = subprocess.run([tmp_path / "build" / "reaction", "--alone"], capture_output=True, text=True, check=True)
     rows = [[float(word) for word in line.split()] for line in alone.stdout.splitlines()[1:]]
     assert rows[0] == [0.0, 0.5, 0.25]

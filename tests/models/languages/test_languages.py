@@ -16,10 +16,9 @@ import fortran
 import fortran_peer
 import language_cases
 import pytest
+from model_runs import run_document
 from needs import java_missing, missing
 from xmml_native import config
-
-from tests.models.conftest import logs, xmml_run
 
 HERE = Path(__file__).parent
 SUPPORT = Path(compiled.__file__).parent
@@ -40,7 +39,7 @@ EACH_LANGUAGE = [
 #: The methods, and the order of the large array that goes by each.
 METHODS = {"shm": "row", "unix": "row", "tcp": "column"}
 #: Ten programs and 25 arrays of 64 MiB; machines that test much else at the same time are slow.
-TIMEOUT_S = 300
+LIMIT_S = 600.0
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -106,12 +105,11 @@ def model(pairs: list[tuple[str, str]], cases: Path, count: int, host: str = "ow
 
 def carried_out(
     folder: Path,
-    environment: dict[str, str],
     pairs: list[tuple[str, str]],
     lines: list[str],
     methods: str,
     host: str = "own",
-    timeout_s: float = TIMEOUT_S,
+    limit_s: float = LIMIT_S,
 ) -> Path:
     """Run the pairs through the cases by one method; returns the folder of the run."""
     shutil.copy(HERE / "peer.py", folder)
@@ -120,17 +118,7 @@ def carried_out(
     cases.write_text("\n".join(lines) + "\n")
     document = folder / "model.xml"
     document.write_text(model(pairs, cases, len(lines), host))
-    done = subprocess.run(
-        [xmml_run(), str(document), "--hosts", "1", "-o", str(folder / "run")],
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        env={**environment, "XMML_METHODS": methods},
-        check=False,
-    )
-    if done.returncode != 0:
-        pytest.fail(f"exit status {done.returncode}\n{done.stdout}{done.stderr}{logs(folder / 'run')}", pytrace=False)
-    return folder / "run"
+    return run_document(document, "--hosts", "1", env={"XMML_METHODS": methods}, limit_s=limit_s).folder
 
 
 def check(run: Path, lines: list[str], writer: str, reader: str) -> None:
@@ -144,14 +132,12 @@ def check(run: Path, lines: list[str], writer: str, reader: str) -> None:
 
 
 @pytest.fixture(scope="module", params=METHODS)
-def run_of_all(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]
-) -> tuple[Path, list[str]]:
+def run_of_all(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """One run, in which every language writes to every language, and what was sent."""
     pairs = [(writer, reader) for writer in LANGUAGES for reader in LANGUAGES]
     folder = tmp_path_factory.mktemp(f"languages-{request.param}")
     lines = language_cases.lines(METHODS[request.param])
-    return carried_out(folder, environment, pairs, lines, request.param), lines
+    return carried_out(folder, pairs, lines, request.param), lines
 
 
 @pytest.mark.parametrize("reader", EACH_LANGUAGE)
@@ -161,9 +147,9 @@ def test_what_one_language_writes_another_reads(run_of_all: tuple[Path, list[str
     check(run, lines, writer, reader)
 
 
-def test_hosted_instances_hand_over_the_same(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_hosted_instances_hand_over_the_same(tmp_path: Path) -> None:
     lines = language_cases.lines("column")
-    run = carried_out(tmp_path, environment, [("python", "python")], lines, "inproc", host="shared")
+    run = carried_out(tmp_path, [("python", "python")], lines, "inproc", host="shared")
     check(run, lines, "python", "python")
 
 
@@ -182,14 +168,12 @@ def available_mebibytes() -> int:
 
 if os.environ.get("XMML_SOAK"):  # some minutes, and as much memory
 
-    @pytest.mark.timeout(1200)
+    @pytest.mark.timeout(1500)
     @pytest.mark.parametrize("methods", ["shm", "tcp"])
     @pytest.mark.parametrize(("writer", "reader", "mebibytes"), LARGE)
-    def test_gibibytes_arrive(
-        tmp_path: Path, environment: dict[str, str], methods: str, writer: str, reader: str, mebibytes: int
-    ) -> None:
+    def test_gibibytes_arrive(tmp_path: Path, methods: str, writer: str, reader: str, mebibytes: int) -> None:
         if available_mebibytes() < COPIES * mebibytes:
             pytest.skip(f"needs {COPIES * mebibytes} MiB of memory")
         lines = language_cases.large_line(mebibytes)
-        run = carried_out(tmp_path, environment, [(writer, reader)], lines, methods, timeout_s=1200)
+        run = carried_out(tmp_path, [(writer, reader)], lines, methods, limit_s=1200)
         check(run, lines, writer, reader)

@@ -1,11 +1,18 @@
 """Prints what the ocean was like at the end."""
 
+import numpy as np
+
 import xmml
+
+
+def words(value):
+    return f"{value.dtype}{value.tolist()}" if isinstance(value, np.ndarray) else value
+
 
 with xmml.Instance() as me:
     while me.reuse():
         state = me.receive("state").data
-        column, counts = state["layers"]
-        print(state["name"], state["depth"], state["wet"].tolist(), column.tolist(), counts.dtype, counts.tolist())
+        for name, value in sorted(state.items()):
+            print(name, *map(words, value if isinstance(value, list) else [value]))
         for _ in me.steps():
             pass
