@@ -2,14 +2,25 @@
 
 import ctypes
 import signal
+from pathlib import Path
 
 import pytest
 from measured import pytest_terminal_summary as pytest_terminal_summary
 
 PR_SET_CHILD_SUBREAPER = 36
+#: Tests in these folders start and compile whole models, which beside load takes many times what it takes alone.
+LONG = ("models", "launch", "faults")
+LONG_LIMIT_S = 900
 
 # Started in the background by a shell, we would hand an ignored SIGINT on to every program: Ctrl-C could not be tested.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give long tests more time than the default of pyproject.toml."""
+    for item in items:
+        if item.path.relative_to(Path(__file__).parent).parts[0] in LONG and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LONG_LIMIT_S))
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from faulty_models import FAULT, RECEIVE, SEND, Models
+from gates import awaits, says
 
 JOIN = FAULT + "import xmml\nme = xmml.Instance()\n"
 
@@ -118,8 +119,9 @@ def test_a_crash_in_the_middle_of_a_large_message(models: Models, number: str) -
 
 
 def test_a_partner_that_is_told_to_stop_is_stopped_even_if_it_does_not_listen(models: Models) -> None:
-    deaf = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)\n"
-    program = FAULT + "import time\ntime.sleep(0.5)\nfault()\nraise SystemExit(1)\n"
+    is_deaf = models.folder / "is-deaf"
+    deaf = f"import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{says(is_deaf)}\ntime.sleep(600)\n"
+    program = FAULT + f"{awaits(is_deaf)}\nfault()\nraise SystemExit(1)\n"
     models.run(models.write({"a": program, "b": deaf})).check(4, "a failed")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from faulty_models import SEND, Models
+from gates import awaits
 
 TWO_WAYS = '<out id="o" operator="Oi"/><in id="i" operator="S"/>'
 BOTH = {"a": TWO_WAYS, "b": TWO_WAYS}
@@ -55,9 +56,14 @@ def test_a_conduit_too_small_for_the_model_grows(models: Models) -> None:
 
 
 def test_a_slow_partner_is_no_deadlock(models: Models) -> None:
-    slow = SEND.replace('me.send("o", t)', '__import__("time").sleep(0.4); me.send("o", t)')
+    go_on = models.folder / "go-on"
+    slow = SEND.replace('me.send("o", t)', f'{awaits(go_on)}\n            me.send("o", t)')
     receive = SEND.replace('me.send("o", t)', 'me.receive("i")')
-    assert models.run(models.write({"a": slow, "b": receive})).status == 0
+    going = models.start(models.write({"a": slow, "b": receive}))
+    going.wait_for_event("waiting")
+    go_on.touch()
+    ended = going.end()
+    assert ended.status == 0, ended.err
 
 
 def test_a_conduit_too_small_for_large_messages_grows(models: Models) -> None:
@@ -78,10 +84,11 @@ def test_a_conduit_too_small_for_large_messages_grows(models: Models) -> None:
 
 def test_a_mapper_that_another_sender_will_end_is_no_deadlock(models: Models) -> None:
     """`a` and the mapper wait for each other, but the mapper also for `b`, which ends without a message."""
-    head = "import time, xmml\nwith xmml.Instance() as me:\n    me.reuse()\n"
+    go_on = models.folder / "go-on"
+    head = "import xmml\nwith xmml.Instance() as me:\n    me.reuse()\n"
     programs = {
         "a": head + "    assert me.receive_or_end('i') is None\n",
-        "b": head + "    time.sleep(0.5)\n",
+        "b": head + f"    {awaits(go_on)}\n",
         "m": head + "    assert False, 'nothing to map'\n",
     }
     programs["m"] = programs["m"].replace("me.reuse()\n", "while me.reuse():\n    ")
@@ -98,5 +105,8 @@ def test_a_mapper_that_another_sender_will_end_is_no_deadlock(models: Models) ->
     before, mapper, after = text.partition('<mapper id="M" type="fan-in">')
     text = before + mapper + after.replace("</submodel>", "</mapper>", 1).replace('submodel="M"', 'mapper="M"')
     model.write_text(text.replace("<instance ", '<instance run:order="free" '))
-    ended = models.run(model)
+    going = models.start(model)
+    going.wait_for_event("waiting", 2)
+    go_on.touch()
+    ended = going.end()
     assert ended.status == 0, ended.err

@@ -7,15 +7,13 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
-from faulty_models import FAST_S, WAIT, Going, Models, is_running
-from waiting import wait_until
-
-#: After this long nothing of a killed run may be left.
-GONE_AFTER_S = 5.0
+from commands import XMML
+from faulty_models import WAIT, Going, Models
+from processes import is_running
+from waiting import number_in, wait_until
 
 DEAF = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAIT
 #: Leaves a daemon behind: in a session of its own, its parent gone, deaf to SIGTERM.
@@ -25,7 +23,8 @@ DAEMON = (
     "    os.setsid()\n"
     "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     "    if os.fork() == 0:\n"
-    "        open(os.environ['FAULT_TIME'] + '.daemon', 'w').write(str(os.getpid()))\n"
+    "        with open(os.environ['FAULT_TIME'] + '.daemon', 'w') as file:\n"
+    "            file.write(str(os.getpid()))\n"
     "        time.sleep(600)\n"
     "    os._exit(0)\n"
 ) + WAIT
@@ -37,19 +36,16 @@ def sockets_of(folder: Path) -> list[str]:
 
 
 def daemon_of(going: Going) -> int:
-    file = Path(f"{going.fault_time}.daemon")
-    return int(wait_until(lambda: file.exists() and file.read_text(), "no daemon"))
+    return number_in(Path(f"{going.fault_time}.daemon"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_the_run_cleanly(models: Models, number: signal.Signals) -> None:
     going = models.start(models.write({"a": WAIT, "b": WAIT}))
     pids = going.pids()
-    began = time.monotonic()
     going.process.send_signal(number)
     ended = going.end()
     ended.check(130, "interrupted")
-    assert time.monotonic() - began < FAST_S
     assert not any(map(is_running, pids))
     assert (ended.folder / "report.html").exists()
 
@@ -69,18 +65,16 @@ def test_ctrl_c_while_building(models: Models) -> None:
     slow = {"a": '<implementation language="c" path="x" run:build="sleep 600"/>'}
     going = models.start(models.write({"b": WAIT}, implementations=slow))
     going.wait_for_event("building")
-    began = time.monotonic()
     going.process.send_signal(signal.SIGINT)
     going.end().check(130, "interrupted")
-    assert time.monotonic() - began < FAST_S
 
 
 def test_kill_minus_9_leaves_no_process_socket_or_secret(models: Models) -> None:
     going = models.start(models.write({"a": DAEMON, "b": DEAF}))
     pids = [*going.pids(), daemon_of(going), going.supervisor()]
     os.kill(going.process.pid, signal.SIGKILL)
-    wait_until(lambda: not any(map(is_running, pids)), "processes are left", GONE_AFTER_S)
-    wait_until(lambda: not (going.folder / ".secret").exists(), "the secret is left", GONE_AFTER_S)
+    wait_until(lambda: not any(map(is_running, pids)), "processes are left")
+    wait_until(lambda: not (going.folder / ".secret").exists(), "the secret is left")
     assert not sockets_of(going.folder)
     assert {path.name for path in models.folder.iterdir()} <= {"a.py", "b.py", "model.xmml", "run", "fault.daemon"}
 
@@ -94,7 +88,7 @@ def test_a_run_whose_machine_loses_its_power_is_told_as_lost(models: Models) -> 
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):  # instances end by themselves soon after the first
             os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not any(map(is_running, pids)), "processes are left", GONE_AFTER_S)
+    wait_until(lambda: not any(map(is_running, pids)), "processes are left")
     assert (going.folder / ".secret").exists()
     assert (going.folder / ".questions").exists()
     assert state_of(going.folder) == "lost"
@@ -102,7 +96,7 @@ def test_a_run_whose_machine_loses_its_power_is_told_as_lost(models: Models) -> 
 
 def state_of(folder: Path) -> str:
     """What `xmml status` says of a run."""
-    done = subprocess.run(["xmml", "status", str(folder), "--json"], stdout=subprocess.PIPE, check=True)
+    done = subprocess.run([XMML, "status", str(folder), "--json"], stdout=subprocess.PIPE, check=True)
     state: str = json.loads(done.stdout)["state"]
     return state
 
@@ -151,7 +145,7 @@ def test_kill_minus_9_leaves_no_shared_memory(models: Models) -> None:
     lent = set().union(*map(shared_memory_of, pids))
     assert len(lent) >= 2, "the rings and the payloads"
     os.kill(going.process.pid, signal.SIGKILL)
-    wait_until(lambda: not any(map(is_running, pids)), "processes are left", GONE_AFTER_S)
+    wait_until(lambda: not any(map(is_running, pids)), "processes are left")
     survivors = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
     held = {pid: shared_memory_of(pid) & lent for pid in survivors}
     assert not any(held.values()), {pid: memory for pid, memory in held.items() if memory}
@@ -161,10 +155,8 @@ def test_kill_minus_9_leaves_no_shared_memory(models: Models) -> None:
 def test_a_killed_supervisor_ends_the_run_and_everything_in_it(models: Models) -> None:
     going = models.start(models.write({"a": DAEMON, "b": DEAF}))
     pids = [*going.pids(), daemon_of(going)]
-    began = time.monotonic()
     os.kill(going.supervisor(), signal.SIGKILL)
     going.end().check(5, "supervisor", "killed")
-    assert time.monotonic() - began < GONE_AFTER_S
     assert not any(map(is_running, pids))
 
 

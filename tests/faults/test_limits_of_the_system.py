@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import resource
-from pathlib import Path
 
 import pytest
 from faulty_models import RECEIVE, SEND, Going, Models
+from gates import awaits
 
 
 @pytest.mark.parametrize("files", [8, 12, 16, 20, 24, 28, 32])
@@ -19,16 +19,11 @@ def test_with_few_open_files_a_run_works_or_says_which_limit_to_raise(models: Mo
     assert ended.status == 0 or "ulimit -n" in ended.last_line, ended.err
 
 
-#: Joins when it is told to.
-JOIN_LATER = """import os, time
-while not os.path.exists(os.environ["FAULT_TIME"] + ".go"):
-    time.sleep(0.02)
-"""
-
-
 def without_descriptors(models: Models) -> tuple[Going, tuple[int, int]]:
     """A run whose coordinator can open nothing any more when its instances come; also the limits that it had before."""
-    model = models.write({"a": JOIN_LATER + SEND, "b": JOIN_LATER + RECEIVE})
+    may_join = models.folder / "may-join"
+    wait = f"{awaits(may_join)}\n"
+    model = models.write({"a": wait + SEND, "b": wait + RECEIVE})
     going = models.start(model)
     going.wait_for_event("started", 2)
     pid = going.process.pid
@@ -36,7 +31,7 @@ def without_descriptors(models: Models) -> tuple[Going, tuple[int, int]]:
     taken = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
     first_free = next(number for number in itertools.count() if number not in taken)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (first_free, before[1]))
-    Path(f"{going.fault_time}.go").touch()
+    may_join.touch()
     return going, before
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from disclosed import Secret, mode_of, started_by
+from gates import awaits
 from several_sites import Sites
 
-#: Goes on when the file is there.
-WAIT = "import os, time; [time.sleep(0.02) for _ in iter(lambda: os.path.exists({0!r}), True)]"
 HERE = ("xmml-run", "mto")
 AT_SITES = {"alpha": ("agent.py", "asks.py"), "beta": ("agent.py", "answers.py")}
 
@@ -16,7 +15,7 @@ AT_SITES = {"alpha": ("agent.py", "asks.py"), "beta": ("agent.py", "answers.py")
 def test_the_secret_of_a_run_is_in_no_list_of_processes_and_in_no_log(sites: Sites) -> None:
     sites.method = "relay"
     go_on = sites.folder / "go-on"
-    running = sites.launch(sites.write_model(asks=WAIT.format(str(go_on))))
+    running = sites.launch(sites.write_model(asks=awaits(go_on)))
     sites.await_event("joined", 2)
     written = sites.run_folder / ".secret"
     secret = Secret(bytes.fromhex(written.read_text()))

@@ -103,12 +103,8 @@ def test_a_setup_that_fails_is_told_at_once_also_if_nobody_else_is_waited_for(si
 def test_lines_of_instances_at_sites_can_be_followed_while_they_run(sites: Sites) -> None:
     model = sites.write_model(answers='print("step", t, flush=True); import time; time.sleep(600 if t == 1 else 0)')
     going = sites.launch(model)
-    follower = (
-        sites.start("xmml", "logs", str(sites.run_folder), "answers", "-f")
-        if sites.await_event("joined", 2) is None
-        else None
-    )
-    assert follower is not None
+    sites.await_event("joined", 2)
+    follower = sites.start("xmml", "logs", str(sites.run_folder), "answers", "-f")
     assert follower.stdout is not None
     assert [follower.stdout.readline() for _ in range(2)] == ["step 0.0\n", "step 1.0\n"]
     going.terminate()

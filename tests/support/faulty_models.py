@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import wait_until
+from commands import XMML_RUN
+from processes import children, command_line
+from waiting import LIMIT_S, complete_lines, wait_until
 
-#: From the fault to the end of the run. The machine of a test service may stand still for a moment: it gets twice the
-#: time.
-FAST_S = 4.0 if os.environ.get("CI") else 2.0
-#: When a run is given up.
-PATIENCE_S = 60.0
+#: A fault ends the run at once: not only when partners and coordinator give up waiting for a connection to come back,
+#: which they do after XMML_AWAY_LIMIT_S, usually 60 s [s]. (The timers of the end: test_coordination.py.)
+BEFORE_GIVING_UP_S = 30.0
 
 #: A program that notes when its fault happens, so that the time to the end of the run can be taken from there.
 FAULT = "import os, time\ndef fault():\n    open(os.environ['FAULT_TIME'], 'w').write(repr(time.time()))\n"
@@ -57,12 +55,12 @@ class Ended:
         return self.err.rstrip().rpartition("\n")[2]
 
     def check(self, status: int, *words: str) -> None:
-        """Assert the exit status, the words in the last line, and that it came soon after the fault."""
+        """Assert the exit status, the words in the last line, and that the fault was noticed without giving up."""
         assert self.status == status, self.err
         for word in words:
             assert word in self.last_line, self.err
         if self.seconds_after_fault is not None:
-            assert self.seconds_after_fault < FAST_S, self.err
+            assert self.seconds_after_fault < BEFORE_GIVING_UP_S, self.err
 
 
 @dataclass
@@ -78,9 +76,7 @@ class Going:
         return wait_until(lambda: self._events_with(what, count), f"no {count} events {what}")
 
     def _events_with(self, what: str, count: int) -> list[dict[str, Any]] | None:
-        file = self.folder / "events.jsonl"
-        lines = file.read_text().splitlines(keepends=True) if file.exists() else []
-        events = [json.loads(line) for line in lines if line.endswith("\n")]
+        events = complete_lines(self.folder / "events.jsonl")
         return events if sum(event["what"] == what for event in events) >= count else None
 
     def pids(self) -> list[int]:
@@ -89,12 +85,11 @@ class Going:
 
     def supervisor(self) -> int:
         """The process id of the supervisor."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return next(int(pid) for pid in children if b"supervisor.py" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        return next(pid for pid in children(self.process.pid) if "supervisor.py" in command_line(Path(f"/proc/{pid}")))
 
     def end(self) -> Ended:
         """Wait for the end."""
-        out, err = self.process.communicate(timeout=PATIENCE_S)
+        out, err = self.process.communicate(timeout=LIMIT_S)
         now = time.time()
         after = now - float(self.fault_time.read_text()) if self.fault_time.exists() else None
         return Ended(self.process.returncode, out, err, self.folder, after)
@@ -143,7 +138,7 @@ class Models:
         run = folder or self.folder / "run"
         fault_time = self.folder / "fault"
         process = subprocess.Popen(
-            [*wrapper, sys.executable, "-m", "xmml_run", str(model), "-o", str(run), *options],
+            [*wrapper, XMML_RUN, str(model), "-o", str(run), *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
@@ -158,14 +153,6 @@ class Models:
     def run(self, model: Path, *options: str) -> Ended:
         """Run a model to its end."""
         return self.start(model, *options).end()
-
-
-def is_running(pid: int) -> bool:
-    """Whether there is such a process, and it is no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.fixture

@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import fake_pbs
+from commands import BIN
 from sshd import Sshd
-from waiting import wait_until
-
-#: Nothing takes longer.
-LIMIT_S = 60.0
+from waiting import RUN_LIMIT_S, complete_lines, wait_until
 
 SENDER = """
 import xmml
@@ -101,7 +99,9 @@ class Sites:
         self.run_folder = self.folder / "run"
         config = self.folder / "ssh_config"
         config.write_text("".join(server.config.read_text() for server in self.servers.values()))
-        self.environment = {**os.environ, "XMML_SSH_CONFIG": str(config)}
+        # What ends must not end because it was given up: tests that are about that say after how long.
+        patience = {"XMML_AWAY_LIMIT_S": "3600", "XMML_SITE_LEASE_S": "3600"}
+        self.environment = {**os.environ, **patience, "XMML_SSH_CONFIG": str(config)}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -151,9 +151,8 @@ class Sites:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start `xmml-run` or `xmml`."""
-        command = [str(Path(sys.executable).parent / words[0]), *words[1:]]
         process = subprocess.Popen(
-            command,
+            [str(BIN / words[0]), *words[1:]],
             env=self.environment,
             cwd=self.folder,
             text=True,
@@ -164,7 +163,7 @@ class Sites:
         self.going.append(process)
         return process
 
-    def end(self, process: subprocess.Popen[str], limit_s: float = LIMIT_S) -> Ended:
+    def end(self, process: subprocess.Popen[str], limit_s: float = RUN_LIMIT_S) -> Ended:
         out, err = process.communicate(timeout=limit_s)
         return Ended(process.returncode, out, err)
 
@@ -179,11 +178,7 @@ class Sites:
     # --- looking ----------------------------------------------------------------------------------------------------
 
     def events(self, what: str | None = None) -> list[dict[str, Any]]:
-        path = self.run_folder / "events.jsonl"
-        if not path.exists():
-            return []
-        lines = path.read_text().splitlines(keepends=True)
-        found = [json.loads(line) for line in lines if line.endswith("\n")]
+        found = complete_lines(self.run_folder / "events.jsonl")
         return [event for event in found if what is None or event["what"] == what]
 
     def await_event(self, what: str, count: int = 1) -> None:
@@ -194,9 +189,7 @@ class Sites:
         wait_until(lambda: any(words in event["text"] for event in self.events("site")), f"nobody said {words!r}")
 
     def journal(self, what: str | None = None) -> list[dict[str, Any]]:
-        path = self.run_folder / "journal.jsonl"
-        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-        found = [json.loads(line) for line in lines if line.endswith("\n")]
+        found = complete_lines(self.run_folder / "journal.jsonl")
         return [line for line in found if what is None or line["what"] == what]
 
     def tear_journal(self) -> None:
