@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from xmml_executors.executor import Start
-from xmml_executors.local import LocalExecutor
-
-PATIENCE_S = 30.0
+from processes import children, command_line, is_running
+from supervised import Supervised
+from waiting import wait_until
 
 TELL = """import json, os, sys, threading
 print(json.dumps({
@@ -27,51 +22,29 @@ print(json.dumps({
 """
 
 
-class Started:
-    """A supervisor, and what it reported."""
+class Started(Supervised):
+    """Programs in Python, and what they wrote."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.executor = LocalExecutor()
-        self.reports: list[dict[str, Any]] = []
-
-    def start(self, name: str, text: str, *arguments: str, fork: bool = True, **env: str) -> Path:
+    def run(self, name: str, text: str, *arguments: str, fork: bool = True, **env: str) -> None:
         script = self.folder / f"{name}.py"
         script.write_text(text)
-        paths = [self.folder / f"{name}.{stream}" for stream in ("out", "err")]
-        env.setdefault("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
-        command = [sys.executable, str(script), *arguments]
-        env["PYTHONUNBUFFERED"] = "1"
-        self.executor.start(Start(name, command, env, self.folder, *paths, fork=fork))
-        return script
-
-    def report(self, what: str, name: str) -> dict[str, Any]:
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            for report in self.reports:
-                if (report["is"], report["name"]) == (what, name):
-                    return report
-            select.select([self.executor], [], [], 0.5)
-            self.reports += self.executor.take_reports() or []
-        raise AssertionError(f"not reported: {what} {name}; {self.reports}")
+        self.start_python(name, str(script), *arguments, fork=fork, PYTHONUNBUFFERED="1", **env)
 
     def out(self, name: str) -> str:
-        return (self.folder / f"{name}.out").read_text()
+        return self.logs(name)[0].read_text()
 
     def err(self, name: str) -> str:
-        return (self.folder / f"{name}.err").read_text()
+        return self.logs(name)[1].read_text()
 
     def fork_server(self) -> int:
-        """The process id of the fork server: the child of the supervisor that runs it."""
-        for entry in Path("/proc").iterdir():
-            try:
-                words = (entry / "cmdline").read_bytes()
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, ValueError):
-                continue
-            if parent == self.executor.supervisor_pid and b"fork_server" in words:
-                return int(entry.name)
-        raise AssertionError("there is no fork server")
+        """The process id of the fork server."""
+        found = [pid for pid in children(self.executor.supervisor_pid) if is_fork_server(pid)]
+        assert len(found) == 1, "there is no fork server"
+        return found[0]
+
+
+def is_fork_server(pid: int) -> bool:
+    return "fork_server" in command_line(Path(f"/proc/{pid}"))
 
 
 @pytest.fixture
@@ -84,7 +57,7 @@ def started(tmp_path: Path) -> Iterator[Started]:
 def test_a_program_finds_what_it_finds_when_an_interpreter_is_started_for_it(started: Started) -> None:
     told = {}
     for name, fork in (("forked", True), ("plain", False)):
-        started.start(name, TELL, "--grid", "a b", fork=fork, MODE="fast")
+        started.run(name, TELL, "--grid", "a b", fork=fork, MODE="fast")
         assert started.report("ended", name)["status"] == 0, started.err(name)
         told[name] = json.loads(started.out(name).replace(f"{name}.py", "script.py"))
     assert told["forked"] == told["plain"]
@@ -105,20 +78,20 @@ def test_a_program_finds_what_it_finds_when_an_interpreter_is_started_for_it(sta
 )
 def test_it_ends_as_it_would_otherwise(started: Started, text: str, status: int | None, number: int | None) -> None:
     for name, fork in (("forked", True), ("plain", False)):
-        started.start(name, text, fork=fork)
+        started.run(name, text, fork=fork)
         ended = started.report("ended", name)
         assert (ended["status"], ended["signal"]) == (status, number), started.err(name)
     assert started.err("forked") == started.err("plain").replace("plain.py", "forked.py")
 
 
 def test_what_is_done_at_exit_is_done(started: Started) -> None:
-    started.start("a", "import atexit; atexit.register(print, 'at exit')")
+    started.run("a", "import atexit; atexit.register(print, 'at exit')")
     started.report("ended", "a")
     assert started.out("a") == "at exit\n"
 
 
 def test_a_signal_reaches_it(started: Started) -> None:
-    started.start("a", "import time; print('up', flush=True); time.sleep(60)")
+    started.run("a", "import time; print('up', flush=True); time.sleep(600)")
     started.report("output", "a")
     started.executor.signal("a", signal.SIGTERM)
     assert started.report("ended", "a")["signal"] == signal.SIGTERM
@@ -126,28 +99,25 @@ def test_a_signal_reaches_it(started: Started) -> None:
 
 def test_many_are_started_one_after_the_other(started: Started) -> None:
     for number in range(40):
-        started.start(f"p{number}", "import sys; print(sys.argv[1])", str(number))
+        started.run(f"p{number}", "import sys; print(sys.argv[1])", str(number))
     for number in range(40):
         assert started.report("ended", f"p{number}")["status"] == 0
         assert started.out(f"p{number}") == f"{number}\n"
 
 
 def test_without_a_fork_server_programs_are_started_as_usual(started: Started) -> None:
-    started.start("first", "print(1)")
+    started.run("first", "print(1)")
     started.report("ended", "first")
     os.kill(started.fork_server(), signal.SIGKILL)
     for name in ("second", "third"):
-        started.start(name, "print(2)")
+        started.run(name, "print(2)")
         assert started.report("ended", name)["status"] == 0
         assert started.out(name) == "2\n"
 
 
 def test_what_was_forked_dies_with_the_supervisor(started: Started) -> None:
-    started.start("a", "import time; print('up', flush=True); time.sleep(60)")
+    started.run("a", "import time; print('up', flush=True); time.sleep(600)")
     pid = started.report("started", "a")["pid"]
     started.report("output", "a")
     os.kill(started.executor.supervisor_pid, signal.SIGKILL)
-    deadline = time.monotonic() + PATIENCE_S
-    while Path(f"/proc/{pid}").exists() and b"Z" not in Path(f"/proc/{pid}/stat").read_bytes().split()[2]:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: not is_running(pid), "it lives on")

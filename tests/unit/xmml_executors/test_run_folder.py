@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -42,9 +41,6 @@ def test_a_folder_with_something_in_it_is_not_used(make_plan: MakePlan, tmp_path
         RunFolder(tmp_path, make_plan("a"))
 
 
-@pytest.mark.skipif(
-    os.getuid() == 0 and not Path("/proc/1/mem").exists(), reason="needs a place that cannot be written"
-)
 def test_a_folder_that_cannot_be_made_is_a_failure_of_the_site(make_plan: MakePlan) -> None:
     with pytest.raises(SiteError, match="run folder cannot be written"):
         RunFolder(Path("/proc/nowhere/run"), make_plan("a"))

@@ -9,151 +9,70 @@ import resource
 import selectors
 import signal
 import socket
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from watching import watches
+from processes import children, is_running, state, watches
+from supervised import Supervised
+from waiting import number_in, wait_until
 from xmml_executors.executor import Start
-from xmml_executors.local import LocalExecutor
 from xmml_executors.memory_group import MemoryGroup
 from xmml_executors.starting import ForkServer, Starter
 from xmml_executors.supervisor import RESTORED, Supervisor
 
-#: Generous: the machine of the tests may be busy.
-PATIENCE_S = 60.0
-
-
-class Harness:
-    """A supervisor and what it reported."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.executor = LocalExecutor()
-        self.reports: list[dict[str, Any]] = []
-        self.gone = False
-
-    def start(self, name: str, script: str) -> None:
-        """Start a shell script."""
-        self.executor.start(Start(name, ["/bin/sh", "-c", script], {}, self.folder, *self.logs(name)))
-
-    def start_forked(self, name: str, text: str) -> None:
-        """Start a Python program by the fork server."""
-        env = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        command = [sys.executable, "-c", text]
-        self.executor.start(Start(name, command, env, self.folder, *self.logs(name), fork=True))
-
-    def logs(self, name: str) -> tuple[Path, Path]:
-        """Return where the output of an instance goes."""
-        return self.folder / f"{name}.out", self.folder / f"{name}.err"
-
-    def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Return the first report, old or new, that is wanted."""
-        deadline = time.monotonic() + PATIENCE_S
-        seen = 0
-        while time.monotonic() < deadline:
-            for report in self.reports[seen:]:
-                if wanted(report):
-                    return report
-            seen = len(self.reports)
-            self.wait(deadline)
-        raise AssertionError(f"not reported: {self.reports}")
-
-    def wait(self, deadline: float) -> None:
-        """Wait for reports and keep them."""
-        import select
-
-        select.select([self.executor], [], [], max(0.0, deadline - time.monotonic()))
-        reports = self.executor.take_reports()
-        if reports is None:
-            raise AssertionError(f"the supervisor is gone: {self.reports}")
-        self.reports += reports
-
-    def ended(self, name: str) -> dict[str, Any]:
-        """Return the report that an instance has ended."""
-        return self.until(lambda report: report["is"] == "ended" and report["name"] == name)
-
-    def answer(self, name: str) -> dict[str, Any]:
-        """Return the first report about an instance that is not that it was started."""
-        return self.until(lambda report: report["name"] == name and report["is"] != "started")
-
-    def lines(self, name: str) -> list[tuple[str, str]]:
-        """Return what an instance was reported to have written."""
-        found = [report for report in self.reports if report["is"] == "output" and report["name"] == name]
-        return [(report["stream"], report["text"]) for report in found]
-
 
 @pytest.fixture
-def harness(tmp_path: Path) -> Iterator[Harness]:
+def harness(tmp_path: Path) -> Iterator[Supervised]:
     """A supervisor that is ended after the test."""
-    made = Harness(tmp_path)
+    made = Supervised(tmp_path)
     yield made
     made.executor.close(tmp_path)
 
 
-def is_running(pid: int) -> bool:
-    """Whether there is such a process, and it is no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+def forked(harness: Supervised, name: str) -> None:
+    """Start a program that does nothing by the fork server."""
+    harness.start_python(name, "-c", "pass", fork=True)
 
 
 def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while is_running(pid):
-        assert time.monotonic() < deadline, f"process {pid} is still there"
-        time.sleep(0.02)
+    wait_until(lambda: not is_running(pid), f"process {pid} is still there")
 
 
-def children(pid: int) -> list[int]:
-    """Return the children of a process."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def pid_in(file: Path) -> int:
-    deadline = time.monotonic() + PATIENCE_S
-    while not (file.exists() and file.read_text().strip()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return int(file.read_text())
-
-
-def test_the_exit_status_is_reported(harness: Harness) -> None:
+def test_the_exit_status_is_reported(harness: Supervised) -> None:
     harness.start("a", "exit 7")
-    assert harness.ended("a")["status"] == 7
+    assert harness.report("ended", "a")["status"] == 7
 
 
-def test_a_signal_is_reported(harness: Harness) -> None:
+def test_a_signal_is_reported(harness: Supervised) -> None:
     harness.start("a", "kill -SEGV $$")
-    assert harness.ended("a")["signal"] == signal.SIGSEGV
+    assert harness.report("ended", "a")["signal"] == signal.SIGSEGV
 
 
-def test_output_is_passed_on_and_written_before_the_end_is_reported(harness: Harness) -> None:
+def test_output_is_passed_on_and_written_before_the_end_is_reported(harness: Supervised) -> None:
     harness.start("a", "echo one; echo two >&2; printf three")
-    harness.ended("a")
+    harness.report("ended", "a")
     assert sorted(harness.lines("a")) == [("stderr", "two"), ("stdout", "one"), ("stdout", "three")]
     assert (harness.folder / "a.out").read_text() == "one\nthree"
     assert (harness.folder / "a.err").read_text() == "two\n"
 
 
-def test_output_that_nobody_reads_is_neither_lost_nor_kept_in_memory(harness: Harness) -> None:
-    harness.start("a", "seq 1 400000")
-    time.sleep(0.5)
-    harness.ended("a")
+def test_output_that_nobody_reads_is_neither_lost_nor_kept_in_memory(harness: Supervised) -> None:
+    harness.start("a", "exec seq 1 400000")
+    pid = harness.report("started", "a")["pid"]
+    wait_until(lambda: state(pid) == "S", "it does not wait, though nobody takes what it has written")
+    harness.report("ended", "a")
     assert [int(text) for _, text in harness.lines("a")] == list(range(1, 400001))
 
 
-def test_a_program_that_does_not_exist_is_refused(harness: Harness) -> None:
+def test_a_program_that_does_not_exist_is_refused(harness: Supervised) -> None:
     harness.executor.start(Start("a", ["/nothere"], {}, harness.folder, harness.folder / "o", harness.folder / "e"))
     report = harness.until(lambda report: report["is"] == "refused")
     assert (report["errno"], report["error"]) == ("ENOENT", "No such file or directory")
 
 
-def test_a_log_that_cannot_be_written_is_reported(harness: Harness) -> None:
+def test_a_log_that_cannot_be_written_is_reported(harness: Supervised) -> None:
     full = Path("/dev/full")
     harness.executor.start(Start("a", ["/bin/echo", "x"], {}, harness.folder, full, harness.folder / "e"))
     report = harness.until(lambda report: report["is"] == "unwritable")
@@ -161,10 +80,12 @@ def test_a_log_that_cannot_be_written_is_reported(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("fork", [False, True], ids=["started", "forked"])
-def test_a_supervisor_without_descriptors_says_so_of_each_program_and_goes_on(harness: Harness, fork: bool) -> None:
-    start, nothing = (harness.start_forked, "pass") if fork else (harness.start, "true")
-    start("first", nothing)
-    harness.ended("first")
+def test_a_supervisor_without_descriptors_says_so_of_each_program_and_goes_on(harness: Supervised, fork: bool) -> None:
+    def start(name: str) -> None:
+        forked(harness, name) if fork else harness.start(name, "true")
+
+    start("first")
+    harness.report("ended", "first")
     supervisor = harness.executor._process.pid
     before = resource.prlimit(supervisor, resource.RLIMIT_NOFILE)
     open_ones = {int(name) for name in os.listdir(f"/proc/{supervisor}/fd")}
@@ -172,7 +93,7 @@ def test_a_supervisor_without_descriptors_says_so_of_each_program_and_goes_on(ha
     outcomes = set()
     for free in range(12):
         resource.prlimit(supervisor, resource.RLIMIT_NOFILE, (free_ones[free], before[1]))
-        start(f"a{free}", nothing)
+        start(f"a{free}")
         report = harness.answer(f"a{free}")
         outcomes.add(report["is"])
         if report["is"] == "unwritable":
@@ -181,18 +102,20 @@ def test_a_supervisor_without_descriptors_says_so_of_each_program_and_goes_on(ha
             assert report["errno"] == "EMFILE"
     assert outcomes == {"unwritable", "refused", "ended"}
     resource.prlimit(supervisor, resource.RLIMIT_NOFILE, before)
-    start("last", nothing)
-    assert harness.ended("last")["status"] == 0
+    start("last")
+    assert harness.report("ended", "last")["status"] == 0
 
 
-def test_a_fork_server_that_goes_while_no_descriptor_is_free_costs_only_what_it_was_asked_for(harness: Harness) -> None:
-    harness.start_forked("first", "pass")
-    harness.ended("first")
+def test_a_fork_server_that_goes_while_no_descriptor_is_free_costs_only_what_it_was_asked_for(
+    harness: Supervised,
+) -> None:
+    forked(harness, "first")
+    harness.report("ended", "first")
     (fork_server,) = children(harness.executor.supervisor_pid)
     os.kill(fork_server, signal.SIGSTOP)
     asked = [f"a{number}" for number in range(12)]  # more than it is asked for at once
     for name in asked:
-        harness.start_forked(name, "pass")
+        forked(harness, name)
     harness.start("runs", "sleep 600")
     harness.until(lambda report: report["name"] == "runs")
     supervisor = harness.executor.supervisor_pid
@@ -203,10 +126,10 @@ def test_a_fork_server_that_goes_while_no_descriptor_is_free_costs_only_what_it_
         report = harness.answer(name)
         assert (report["is"], report["errno"]) == ("refused", "EMFILE")
     resource.prlimit(supervisor, resource.RLIMIT_NOFILE, before)
-    harness.start_forked("last", "pass")
-    assert harness.ended("last")["status"] == 0
+    forked(harness, "last")
+    assert harness.report("ended", "last")["status"] == 0
     harness.executor.signal("runs", signal.SIGTERM)
-    assert harness.ended("runs")["signal"] == signal.SIGTERM
+    assert harness.report("ended", "runs")["signal"] == signal.SIGTERM
 
 
 class Within:
@@ -294,57 +217,52 @@ def test_only_what_was_killed_is_said_to_lack_memory(within: Within, script: str
     ]
 
 
-def test_a_signal_reaches_the_whole_process_group(harness: Harness) -> None:
+def test_a_signal_reaches_the_whole_process_group(harness: Supervised) -> None:
     harness.start("a", f"sleep 600 & echo $! > {harness.folder}/child; wait")
-    child = pid_in(harness.folder / "child")
+    child = number_in(harness.folder / "child")
     harness.executor.signal("a", signal.SIGTERM)
-    assert harness.ended("a")["signal"] == signal.SIGTERM
+    assert harness.report("ended", "a")["signal"] == signal.SIGTERM
     wait_until_gone(child)
 
 
-def test_signals_that_the_supervisor_ignores_work_in_an_instance(harness: Harness) -> None:
+def test_signals_that_the_supervisor_ignores_work_in_an_instance(harness: Supervised) -> None:
     harness.start("a", "kill -PIPE $$; kill -INT $$; exit 0")
-    assert harness.ended("a")["signal"] == signal.SIGPIPE
+    assert harness.report("ended", "a")["signal"] == signal.SIGPIPE
 
 
-def test_a_child_that_keeps_the_pipe_open_does_not_delay_the_end(harness: Harness) -> None:
+def test_a_child_that_keeps_the_pipe_open_does_not_delay_the_end(harness: Supervised) -> None:
     harness.start("a", "sleep 600 & exit 0")
-    assert harness.ended("a")["status"] == 0
+    assert harness.report("ended", "a")["status"] == 0
 
 
 def test_closing_ends_also_a_grandchild_that_detached_itself(tmp_path: Path) -> None:
-    harness = Harness(tmp_path)
+    harness = Supervised(tmp_path)
     harness.start("a", f"setsid sh -c 'echo $$ > {tmp_path}/daemon; trap \"\" TERM HUP; sleep 600' & sleep 600")
-    daemon = pid_in(tmp_path / "daemon")
+    daemon = number_in(tmp_path / "daemon")
     harness.executor.close(tmp_path)
     assert not is_running(daemon)
 
 
-def test_a_process_below_a_script_that_lives_on_is_missed_when_it_is_gone(harness: Harness) -> None:
+def test_a_process_below_a_script_that_lives_on_is_missed_when_it_is_gone(harness: Supervised) -> None:
     harness.start("a", "sleep 600 & echo $! > below.part; mv below.part below; wait; exec sleep 600")
-    below = pid_in(harness.folder / "below")
+    below = number_in(harness.folder / "below")
     harness.executor._tell({"do": "watch", "name": "a", "pid": os.getpid()})  # the number of somebody else
     harness.executor._tell({"do": "watch", "name": "a", "pid": below})
     supervisor = harness.executor.supervisor_pid
-    deadline = time.monotonic() + PATIENCE_S
-    while not watches(supervisor, below):
-        assert time.monotonic() < deadline, "nobody watches it"
-        time.sleep(0.02)
+    wait_until(lambda: watches(supervisor, below), "nobody watches it")
     assert not watches(supervisor, os.getpid())
     os.kill(below, signal.SIGKILL)
     assert harness.answer("a") == {"is": "vanished", "name": "a"}
 
 
 def test_a_process_that_was_gone_before_it_was_to_be_watched_is_missed_while_nobody_has_waited_for_it(
-    harness: Harness,
+    harness: Supervised,
 ) -> None:
     harness.start("a", "sleep 600 & echo $! > below.part; mv below.part below; exec sleep 600")
-    below = pid_in(harness.folder / "below")
+    below = number_in(harness.folder / "below")
     instance = harness.until(lambda report: report["is"] == "started")["pid"]
-    deadline = time.monotonic() + PATIENCE_S
-    while Path(f"/proc/{instance}/comm").read_text() != "sleep\n":  # the shell might wait for it
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    name = Path(f"/proc/{instance}/comm")
+    wait_until(lambda: name.read_text() == "sleep\n", "there is still a shell, which might wait for it")
     os.kill(below, signal.SIGKILL)
     wait_until_gone(below)
     harness.executor._tell({"do": "watch", "name": "a", "pid": below})
@@ -352,16 +270,14 @@ def test_a_process_that_was_gone_before_it_was_to_be_watched_is_missed_while_nob
 
 
 def test_what_ignores_sigterm_is_killed(tmp_path: Path) -> None:
-    harness = Harness(tmp_path)
+    harness = Supervised(tmp_path)
     harness.start("a", f"trap '' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 1; done")
-    pid = pid_in(tmp_path / "pid")
-    began = time.monotonic()
+    pid = number_in(tmp_path / "pid")
     harness.executor.close(tmp_path)
     assert not is_running(pid)
-    assert time.monotonic() - began < 5
 
 
-def test_instances_die_with_the_supervisor(harness: Harness) -> None:
+def test_instances_die_with_the_supervisor(harness: Supervised) -> None:
     harness.start("a", "sleep 600")
     pid = harness.until(lambda report: report["is"] == "started")["pid"]
     os.kill(harness.executor.supervisor_pid, signal.SIGKILL)
@@ -369,7 +285,7 @@ def test_instances_die_with_the_supervisor(harness: Harness) -> None:
 
 
 def test_files_to_remove_go_when_everything_has_ended(tmp_path: Path) -> None:
-    harness = Harness(tmp_path)
+    harness = Supervised(tmp_path)
     secret = tmp_path / "secret"
     secret.write_text("s")
     harness.executor.remove_at_end(secret)
@@ -378,7 +294,7 @@ def test_files_to_remove_go_when_everything_has_ended(tmp_path: Path) -> None:
 
 
 def test_folders_to_remove_go_with_everything_in_them(tmp_path: Path) -> None:
-    harness = Harness(tmp_path)
+    harness = Supervised(tmp_path)
     (tmp_path / "session/below").mkdir(parents=True)
     (tmp_path / "session/below/file").write_text("s")
     harness.executor.remove_at_end(tmp_path / "session")
@@ -386,9 +302,9 @@ def test_folders_to_remove_go_with_everything_in_them(tmp_path: Path) -> None:
     assert not (tmp_path / "session").exists()
 
 
-def test_hundreds_of_instances_run_at_once(harness: Harness) -> None:
+def test_hundreds_of_instances_run_at_once(harness: Supervised) -> None:
     for number in range(300):
         harness.start(f"n{number}", "read x < /dev/null; echo done")
     for number in range(300):
-        assert harness.ended(f"n{number}")["status"] == 0
+        assert harness.report("ended", f"n{number}")["status"] == 0
     assert all(harness.lines(f"n{number}") == [("stdout", "done")] for number in range(300))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from waiting import LIMIT_S
 from xmml_executors.copying.channel import Broken, StreamChannel
 from xmml_executors.copying.messages import Say, unpack
 from xmml_executors.copying.progress import Quiet, Report
@@ -97,7 +98,7 @@ def copy() -> Copy:
             outcome["source"] = error
         finally:
             near.close()
-        target.join(60)
+        target.join(LIMIT_S)
         return Copied(outcome["source"], outcome["target"], watched.sent)
 
     return copied

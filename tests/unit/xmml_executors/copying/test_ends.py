@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import LIMIT_S
 from xmml_executors.copying.channel import Broken, Stopped
 from xmml_executors.copying.messages import Say, chunk, pack, unpack
 from xmml_executors.copying.progress import Report
@@ -156,7 +157,7 @@ def test_the_source_says_that_it_has_finished_without_waiting_for_answers(
 
     def hold(message: bytes) -> bytes:
         if unpack(message)[0] == held:
-            had_finished.append(finished.wait(10))
+            had_finished.append(finished.wait(LIMIT_S))
         return message
 
     result = copy([tree / "below" / "d"], str(tmp_path / "copy"), change=watch, change_answers=hold)
@@ -180,7 +181,7 @@ def test_the_source_reads_ahead_while_the_target_considers(
 
     def hold(message: bytes) -> bytes:
         if unpack(message)[0] == Say.HAVE:
-            was_read.append(read.wait(10))
+            was_read.append(read.wait(LIMIT_S))
         return message
 
     monkeypatch.setattr(os, "pread", told)

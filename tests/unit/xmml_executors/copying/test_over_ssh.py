@@ -6,24 +6,50 @@ import contextlib
 import json
 import os
 import pty
+import shlex
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import XMML
 from disclosed import Secret
 from needs import needs
 from sshd import Sshd, running_sshd
+from waiting import LIMIT_S, wait_until
 
 pytestmark = needs("sshd")
 
-XMML = str(Path(sys.executable).with_name("xmml"))
-LIMIT_S = 60
+#: xmml as a shell calls it.
+QUOTED = shlex.quote(XMML)
+#: The remote end, which writes no more than so many bytes before a file is there.
+HELD = """
+import os, sys, time
+write, room = os.pwrite, [{most}]
+
+def held(descriptor, data, offset):
+    while room[0] <= 0 and not os.path.exists({gate!r}):
+        time.sleep(0.02)
+    room[0] -= len(data)
+    return write(descriptor, data, offset)
+
+os.pwrite = held
+from xmml_run.main import xmml
+sys.exit(xmml())
+"""
+#: This end, if it waits for the end of another process as long as that takes.
+PATIENT = """
+import subprocess, sys
+wait = subprocess.Popen.wait
+subprocess.Popen.wait = lambda self, timeout=None: wait(self)
+from xmml_run.main import xmml
+sys.exit(xmml())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +65,36 @@ Command = Callable[..., list[str]]
 def command(server: Sshd) -> Command:
     """The words of `xmml cp` with these arguments, to the server."""
 
-    def words(*arguments: str | Path, remote: str = XMML) -> list[str]:
-        ssh = f"ssh -F {server.config}"
+    def words(*arguments: str | Path, remote: str = QUOTED) -> list[str]:
+        ssh = f"ssh -F {shlex.quote(str(server.config))}"
         return [XMML, "cp", "--ssh", ssh, "--remote", remote, *map(str, arguments)]
 
     return words
+
+
+@dataclass
+class Held:
+    """A remote end that writes so much and then waits."""
+
+    folder: Path
+    most: int
+
+    @property
+    def gate(self) -> Path:
+        return self.folder / "go-on"
+
+    @property
+    def command(self) -> str:
+        """How it is started, for `--remote`."""
+        code = HELD.format(most=self.most, gate=str(self.gate))
+        return script(self.folder / "held", f'exec {shlex.quote(sys.executable)} -c {shlex.quote(code)} "$@"')
+
+
+def script(path: Path, text: str, shell: str = "/bin/sh") -> str:
+    """Write a script that stands in for xmml at the host; return how a shell calls it."""
+    path.write_text(f"#!{shell}\n{text}\n")
+    path.chmod(0o755)
+    return shlex.quote(str(path))
 
 
 def run(words: list[str]) -> subprocess.CompletedProcess[str]:
@@ -75,19 +126,17 @@ def test_a_folder_goes_there_and_back(command: Command, server: Sshd, tree: Path
 def test_an_interrupted_copy_ends_at_both_ends_without_a_trace(
     command: Command, server: Sshd, tmp_path: Path, way: str
 ) -> None:
-    (tmp_path / "file").write_bytes(os.urandom(100_000_000))
+    (tmp_path / "file").write_bytes(os.urandom(1_000_000))
     part = tmp_path / ".copy.xmml-part"
-    words = command("--way", way, tmp_path / "file", f"{server.name}:{tmp_path}/copy")
+    held = Held(tmp_path, 0)
+    words = command("--way", way, tmp_path / "file", f"{server.name}:{tmp_path}/copy", remote=held.command)
     copying = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    end = time.monotonic() + LIMIT_S
-    while not part.exists():
-        assert copying.poll() is None, "the copy was done before it could be interrupted"
-        assert time.monotonic() < end
-        time.sleep(0.001)
+    wait_until(part.exists, "nothing is copied")
     copying.send_signal(signal.SIGINT)
     _, said = copying.communicate(timeout=LIMIT_S)
     assert (copying.returncode, said) == (130, "")
-    assert server.wait_until_nothing_runs(30) == {}
+    held.gate.touch()
+    assert server.wait_until_nothing_runs() == {}
 
 
 @pytest.mark.parametrize(
@@ -107,10 +156,8 @@ def test_ends_that_see_each_other_over_ipv6_open_a_path(
 ) -> None:
     need_ipv6()
     (tmp_path / "file").write_text("x")
-    seen = tmp_path / "seen"
-    seen.write_text(f'#!/bin/sh\nSSH_CONNECTION="::1 40000 ::1 22" exec {XMML} "$@"\n')
-    seen.chmod(0o755)
-    report = done(command("--way", way, tmp_path / "file", f"{server.name}:{tmp_path}/copy", remote=str(seen)))
+    seen = script(tmp_path / "seen", f'SSH_CONNECTION="::1 40000 ::1 22" exec {QUOTED} "$@"')
+    report = done(command("--way", way, tmp_path / "file", f"{server.name}:{tmp_path}/copy", remote=seen))
     assert report["way"] == words
     assert (tmp_path / "copy").read_text() == "x"
 
@@ -146,15 +193,13 @@ def test_a_copy_that_is_killed_goes_on_where_it_was(command: Command, server: Ss
     data = os.urandom(120_000_000)
     (tmp_path / "file").write_bytes(data)
     part = tmp_path / ".copy.xmml-part"
-    words = command(tmp_path / "file", f"{server.name}:{tmp_path}/copy")
+    held = Held(tmp_path, 40_000_000)
+    words = command(tmp_path / "file", f"{server.name}:{tmp_path}/copy", remote=held.command)
     first = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    end = time.monotonic() + LIMIT_S
-    while not (part.exists() and part.stat().st_size > 20_000_000):
-        assert first.poll() is None, "the copy was done before it could be killed"
-        assert time.monotonic() < end
-        time.sleep(0.001)
+    wait_until(lambda: part.exists() and part.stat().st_blocks * 512 > 20_000_000, "nothing is copied")
     first.send_signal(signal.SIGKILL)
     first.wait(LIMIT_S)
+    held.gate.touch()
     assert server.wait_until_nothing_runs() == {}, "the remote end ends with its connection"
     report = done(words)
     assert 0 < report["sent_b"] <= len(data) - 16_000_000
@@ -239,11 +284,8 @@ def test_a_host_that_cannot_be_reached_is_told(command: Command, tmp_path: Path)
 
 def test_the_remote_end_finds_what_it_is_told_when_it_begins(command: Command, server: Sshd, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    patient = tmp_path / "patient"
-    looks = "for _ in {1..3000}; do read -t 0 && break; sleep 0.01; done; read -t 0 || exit 3"
-    patient.write_text(f'#!/bin/bash\n{looks}\nexec {XMML} "$@"\n')
-    patient.chmod(0o755)
-    done(command(tmp_path / "file", f"{server.name}:{tmp_path}/copy", remote=str(patient)))
+    patient = script(tmp_path / "patient", f'until read -t 0; do sleep 0.02; done\nexec {QUOTED} "$@"', "/bin/bash")
+    done(command(tmp_path / "file", f"{server.name}:{tmp_path}/copy", remote=patient))
     assert (tmp_path / "copy").read_text() == "x"
 
 
@@ -252,45 +294,39 @@ def test_a_copy_that_is_done_does_not_wait_for_the_remote_end_to_leave(
     command: Command, server: Sshd, tmp_path: Path, way: str
 ) -> None:
     (tmp_path / "file").write_text("x")
-    lingering = tmp_path / "lingering"
-    lingering.write_text(
-        f'#!/bin/bash\n{XMML} "$@"\nfor _ in {{1..3000}}; do [ -e {tmp_path}/go ] && exit; sleep 0.01; done\n'
+    go = tmp_path / "go"
+    lingers = f"{QUOTED} \"$@\"\nuntil [ -e '{go}' ]; do sleep 0.02; done"
+    _, *words = command(
+        *("--way", way, tmp_path / "file", f"{server.name}:{tmp_path}/copy"),
+        remote=script(tmp_path / "lingers", lingers),
     )
-    lingering.chmod(0o755)
-    report = done(command("--way", way, tmp_path / "file", f"{server.name}:{tmp_path}/copy", remote=str(lingering)))
-    (tmp_path / "go").touch()
-    assert report["seconds"] < 5, "the limit that the remote end is waited for"
+    try:
+        done([sys.executable, "-c", PATIENT, *words])
+    finally:
+        go.touch()
     assert (tmp_path / "copy").read_text() == "x"
     assert server.wait_until_nothing_runs() == {}
 
 
 def test_a_greeting_of_the_remote_shell_does_no_harm(command: Command, server: Sshd, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    noisy = tmp_path / "noisy"
-    noisy.write_text(f'#!/bin/sh\necho "Welcome! Quota: 3 %"\nexec {XMML} "$@"\n')
-    noisy.chmod(0o755)
-    done(command(tmp_path / "file", f"{server.name}:{tmp_path}/copy", remote=str(noisy)))
+    noisy = script(tmp_path / "noisy", f'echo "Welcome! Quota: 3 %"\nexec {QUOTED} "$@"')
+    done(command(tmp_path / "file", f"{server.name}:{tmp_path}/copy", remote=noisy))
     assert (tmp_path / "copy").read_text() == "x"
 
 
 def test_the_secret_of_a_copy_is_in_no_list_of_processes_and_in_no_file(
     command: Command, server: Sshd, tmp_path: Path
 ) -> None:
-    (tmp_path / "file").write_bytes(bytes(100_000_000))
-    heard, ssh = tmp_path / "heard", tmp_path / "ssh"
-    ssh.write_text(f'#!/bin/sh\ntee {heard} | ssh -F {server.config} "$@"\n')
-    ssh.chmod(0o755)
-    there = tmp_path / "there"
+    (tmp_path / "file").write_bytes(bytes(1_000_000))
+    heard, there = tmp_path / "heard", tmp_path / "there"
+    ssh = script(tmp_path / "ssh", f"tee '{heard}' | ssh -F '{server.config}' \"$@\"")
     there.mkdir()
-    words = command("--way", "dial", tmp_path / "file", f"{server.name}:{there}/copy")
-    words[words.index("--ssh") + 1] = str(ssh)
+    held = Held(tmp_path, 0)
+    words = command("--way", "dial", tmp_path / "file", f"{server.name}:{there}/copy", remote=held.command)
+    words[words.index("--ssh") + 1] = ssh
     copying = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    end = time.monotonic() + LIMIT_S
-    while not list(there.iterdir()):
-        assert copying.poll() is None, "the copy was done before anybody looked"
-        assert time.monotonic() < end
-        time.sleep(0.001)
-    copying.send_signal(signal.SIGSTOP)  # the other end waits for it
+    wait_until(lambda: list(there.iterdir()), "nothing is copied")
     _, _, behind = heard.read_bytes().partition(b"\xc4\x20")  # the head of 32 bytes in MessagePack
     assert len(behind) >= 32, "the secret was told over ssh"
     secret = Secret(behind[:32])
@@ -300,7 +336,7 @@ def test_the_secret_of_a_copy_is_in_no_list_of_processes_and_in_no_file(
         assert secret.files_below(tmp_path) == [heard]
         assert secret.files_below(server.folder) == []
     finally:
-        copying.send_signal(signal.SIGCONT)
+        held.gate.touch()
     said, _ = copying.communicate(timeout=LIMIT_S)
     assert copying.returncode == 0, said
     assert not secret.is_in(said)

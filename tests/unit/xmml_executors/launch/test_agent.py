@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import resource
@@ -9,16 +10,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import wait_until
+from waiting import LIMIT_S, complete_lines, wait_until
 from xmml_executors.launch import agent
 from xmml_executors.launch.run_site import program_files
-
-LIMIT_S = 20.0
 
 
 class Site:
@@ -39,10 +38,11 @@ class Site:
         return process
 
     def job(self, name: str, patience_s: float = LIMIT_S) -> subprocess.Popen[bytes]:
-        (self.folder / "jobs" / name).mkdir()
+        (self.folder / "jobs" / name).mkdir(exist_ok=True)
         return self.run("wait", name, str(patience_s))
 
     def tell(self, job: str, number: int, **order: Any) -> None:
+        (self.folder / "jobs" / job).mkdir(exist_ok=True)
         with (self.folder / "jobs" / job / "orders").open("a") as file:
             file.write(json.dumps({"n": number, **order}) + "\n")
 
@@ -63,13 +63,15 @@ class Site:
         }
         self.tell(job, number, **order)
 
-    def reports(self, job: str) -> list[Mapping[str, Any]]:
-        path = self.folder / "jobs" / job / "reports"
-        if not path.exists():
-            return []
-        return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    def reports(self, job: str) -> list[dict[str, Any]]:
+        return complete_lines(self.folder / "jobs" / job / "reports")
 
-    def await_report(self, job: str, what: str) -> Mapping[str, Any]:
+    def renew(self, sign: int, lasts_s: float) -> None:
+        """Say that the launcher lives, and may be silent for so long from now on."""
+        (self.folder / "lease.new").write_text(f"{sign} {lasts_s}\n")
+        (self.folder / "lease.new").replace(self.folder / "lease")
+
+    def await_report(self, job: str, what: str) -> dict[str, Any]:
         return wait_until(
             lambda: next((each for each in self.reports(job) if each["is"] == what), None), f"no report {what}"
         )
@@ -96,27 +98,38 @@ def test_a_placeholder_says_that_it_is_ready_and_ends_when_nobody_says_anything(
 
 
 def test_a_placeholder_that_is_held_waits_longer_and_goes_when_it_is_aborted(site: Site) -> None:
-    placeholder = site.job("m.1", patience_s=1.0)
+    site.tell("m.1", 1, do="hold", s=1000)
+    placeholder = site.job("m.1", patience_s=0.3)
     site.await_report("m.1", "ready")
-    site.tell("m.1", 1, do="hold", s=LIMIT_S)
     with pytest.raises(subprocess.TimeoutExpired):
-        placeholder.wait(1.3)
+        placeholder.wait(1.0)
     site.tell("m.1", 2, do="abort")
     assert placeholder.wait(LIMIT_S) == agent.ABORTED
 
 
 def test_a_placeholder_that_is_held_ends_when_its_launcher_falls_silent(site: Site) -> None:
-    lease = site.folder / "lease"
-    lease.write_text("1 2.0\n")
-    placeholder = site.job("m.1", patience_s=1.0)
-    site.await_report("m.1", "ready")
+    site.renew(1, 1000)
     site.tell("m.1", 1, do="hold", s=1000)
-    for sign in range(2, 25):  # it lives, for longer than a lease lasts
-        lease.write_text(f"{sign} 2.0\n")
-        with pytest.raises(subprocess.TimeoutExpired):
-            placeholder.wait(0.1)
+    placeholder = site.job("m.1")
+    site.await_report("m.1", "ready")
+    site.renew(2, 0.5)
     assert placeholder.wait(LIMIT_S) == agent.LEASE_OVER
     assert site.reports("m.1")[-1] == {"is": "lease over"}
+
+
+def test_a_lease_is_over_when_it_has_not_been_renewed_for_as_long_as_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, file = 0.0, tmp_path / "lease"
+    monkeypatch.setattr(agent.time, "monotonic", lambda: now_s)
+    lease = agent.Lease(str(file))
+    for sign in range(1, 25):
+        file.write_text(f"{sign} 10\n")
+        for _ in range(8):
+            now_s += agent.LEASE_LOOK_S
+            assert not lease.is_over()
+    now_s += 11
+    assert lease.is_over()
 
 
 def test_orders_that_come_together_with_go_are_carried_out(site: Site) -> None:
@@ -147,11 +160,12 @@ def test_an_order_that_comes_twice_is_obeyed_once(site: Site) -> None:
 
 
 def test_silence_of_the_launcher_ends_what_runs(site: Site) -> None:
-    (site.folder / "lease").write_text("1 0.5\n")
+    site.renew(1, 1000)
     placeholder = site.job("m.1")
     site.tell("m.1", 1, do="go")
     site.start("m.1", 2, ["sleep", "1000"])
     pid = site.await_report("m.1", "started")["pid"]
+    site.renew(2, 0.5)
     site.await_report("m.1", "lease over")
     assert placeholder.wait(LIMIT_S) == agent.LEASE_OVER
     assert not Path(f"/proc/{pid}").exists()
@@ -164,13 +178,13 @@ def fill_up(site: Site, job: str, placeholder: subprocess.Popen[bytes]) -> None:
 
 
 def test_silence_of_the_launcher_ends_what_runs_also_on_a_full_disk(site: Site) -> None:
-    (site.folder / "lease").write_text("1 1000\n")
+    site.renew(1, 1000)
     placeholder = site.job("m.1")
     site.tell("m.1", 1, do="go")
     site.start("m.1", 2, ["sleep", "1000"])
     pid = site.await_report("m.1", "started")["pid"]
     fill_up(site, "m.1", placeholder)
-    (site.folder / "lease").write_text("2 0.5\n")
+    site.renew(2, 0.5)
     assert placeholder.wait(LIMIT_S) == agent.LEASE_OVER
     assert not Path(f"/proc/{pid}").exists()
 
@@ -284,14 +298,15 @@ def test_a_talker_takes_orders_and_renews_the_lease(site: Site) -> None:
 
 
 def staged(site: Site, files: list[list[Any]]) -> Any:
-    order = {"store": str(site.folder.parent / "staged"), "files": files}
-    process = site.run("stage", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    return answered(site, "stage", {"store": str(site.folder.parent / "staged"), "files": files})
+
+
+def answered(site: Site, what: str, order: dict[str, Any]) -> Any:
+    process = site.run(what, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     return json.loads(process.communicate(json.dumps(order).encode(), LIMIT_S)[0])
 
 
 def test_only_files_that_are_missing_or_damaged_are_asked_for(site: Site) -> None:
-    import hashlib
-
     store = site.folder.parent / "staged"
     store.mkdir()
     good, bad = hashlib.sha256(b"good").hexdigest(), hashlib.sha256(b"bad").hexdigest()
@@ -307,8 +322,6 @@ def test_only_files_that_are_missing_or_damaged_are_asked_for(site: Site) -> Non
 
 
 def test_files_that_have_come_get_into_the_store_whole(site: Site) -> None:
-    import hashlib
-
     sha = hashlib.sha256(b"good").hexdigest()
     assert staged(site, [["data.txt", sha, 0o644]]) == {"missing": [sha]}
     (site.folder / "incoming").mkdir()
@@ -334,9 +347,7 @@ def test_results_are_what_the_patterns_name_else_all_that_is_left(site: Site) ->
             (work / name).write_text(name)
         (site.folder / "instances" / instance / "stdout").write_text("said")
     order = {"folders": {"instances/a": ["*.csv"], "instances/b": []}, "files": [], "most_bytes": 100}
-    process = site.run("list", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    listed = json.loads(process.communicate(json.dumps(order).encode(), LIMIT_S)[0])
-    assert listed == {
+    assert answered(site, "list", order) == {
         "found": [
             "instances/a/stdout",
             "instances/a/work/x.csv",
@@ -354,18 +365,14 @@ def test_a_working_folder_that_is_too_large_is_named(site: Site) -> None:
         work.mkdir(parents=True)
         (work / "mesh.bin").write_bytes(bytes(101))
     order = {"folders": {"instances/a": ["mesh.bin"], "instances/b": []}, "files": [], "most_bytes": 100}
-    process = site.run("list", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    listed = json.loads(process.communicate(json.dumps(order).encode(), LIMIT_S)[0])
-    assert listed == {"found": ["instances/a/work/mesh.bin"], "too_large": ["instances/b/work"]}
+    assert answered(site, "list", order) == {"found": ["instances/a/work/mesh.bin"], "too_large": ["instances/b/work"]}
 
 
 def test_a_file_that_is_asked_for_is_listed_if_it_is_there(site: Site) -> None:
     (site.folder / "relays").mkdir()
     (site.folder / "relays/alpha.log").write_text("linked")
     order = {"folders": {}, "files": ["relays/alpha.log", "relays/beta.log"], "most_bytes": 100}
-    process = site.run("list", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    listed = json.loads(process.communicate(json.dumps(order).encode(), LIMIT_S)[0])
-    assert listed == {"found": ["relays/alpha.log"], "too_large": []}
+    assert answered(site, "list", order) == {"found": ["relays/alpha.log"], "too_large": []}
 
 
 def test_the_relay_of_a_launcher_that_was_killed_is_ended_before_the_folder_goes(site: Site) -> None:

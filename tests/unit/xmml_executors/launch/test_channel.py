@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import LIMIT_S, complete_lines, until
 from xmml_executors.launch import agent
 from xmml_executors.launch.channel import Channel, SiteSilent
 from xmml_executors.transports import ConnectionLost, RemoteProcess
 from xmml_executors.transports.local import LocalTransport
-
-LIMIT_S = 20.0
 
 
 class Breaking(LocalTransport):
@@ -84,12 +83,12 @@ class Kept:
                 self.happened.clear()
                 await self.happened.wait()
 
-    async def orders(self, count: int) -> list[Mapping[str, Any]]:
+    async def orders(self, count: int) -> list[dict[str, Any]]:
         file = self.folder / "orders"
-        async with asyncio.timeout(LIMIT_S):
-            while not file.exists() or file.read_text().count("\n") < count or self.channel.has_orders():
-                await asyncio.sleep(0.01)
-        return [json.loads(line) for line in file.read_text().splitlines()]
+        await until(
+            lambda: len(complete_lines(file)) >= count and not self.channel.has_orders(), "orders do not get there"
+        )
+        return complete_lines(file)
 
     def report(self, **what: Any) -> None:
         with (self.folder / "reports").open("a") as file:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
+from site_here import site_at
+from waiting import LIMIT_S, until
 from xmml_executors.launch import kept_there
 from xmml_executors.launch.door_there import DoorThere
 from xmml_executors.outcome import SiteError
-
-from .test_relay_there import site_at
-
-LIMIT_S = 60.0
 
 
 async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -23,17 +20,17 @@ async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
 
 async def await_word(port: int) -> None:
     """Wait until somebody greets at a port."""
-    end = time.monotonic() + LIMIT_S
-    word = b""
-    while word != b"hello":
-        assert time.monotonic() < end
-        await asyncio.sleep(0.02)
+
+    async def is_greeted() -> bool:
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
         except ConnectionRefusedError:
-            continue
+            return False
         word = await reader.read()
         writer.close()
+        return word == b"hello"
+
+    await until(is_greeted, "nobody greets")
 
 
 def test_a_door_that_ends_is_opened_again_on_its_port(tmp_path: Path) -> None:

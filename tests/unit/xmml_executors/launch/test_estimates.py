@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from waiting import until
 from xmml_executors.coallocation import Manners, Member, Rendezvous
 from xmml_executors.completed import Completed
 from xmml_executors.launch.allocation import Allocation
@@ -116,9 +117,8 @@ def test_a_group_asks_each_site_once_however_many_jobs_it_has(site: RunSite, que
         strategy.adopt(dict.fromkeys(jobs, 1), asyncio.get_running_loop().time(), {})
         allocation = Allocation(strategy, jobs, {"alpha": site}, lambda text: None)
         waiting = asyncio.create_task(allocation.gather())
-        while len(strategy._estimates) < JOBS:
-            assert not waiting.done(), waiting
-            await asyncio.sleep(0.01)
+        await until(lambda: len(strategy._estimates) == JOBS or waiting.done(), "the sites are not asked")
+        assert not waiting.done(), waiting
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         return strategy

@@ -6,26 +6,21 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from xmml_executors.launch.journal import Journal
+from commands import MTO
+from site_here import site_at
+from waiting import LIMIT_S, until
 from xmml_executors.launch.plan_of_sites import relay_links
 from xmml_executors.launch.relay_here import RelayHere
 from xmml_executors.launch.relay_there import RelayThere
-from xmml_executors.launch.run_site import RunSite
-from xmml_executors.transports.local import LocalTransport
 from xmml_planner import Plan
 from xmml_planner.execution_plan import PlannedPath
 from xmml_planner.sites import Site
 
-MTO = Path(sys.executable).parent / "mto"
 RUN, SECRET = "canal", b"the secret of canal"
-LIMIT_S = 60.0
 
 HOME = Site("laptop", cores=4)
 ALPHA = Site("alpha", ssh="alpha", scheduler="slurm")
@@ -93,21 +88,20 @@ def test_links_stand_as_the_plan_says(tmp_path: Path, streams: int, encrypt: boo
     )
 
     async def statuses() -> list[dict[str, Any]]:
-        site = RunSite(
-            Site("alpha", work=str(tmp_path), python=sys.executable), "r1", Journal(tmp_path), LocalTransport("alpha")
-        )
-        site.folder = str(tmp_path)
+        site = site_at(tmp_path, "alpha")
         options = relay_links(plan, "alpha").words(f"127.0.0.1:{here.port}")
         there = RelayThere(site, f"t{os.getpid()}-t", options, RUN, SECRET, here.certificates)
+
+        def links() -> list[dict[str, Any]]:
+            return [link_of(here.site), link_of(there.name)]
+
         try:
             assert await there.start()
-            until = time.monotonic() + LIMIT_S
-            while True:
-                found = [link_of(here.site), link_of(there.name)]
-                if all(link.get("state") == "up" and link["streams"] == streams for link in found):
-                    return found
-                assert time.monotonic() < until, found
-                await asyncio.sleep(0.02)
+            await until(
+                lambda: all(link.get("state") == "up" and link["streams"] == streams for link in links()),
+                lambda: f"the links do not stand: {links()}",
+            )
+            return links()
         finally:
             await site.transport.close()
 
@@ -144,17 +138,9 @@ def test_relays_of_a_run_trust_each_other_only_also_after_they_were_started_agai
     here = RelayHere(f"t{os.getpid()}-h", RUN, SECRET, tmp_path / "here.log", is_open=False)
     stranger: subprocess.Popen[bytes] | None = None
 
-    async def until(is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(LIMIT_S):
-            while not is_so():
-                await asyncio.sleep(0.02)
-
     async def all_of_it() -> None:
         nonlocal stranger
-        site = RunSite(
-            Site("alpha", work=str(tmp_path), python=sys.executable), "r1", Journal(tmp_path), LocalTransport("alpha")
-        )
-        site.folder = str(tmp_path)
+        site = site_at(tmp_path, "alpha")
         options = ["--link", f"127.0.0.1:{here.port}"]
         there = RelayThere(site, f"t{os.getpid()}-t", options, RUN, SECRET, here.certificates)
 
@@ -163,9 +149,9 @@ def test_relays_of_a_run_trust_each_other_only_also_after_they_were_started_agai
 
         try:
             assert await there.start()
-            await until(are_linked)
+            await until(are_linked, "the relays are not linked")
             stranger = stranger_to(here.port)
-            await until(lambda: status_of(here.site)["refused"] > 2)
+            await until(lambda: status_of(here.site)["refused"] > 2, "the stranger is not refused")
             assert [link["site"] for link in status_of(here.site)["links"]] == [there.name]
             assert are_linked()
             # Started again, each shows another certificate.
@@ -178,9 +164,9 @@ def test_relays_of_a_run_trust_each_other_only_also_after_they_were_started_agai
                     await here.start_again()
                 after = status_of(here.site)["certificate"], status_of(there.name)["certificate"]
                 assert before != after
-                await until(are_linked)
+                await until(are_linked, "the relays are not linked")
             refused = status_of(here.site)["refused"]
-            await until(lambda: status_of(here.site)["refused"] > refused)
+            await until(lambda: status_of(here.site)["refused"] > refused, "the stranger is not refused again")
             assert [link["site"] for link in status_of(here.site)["links"]] == [there.name]
         finally:
             await site.transport.close()

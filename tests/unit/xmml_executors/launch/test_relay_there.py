@@ -5,27 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import MTO
+from site_here import site_at
+from waiting import LIMIT_S
 from xmml_executors.launch.certificates import Certificates
-from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.relay_there import RelayThere
 from xmml_executors.launch.run_site import RunSite
-from xmml_executors.transports.local import LocalTransport
-from xmml_planner.sites import Site
-
-LIMIT_S = 60.0
-MTO = Path(sys.executable).parent / "mto"
-
-
-def site_at(folder: Path) -> RunSite:
-    """Return this machine as a site whose run has this folder."""
-    site = Site("here", work=str(folder), python=sys.executable)
-    at = RunSite(site, "r1", Journal(folder), LocalTransport("here"))
-    at.folder = str(folder)
-    return at
 
 
 def relay_named(site: RunSite, name: str) -> RelayThere:

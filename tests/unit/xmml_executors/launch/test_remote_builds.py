@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import sys
-import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 from xmml_executors.launch import remote_builds
 from xmml_executors.launch.agent import start_of
 from xmml_executors.launch.journal import Journal
@@ -21,7 +21,6 @@ from xmml_executors.run_folder import RunFolder
 from xmml_planner import Build, Plan
 from xmml_planner.sites import Site
 
-LIMIT_S = 30.0
 #: A build that never ends, with a process of its own below; both write their numbers first.
 ENDLESS = "sleep 600 & echo $! >> pids; echo $$ >> pids; echo compiling; wait"
 
@@ -104,11 +103,8 @@ def test_an_interrupted_build_leaves_no_process(building: Building) -> None:
     building.add(ENDLESS, "cluster")
 
     async def interrupt(task: asyncio.Task[None]) -> None:
-        await asyncio.to_thread(wait_for_two, building)
-        until = time.monotonic() + LIMIT_S
-        while not building.log(1):
-            assert time.monotonic() < until, "the build has said nothing"
-            await asyncio.sleep(0.02)
+        await until(lambda: len(building.pids()) == 2, "the build has not begun")
+        await until(lambda: building.log(1), "the build has said nothing")
         task.cancel()
 
     with pytest.raises(asyncio.CancelledError):
@@ -141,10 +137,3 @@ def test_only_an_agent_that_has_begun_builds_is_told_to_end_them(building: Build
     asyncio.run(end_builds())
     told = building.there / "agent.py.told"
     assert (told.read_text() if told.exists() else "") == ("end-builds" if has_built else "")
-
-
-def wait_for_two(building: Building) -> None:
-    until = time.monotonic() + LIMIT_S
-    while len(building.pids()) < 2:
-        assert time.monotonic() < until, "the build has not begun"
-        time.sleep(0.02)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from pathlib import Path
 
+from waiting import wait_until
 from xmml_executors.completed import Completed
 from xmml_executors.launch.submitted import ANSWER, ask_what_was_noted, noted, noting
 
@@ -48,9 +48,7 @@ def test_who_looks_waits_for_a_queue_that_is_being_asked(tmp_path: Path) -> None
     wait = f"while [ ! -e '{gate}' ]; do sleep 0.02; done; echo 12"
     asking = subprocess.Popen(["/bin/sh", "-c", noting(wait, [a])], stdout=subprocess.PIPE)
     try:
-        until = time.monotonic() + 30
-        while not (Path(a) / ANSWER).exists():
-            assert time.monotonic() < until, "the queue is not asked"
+        wait_until((Path(a) / ANSWER).exists, "the queue is not asked")
         looking = subprocess.Popen(["/bin/sh", "-c", ask_what_was_noted([a])], stdout=subprocess.PIPE, text=True)
         assert looking.poll() is None
         gate.touch()

@@ -7,6 +7,7 @@ import asyncssh
 import pytest
 from needs import missing
 from sshd import running_sshd
+from waiting import LIMIT_S
 from xmml_executors.site_check.first_contact import first_contact
 from xmml_executors.transports import AuthenticationFailed, HostKeyChanged, HostKeyUnknown, SiteUnreachable
 from xmml_executors.transports.destination import Destination
@@ -142,7 +143,7 @@ def asking_server(tmp_path):
     async def start():
         return await asyncssh.create_server(_AsksForACode, "127.0.0.1", 0, server_host_keys=[key])
 
-    server = asyncio.run_coroutine_threadsafe(start(), loop).result(20)
+    server = asyncio.run_coroutine_threadsafe(start(), loop).result(LIMIT_S)
     port = server.sockets[0].getsockname()[1]
     known = tmp_path / "known_hosts"
     known.write_text(f"[127.0.0.1]:{port} {key.export_public_key().decode()}")
@@ -157,9 +158,9 @@ def asking_server(tmp_path):
         server.close()
         await server.wait_closed()
 
-    asyncio.run_coroutine_threadsafe(stop(), loop).result(20)
+    asyncio.run_coroutine_threadsafe(stop(), loop).result(LIMIT_S)
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(20)
+    thread.join(LIMIT_S)
     loop.close()
 
 

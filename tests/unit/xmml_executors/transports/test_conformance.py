@@ -7,10 +7,10 @@ import os
 import time
 
 import pytest
+from processes import is_running
+from waiting import until
 from xmml_executors.transports import NoAnswer, RemoteFileError, TooMuchOutput, bulk
 from xmml_executors.transports.over_openssh import OpensshTransport
-
-from .conftest import runs, until
 
 LARGE = os.urandom(2**20) * 18 + b"and a rest"
 
@@ -55,16 +55,31 @@ def test_a_status_of_255_is_the_commands_own(using):
     using(work)
 
 
-def test_a_command_that_does_not_end_in_time_is_given_up_and_ends_there(using, tmp_path):
+def test_a_command_that_does_not_end_in_time_is_given_up_and_ends_there(using, tmp_path, monkeypatch):
+    limits = []
+    real = asyncio.timeout
+
+    def timeout(limit_s):
+        if limit_s != 2:
+            return real(limit_s)
+        limits.append(real(None))  # it is over when we say so
+        return limits[-1]
+
     async def work(transport):
-        started = time.monotonic()
+        monkeypatch.setattr(asyncio, "timeout", timeout)
+        running = asyncio.ensure_future(transport.run(f"echo $$ > {tmp_path}/pid; exec sleep 1000", timeout_s=2))
+        pid = int(await until(lambda: written(tmp_path / "pid"), "it does not begin"))
+        limits[0].reschedule(asyncio.get_running_loop().time())
         with pytest.raises(NoAnswer, match=r"no answer within 2 s from: echo"):
-            await transport.run(f"echo $$ > {tmp_path}/pid; exec sleep 1000", timeout_s=2)
-        assert time.monotonic() - started < 10
-        pid = int((tmp_path / "pid").read_text())
-        await until(lambda: not runs(pid), 15)
+            await running
+        await until(lambda: not is_running(pid), "it does not end there")
 
     using(work)
+
+
+def written(file):
+    """What somebody has written into a file; nothing, if it is not there."""
+    return file.read_text().strip() if file.exists() else ""
 
 
 def test_more_output_than_anybody_wants_is_refused(using):
@@ -91,7 +106,7 @@ def test_no_more_than_eight_commands_use_a_connection_at_a_time(using, tmp_path)
         command = f"cd {tmp_path}; touch begun.$$; while [ ! -e end.{{0}} ]; do sleep 0.02; done"
         going = [asyncio.ensure_future(transport.run(command.format(number))) for number in range(12)]
         for ended in range(4):
-            await until(lambda most=8 + ended: begun() >= most, 30)
+            await until(lambda most=8 + ended: begun() >= most, "no more commands have begun")
             assert begun() == 8 + ended
             (tmp_path / f"end.{ended}").touch()
             await going[ended]
@@ -120,11 +135,10 @@ def test_killing_a_longer_command_ends_all_of_its_group(using, tmp_path):
         process = await transport.start(
             f"cd {tmp_path}; trap '' TERM; sleep 1000 & echo $! > part; mv part pid; wait; sleep 1000"
         )
-        await until((tmp_path / "pid").exists)
-        pid = int((tmp_path / "pid").read_text())
-        assert runs(pid)
+        pid = int(await until(lambda: written(tmp_path / "pid"), "it does not begin"))
+        assert is_running(pid)
         await process.kill()
-        await until(lambda: not runs(pid))  # signals were sent to all; on a busy machine one may come a moment later
+        await until(lambda: not is_running(pid), "a process of the group goes on")
         assert await process.wait() == 137
 
     using(work)
@@ -135,10 +149,10 @@ def test_closing_ends_what_was_started(using, tmp_path):
 
     async def work(transport):
         await transport.start(f"echo $$ > {pid}; exec sleep 1000")
-        await until(lambda: pid.exists() and pid.read_text().strip())
+        await until(lambda: written(pid), "it does not begin")
 
     using(work)
-    assert not runs(int(pid.read_text()))
+    assert not is_running(int(pid.read_text()))
 
 
 @pytest.mark.parametrize("part", range(8))
@@ -157,7 +171,7 @@ def test_a_start_that_is_given_up_at_any_moment_leaves_nothing(using, tmp_path, 
                 await transport.start(f"echo $$ > {begun}; exec sleep 1000", lease_s=1000)
 
     using(work)
-    assert not begun.exists() or not runs(int(begun.read_text()))
+    assert not written(begun) or not is_running(int(written(begun)))
 
 
 def test_a_command_that_is_killed_before_it_has_begun_does_not_begin(using):
@@ -170,9 +184,14 @@ def test_a_command_that_is_killed_before_it_has_begun_does_not_begin(using):
     using(work)
 
 
-def test_a_renewed_lease_keeps_a_command_alive(using):
+def test_a_renewed_lease_keeps_a_command_alive(using, tmp_path):
+    go_on = tmp_path / "go-on"
+
     async def work(transport):
-        process = await transport.start("sleep 2.5; echo done", lease_s=0.6)
+        process = await transport.start(f"while [ ! -e '{go_on}' ]; do sleep 0.02; done; echo done", lease_s=6)
+        # It is renewed every 2 s: by the fifth time more has passed than a lease lasts.
+        await until(lambda: transport._leases._stamp > 4, "the lease is not renewed")
+        go_on.touch()
         assert [line async for line in process.lines()] == ["done"]
         assert await process.wait() == 0
 

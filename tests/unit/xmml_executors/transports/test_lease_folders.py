@@ -6,13 +6,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from waiting import LIMIT_S
 from xmml_executors.transports.remote_shell import kill_group, leased
 
 FOREIGN_STATUS = 73
 
 
 def sh(command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
 def lease(folder: Path, command: str) -> str:

@@ -4,8 +4,8 @@ import asyncio
 import socket
 
 import pytest
-
-from .conftest import make
+from ssh_transports import make
+from waiting import LIMIT_S, until
 
 
 def test_files_go_also_where_no_ssh_is_installed(own_server, tmp_path, monkeypatch):
@@ -39,30 +39,19 @@ def test_a_port_that_is_closed_while_it_is_opened_again_stays_closed(own_server,
 
         transport._listeners.pop(forwarding).close()
         monkeypatch.setattr(transport, "_listen", listen_slowly)
-        opening = asyncio.create_task(_until_opened(transport, forwarding))
-        await asyncio.wait_for(is_open.wait(), 20)
+        opening = asyncio.create_task(until(lambda: transport.open_again(forwarding), "it is not opened again"))
+        await asyncio.wait_for(is_open.wait(), LIMIT_S)
         await transport.stop_forwarding(forwarding)
         may_go_on.set()
         await opening
         assert transport._listeners == {}
-        assert await _is_closed(forwarding.port)
+        await until(lambda: not listens(forwarding.port), "somebody still listens")
         await transport.close()
 
     asyncio.run(work())
 
 
-async def _until_opened(transport, forwarding):
-    while not await transport.open_again(forwarding):
-        await asyncio.sleep(0.02)
-
-
-async def _is_closed(port, limit_s=10.0):
-    """Whether nobody listens at a port any more."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + limit_s
-    while loop.time() < until:
-        with socket.socket() as attempt:
-            if attempt.connect_ex(("127.0.0.1", port)) != 0:
-                return True
-        await asyncio.sleep(0.02)
-    return False
+def listens(port):
+    """Whether somebody listens at a port."""
+    with socket.socket() as attempt:
+        return attempt.connect_ex(("127.0.0.1", port)) == 0

@@ -2,11 +2,11 @@
 
 import asyncio
 import subprocess
-from pathlib import Path
 
 import pytest
-
-from .conftest import make, runs, until
+from processes import is_running, parent
+from ssh_transports import make
+from waiting import number_in, until
 
 #: Stands in for an older `ssh`, as far as it is asked which ciphers it would take.
 OLDER = """#!/bin/sh
@@ -42,13 +42,12 @@ def test_a_lease_that_is_over_leaves_a_connection_alone_that_is_not_ours(own_ser
     master = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     async def work():
-        await until(socket.exists)
+        await until(socket.exists, "there is no connection")
         transport = make("openssh", own_server)
-        await transport.start(f"echo $$ > {pid}; exec sleep 1000", lease_s=0.5)
-        await until(lambda: pid.exists() and pid.read_text().strip())
-        shell = int(Path(f"/proc/{pid.read_text().strip()}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        await transport.start(f"echo $$ > {pid}; exec sleep 1000", lease_s=6)
+        shell = parent(await asyncio.to_thread(number_in, pid))
         transport._leases._renewing.cancel()  # as if we were killed
-        await until(lambda: not runs(shell))
+        await until(lambda: not is_running(shell), "it does not end with its lease")
         assert (await transport.run("echo in")).stdout == "in\n"
         assert own_server.opened() == 1
         await transport.close()

@@ -7,10 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from processes import is_running, parent
+from ssh_transports import OVER_SSH, leases, make
+from waiting import LIMIT_S, number_in, until
 from xmml_executors.transports import (
     AuthenticationFailed,
     ConnectionLost,
@@ -19,23 +21,19 @@ from xmml_executors.transports import (
     SiteUnreachable,
 )
 
-from .conftest import OVER_SSH, leases, make, runs, until
-
 pytestmark = pytest.mark.parametrize("kind", OVER_SSH)
 
 #: Sends a file, tells of its connection by OpenSSH (the process that holds it, its guard, its folder), and stays.
 SENDER = """
 import asyncio, sys
 from pathlib import Path
+from ssh_transports import OVER_SSH
 from xmml_executors.transports.destination import Destination
-from xmml_executors.transports.over_asyncssh import AsyncsshTransport
-from xmml_executors.transports.over_openssh import OpensshTransport
 
 kind, name, configuration, local, remote = sys.argv[1:]
 
 async def main():
-    maker = {"asyncssh": AsyncsshTransport, "openssh": OpensshTransport}[kind]
-    transport = maker("alpha", Destination(name), [Path(configuration)])
+    transport = OVER_SSH[kind]("alpha", Destination(name), [Path(configuration)])
     await transport.put(Path(local), remote)
     by_ssh = getattr(transport, "_bulk", transport)
     print(by_ssh._master.pid, by_ssh._guard.pid, by_ssh._folder, flush=True)
@@ -52,7 +50,7 @@ def first_contact(kind, server):
     async def work():
         transport = make(kind, server)
         try:
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(LIMIT_S):
                 return await transport.run("echo in")
         finally:
             await transport.close()
@@ -156,7 +154,7 @@ def test_after_a_lost_connection_the_next_command_connects_again(kind, own_serve
     async def work():
         transport = make(kind, own_server)
         lost = asyncio.ensure_future(transport.run("sleep 1000"))
-        await until(lambda: "sleep 1000" in own_server.processes().values())
+        await until(lambda: "sleep 1000" in own_server.processes().values(), "it does not begin")
         own_server.cut()
         with pytest.raises(ConnectionLost):
             await lost
@@ -180,6 +178,9 @@ def test_ports_of_a_lost_connection_are_opened_again_also_where_they_are_not_fre
         writer.close()
         return word
 
+    async def is_greeted(port):
+        return await word_at(port) == b"hello"
+
     async def is_connected(transport):
         try:
             return (await transport.run("true")).status == 0
@@ -190,17 +191,13 @@ def test_ports_of_a_lost_connection_are_opened_again_also_where_they_are_not_fre
         transport = make(kind, own_server)
         there = await asyncio.start_server(greet, "127.0.0.1", 0)
         forwarding = await transport.forward_remote("127.0.0.1", there.sockets[0].getsockname()[1])
-        assert await word_at(forwarding.port) == b"hello"
+        assert await is_greeted(forwarding.port)
         own_server.cut()
-        await until(lambda: is_free(forwarding.port))
+        await until(lambda: is_free(forwarding.port), "somebody still listens")
         # As where a server has not noticed that the connection is gone: somebody holds the port.
         with socket.create_server(("127.0.0.1", forwarding.port)):
-            while not await is_connected(transport):
-                await asyncio.sleep(0.02)
-        end = time.monotonic() + 30
-        while await word_at(forwarding.port) != b"hello":
-            assert time.monotonic() < end
-            await asyncio.sleep(0.05)
+            await until(lambda: is_connected(transport), "it does not connect again")
+        await until(lambda: is_greeted(forwarding.port), "its port does not open again")
         await transport.close()
         there.close()
 
@@ -219,11 +216,15 @@ def test_nothing_stays_here_of_a_connection_whose_process_has_ended(kind, own_se
     local.write_bytes(bytes(2 * 2**20))
     words = [kind, own_server.name, own_server.config, local, tmp_path / "there"]
     with subprocess.Popen(
-        [sys.executable, "-c", SENDER, *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SENDER, *map(str, words)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     ) as sender:
         master, guard, folder = sender.stdout.readline().split()
-        assert runs(int(master))
-        assert runs(int(guard))
+        assert is_running(int(master))
+        assert is_running(int(guard))
         assert Path(folder).is_dir()
         if end == "closed":
             sender.communicate("x")
@@ -232,8 +233,9 @@ def test_nothing_stays_here_of_a_connection_whose_process_has_ended(kind, own_se
     assert sender.returncode == (0 if end == "closed" else -9)
 
     async def work():
-        await until(lambda: not runs(int(master)) and not runs(int(guard)) and not Path(folder).exists())
-        await until(lambda: own_server.connections() == 0)
+        await until(lambda: not is_running(int(master)) and not is_running(int(guard)), "a process stays")
+        await until(lambda: not Path(folder).exists(), "a folder stays")
+        await until(lambda: own_server.connections() == 0, "a connection stays")
 
     asyncio.run(work())
 
@@ -243,18 +245,17 @@ def test_a_command_that_nobody_comes_back_for_ends_with_its_lease(kind, own_serv
 
     async def work():
         transport = make(kind, own_server)
-        await transport.start(f"echo $$ > {pid}; exec sleep 1000", lease_s=0.5)
-        await until(lambda: pid.exists() and pid.read_text().strip())
+        await transport.start(f"echo $$ > {pid}; exec sleep 1000", lease_s=6)
+        number = await asyncio.to_thread(number_in, pid)
         own_server.stop_listening()
         own_server.cut()
-        assert runs(int(pid.read_text()))
-        await until(lambda: not runs(int(pid.read_text())))
-        await until(lambda: leases(own_server.temporary) == [])
+        assert is_running(number)
+        await until(lambda: not is_running(number), "it does not end with its lease")
+        await until(lambda: leases(own_server.temporary) == [], "the folder of its lease stays")
         await transport.close()
 
     asyncio.run(work())
-    left = [line for line in own_server.wait_until_nothing_runs().values() if not line.startswith("sshd")]
-    assert left == []
+    assert own_server.wait_until_nothing_runs(besides="sshd") == {}
 
 
 def test_a_command_that_ends_after_its_connection_leaves_no_folder_and_the_next_has_one(kind, own_server, tmp_path):
@@ -264,14 +265,14 @@ def test_a_command_that_ends_after_its_connection_leaves_no_folder_and_the_next_
         transport = make(kind, own_server)
         try:
             await transport.start(f"echo $$ > {pid}; exec sleep 1000", lease_s=600)
-            await until(lambda: pid.exists() and pid.read_text().strip())
+            number = await asyncio.to_thread(number_in, pid)
             assert len(leases(own_server.temporary)) == 1
-            shell = parent(int(pid.read_text()))
+            shell = parent(number)
             server = parent(shell)
             own_server.cut()
-            await until(lambda: parent(shell) != server)
-            os.kill(int(pid.read_text()), signal.SIGTERM)  # as who cleans up after us
-            await until(lambda: leases(own_server.temporary) == [])
+            await until(lambda: parent(shell) != server, "its connection stays")
+            os.kill(number, signal.SIGTERM)  # as who cleans up after us
+            await until(lambda: leases(own_server.temporary) == [], "the folder of its lease stays")
             process = await again(transport)
             assert [line async for line in process.lines()] == ["again"]
         finally:
@@ -284,10 +285,6 @@ def test_a_command_that_ends_after_its_connection_leaves_no_folder_and_the_next_
 
     asyncio.run(work())
     assert leases(own_server.temporary) == []
-
-
-def parent(pid):
-    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
 def test_the_configuration_leads_through_another_host(kind, own_server):
@@ -311,7 +308,7 @@ def test_a_connection_that_is_made_again_leaves_none_to_the_host_on_the_way(kind
                 while own_server.opened() == opened:  # until the loss of the last connection is noticed
                     with contextlib.suppress(ConnectionLost):
                         assert (await transport.run("echo in")).stdout == "in\n"
-                await until(lambda: own_server.connections() == 2)
+                await until(lambda: own_server.connections() == 2, "there are not two connections")
                 own_server.cut_last()
         finally:
             await transport.close()
