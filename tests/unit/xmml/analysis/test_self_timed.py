@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import time
 
 import pytest
 from random_models import random_model
@@ -111,11 +110,9 @@ LONG = {
 
 @pytest.mark.parametrize("name", LONG)
 def test_long_loops_cost_no_more_than_short_ones(name: str) -> None:
-    began = time.perf_counter()
     net, found = simulated(LONG[name])
     assert found.is_complete
     assert found.events < 1_000
-    assert time.perf_counter() - began < 1
     path = critical_path(net, found.history, found.end_ns)
     assert sum(part.time_ns for part in path) == found.makespan_ns
 
@@ -160,13 +157,12 @@ def test_a_limit_ends_what_never_repeats_itself() -> None:
     assert 0 < found.makespan_ns < 100_000 * S
 
 
-def test_thousands_of_processes_are_simulated_in_a_moment() -> None:
+def test_thousands_of_processes_are_simulated_in_few_steps() -> None:
     lines = [f"i{number} 1000000 runtime=1000000" for number in range(1000)]
     lines += [f"i{number}.Oi -> i{(number + 1) % 1000}.S" for number in range(1000)]
-    began = time.perf_counter()
     _, found = simulated("\n".join(lines))
     assert found.makespan_ns == 1_000_000 * S
-    assert time.perf_counter() - began < 3
+    assert found.events < 100_000
 
 
 def test_more_conduits_than_processes_are_followed_in_a_moment_without_any_times() -> None:

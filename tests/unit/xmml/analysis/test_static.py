@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
+from bounds import bounded_time
 from small_models import model
 
 from xmml.analysis.counts import Count
@@ -122,12 +121,9 @@ def test_numbers_too_large_to_be_lived_through_are_unknown() -> None:
         "a 1000000000\nb 1000000000\na.Oi -> b.finit | last | drop 2 | last",
     ],
 )
-def test_a_billion_steps_take_no_longer_than_ten(text: str) -> None:
-    net = network(model(text))
-    static_analysis(net)  # loads what is loaded once
-    start = time.perf_counter()
-    static_analysis(net)
-    assert time.perf_counter() - start < 0.1
+def test_a_billion_steps_are_not_made_one_by_one(text: str) -> None:
+    with bounded_time():
+        static_analysis(network(model(text)))
 
 
 # --- conflicts --------------------------------------------------------------------------------------------------------
@@ -259,15 +255,13 @@ def test_who_is_called_only_by_itself_never_starts() -> None:
 # --- size -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_thousand_instances_with_ten_thousand_couplings_are_analysed_quickly() -> None:
+def test_a_thousand_instances_with_ten_thousand_couplings_are_analysed() -> None:
     text = "".join(f"i{number} 1000 init\n" for number in range(1000))
     text += "".join(
         f"i{number}.Oi -> i{(number + step) % 1000}.S\n"
         for number in range(1000)
         for step in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
     )
-    net = network(model(text))
-    start = time.perf_counter()
-    found = static_analysis(net)
-    assert time.perf_counter() - start < 1.0
+    with bounded_time():
+        found = static_analysis(network(model(text)))
     assert found.is_conclusive
