@@ -141,8 +141,9 @@ def test_what_is_left_is_counted_at_sites_and_on_the_laptop(bed):
 
 def test_jobs_and_reservations_that_are_left_are_counted(bed):
     alpha = bed.cluster("alpha")
+    words = "reservation=left-over users=root duration=1 nodes=ALL start=now+1day"
     with alpha.occupied():
-        alpha.slurm.root("scontrol create reservation=left-over users=root duration=1 nodes=ALL start=now+3600")
+        assert alpha.slurm.root(f"scontrol create {words}", check=True) == "Reservation created: left-over\n"
         try:
             kinds = {line.partition(":")[0] for line in bed.wait_until_clean(0)}
             assert {"job at alpha", "reservation at alpha"} <= kinds
