@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import printed
+from commands import MTO
+from waiting import LIMIT_S
 
 UNIT = printed.DOCS.parent / "mto" / "systemd" / "mto@.service"
-MTO = str(Path(sys.executable).with_name("mto"))
 
 
 def mto(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([MTO, *words], cwd=folder, capture_output=True, text=True, timeout=60)
+    return subprocess.run([MTO, *words], cwd=folder, capture_output=True, text=True, timeout=LIMIT_S)
 
 
 def test_the_configuration_is_right_when_its_files_are_there(tmp_path: Path) -> None:

@@ -6,19 +6,19 @@ import os
 import secrets
 import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
+from commands import SEARCH_PATH
+from waiting import LIMIT_S, wait_until
+
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "relay.md"
-LIMIT_S = 30.0
 
 
 def test_a_relay_outlives_the_shell_that_started_it(tmp_path: Path) -> None:
     (command,) = (line for line in PAGE.read_text().splitlines() if line.startswith("setsid -f mto"))
     site = f"test-{secrets.token_hex(4)}"
     (tmp_path / "alpha.toml").write_text(f'site = "{site}"\nlisten = ["127.0.0.1:0"]\n')
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment = {**os.environ, "PATH": SEARCH_PATH}
 
     def mto(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -33,10 +33,7 @@ def test_a_relay_outlives_the_shell_that_started_it(tmp_path: Path) -> None:
         start_new_session=True,
     )
     try:
-        end = time.monotonic() + LIMIT_S
-        while mto("status").returncode != 0:
-            assert time.monotonic() < end, (tmp_path / "alpha.log").read_text()
-            time.sleep(0.02)
+        wait_until(lambda: mto("status").returncode == 0, (tmp_path / "alpha.log").read_text)
         os.killpg(shell.pid, signal.SIGKILL)  # everything that still belongs to it
         shell.wait(LIMIT_S)
         assert site in mto("status").stdout

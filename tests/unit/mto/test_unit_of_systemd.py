@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
+from commands import BIN
 from needs import needs
+from waiting import LIMIT_S
 
 UNIT = Path(__file__).resolve().parents[3] / "mto" / "systemd" / "mto@.service"
-LIMIT_S = 60.0
 
 
 @needs("systemd-analyze")
@@ -17,7 +17,7 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
     command = next(line for line in UNIT.read_text().splitlines() if line.startswith("#   sed"))
     made = tmp_path / "mto@alpha.service"
     script = command.removeprefix("#   ").replace("~/.config/systemd/user/mto@.service", str(made))
-    tools = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    tools = f"{BIN}:/usr/bin:/bin"
     subprocess.run(["sh", "-ec", script], cwd=UNIT.parent, env={"PATH": tools}, check=True, timeout=LIMIT_S)
     (tmp_path / "home").mkdir()
     environment = {"PATH": tools, "HOME": str(tmp_path / "home"), "XDG_RUNTIME_DIR": str(tmp_path)}

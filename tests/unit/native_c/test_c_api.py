@@ -1,4 +1,4 @@
-"""The C API: each behaviour of values.c and alone.c, and what a C programmer's tools see of the library."""
+"""The C API: what a C programmer's tools see of the library (what it does: test_behaviours.py)."""
 
 from __future__ import annotations
 
@@ -9,40 +9,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from compiled import STRICT, behaviours, compiled, run
+from compiled import STRICT, compiled
+from waiting import LIMIT_S
 from xmml_native import config
 from xmml_native._native import Coordinator
 from xmml_native.alone import spec_from_ports
 
 HERE = Path(__file__).parent
-VALUES, ALONE = HERE / "values.c", HERE / "alone.c"
 ROOT = HERE.parents[2]
-SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-
-
-@pytest.mark.parametrize("behaviour", behaviours(VALUES))
-def test_of_values(behaviour: str) -> None:
-    assert "held" in run(compiled(VALUES), behaviour)
-
-
-@pytest.mark.parametrize("behaviour", behaviours(ALONE))
-def test_of_an_instance_by_itself(behaviour: str) -> None:
-    assert "held" in run(compiled(ALONE), behaviour)
-
-
-@pytest.mark.parametrize("source", [VALUES, ALONE], ids=lambda source: source.stem)
-def test_no_behaviour_leaks_or_touches_what_it_must_not(source: Path) -> None:
-    program = compiled(source, *SANITIZED)
-    for behaviour in behaviours(source):
-        run(program, behaviour)
-
-
-@pytest.mark.parametrize("source", [VALUES, ALONE], ids=lambda source: source.stem)
-def test_the_static_library_behaves_alike(source: Path) -> None:
-    program = compiled(source, static=True)
-    assert "libxmml" not in subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
-    for behaviour in behaviours(source):
-        run(program, behaviour)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +81,6 @@ def test_a_line_that_is_printed_reaches_a_pipe_at_once(tmp_path: Path) -> None:
             assert program.stdout is not None
             assert [program.stdout.readline(), program.stdout.readline()] == ["before\n", "after\n"]
             program.stdin.close()
-            assert program.wait(10) == 0
+            assert program.wait(LIMIT_S) == 0
     finally:
         coordinator.close()

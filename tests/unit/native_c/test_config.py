@@ -29,18 +29,11 @@ def printed(program: Path) -> str:
     return subprocess.run([program], capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.parametrize("more", [[], ["--static"]], ids=["shared", "static"])
 def test_the_options_compile_and_the_program_finds_the_library(
-    source: Path, capsys: pytest.CaptureFixture[str]
+    more: list[str], source: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert config.main(["--cflags", "--libs"]) == 0
-    options = capsys.readouterr().out.split()
-    program = source.with_suffix("")
-    subprocess.run(["cc", "-o", program, source, *options], check=True)
-    assert printed(program) == version("xmml")
-
-
-def test_static_libraries_leave_nothing_to_find(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert config.main(["--cflags", "--libs", "--static"]) == 0
+    assert config.main(["--cflags", "--libs", *more]) == 0
     options = capsys.readouterr().out.split()
     program = source.with_suffix("")
     subprocess.run(["cc", "-o", program, source, *options], check=True)

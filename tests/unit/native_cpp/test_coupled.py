@@ -6,12 +6,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from compiled import compiled
-from coupled import Ended, Program, Run
+from compiled import SANITIZED, compiled
+from coupled import Program, Run, all_held
+from waiting import LIMIT_S
 
 HERE = Path(__file__).parent
 CALL_AND_RELEASE = ("macro.question -> micro.question", "micro.answer -> macro.answer")
-SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @pytest.fixture(params=[(), SANITIZED], ids=["plain", "sanitized"])
@@ -25,11 +25,6 @@ def in_c(behaviour: str, *options: str) -> list[str | Path]:
 
 def in_cpp(behaviour: str, *options: str) -> list[str | Path]:
     return [compiled(HERE / "partner.cpp", *options), behaviour]
-
-
-def all_held(ended: dict[str, Ended]) -> None:
-    for name, end in ended.items():
-        assert end.status == 0, f"{name}: exit status {end.status}\n{end.output}{end.errors}"
 
 
 def test_everything_a_message_can_carry_passes_from_c_to_cpp(tmp_path: Path, options: tuple[str, ...]) -> None:
@@ -82,9 +77,10 @@ def test_copies_are_addressed_one_by_one(tmp_path: Path) -> None:
 
 
 def test_a_receive_with_a_time_out_takes_nothing_and_can_be_repeated(tmp_path: Path) -> None:
-    slow = Program({"out": "Oi"}, in_c("computes_a_while"))
-    hasty = Program({"in": "S"}, in_c("waits_only_a_moment"))
-    all_held(Run(tmp_path, {"slow": slow, "hasty": hasty}, "slow.out -> hasty.in").carry_out())
+    late = Program({"out": "Oi", "looked": "S"}, in_c("sends_later"), checks_order=False)
+    hasty = Program({"in": "S", "looked": "Oi"}, in_c("waits_only_a_moment"), checks_order=False)
+    run = Run(tmp_path, {"late": late, "hasty": hasty}, "late.out -> hasty.in", "hasty.looked -> late.looked")
+    all_held(run.carry_out())
 
 
 def test_a_sender_learns_that_its_receiver_has_left(tmp_path: Path) -> None:
@@ -117,7 +113,7 @@ def test_a_cpp_program_whose_partner_failed_ends_with_one_line_and_no_core_file(
 
 def test_a_cpp_program_that_xmml_run_did_not_start_says_so_in_one_line() -> None:
     program, behaviour = in_cpp("only_receives")
-    ended = subprocess.run([program, behaviour], capture_output=True, text=True, check=False, timeout=30)
+    ended = subprocess.run([program, behaviour], capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert ended.returncode == 1
     (line,) = ended.stderr.splitlines()
     assert "not part of a run" in line

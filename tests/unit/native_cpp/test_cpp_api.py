@@ -1,4 +1,4 @@
-"""The C++ API: each behaviour of values.cpp and alone.cpp."""
+"""The C++ API: how its header compiles (what it does: native_c/test_behaviours.py)."""
 
 from __future__ import annotations
 
@@ -6,34 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from compiled import STRICT, behaviours, compiled, run
+from compiled import STRICT, compiled, run
 from xmml_native import config
-
-HERE = Path(__file__).parent
-VALUES, ALONE, SPANS = HERE / "values.cpp", HERE / "alone.cpp", HERE / "spans.cpp"
-SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-
-
-@pytest.mark.parametrize("behaviour", behaviours(VALUES))
-def test_of_values(behaviour: str) -> None:
-    assert "held" in run(compiled(VALUES), behaviour)
-
-
-@pytest.mark.parametrize("behaviour", behaviours(SPANS))
-def test_of_spans(behaviour: str) -> None:
-    assert "held" in run(compiled(SPANS, "-std=c++20"), behaviour)
-
-
-@pytest.mark.parametrize("behaviour", behaviours(ALONE))
-def test_of_an_instance_by_itself(behaviour: str) -> None:
-    assert "held" in run(compiled(ALONE), behaviour)
-
-
-@pytest.mark.parametrize("source", [VALUES, ALONE], ids=lambda source: source.stem)
-def test_no_behaviour_leaks_or_touches_what_it_must_not(source: Path) -> None:
-    program = compiled(source, *SANITIZED)
-    for behaviour in behaviours(source):
-        run(program, behaviour)
 
 
 @pytest.mark.parametrize("standard", ["c++17", "c++20"])

@@ -12,17 +12,18 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from compiled import compiled, under_thread_sanitizer
+from compiled import SANITIZED, compiled, under_thread_sanitizer
 from coupled import Program, Run
+from waiting import RUN_LIMIT_S
+
+pytestmark = pytest.mark.timeout(2 * RUN_LIMIT_S)
 
 HERE = Path(__file__).parent
 C, CPP = HERE.parent / "native_c/threads.c", HERE / "threads.cpp"
 #: What the programs are linked with under the thread sanitizer: libxmml and its runtime. Empty: the compiler's own.
 WATCHED = os.environ.get("XMML_THREAD_SANITIZER", "").split()
-ADDRESS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 #: What is done inside of libraries is not for the sanitizer to judge that has not seen how they are made.
 PARTIAL = {"TSAN_OPTIONS": "ignore_noninstrumented_modules=1"}
-PATIENCE_S = 120.0
 
 ARRAYS_AND_NUMBERS = ("a.arrays -> b.arrays", "a.numbers -> b.numbers")
 ONE_AND_TWO = ("a.one -> b.one", "a.two -> b.two")
@@ -65,7 +66,7 @@ def carry_out(
     ports = [coupling.split(" -> ")[0].removeprefix("a.") for coupling in couplings]
     sender = Program(dict.fromkeys(ports, "Oi"), [program, sends], checks_order=False)
     receiver = Program(dict.fromkeys(ports, "S"), [program, receives], checks_order=False)
-    ended = Run(folder, {"a": sender, "b": receiver}, *couplings).carry_out(PATIENCE_S, env)
+    ended = Run(folder, {"a": sender, "b": receiver}, *couplings).carry_out(RUN_LIMIT_S, env)
     for name, end in ended.items():
         assert (end.status, end.output, end.errors) == (0, "held\n", ""), f"{name}\n{end.errors}"
 
@@ -75,7 +76,7 @@ def couplings_of(source: Path) -> tuple[str, ...]:
 
 
 @pytest.mark.skipif(bool(WATCHED), reason="only the thread sanitizer is asked for")
-@pytest.mark.parametrize("options", [(), ADDRESS], ids=["plain", "address"])
+@pytest.mark.parametrize("options", [(), SANITIZED], ids=["plain", "address"])
 @pytest.mark.parametrize(("source", "sends", "receives", "_"), EVERY_PAIR)
 def test_threads_may_use_an_instance_at_once(
     tmp_path: Path, source: Path, sends: str, receives: str, _: bool, options: tuple[str, ...]
@@ -97,13 +98,13 @@ def test_threads_that_use_an_instance_have_no_races(
         carry_out(tmp_path, program, sends, receives, couplings_of(source), PARTIAL)
 
 
-@pytest.mark.parametrize("options", [(), ADDRESS], ids=["plain", "address"])
+@pytest.mark.parametrize("options", [(), SANITIZED], ids=["plain", "address"])
 def test_two_instances_in_one_process_hand_arrays_over(tmp_path: Path, options: tuple[str, ...]) -> None:
     program = under_thread_sanitizer(C, *WATCHED) if WATCHED else compiled(C, "-pthread", *options)
     sender = Program({"arrays": "Oi"}, [program, "is_both_instances"], checks_order=False)
     receiver = Program({"arrays": "S"}, ["true"], checks_order=False)  # the other process joins as this one too
     both = Run(tmp_path, {"a": sender, "b": receiver}, "a.arrays -> b.arrays")
-    end = both.carry_out(PATIENCE_S)["a"]
+    end = both.carry_out(RUN_LIMIT_S)["a"]
     assert (end.status, end.output, end.errors) == (0, "held\n", ""), end.errors
     assert {event["instance"] for event in both.events if event["event"] == "left"} == {"a", "b"}
 

@@ -40,8 +40,8 @@ program partner
         call leaves_at_once()
     case ("waits_only_a_moment")
         call waits_only_a_moment()
-    case ("computes_a_while")
-        call computes_a_while()
+    case ("sends_later")
+        call sends_later()
     case ("lends_an_array_in_each_step")
         call lends_an_array_in_each_step()
     case ("views_an_array_in_each_step")
@@ -243,21 +243,18 @@ contains
         call me%receive("in", number, timeout=0.01_real64, status=status, message=message)
         call check(status == XMML_TIMED_OUT, "nothing yet again")
         call check_says(message, "no message within 0.01 s")
+        call me%send("looked", 2)
         call me%receive("in", number)
         call check(number == 7, "at last")
         call me%leave()
     end subroutine
 
-    ! Until the other one has looked and found nothing.
-    subroutine computes_a_while()
-        integer(int64) :: i
-        real(real64), volatile :: x
+    ! Sends when the other one has looked and found nothing.
+    subroutine sends_later()
+        integer :: looked
         call me%join()
         call check(me%reuse() .and. me%step(), "a step")
-        x = 1
-        do i = 1, 200000000
-            x = x * 1.0000001_real64
-        end do
+        call me%receive("looked", looked)
         call me%send("out", 7)
         call me%leave()
     end subroutine

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from compiled import compiled as compiled_c
-from coupled import Ended, Program, Run
+from coupled import Program, Run, all_held
 from fortran import compiled
 from needs import needs
+from waiting import LIMIT_S
 
 pytestmark = needs("gfortran")
 
@@ -21,11 +22,6 @@ METHODS = pytest.mark.parametrize("method", ["shm", "unix", "tcp"])
 
 def in_fortran(behaviour: str) -> list[str | Path]:
     return [compiled(HERE / "behaviour.f90", HERE / "partner.f90"), behaviour]
-
-
-def all_held(ended: dict[str, Ended]) -> None:
-    for name, end in ended.items():
-        assert end.status == 0, f"{name}: exit status {end.status}\n{end.output}{end.errors}"
 
 
 @pytest.mark.parametrize("partner", ["c++", "python in rows", "python in columns", "fortran"])
@@ -71,9 +67,10 @@ def test_an_array_on_loan_is_seen_where_it_lies(method: str, tmp_path: Path, mon
 
 
 def test_a_receive_with_a_time_out_takes_nothing_and_can_be_repeated(tmp_path: Path) -> None:
-    slow = Program({"out": "Oi"}, in_fortran("computes_a_while"))
-    hasty = Program({"in": "S"}, in_fortran("waits_only_a_moment"))
-    all_held(Run(tmp_path, {"slow": slow, "hasty": hasty}, "slow.out -> hasty.in").carry_out())
+    late = Program({"out": "Oi", "looked": "S"}, in_fortran("sends_later"), checks_order=False)
+    hasty = Program({"in": "S", "looked": "Oi"}, in_fortran("waits_only_a_moment"), checks_order=False)
+    run = Run(tmp_path, {"late": late, "hasty": hasty}, "late.out -> hasty.in", "hasty.looked -> late.looked")
+    all_held(run.carry_out())
 
 
 def test_a_receiver_goes_on_until_the_sender_has_ended(tmp_path: Path) -> None:
@@ -134,7 +131,7 @@ def test_giving_up_reaches_the_run_with_its_text(tmp_path: Path) -> None:
 
 
 def test_a_program_that_xmml_run_did_not_start_says_so_in_one_line() -> None:
-    ended = subprocess.run(in_fortran("only_receives"), capture_output=True, text=True, check=False, timeout=30)
+    ended = subprocess.run(in_fortran("only_receives"), capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert ended.returncode == 1
     (line,) = ended.stderr.splitlines()
     assert "not part of a run" in line

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import printed
 from fortran import compiled
+from model_runs import run_document
 from needs import needs
 
 pytestmark = needs("gfortran")
 
-PAGE = (Path(__file__).parents[3] / "docs/fortran.md").read_text(encoding="utf-8")
+PAGE = (printed.DOCS / "fortran.md").read_text(encoding="utf-8")
 
 
 def test_the_example_runs_and_prints_what_the_page_says(tmp_path: Path) -> None:
-    files = dict(re.findall(r"^`([\w.]+)`:\n\n```\w+\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+    files = printed.write("fortran.md", tmp_path)
     assert set(files) == {"model.xmml", "plate.f90", "controller.py", "report.py", "Makefile"}
-    for name, text in files.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    (printed,) = re.findall(r"^report: (.*)$", PAGE, re.MULTILINE)
-    ended = subprocess.run(
-        [sys.executable, "-m", "xmml_run", "model.xmml", "--json", "-o", "run"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert json.loads(ended.stdout)["status"] == "done"
-    assert (tmp_path / "run/instances/report/stdout").read_text().strip() == printed
+    (said,) = re.findall(r"^report: (.*)$", PAGE, re.MULTILINE)
+    assert run_document(tmp_path / "model.xmml").lines("report") == [said]
 
 
 def test_the_pieces_of_programs_compile(tmp_path: Path) -> None:

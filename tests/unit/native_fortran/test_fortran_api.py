@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from compiled import run
+from compiled import SANITIZED, run
 from fortran import behaviours, compiled
 from needs import needs
 
-pytestmark = needs("gfortran")
+#: Compilers take long beside load.
+pytestmark = [needs("gfortran"), pytest.mark.timeout(600)]
 
 HERE = Path(__file__).parent
 BEHAVIOUR, VALUES, ALONE = HERE / "behaviour.f90", HERE / "values.f90", HERE / "alone.f90"
@@ -39,7 +40,7 @@ def test_of_an_instance_by_itself(behaviour: str) -> None:
 
 @pytest.mark.parametrize("source", [VALUES, ALONE], ids=lambda source: source.stem)
 def test_no_behaviour_leaks_or_touches_what_it_must_not(source: Path) -> None:
-    program = compiled(BEHAVIOUR, source, options=("-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
+    program = compiled(BEHAVIOUR, source, options=SANITIZED)
     for behaviour in behaviours(source):
         run(program, behaviour)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
+from model_runs import Run, run_document
 from needs import needs_java
 from xmml_planner.java import api_jar
 
@@ -43,26 +43,25 @@ public class A {
 """
 
 
-def ended(folder: Path, step: str) -> subprocess.CompletedProcess[str]:
+def ended(folder: Path, step: str, status: int) -> Run:
     (folder / "model.xmml").write_text(MODEL)
     (folder / "A.java").write_text(PROGRAM.replace("STEP", step))
     subprocess.run(["javac", "-cp", str(api_jar()), "A.java"], cwd=folder, check=True)
-    command = [sys.executable, "-m", "xmml_run", "model.xmml", "-o", "run"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+    return run_document(folder / "model.xmml", status=status)
 
 
 EXCHANGE = 'me.send("o", t); me.receive("i").asDouble();'
 
 
 def test_a_program_that_ends_normally_is_done(tmp_path: Path) -> None:
-    run = ended(tmp_path, EXCHANGE)
-    assert run.returncode == 0, run.stdout + run.stderr
+    ended(tmp_path, EXCHANGE, 0)
 
 
 def test_an_exception_fails_the_instance_with_its_reason_and_place(tmp_path: Path) -> None:
-    run = ended(tmp_path, EXCHANGE + ' if (me.name().equals("a")) throw new IllegalStateException("negative depth");')
-    assert run.returncode == 4
-    assert "IllegalStateException: negative depth at A.java:8" in run.stdout + run.stderr
+    run = ended(
+        tmp_path, EXCHANGE + ' if (me.name().equals("a")) throw new IllegalStateException("negative depth");', 4
+    )
+    assert "IllegalStateException: negative depth at A.java:8" in run.stderr
 
 
 def test_a_blocked_receive_ends_when_its_thread_is_interrupted(tmp_path: Path) -> None:
@@ -75,6 +74,5 @@ def test_a_blocked_receive_ends_when_its_thread_is_interrupted(tmp_path: Path) -
         System.gc();
         me.receive("i");
     """
-    run = ended(tmp_path, step)
-    assert run.returncode == 4
-    assert "interrupted while waiting at A.java:" in run.stdout + run.stderr
+    run = ended(tmp_path, step, 4)
+    assert "interrupted while waiting at A.java:" in run.stderr

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from needs import needs_java
+from waiting import LIMIT_S
 from xmml_planner.java import api_jar
 
 pytestmark = needs_java
@@ -27,7 +28,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(*arguments: str | Path, path: str) -> str:
     command = ["java", "-Xcheck:jni", "-cp", path, *map(str, arguments)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 

@@ -1,9 +1,12 @@
 /* Every call of xmml_path.h, both ends in one program. The environment says in which FOLDER the secret lies. */
 #define _POSIX_C_SOURCE 200809L
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 #include <xmml_path.h>
 
 #include "behaviour.h"
@@ -122,6 +125,20 @@ static void* dials_without_end(void* given) {
     return NULL;
 }
 
+/* An address on which nobody listens yet; nobody else is given its port until the descriptor is closed. */
+static int keep_address(char* address, size_t size) {
+    struct sockaddr_in at = {0};
+    socklen_t length = sizeof at;
+    int yes = 1, kept = socket(AF_INET, SOCK_STREAM, 0);
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    CHECK(kept >= 0 && setsockopt(kept, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0);
+    CHECK(bind(kept, (struct sockaddr*)&at, sizeof at) == 0);
+    CHECK(getsockname(kept, (struct sockaddr*)&at, &length) == 0);
+    CHECK(snprintf(address, size, "127.0.0.1:%d", (int)ntohs(at.sin_port)) < (int)size);
+    return kept;
+}
+
 static void who_listens_may_come_late(void) {
     /* In the long form later than a path is dialled if nobody says for how long. */
     const struct timespec late = {getenv("XMML_SOAK") != NULL ? 32 : 0, 200000000};
@@ -131,9 +148,7 @@ static void who_listens_may_come_late(void) {
     struct ends ends = {NULL, NULL};
     char address[64];
     pthread_t thread;
-    CHECK(xmml_path_listen(&listener, "127.0.0.1:0", &there, NULL) == XMML_OK);
-    CHECK(snprintf(address, sizeof address, "%s", xmml_path_listener_address(listener)) < (int)sizeof address);
-    CHECK(xmml_path_listener_close(&listener) == XMML_OK);
+    int kept = keep_address(address, sizeof address);
     dialling.address = address;
     CHECK(pthread_create(&thread, NULL, dials_without_end, &dialling) == 0);
     nanosleep(&late, NULL);
@@ -146,6 +161,7 @@ static void who_listens_may_come_late(void) {
     check_next(ends.here, BULK, "late");
     CHECK(xmml_path_listener_close(&listener) == XMML_OK);
     give_up(&ends);
+    close(kept);
 }
 
 static void a_message_comes_into_memory_of_the_caller(void) {

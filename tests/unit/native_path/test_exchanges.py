@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from path_pairs import pair
+from waiting import LIMIT_S
 
 import xmml
 from xmml import path
@@ -26,7 +27,7 @@ def filled(**settings: object) -> tuple[path.Path, path.Path]:
     """A path on which nothing more gets through before a message of zeros is taken at its second end."""
     here, there = pair(listening=NARROW, **settings)
     here.post(bytes(LONG_B))
-    assert there.wait_next(timeout=30) == LONG_B
+    assert there.wait_next(timeout=LIMIT_S) == LONG_B
     return here, there
 
 
@@ -37,7 +38,7 @@ def in_thread(call: Callable[..., Any], *arguments: Any, **named: Any) -> Callab
     thread.start()
 
     def result() -> Any:
-        thread.join(30)
+        thread.join(LIMIT_S)
         assert not thread.is_alive(), f"{call} still waits"
         return results[0]
 
@@ -45,7 +46,7 @@ def in_thread(call: Callable[..., Any], *arguments: Any, **named: Any) -> Callab
 
 
 def taken(there: path.Path) -> np.ndarray:
-    message = there.receive(timeout=30)
+    message = there.receive(timeout=LIMIT_S)
     assert message is not None
     return np.frombuffer(message)
 
@@ -64,7 +65,7 @@ def test_an_exchange_waits_for_the_answer_and_not_for_what_was_sent() -> None:
     here, there = filled()
     there.send(b"answer")
     sent = numbers(2)
-    assert in_thread(here.send_receive, sent, timeout=20)() == b"answer"
+    assert in_thread(here.send_receive, sent, timeout=LIMIT_S)() == b"answer"
     sent[:] = -1
     assert not taken(there).any()
     assert np.array_equal(taken(there), numbers(2))
@@ -78,8 +79,8 @@ def test_an_exchange_waits_for_room() -> None:
         here.send_receive(b"too much", timeout=0.05)
     for _ in range(2):
         assert not taken(there).any()
-    here.send(b"next", timeout=30)
-    assert there.receive(timeout=30) == b"next"
+    here.send(b"next", timeout=LIMIT_S)
+    assert there.receive(timeout=LIMIT_S) == b"next"
 
 
 def test_a_cycle_sends_on_one_path_and_receives_from_the_other() -> None:
@@ -88,13 +89,13 @@ def test_a_cycle_sends_on_one_path_and_receives_from_the_other() -> None:
     right_there.send(b"of the right")
     left_there.send(b"of the left")
     sent = numbers(3)
-    assert path.cycle(right, left, sent, timeout=30) == b"of the left"
+    assert path.cycle(right, left, sent, timeout=LIMIT_S) == b"of the left"
     sent[:] = -1
     assert np.array_equal(taken(right_there), numbers(3))
     assert left_there.take() is None
-    assert right.receive(timeout=30) == b"of the right"
+    assert right.receive(timeout=LIMIT_S) == b"of the right"
     left_there.finish()
-    assert path.cycle(right, left, b"last", timeout=30) is None
+    assert path.cycle(right, left, b"last", timeout=LIMIT_S) is None
 
 
 def test_parts_of_any_length_are_scattered_and_gathered_in_the_order_of_the_paths() -> None:
@@ -107,7 +108,7 @@ def test_parts_of_any_length_are_scattered_and_gathered_in_the_order_of_the_path
         parts[0][:] = -1
         parts[1][:] = bytes(len(parts[1]))
         for chosen in (expected[:2], expected[1:]):
-            assert [bytes(part) for part in path.gather(theirs, timeout=30)] == chosen
+            assert [bytes(part) for part in path.gather(theirs, timeout=LIMIT_S)] == chosen
 
 
 def test_a_scatter_sends_on_all_paths_at_once() -> None:
@@ -138,10 +139,10 @@ def test_a_scatter_that_finds_no_room_sends_nothing() -> None:
     with pytest.raises(TimeoutError, match="tokyo took no message in this time"):
         path.scatter([one, other], [b"1", b"22"], timeout=0.05)
     one.send(b"first")
-    assert one_there.receive(timeout=30) == b"first"
+    assert one_there.receive(timeout=LIMIT_S) == b"first"
     with pytest.raises(xmml.Error, match="1 parts for 2 paths"):
         path.scatter([one, other], [b"1"])
-    assert other_there.wait_next(timeout=30) == LONG_B
+    assert other_there.wait_next(timeout=LIMIT_S) == LONG_B
 
 
 def test_a_gather_takes_no_path_twice() -> None:
@@ -153,14 +154,14 @@ def test_a_gather_takes_no_path_twice() -> None:
 def test_a_gather_that_is_late_takes_nothing() -> None:
     (one, one_there), (other, other_there) = pair(), pair()
     one.send(b"1")
-    assert one_there.wait_next(timeout=30) == 1
+    assert one_there.wait_next(timeout=LIMIT_S) == 1
     with pytest.raises(TimeoutError, match="amsterdam sent no message in this time"):
         path.gather([one_there, other_there], timeout=0.02)
     other.send(b"22")
-    assert path.gather([one_there, other_there], timeout=30) == [b"1", b"22"]
+    assert path.gather([one_there, other_there], timeout=LIMIT_S) == [b"1", b"22"]
     one.send(b"333")
     other.finish()
     with pytest.raises(xmml.Error, match="amsterdam: it has ended before its part came"):
-        path.gather([one_there, other_there], timeout=30)
-    assert one_there.receive(timeout=30) == b"333"
-    assert other_there.wait_next(timeout=30) is None
+        path.gather([one_there, other_there], timeout=LIMIT_S)
+    assert one_there.receive(timeout=LIMIT_S) == b"333"
+    assert other_there.wait_next(timeout=LIMIT_S) is None

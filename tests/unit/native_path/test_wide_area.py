@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import socket
 import stat
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
-from path_pairs import WHO, pair
+from path_pairs import WHO, kept_address, pair
+from waiting import LIMIT_S, RUN_LIMIT_S, wait_until
 
 import xmml
 from xmml import path
@@ -27,8 +26,8 @@ LATE_S = 32 if os.environ.get("XMML_SOAK") == "1" else 0.2
 def test_messages_of_any_size_and_kind_of_memory_pass() -> None:
     here, there = pair(streams=3)
     for data in (b"", b"hello", bytearray(300_000), np.arange(500_000.0), memoryview(b"view")):
-        here.send(data, timeout=30)
-        received = there.receive(timeout=30)
+        here.send(data, timeout=LIMIT_S)
+        received = there.receive(timeout=LIMIT_S)
         assert received is not None
         assert bytes(received) == bytes(data)
 
@@ -38,7 +37,7 @@ def test_memory_may_change_after_a_send() -> None:
     numbers = np.arange(3_000_000.0)
     here.send(numbers)
     numbers[:] = 0
-    received = np.frombuffer(there.receive(timeout=30))
+    received = np.frombuffer(there.receive(timeout=LIMIT_S))
     assert np.array_equal(received, np.arange(3_000_000.0))
     received[0] = 1  # it is the program's own
 
@@ -49,7 +48,7 @@ who = {"secret": b"of both ends", "run": "survey"}
 for rounds in (200, *[1] * 20):
     listener = path.listen("127.0.0.1:0", name="tokyo", **who)
     here = path.dial(listener.address, "tokyo", name="amsterdam", **who)
-    there = listener.accept(timeout=30)
+    there = listener.accept(timeout=60)
     for _ in range(rounds):
         for _ in range(20):
             here.post(bytearray(10_000))
@@ -61,7 +60,7 @@ for rounds in (200, *[1] * 20):
 
 def test_a_path_can_be_asked_and_dropped_while_its_thread_releases_what_arrived() -> None:
     """That thread needs the interpreter for it, while it holds what the questions need."""
-    subprocess.run([sys.executable, "-c", _RELEASES], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", _RELEASES], check=True, timeout=RUN_LIMIT_S)
 
 
 _LEFT = """
@@ -71,7 +70,7 @@ from xmml import path
 who = {"secret": b"of both ends", "run": "survey"}
 listener = path.listen("127.0.0.1:0", name="tokyo", **who)
 here = path.dial(listener.address, "tokyo", name="amsterdam", **who)
-there = listener.accept(timeout=30)
+there = listener.accept(timeout=60)
 for _ in range(100):
     here.post(bytearray(10_000))
 """
@@ -79,7 +78,9 @@ for _ in range(100):
 
 def test_paths_are_left_before_the_interpreter_ends() -> None:
     """Later their threads could not let go of what was sent, and whoever drops a path would wait for them for good."""
-    done = subprocess.run([sys.executable, "-c", _LEFT], check=True, timeout=120, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", _LEFT], check=True, timeout=RUN_LIMIT_S, capture_output=True, text=True
+    )
     here, there = done.stdout.split()
     assert (here, there) == ("failed", "failed")  # nothing can pass any more, and nobody has closed them
 
@@ -87,25 +88,25 @@ def test_paths_are_left_before_the_interpreter_ends() -> None:
 def test_other_threads_run_while_one_waits() -> None:
     here, there = pair()
     threading.Timer(0.05, lambda: there.send(b"now")).start()
-    assert here.receive(timeout=30) == b"now"
+    assert here.receive(timeout=LIMIT_S) == b"now"
 
 
 def test_lanes_tickets_barriers_and_ends() -> None:
     here, there = pair(streams=1)
     ticket = here.post(b"x" * 100_000)
     here.send(b"urgent", lane="control")
-    assert there.receive("control", timeout=30) == b"urgent"
+    assert there.receive("control", timeout=LIMIT_S) == b"urgent"
     assert there.take("control") is None
-    assert here.arrived(ticket, timeout=30)
-    assert here.flush(timeout=30)
-    waiting = threading.Thread(target=there.barrier, args=(30,))
+    assert here.arrived(ticket, timeout=LIMIT_S)
+    assert here.flush(timeout=LIMIT_S)
+    waiting = threading.Thread(target=there.barrier, args=(LIMIT_S,))
     waiting.start()
-    assert here.barrier(timeout=30)
+    assert here.barrier(timeout=LIMIT_S)
     waiting.join()
     ending = threading.Thread(target=here.close)
     ending.start()
-    assert len(there.receive(timeout=30) or b"") == 100_000
-    assert there.receive(timeout=30) is None
+    assert len(there.receive(timeout=LIMIT_S) or b"") == 100_000
+    assert there.receive(timeout=LIMIT_S) is None
     assert there.has_ended()
     assert there.close()
     ending.join()
@@ -117,11 +118,11 @@ def test_a_relay_passes_messages_and_ends_on() -> None:
     relaying = threading.Thread(target=path.relay, args=(near, far))
     relaying.start()
     b.send(b"from b")
-    assert path.cycle(a, a, b"from a", timeout=30) == b"from b"
-    assert b.receive(timeout=30) == b"from a"
+    assert path.cycle(a, a, b"from a", timeout=LIMIT_S) == b"from b"
+    assert b.receive(timeout=LIMIT_S) == b"from a"
     a.finish()
     b.finish()
-    relaying.join(30)
+    relaying.join(LIMIT_S)
     assert not relaying.is_alive()
 
 
@@ -137,11 +138,11 @@ def test_a_relay_passes_failures_on() -> None:
     relaying = threading.Thread(target=relay, daemon=True)
     relaying.start()
     a.send(b"from a")
-    assert b.receive(timeout=30) == b"from a"
+    assert b.receive(timeout=LIMIT_S) == b"from a"
     del a
     with pytest.raises(xmml.Error, match="has lost a path"):
-        b.receive(timeout=30)
-    relaying.join(30)
+        b.receive(timeout=LIMIT_S)
+    relaying.join(LIMIT_S)
     assert len(failures) == 1
     assert "not known to have passed on" in str(failures[0])
 
@@ -152,7 +153,7 @@ from xmml import path
 who = {"secret": b"of both ends", "run": "survey", "name": "osaka", "relays": True}
 listener = path.listen(sys.argv[1], **who)
 print(listener.address, flush=True)
-near = listener.accept(timeout=30)
+near = listener.accept(timeout=60)
 if len(sys.argv) > 2:
     path.relay(near, path.dial(sys.argv[2], "tokyo", **who))
 near.finish()
@@ -175,7 +176,7 @@ def relaying_process(address: str, *onward: str) -> Iterator[tuple[subprocess.Po
 def until_it_fails(there: path.Path) -> Iterator[memoryview]:
     try:
         while True:
-            message = there.receive(timeout=30)
+            message = there.receive(timeout=LIMIT_S)
             assert message is not None, "what was cut short is taken for an orderly end"
             yield message
     except xmml.Error:
@@ -188,12 +189,12 @@ def test_what_has_arrived_is_there_though_the_relay_was_killed(sure: int) -> Non
     last = path.listen("127.0.0.1:0", name="tokyo", patience=0.2, window=8 << 20, **WHO)
     with relaying_process("127.0.0.1:0", last.address) as (process, address):
         here = path.dial(address, "osaka", name="amsterdam", patience=0.2, **WHO)
-        there = last.accept(timeout=30)
+        there = last.accept(timeout=LIMIT_S)
         tickets = [here.post(number.to_bytes(2, "big") * 50_000) for number in range(300)]
-        assert here.arrived(tickets[sure], timeout=30)
+        assert here.arrived(tickets[sure], timeout=LIMIT_S)
         process.kill()
         with pytest.raises(xmml.Error) as failure:
-            here.flush(timeout=30)
+            here.flush(timeout=LIMIT_S)
     came = [bytes(message[:2]) for message in until_it_fails(there)]
     assert came == [number.to_bytes(2, "big") for number in range(len(came))]
 
@@ -209,34 +210,42 @@ def test_what_has_arrived_is_there_though_the_relay_was_killed(sure: int) -> Non
 
 
 def test_who_has_finished_is_told_when_a_killed_relay_that_had_finished_kept_something() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        chosen = f"127.0.0.1:{free.getsockname()[1]}"
-    with relaying_process(chosen) as (process, address):
-        here = path.dial(address, "osaka", name="amsterdam", **WHO)
-        here.send(b"12345")
-        assert here.receive(timeout=30) is None
-        here.finish()
-        process.kill()
-        process.wait()
-    again = path.listen(address, name="osaka", **WHO)
-    with pytest.raises(xmml.Error, match=r"not known to have arrived: 1 message \(5 bytes\)"):
-        here.close(timeout=30)
-    assert again.address == address
+    with kept_address() as chosen:
+        with relaying_process(chosen) as (process, address):
+            here = path.dial(address, "osaka", name="amsterdam", **WHO)
+            here.send(b"12345")
+            assert here.receive(timeout=LIMIT_S) is None
+            here.finish()
+            process.kill()
+            process.wait()
+        again = path.listen(address, name="osaka", **WHO)
+        with pytest.raises(xmml.Error, match=r"not known to have arrived: 1 message \(5 bytes\)"):
+            here.close(timeout=LIMIT_S)
+        assert again.address == address == chosen
 
 
 def test_settings_change_and_are_checked() -> None:
     here, there = pair(streams=2, link=(0.01, 1e8))
     here.set(streams=5, pace=10**9, chunk=65536)
-    for _ in range(1000):
-        if here.stats()["streams"] == 5:
-            break
+
+    def has_five_streams() -> bool:
         here.send(b"x" * 1000)
-        there.receive(timeout=30)
-        time.sleep(0.01)
-    assert here.stats()["streams"] == 5
+        there.receive(timeout=LIMIT_S)
+        return here.stats()["streams"] == 5
+
+    wait_until(has_five_streams, lambda: f"there are {here.stats()['streams']} streams")
     for wrong in ({"streams": 0}, {"streams": "many"}, {"zero_copy": "always"}, {"windw": 3}, {"silence": -1.0}):
         with pytest.raises(xmml.Error):
             here.set(**wrong)
+
+
+def await_reason(here: path.Path, why: str) -> None:
+    """Wait until a path says why it copies."""
+
+    def said() -> str:
+        return str(here.stats()["why_copied"])
+
+    wait_until(lambda: said().startswith(why), said)
 
 
 def test_a_path_says_whether_it_sends_without_copies_and_why_not() -> None:
@@ -251,9 +260,9 @@ def test_a_path_says_whether_it_sends_without_copies_and_why_not() -> None:
         before_b = here.stats()["zero_copy_bytes"]
         for _ in range(4):
             here.send(message)
-            assert there.receive(timeout=30) == message
-        while (stats := here.stats())["why_copied"] is None or not stats["why_copied"].startswith(why):
-            time.sleep(0.001)
+            assert there.receive(timeout=LIMIT_S) == message
+        await_reason(here, why)
+        stats = here.stats()
         assert least_b <= stats["zero_copy_bytes"] - before_b <= most_b
         assert stats["zero_copy_streams"] == 0
 
@@ -273,15 +282,21 @@ def test_a_wrong_secret_is_told_and_a_time_passes() -> None:
     with pytest.raises(TimeoutError, match="nobody dialled"):
         listener.accept(timeout=0.01)
 
+    is_refused = threading.Event()
+
     def accept_nobody() -> None:
-        with pytest.raises(TimeoutError):
-            listener.accept(timeout=1)
+        while not is_refused.is_set():
+            with pytest.raises(TimeoutError):
+                listener.accept(timeout=0.2)
 
     accepting = threading.Thread(target=accept_nobody)
     accepting.start()
-    with pytest.raises(xmml.Error, match="secret"):
-        path.dial(listener.address, "tokyo", secret=b"another", run="survey", name="amsterdam")
-    accepting.join()
+    try:
+        with pytest.raises(xmml.Error, match="secret"):
+            path.dial(listener.address, "tokyo", secret=b"another", run="survey", name="amsterdam")
+    finally:
+        is_refused.set()
+        accepting.join()
     with pytest.raises(ValueError, match="either"):
         path.listen("127.0.0.1:0", run="survey", name="tokyo")
     with pytest.raises(xmml.Error, match="secret of a path is empty"):
@@ -289,10 +304,7 @@ def test_a_wrong_secret_is_told_and_a_time_passes() -> None:
 
 
 def test_a_path_is_dialled_without_end() -> None:
-    with socket.socket() as kept:  # so that nobody else is given the port
-        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        kept.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{kept.getsockname()[1]}"
+    with kept_address() as address:
         opened: list[path.Path] = []
 
         def dial() -> None:
@@ -303,8 +315,8 @@ def test_a_path_is_dialled_without_end() -> None:
         dialling.join(LATE_S)
         assert dialling.is_alive(), "it waits"
         listener = path.listen(address, name="tokyo", **WHO)
-        there = listener.accept(timeout=30)
-        dialling.join(30)
+        there = listener.accept(timeout=LIMIT_S)
+        dialling.join(LIMIT_S)
         assert there.peer == "amsterdam"
     assert [here.state for here in opened] == ["open"]
 
@@ -317,9 +329,9 @@ def test_encrypted_paths_need_certificates_that_are_known(tmp_path: Path) -> Non
     listener = path.listen("127.0.0.1:0", **WHO, **there_too)
     here_too = {"name": "amsterdam", "credentials_file": tmp_path / "mine.pem"}
     here = path.dial(listener.address, "tokyo", **WHO, **here_too, trusted=[theirs])
-    there = listener.accept(timeout=30)
+    there = listener.accept(timeout=LIMIT_S)
     here.send(b"s" * 1_000_000)
-    assert len(there.receive(timeout=30) or b"") == 1_000_000
+    assert len(there.receive(timeout=LIMIT_S) or b"") == 1_000_000
     with pytest.raises(xmml.Error, match="not one of those that are trusted"):
         path.dial(listener.address, "tokyo", **WHO, **here_too, trusted=[mine])
     path.make_credentials(tmp_path / "another.pem", "amsterdam", 3600)

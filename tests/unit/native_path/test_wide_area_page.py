@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import secrets
 import shlex
-import socket
 import stat
 import subprocess
 import sys
@@ -16,16 +15,16 @@ from pathlib import Path
 import pytest
 from compiled import compiled
 from needs import needs
-from path_pairs import pair
+from path_pairs import kept_address, pair
 from printed import DOCS, blocks, write
 from sshd import running_sshd
+from waiting import LIMIT_S
 from xmml_native import config
 
 import xmml
 
 PAGE = "wide-area.md"
 ALONE = ("urgent.py", "parts.py", "events.py", "ending.py")
-LIMIT_S = 100
 
 
 @pytest.fixture
@@ -74,17 +73,17 @@ def test_who_listens_at_every_address_is_reached_at_one(folder: Path, everywhere
 
 @needs("sshd")
 def test_a_program_is_reached_through_ssh(folder: Path) -> None:
-    with socket.socket() as kept:
-        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        kept.bind(("127.0.0.1", 0))
-        here = f"127.0.0.1:{kept.getsockname()[1]}"
-        with running_sshd(folder / "sshd") as server, listening(folder, "tokyo.py", "127.0.0.1:0") as (_, address):
-            forward = ["ssh", "-F", str(server.config), "-N", "-L", f"{here}:{address}", server.name]
-            with subprocess.Popen(forward, stdin=subprocess.DEVNULL) as ssh:
-                try:
-                    assert printed(folder, sys.executable, "amsterdam.py", here) == "499999500000.0"
-                finally:
-                    ssh.kill()
+    with (
+        kept_address() as here,
+        running_sshd(folder / "sshd") as server,
+        listening(folder, "tokyo.py", "127.0.0.1:0") as (_, address),
+    ):
+        forward = ["ssh", "-F", str(server.config), "-N", "-L", f"{here}:{address}", server.name]
+        with subprocess.Popen(forward, stdin=subprocess.DEVNULL) as ssh:
+            try:
+                assert printed(folder, sys.executable, "amsterdam.py", here) == "499999500000.0"
+            finally:
+                ssh.kill()
 
 
 def test_a_program_between_the_two_passes_on(folder: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import LIMIT_S
 from xmml_native import Coordinator
 
 OPERATORS = {"finit": "in", "Oi": "out", "S": "in", "B": "in", "Of": "out"}
@@ -96,6 +97,23 @@ class Run:
         for spec in self.specs.values():
             self.coordinator.define(spec)
 
+    def couple_two(self, *pairs: tuple[str, str], **fields: Any) -> None:
+        """Make ``a`` and ``b`` known, whose calls may come in any order, with couplings from ports of a to ports of b:
+        from ``out`` to ``in`` if none are given."""
+        pairs = pairs or (("out", "in"),)
+        self.declare("a", {sender: "Oi" for sender, _ in pairs}, check_order=False)
+        self.declare("b", {receiver: "S" for _, receiver in pairs}, check_order=False)
+        for sender, receiver in pairs:
+            self.couple(f"a.{sender}", f"b.{receiver}", **fields)
+        self.define()
+
+    def run_two(self, sender: str, receiver: str) -> None:
+        """Run the two programs, which must end well."""
+        self.start("a", sender)
+        self.start("b", receiver)
+        done = self.finish()
+        assert (done["a"].returncode, done["b"].returncode) == (0, 0), done
+
     def environment(self, name: str) -> dict[str, str]:
         """What an instance needs to find the run."""
         return {
@@ -128,19 +146,19 @@ class Run:
         )
         return self.processes[name]
 
-    def finish(self, *names: str, timeout: float = 30) -> dict[str, subprocess.CompletedProcess[str]]:
+    def finish(self, *names: str) -> dict[str, subprocess.CompletedProcess[str]]:
         """Wait for the processes (all by default) and return how they ended."""
         done = {}
         for name in names or tuple(self.processes):
             process = self.processes[name]
-            out, err = process.communicate(timeout=timeout)
+            out, err = process.communicate(timeout=LIMIT_S)
             done[name] = subprocess.CompletedProcess(process.args, process.returncode, out, err)
         return done
 
-    def wait_for(self, event: str, instance: str | None = None, timeout: float = 10) -> dict[str, Any]:
+    def wait_for(self, event: str, instance: str | None = None) -> dict[str, Any]:
         """Wait for an event, and keep all of them."""
         seen = 0
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + LIMIT_S
         while True:
             for candidate in self.events[seen:]:
                 if candidate["event"] == event and instance in (None, candidate.get("instance")):
@@ -148,7 +166,7 @@ class Run:
             seen = len(self.events)
             remaining = deadline - time.monotonic()
             if remaining <= 0:
-                raise AssertionError(f"no {event} within {timeout} s; seen: {self.events}")
+                raise AssertionError(f"no {event} within {LIMIT_S} s; seen: {self.events}")
             self.events += self.coordinator.wait_events(remaining)
 
     def close(self) -> None:

@@ -39,24 +39,19 @@ with Instance() as me:
 """
 
 
-def coupled(run: Any, receiver: str) -> Any:
-    run.declare("a", {"one": "Oi", "two": "Oi"}, check_order=False)
-    run.declare("b", {"one": "S", "two": "S"}, check_order=False)
-    run.couple("a.one", "b.one")
-    run.couple("a.two", "b.two")
-    run.define()
-    run.start("a", SENDER)
-    run.start("b", receiver)
-    return run.finish()
+ONE_AND_TWO = (("one", "one"), ("two", "two"))
 
 
 def test_messages_reach_their_callback_while_the_program_waits_for_others(run: Any) -> None:
-    done = coupled(run, RECEIVER)
-    assert (done["a"].returncode, done["b"].returncode) == (0, 0), done
+    run.couple_two(*ONE_AND_TWO)
+    run.run_two(SENDER, RECEIVER)
 
 
 def test_an_exception_in_a_callback_comes_out_of_the_call_that_waited_and_fails_the_instance(run: Any) -> None:
-    done = coupled(run, RAISING)
+    run.couple_two(*ONE_AND_TWO)
+    run.start("a", SENDER)
+    run.start("b", RAISING)
+    done = run.finish()
     assert done["b"].returncode == 1
     assert "ValueError: too deep" in done["b"].stderr
     assert run.wait_for("failed", "b")["text"] == "b.two: the callback for its messages failed: ValueError: too deep"

@@ -74,11 +74,5 @@ with Instance() as me:
 
 @pytest.mark.parametrize("method", ["shm", "unix", "tcp"])
 def test_the_only_receiver_may_keep_and_change_what_it_gets(run: Any, method: str) -> None:
-    run.declare("a", {"out": "Oi"}, check_order=False)
-    run.declare("b", {"in": "S"}, check_order=False)
-    run.couple("a.out", "b.in", methods=[method])
-    run.define()
-    run.start("a", LENDER)
-    run.start("b", BORROWER)
-    done = run.finish()
-    assert (done["a"].returncode, done["b"].returncode) == (0, 0), done
+    run.couple_two(methods=[method])
+    run.run_two(LENDER, BORROWER)

@@ -47,14 +47,8 @@ with Instance() as me:
 
 @pytest.mark.parametrize("sender", [SENDER, REFUSED], ids=["changes", "is refused"])
 def test_a_program_sees_and_changes_how_its_messages_travel(run: Any, sender: str) -> None:
-    run.declare("a", {"out": "Oi"}, check_order=False)
-    run.declare("b", {"in": "S"}, check_order=False)
-    run.couple("a.out", "b.in")
-    run.define()
-    run.start("a", sender)
-    run.start("b", RECEIVER)
-    done = run.finish()
-    assert (done["a"].returncode, done["b"].returncode) == (0, 0), done
+    run.couple_two()
+    run.run_two(sender, RECEIVER)
 
 
 TIMED = """
@@ -79,14 +73,8 @@ with Instance() as me:
 
 @pytest.mark.parametrize("method", ["shm", "unix", "tcp"])
 def test_a_sender_knows_how_long_a_message_takes(run: Any, method: str) -> None:
-    run.declare("a", {"out": "Oi"}, check_order=False)
-    run.declare("b", {"in": "S"}, check_order=False)
-    run.couple("a.out", "b.in", methods=[method])
-    run.define()
-    run.start("a", TIMED)
-    run.start("b", TAKING)
-    done = run.finish()
-    assert (done["a"].returncode, done["b"].returncode) == (0, 0), done
+    run.couple_two(methods=[method])
+    run.run_two(TIMED, TAKING)
 
 
 def test_a_method_in_the_environment_that_does_not_exist_is_refused(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
