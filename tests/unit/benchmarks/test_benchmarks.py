@@ -6,8 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from benchmark_suites import BENCHMARKS, run_suite
 from needs import needs
+from waiting import LIMIT_S, RUN_LIMIT_S
+
+pytestmark = pytest.mark.timeout(2 * RUN_LIMIT_S)
 
 
 def test_floors_of_messages_are_measured(tmp_path: Path) -> None:
@@ -80,7 +84,7 @@ def test_the_start_of_a_ring_is_measured_with_its_memory(tmp_path: Path) -> None
 
 def test_an_unknown_peer_is_refused_with_the_known_ones() -> None:
     command = [sys.executable, BENCHMARKS / "messages" / "run.py", "--peers", "pigeon"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode != 0
     assert "there is no peer pigeon; there are xmml-python" in done.stderr
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from waiting import RUN_LIMIT_S
 
 FOLDER = Path(__file__).parents[3] / "benchmarks" / "co-allocation"
 
@@ -20,11 +21,13 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("cluster")
 
 
+@pytest.mark.timeout(2 * RUN_LIMIT_S)
 def test_strategies_are_compared_and_the_page_gets_the_table(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- co-allocation table -->\nold\n<!-- end of the table -->\nafter\n")
     options = ["--quick", "--loads", "0.5", "--groups", "1", "--docs", page, "--output", tmp_path]
-    done = subprocess.run([sys.executable, FOLDER / "run.py", *options], capture_output=True, text=True, timeout=100)
+    command = [sys.executable, FOLDER / "run.py", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_LIMIT_S)
     assert done.returncode == 0, done.stderr
     text = page.read_text()
     assert text.startswith("before\n")

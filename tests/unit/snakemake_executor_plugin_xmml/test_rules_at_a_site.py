@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from needs import missing
 from snakemake_executor_plugin_xmml.placement import Needs
 from snakemake_executor_plugin_xmml.site_jobs import SiteJob, SiteJobs, script_of
 from sshd import Sshd, running_sshd
-from waiting import wait_until
+from waiting import RUN_LIMIT_S, wait_until
 from xmml_executors.schedulers import by_name
 from xmml_planner.sites import Site
+
+from workflows import Workflow, ended
 
 SITES = """
 [site.alpha]
@@ -24,37 +23,19 @@ ssh = "{name}"
 cores = 4
 work = "{home}/work"
 """
-LIMIT_S = 60.0
+
+pytestmark = pytest.mark.timeout(2 * RUN_LIMIT_S)
 
 
-class Workflow:
-    """A folder with a Snakefile, and a site."""
+class AtASite(Workflow):
+    """A workflow, and a site."""
 
     def __init__(self, folder: Path, server: Sshd, snakefile: str) -> None:
-        self.folder, self.server = folder, server
         folder.mkdir()
-        (folder / "Snakefile").write_text(snakefile)
+        self.server = server
         (folder / "sites.toml").write_text(SITES.format(name=server.name, home=server.home))
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "snakemake", "--executor", "xmml", "--jobs", "4", "--xmml-sites", "sites.toml"]
-        return subprocess.Popen(
-            [*command, *arguments],
-            cwd=self.folder,
-            env={**os.environ, "XMML_SSH_CONFIG": str(self.server.config)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-
-    def run(self, *arguments: str) -> tuple[int, str]:
-        running = self.start(*arguments)
-        try:
-            output, _ = running.communicate(timeout=LIMIT_S)
-        finally:
-            running.kill()
-        return running.returncode, output
+        options = ("--xmml-sites", "sites.toml")
+        super().__init__(folder, snakefile, *options, env={"XMML_SSH_CONFIG": str(server.config)})
 
     def left(self) -> list[str]:
         """What is left in the work folder of the site."""
@@ -63,8 +44,6 @@ class Workflow:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Sshd]:
-    if reason := missing("sshd"):
-        pytest.skip(reason)
     with running_sshd(tmp_path / "sshd") as server:
         yield server
 
@@ -88,7 +67,7 @@ rule add:
 
 
 def test_files_go_there_the_command_runs_there_and_results_come_back(tmp_path: Path, server: Sshd) -> None:
-    workflow = Workflow(tmp_path / "study", server, TWO_RULES)
+    workflow = AtASite(tmp_path / "study", server, TWO_RULES)
     status, output = workflow.run()
     assert status == 0, output
     assert (workflow.folder / "out/sum.txt").read_text() == "55\n"
@@ -102,7 +81,7 @@ def failing(command: str, more: str = "") -> str:
 
 
 def test_a_failure_is_told_with_site_status_and_last_words(tmp_path: Path, server: Sshd) -> None:
-    workflow = Workflow(tmp_path / "study", server, failing("echo the well is dry >&2; exit 7"))
+    workflow = AtASite(tmp_path / "study", server, failing("echo the well is dry >&2; exit 7"))
     status, output = workflow.run()
     assert status != 0
     assert "command ended with exit status 7 on" in output
@@ -111,20 +90,20 @@ def test_a_failure_is_told_with_site_status_and_last_words(tmp_path: Path, serve
 
 
 def test_the_log_of_a_failed_rule_comes_back(tmp_path: Path, server: Sshd) -> None:
-    workflow = Workflow(tmp_path / "study", server, failing("echo why > {log}; exit 1", more='log: "one.log"'))
+    workflow = AtASite(tmp_path / "study", server, failing("echo why > {log}; exit 1", more='log: "one.log"'))
     workflow.run()
     assert (workflow.folder / "one.log").read_text() == "why\n"
 
 
 def test_a_command_that_does_not_write_its_output_fails(tmp_path: Path, server: Sshd) -> None:
-    status, output = Workflow(tmp_path / "study", server, failing("true")).run()
+    status, output = AtASite(tmp_path / "study", server, failing("true")).run()
     assert status != 0
     assert "the command ended well at alpha without writing out.txt" in output
 
 
 def test_a_site_that_cannot_be_reached_is_named(tmp_path: Path, server: Sshd) -> None:
     server.refuse_key()
-    status, output = Workflow(tmp_path / "study", server, failing("touch {output}")).run()
+    status, output = AtASite(tmp_path / "study", server, failing("touch {output}")).run()
     assert status != 0
     assert "alpha" in output
     assert "key" in output
@@ -134,7 +113,7 @@ def test_a_path_outside_of_the_folder_is_refused(tmp_path: Path, server: Sshd) -
     snakefile = (
         f'rule one:\n    output: "{tmp_path}/far.txt"\n    resources: site="alpha"\n    shell: "touch {{output}}"\n'
     )
-    status, output = Workflow(tmp_path / "study", server, snakefile).run()
+    status, output = AtASite(tmp_path / "study", server, snakefile).run()
     assert status != 0
     assert "far.txt cannot be taken to alpha: write paths relative to the working folder" in output
 
@@ -143,52 +122,44 @@ def test_a_rule_that_needs_snakemake_runs_only_here(tmp_path: Path, server: Sshd
     snakefile = (
         'rule one:\n    output: "a"\n    resources: site="alpha"\n    run:\n        open(output[0], "w").close()\n'
     )
-    status, output = Workflow(tmp_path / "study", server, snakefile).run()
+    status, output = AtASite(tmp_path / "study", server, snakefile).run()
     assert status != 0
     assert "a rule without shell: can only run on this machine" in output
 
 
 def test_an_unknown_site_is_told_with_those_there_are(tmp_path: Path, server: Sshd) -> None:
     snakefile = failing("touch {output}").replace("alpha", "alhpa")
-    status, output = Workflow(tmp_path / "study", server, snakefile).run()
+    status, output = AtASite(tmp_path / "study", server, snakefile).run()
     assert status != 0
     assert 'there is no site "alhpa"; the sites are: alpha' in output
 
 
-WAITS = "touch {waits}; while [ ! -e {go} ]; do sleep 0.02; done; echo done > {{output}}"
+WAITS = "touch '{waits}'; while [ ! -e '{go}' ]; do sleep 0.02; done; echo done > {{output}}"
 
 
 def test_ctrl_c_ends_the_job_there_and_leaves_nothing(tmp_path: Path, server: Sshd) -> None:
     waits, go = tmp_path / "waits", tmp_path / "go"
-    workflow = Workflow(tmp_path / "study", server, failing(WAITS.format(waits=waits, go=go)))
-    running = workflow.start()
-    try:
-        wait_until(waits.exists, "the job runs")
+    workflow = AtASite(tmp_path / "study", server, failing(WAITS.format(waits=waits, go=go)))
+    with workflow.going() as running:
+        wait_until(waits.exists, "the job does not begin")
         os.kill(running.pid, signal.SIGINT)
-        output, _ = running.communicate(timeout=LIMIT_S)
-    finally:
-        running.kill()
-    assert running.returncode != 0, output
+        status, output = ended(running)
+    assert status != 0, output
     assert server.wait_until_nothing_runs() == {}
     assert workflow.left() == []
 
 
 def test_a_job_goes_on_where_a_killed_snakemake_left_it(tmp_path: Path, server: Sshd) -> None:
     waits, go = tmp_path / "waits", tmp_path / "go"
-    workflow = Workflow(tmp_path / "study", server, failing(WAITS.format(waits=waits, go=go)))
-    running = workflow.start()
-    wait_until(waits.exists, "the job runs")
-    os.kill(running.pid, signal.SIGKILL)
-    running.communicate()
+    workflow = AtASite(tmp_path / "study", server, failing(WAITS.format(waits=waits, go=go)))
+    with workflow.going():
+        wait_until(waits.exists, "the job does not begin")
     waits.unlink()
     workflow.run("--unlock")
-    again = workflow.start()
-    try:
+    with workflow.going() as again:
         go.touch()
-        output, _ = again.communicate(timeout=LIMIT_S)
-    finally:
-        again.kill()
-    assert again.returncode == 0, output
+        status, output = ended(again)
+    assert status == 0, output
     assert not waits.exists()  # it was not started a second time
     assert (workflow.folder / "out.txt").read_text() == "done\n"
     assert workflow.left() == []
@@ -206,8 +177,8 @@ def test_a_job_that_is_just_being_submitted_when_it_is_cancelled_is_taken_out_of
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = {
-        "sbatch": f"touch {tmp_path}/asked; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; echo 7",
-        "scancel": f'echo "$*" > {tmp_path}/cancelled',
+        "sbatch": f"touch '{tmp_path}/asked'; while [ ! -e '{tmp_path}/go' ]; do sleep 0.02; done; echo 7",
+        "scancel": f'echo "$*" > "{tmp_path}/cancelled"',
     }
     (tmp_path / "bin").mkdir()
     for name, text in programs.items():
@@ -218,7 +189,7 @@ def test_a_job_that_is_just_being_submitted_when_it_is_cancelled_is_taken_out_of
     jobs = SiteJobs()
     try:
         task = jobs.begin(site, SiteJob("study-1", "true", Needs(), (), (), (), tmp_path / "log"))
-        wait_until((tmp_path / "asked").exists, "it is being submitted")
+        wait_until((tmp_path / "asked").exists, "it is not being submitted")
         task.interrupt()
         (tmp_path / "go").touch()
         task.wait()

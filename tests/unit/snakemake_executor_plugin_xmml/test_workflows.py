@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import greeting
-from waiting import wait_until
+import pytest
+from commands import SNAKEMAKE
+from gates import awaits, says
+from processes import command_line, processes
+from waiting import RUN_LIMIT_S, wait_until
+
+from workflows import Workflow, ended
 
 SNAKEFILE = """
 rule all:
@@ -21,34 +27,16 @@ rule couple:
     shell: "{command}"
 """
 OPTIONS = ("--xmml-sites", "--xmml-runs", "--xmml-keep-runs", "--xmml-options")
-#: How long a test waits for what takes a second or two on a machine at rest.
-LIMIT_S = 60.0
+
+pytestmark = pytest.mark.timeout(2 * RUN_LIMIT_S)
 
 
-class Workflow:
-    """A folder with a model and a Snakefile."""
+class Greetings(Workflow):
+    """A workflow that carries out the model of greetings for some numbers."""
 
     def __init__(self, folder: Path, numbers: list[int], before: str = "pass", more: str = "") -> None:
-        self.folder = folder
+        super().__init__(folder, SNAKEFILE.format(numbers=numbers, more=more, command=greeting.COMMAND))
         (folder / "model.xmml").write_text(greeting.model(before))
-        (folder / "Snakefile").write_text(SNAKEFILE.format(numbers=numbers, more=more, command=greeting.COMMAND))
-
-    def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "snakemake", "--executor", "xmml", "--jobs", "4", *arguments]
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = self.command(*arguments)
-        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=2 * LIMIT_S)
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*arguments),
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
 
     def heard(self, number: int) -> str:
         return (self.folder / f"heard/{number}.txt").read_text()
@@ -56,51 +44,46 @@ class Workflow:
     def processes(self) -> list[int]:
         """The processes that work in the folder or below."""
         found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    folder = os.readlink(entry / "cwd")
-                except OSError:
-                    continue
-                if Path(folder).is_relative_to(self.folder):
+        for entry in processes():
+            with contextlib.suppress(OSError):  # it has ended, or is another's
+                if Path(os.readlink(entry / "cwd")).is_relative_to(self.folder):
                     found.append(int(entry.name))
         return found
 
 
 def test_each_rule_is_a_run_of_its_own_and_leaves_its_results(tmp_path: Path) -> None:
-    workflow = Workflow(tmp_path, [1, 2, 3])
-    done = workflow.run()
-    assert done.returncode == 0, done.stderr
+    workflow = Greetings(tmp_path, [1, 2, 3])
+    status, output = workflow.run()
+    assert status == 0, output
     assert [workflow.heard(number) for number in (1, 2, 3)] == ["1\n" * 3, "2\n" * 3, "3\n" * 3]
     assert not any((tmp_path / ".snakemake/xmml/runs").iterdir())
 
 
 def test_runs_are_kept_when_asked_for(tmp_path: Path) -> None:
-    Workflow(tmp_path, [7]).run("--xmml-keep-runs")
+    Greetings(tmp_path, [7]).run("--xmml-keep-runs")
     (run,) = (tmp_path / ".snakemake/xmml/runs").iterdir()
     assert (run / "report.html").exists()
 
 
 def test_options_for_all_runs_are_passed_on(tmp_path: Path) -> None:
-    done = Workflow(tmp_path, [1]).run("--xmml-options=-p world.numbr=3")
-    assert done.returncode != 0
-    assert "numbr" in done.stderr + "".join(log.read_text() for log in tmp_path.glob(".snakemake/xmml/logs/*/*"))
+    status, output = Greetings(tmp_path, [1]).run("--xmml-options=-p world.numbr=3")
+    assert status != 0
+    assert "numbr" in output + "".join(log.read_text() for log in tmp_path.glob(".snakemake/xmml/logs/*/*"))
 
 
 def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
-    workflow = Workflow(tmp_path, [1])
-    done = workflow.run("--dry-run")
-    assert done.returncode == 0
-    assert "couple" in done.stdout + done.stderr
+    workflow = Greetings(tmp_path, [1])
+    status, output = workflow.run("--dry-run")
+    assert status == 0
+    assert "couple" in output
     assert not (tmp_path / "heard").exists()
 
 
 def test_a_failure_is_told_with_instance_reason_and_log(tmp_path: Path) -> None:
-    done = Workflow(tmp_path, [1], before='raise ValueError("out of words")').run()
-    assert done.returncode != 0
-    assert "world failed: ValueError: out of words at model.xmml:7" in done.stderr
-    assert "out of words" in done.stderr
-    assert ".snakemake/xmml/logs/couple/" in done.stderr
+    status, output = Greetings(tmp_path, [1], before='raise ValueError("out of words")').run()
+    assert status != 0
+    assert "world failed: ValueError: out of words at model.xmml:7" in output
+    assert ".snakemake/xmml/logs/couple/" in output
     assert not (tmp_path / "heard/1.txt").exists()
 
 
@@ -108,96 +91,80 @@ def test_a_failed_run_is_tried_again(tmp_path: Path) -> None:
     flag = tmp_path / "failed once"
     before = f"import pathlib\nif not pathlib.Path({str(flag)!r}).exists():\n"
     before += f"    pathlib.Path({str(flag)!r}).touch()\n    raise ValueError('not yet')"
-    workflow = Workflow(tmp_path, [5], before=before, more="retries: 1")
-    done = workflow.run()
-    assert done.returncode == 0, done.stderr
+    workflow = Greetings(tmp_path, [5], before=before, more="retries: 1")
+    status, output = workflow.run()
+    assert status == 0, output
     assert workflow.heard(5) == "5\n" * 3
 
 
 def test_a_result_that_is_missing_fails_the_rule(tmp_path: Path) -> None:
-    workflow = Workflow(tmp_path, [1])
+    workflow = Greetings(tmp_path, [1])
     text = (tmp_path / "Snakefile").read_text().replace("listener/heard.txt", "listener/unheard.txt")
     (tmp_path / "Snakefile").write_text(text)
-    done = workflow.run()
-    assert done.returncode != 0
-    assert 'instance "listener" has ended but not written unheard.txt' in done.stderr
+    status, output = workflow.run()
+    assert status != 0
+    assert 'instance "listener" has ended but not written unheard.txt' in output
 
 
-def blocked(tmp_path: Path) -> tuple[Workflow, Path, Path]:
+def blocked(tmp_path: Path) -> tuple[Greetings, Path, Path]:
     """A workflow whose run waits until a file is there, the file, and the one that says that it waits."""
     go, waits = tmp_path / "go", tmp_path / "waits"
-    before = f"import pathlib, time\npathlib.Path({str(waits)!r}).touch()\n"
-    before += f"while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.01)"
-    return Workflow(tmp_path, [1], before=before), go, waits
+    return Greetings(tmp_path, [1], before=f"{says(waits)}\n{awaits(go)}"), go, waits
 
 
 def test_ctrl_c_ends_the_runs_and_leaves_no_process(tmp_path: Path) -> None:
     workflow, _, waits = blocked(tmp_path)
-    running = workflow.start()
-    try:
-        wait_until(waits.exists, "the run has begun")
+    with workflow.going() as running:
+        wait_until(waits.exists, "the run does not begin")
         os.kill(running.pid, signal.SIGINT)
-        output, _ = running.communicate(timeout=LIMIT_S)
-    finally:
-        running.kill()
-    assert running.returncode != 0, output
-    wait_until(lambda: not workflow.processes(), "every process of the run has ended")
+        status, output = ended(running)
+    assert status != 0, output
+    wait_until(lambda: not workflow.processes(), "a process of the run has not ended")
 
 
 def test_a_second_ctrl_c_does_not_wait_for_a_run_that_is_slow_to_end(tmp_path: Path) -> None:
     workflow, _, waits = blocked(tmp_path)
-    running = workflow.start()
-    assert running.stdout is not None
-    try:
-        wait_until(waits.exists, "the run has begun")
+    with workflow.going() as running:
+        assert running.stdout is not None
+        wait_until(waits.exists, "the run does not begin")
         (slow,) = [pid for pid in workflow.processes() if is_xmml_run(pid)]
         os.kill(slow, signal.SIGSTOP)
         try:
             os.kill(running.pid, signal.SIGINT)
             assert any("Ctrl-C once more" in line for line in running.stdout)
             os.kill(running.pid, signal.SIGINT)
-            output, _ = running.communicate(timeout=LIMIT_S)
+            status, output = ended(running)
         finally:
             os.kill(slow, signal.SIGCONT)
-    finally:
-        running.kill()
-    assert running.returncode != 0, output
+    assert status != 0, output
     assert "by themselves" in output
-    wait_until(lambda: not workflow.processes(), "the run has ended by itself")
+    wait_until(lambda: not workflow.processes(), "the run does not end by itself")
 
 
 def is_xmml_run(pid: int) -> bool:
-    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return b"xmml_run" in words
+    return "xmml_run" in command_line(Path(f"/proc/{pid}")).split()
 
 
 def test_a_run_goes_on_where_a_killed_snakemake_left_it(tmp_path: Path) -> None:
     workflow, go, waits = blocked(tmp_path)
-    running = workflow.start()
-    try:
-        wait_until(waits.exists, "the run has begun")
-    finally:
-        os.kill(running.pid, signal.SIGKILL)
-        running.communicate()
+    with workflow.going():
+        wait_until(waits.exists, "the run does not begin")
     workflow.run("--unlock")
-    again = workflow.start()
-    assert again.stdout is not None
-    try:
+    with workflow.going() as again:
+        assert again.stdout is not None
         assert any("goes on with the run in" in line for line in again.stdout)
         go.touch()
-        output, _ = again.communicate(timeout=LIMIT_S)
-    finally:
-        again.kill()
-    assert again.returncode == 0, output
+        status, output = ended(again)
+    assert status == 0, output
     assert workflow.heard(1) == "1\n" * 3
 
 
 def test_a_catalogue_that_does_not_exist_is_refused_at_once(tmp_path: Path) -> None:
-    done = Workflow(tmp_path, [1]).run("--xmml-sites", "nowhere.toml")
-    assert done.returncode != 0
-    assert "nowhere.toml" in done.stderr
+    status, output = Greetings(tmp_path, [1]).run("--xmml-sites", "nowhere.toml")
+    assert status != 0
+    assert "nowhere.toml" in output
 
 
 def test_every_setting_is_explained() -> None:
-    text = subprocess.run([sys.executable, "-m", "snakemake", "--help"], capture_output=True, text=True).stdout
+    text = subprocess.run([*SNAKEMAKE, "--help"], capture_output=True, text=True).stdout
     assert [each for each in OPTIONS if each not in text] == []

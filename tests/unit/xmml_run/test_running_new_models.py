@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 
 import pytest
+from model_runs import run_document
 from needs import java_missing, missing
+from waiting import RUN_LIMIT_S
 from xmml_run.new_model import write_model
 from xmml_run.skeletons import LANGUAGES
 from xmml_run.templates import TEMPLATES
+
+pytestmark = pytest.mark.timeout(2 * RUN_LIMIT_S)
 
 
 @pytest.mark.parametrize(
@@ -29,16 +30,7 @@ def test_a_new_model_runs(template: str, language: str, tmp_path: Path, monkeypa
         pytest.skip(reason)
     monkeypatch.chdir(tmp_path)
     model = write_model("mine", template, *language.split(","))[0]
-    ended = subprocess.run(
-        [sys.executable, "-m", "xmml_run", str(model), "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
-    assert ended.returncode == 0, ended.stderr
-    told = json.loads(ended.stdout)
-    assert told["status"] == "done"
+    run = run_document(tmp_path / model)
+    assert run.report["status"] == "done"
     names = {sketch.instance for sketch in TEMPLATES[template].sketches}
-    assert {name for name, row in told["instances"].items() if row["state"] == "done"} == names
-    assert Path(told["run_dir"]).parent == tmp_path / "runs"
+    assert {name for name, row in run.report["instances"].items() if row["state"] == "done"} == names

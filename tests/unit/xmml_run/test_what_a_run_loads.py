@@ -8,26 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-MODEL = """<model id="hello" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml">
-  <definitions>
-    <submodel id="World">
-      <timescale delta="1 s" total="2 s"/>
-      <ports> <out id="greeting" operator="Oi"/> </ports>
-      <implementation> <code language="python" part="Oi">greeting = 1.5</code> </implementation>
-    </submodel>
-    <submodel id="Listener">
-      <timescale delta="1 s" total="2 s"/>
-      <ports> <in id="greeting" operator="S"/> </ports>
-      <implementation> <code language="python" part="S">assert greeting == 1.5</code> </implementation>
-    </submodel>
-  </definitions>
-  <topology>
-    <instance id="world" submodel="World"/>
-    <instance id="listener" submodel="Listener"/>
-    <coupling from="world.greeting" to="listener.greeting"/>
-  </topology>
-</model>
-"""
+import greeting
 
 #: For models on several sites, for pictures, for workflows, for large data; with everything in them.
 OTHERS = [
@@ -105,7 +86,7 @@ def test_a_run_keeps_neither_the_model_nor_the_text_of_its_plan(tmp_path: Path) 
 
 def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run Python code in a folder that holds the model."""
-    (folder / "model.xmml").write_text(MODEL)
+    (folder / "model.xmml").write_text(greeting.model())
     return subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
