@@ -61,7 +61,7 @@ def test_a_free_port_is_listened_on(models: Models) -> None:
 def small_disk(tmp_path: Path) -> list[str]:
     """A command that gives what it runs a nearly full disk at `disk`, in a mount namespace of its own."""
     (tmp_path / "disk").mkdir()
-    script = f'mount -t tmpfs -o size=256k none {tmp_path}/disk && exec "$@"'
+    script = f'mount -t tmpfs -o size=256k none "{tmp_path}/disk" && exec "$@"'
     wrapper = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
     if subprocess.run([*wrapper, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("mount namespaces are not permitted here")
@@ -76,7 +76,7 @@ def test_a_full_disk(models: Models, small_disk: list[str]) -> None:
 
 
 def test_a_disk_that_is_full_from_the_beginning(models: Models, small_disk: list[str]) -> None:
-    script = f'head -c 1M /dev/zero > {models.folder}/disk/filler 2>/dev/null; exec "$@"'
+    script = f'head -c 1M /dev/zero > "{models.folder}/disk/filler" 2>/dev/null; exec "$@"'
     model = models.write({"a": SEND, "b": RECEIVE})
     wrapper = [*small_disk, "sh", "-c", script, "sh"]
     models.start(model, wrapper=wrapper, folder=models.folder / "disk/run").end().check(5, "No space left on device")

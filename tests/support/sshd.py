@@ -21,6 +21,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+from needs import missing
 from processes import command_line, processes
 from waiting import wait_until
 from wan.programs import found
@@ -71,7 +73,7 @@ class Sshd:
         self.learn_host_key()
         self.config.write_text(
             f"Host {name}\n  HostName 127.0.0.1\n  Port {self.port}\n  User {getpass.getuser()}\n"
-            f"  IdentityFile {self.user_key}\n  IdentitiesOnly yes\n  UserKnownHostsFile {self.known_hosts}\n"
+            f'  IdentityFile "{self.user_key}"\n  IdentitiesOnly yes\n  UserKnownHostsFile "{self.known_hosts}"\n'
             f"  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n  BatchMode yes\n"
         )
         self._thread = threading.Thread(target=self._accept, daemon=True)
@@ -83,7 +85,7 @@ class Sshd:
         _make_key(key, kind)
         self._host_key = key
         self._sshd_config.write_text(
-            f"HostKey {key}\nAuthorizedKeysFile {self.folder / 'authorized_keys'}\nStrictModes no\nUsePAM no\n"
+            f'HostKey "{key}"\nAuthorizedKeysFile "{self.folder}/authorized_keys"\nStrictModes no\nUsePAM no\n'
             "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
             f"UseDNS no\nPrintMotd no\nSubsystem sftp internal-sftp\n"
             f'SetEnv {self.mark} HOME="{self.home}" TMPDIR="{self.temporary}" '
@@ -132,13 +134,11 @@ class Sshd:
         """End every connection; what was started over them goes on, as with a real sshd."""
         for child in self._children:
             if child.poll() is None:
-                child.kill()
-                child.wait()
+                _end(child)
 
     def cut_last(self) -> None:
         """End the connection that came last."""
-        self._children[-1].kill()
-        self._children[-1].wait()
+        _end(self._children[-1])
 
     def processes(self) -> dict[int, str]:
         """Processes that logins have started and that still run: number and command line."""
@@ -197,12 +197,21 @@ class Sshd:
 
 @contextlib.contextmanager
 def running_sshd(folder: Path, **options: str) -> Iterator[Sshd]:
-    """A server for the length of a `with` statement."""
+    """A server for the length of a `with` statement; skips the test where there is no sshd."""
+    if reason := missing("sshd"):
+        pytest.skip(reason)
     server = Sshd(folder, **options)
     try:
         yield server
     finally:
         server.close()
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    # Where somebody else than root logs in, the connection is held by a second process in the group of the first.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
 
 
 def _make_key(path: Path, kind: str) -> None:

@@ -218,7 +218,7 @@ def test_only_what_was_killed_is_said_to_lack_memory(within: Within, script: str
 
 
 def test_a_signal_reaches_the_whole_process_group(harness: Supervised) -> None:
-    harness.start("a", f"sleep 600 & echo $! > {harness.folder}/child; wait")
+    harness.start("a", "sleep 600 & echo $! > child; wait")
     child = number_in(harness.folder / "child")
     harness.executor.signal("a", signal.SIGTERM)
     assert harness.report("ended", "a")["signal"] == signal.SIGTERM
@@ -237,7 +237,7 @@ def test_a_child_that_keeps_the_pipe_open_does_not_delay_the_end(harness: Superv
 
 def test_closing_ends_also_a_grandchild_that_detached_itself(tmp_path: Path) -> None:
     harness = Supervised(tmp_path)
-    harness.start("a", f"setsid sh -c 'echo $$ > {tmp_path}/daemon; trap \"\" TERM HUP; sleep 600' & sleep 600")
+    harness.start("a", "setsid sh -c 'echo $$ > daemon; trap \"\" TERM HUP; sleep 600' & sleep 600")
     daemon = number_in(tmp_path / "daemon")
     harness.executor.close(tmp_path)
     assert not is_running(daemon)
@@ -271,7 +271,7 @@ def test_a_process_that_was_gone_before_it_was_to_be_watched_is_missed_while_nob
 
 def test_what_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     harness = Supervised(tmp_path)
-    harness.start("a", f"trap '' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 1; done")
+    harness.start("a", "trap '' TERM; echo $$ > pid; while :; do sleep 1; done")
     pid = number_in(tmp_path / "pid")
     harness.executor.close(tmp_path)
     assert not is_running(pid)

@@ -5,7 +5,6 @@ import threading
 
 import asyncssh
 import pytest
-from needs import missing
 from sshd import running_sshd
 from waiting import LIMIT_S
 from xmml_executors.site_check.first_contact import first_contact
@@ -36,8 +35,6 @@ class Person:
 
 @pytest.fixture
 def server(tmp_path):
-    if reason := missing("sshd"):
-        pytest.skip(reason)
     with running_sshd(tmp_path / "sshd") as server:
         yield server
 

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from needs import missing
 from ssh_transports import OVER_SSH, leases, make
 from sshd import running_sshd
 from waiting import LIMIT_S
@@ -12,8 +11,6 @@ from waiting import LIMIT_S
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """A server that no test changes."""
-    if reason := missing("sshd"):
-        pytest.skip(reason)
     with running_sshd(tmp_path_factory.mktemp("sshd")) as server:
         yield server
 
@@ -21,8 +18,6 @@ def server(tmp_path_factory):
 @pytest.fixture
 def own_server(tmp_path):
     """A server that the test may treat as it likes."""
-    if reason := missing("sshd"):
-        pytest.skip(reason)
     with running_sshd(tmp_path / "sshd") as server:
         yield server
 

@@ -67,7 +67,7 @@ def test_a_command_that_does_not_end_in_time_is_given_up_and_ends_there(using, t
 
     async def work(transport):
         monkeypatch.setattr(asyncio, "timeout", timeout)
-        running = asyncio.ensure_future(transport.run(f"echo $$ > {tmp_path}/pid; exec sleep 1000", timeout_s=2))
+        running = asyncio.ensure_future(transport.run(f"echo $$ > '{tmp_path}/pid'; exec sleep 1000", timeout_s=2))
         pid = int(await until(lambda: written(tmp_path / "pid"), "it does not begin"))
         limits[0].reschedule(asyncio.get_running_loop().time())
         with pytest.raises(NoAnswer, match=r"no answer within 2 s from: echo"):
@@ -103,7 +103,7 @@ def test_no_more_than_eight_commands_use_a_connection_at_a_time(using, tmp_path)
         return len(list(tmp_path.glob("begun.*")))
 
     async def work(transport):
-        command = f"cd {tmp_path}; touch begun.$$; while [ ! -e end.{{0}} ]; do sleep 0.02; done"
+        command = f"cd '{tmp_path}'; touch begun.$$; while [ ! -e end.{{0}} ]; do sleep 0.02; done"
         going = [asyncio.ensure_future(transport.run(command.format(number))) for number in range(12)]
         for ended in range(4):
             await until(lambda most=8 + ended: begun() >= most, "no more commands have begun")
@@ -133,7 +133,7 @@ def test_a_longer_command_is_talked_with_line_by_line(using):
 def test_killing_a_longer_command_ends_all_of_its_group(using, tmp_path):
     async def work(transport):
         process = await transport.start(
-            f"cd {tmp_path}; trap '' TERM; sleep 1000 & echo $! > part; mv part pid; wait; sleep 1000"
+            f"cd '{tmp_path}'; trap '' TERM; sleep 1000 & echo $! > part; mv part pid; wait; sleep 1000"
         )
         pid = int(await until(lambda: written(tmp_path / "pid"), "it does not begin"))
         assert is_running(pid)
@@ -148,7 +148,7 @@ def test_closing_ends_what_was_started(using, tmp_path):
     pid = tmp_path / "pid"
 
     async def work(transport):
-        await transport.start(f"echo $$ > {pid}; exec sleep 1000")
+        await transport.start(f"echo $$ > '{pid}'; exec sleep 1000")
         await until(lambda: written(pid), "it does not begin")
 
     using(work)
@@ -168,7 +168,7 @@ def test_a_start_that_is_given_up_at_any_moment_leaves_nothing(using, tmp_path, 
         await transport._leases.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(takes_s * part / 8):
-                await transport.start(f"echo $$ > {begun}; exec sleep 1000", lease_s=1000)
+                await transport.start(f"echo $$ > '{begun}'; exec sleep 1000", lease_s=1000)
 
     using(work)
     assert not written(begun) or not is_running(int(written(begun)))

@@ -22,14 +22,14 @@ def lease(folder: Path, command: str) -> str:
 
 def test_the_first_command_makes_the_folder_for_its_owner_alone(tmp_path: Path) -> None:
     folder = tmp_path / "leases"
-    done = sh(lease(folder, f"stat -c %a {folder}"))
+    done = sh(lease(folder, f"stat -c %a '{folder}'"))
     assert (done.returncode, done.stdout.split()[-1]) == (0, "700")
 
 
 def test_a_command_that_is_ended_before_the_folder_is_there_does_not_begin(tmp_path: Path) -> None:
     folder, began = tmp_path / "leases", tmp_path / "began"
     assert sh(kill_group(str(folder), 1)).returncode == 0
-    sh(lease(folder, f"touch {began}"))
+    sh(lease(folder, f"touch '{began}'"))
     assert not began.exists()
 
 
@@ -38,7 +38,7 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(tmp_path: Path, ends:
     elsewhere, began = tmp_path / "elsewhere", tmp_path / "began"
     elsewhere.mkdir()
     (tmp_path / "leases").symlink_to(elsewhere)
-    command = kill_group(str(tmp_path / "leases"), 1) if ends else lease(tmp_path / "leases", f"touch {began}")
+    command = kill_group(str(tmp_path / "leases"), 1) if ends else lease(tmp_path / "leases", f"touch '{began}'")
     assert sh(command).returncode == (0 if ends else FOREIGN_STATUS)
     assert list(elsewhere.iterdir()) == []
     assert not began.exists()

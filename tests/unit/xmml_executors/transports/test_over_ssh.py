@@ -245,7 +245,7 @@ def test_a_command_that_nobody_comes_back_for_ends_with_its_lease(kind, own_serv
 
     async def work():
         transport = make(kind, own_server)
-        await transport.start(f"echo $$ > {pid}; exec sleep 1000", lease_s=6)
+        await transport.start(f"echo $$ > '{pid}'; exec sleep 1000", lease_s=6)
         number = await asyncio.to_thread(number_in, pid)
         own_server.stop_listening()
         own_server.cut()
@@ -264,7 +264,7 @@ def test_a_command_that_ends_after_its_connection_leaves_no_folder_and_the_next_
     async def work():
         transport = make(kind, own_server)
         try:
-            await transport.start(f"echo $$ > {pid}; exec sleep 1000", lease_s=600)
+            await transport.start(f"echo $$ > '{pid}'; exec sleep 1000", lease_s=600)
             number = await asyncio.to_thread(number_in, pid)
             assert len(leases(own_server.temporary)) == 1
             shell = parent(number)
@@ -332,7 +332,7 @@ def test_a_key_of_the_agent_lets_in(kind, own_server, monkeypatch, tmp_path):
         monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
         subprocess.run(["ssh-add", "-q", str(own_server.user_key)], check=True)
         own_server.user_key.unlink()
-        text = own_server.config.read_text().replace(f"  IdentityFile {own_server.user_key}\n", "")
+        text = own_server.config.read_text().replace(f'  IdentityFile "{own_server.user_key}"\n', "")
         own_server.config.write_text(text.replace("  IdentitiesOnly yes\n", ""))
         assert first_contact(kind, own_server).stdout == "in\n"
     finally:
