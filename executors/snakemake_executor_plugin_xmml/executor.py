@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import threading
@@ -231,8 +232,8 @@ class Executor(RemoteExecutor):
         self._sites.close()
 
     def get_python_executable(self) -> str:
-        """The interpreter of jobs that are run by a Snakemake of their own: they run on this machine."""
-        return sys.executable
+        """Return the interpreter for jobs that Snakemake itself runs on this machine, as a word for the shell."""
+        return shlex.quote(sys.executable)
 
 
 class Failed:

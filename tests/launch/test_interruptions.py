@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 import signal
 import sys
 import time
@@ -184,7 +185,7 @@ def test_a_process_that_is_killed_below_a_script_that_lives_on_is_told_before_it
     sites: Sites,
 ) -> None:
     model = sites.write_model(answers=WAIT)
-    (model.parent / "wrapper").write_text(f"#!/bin/sh\n{sys.executable} answers.py\nexec sleep 600\n")
+    (model.parent / "wrapper").write_text(f"#!/bin/sh\n{shlex.quote(sys.executable)} answers.py\nexec sleep 600\n")
     (model.parent / "wrapper").chmod(0o755)
     text = model.read_text().replace('language="python" path="answers.py"', 'path="wrapper" run:stage-in="answers.py"')
     model.write_text(text)

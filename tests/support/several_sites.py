@@ -15,6 +15,7 @@ from typing import Any
 
 import fake_pbs
 from commands import BIN
+from scripts import write_python
 from sshd import Sshd
 from waiting import RUN_LIMIT_S, complete_lines, wait_until
 
@@ -129,8 +130,7 @@ class Sites:
         if dialect == "torque":
             (state / "torque").touch()
         _, _, text = Path(fake_pbs.__file__).read_text().partition("\n")
-        (programs / "pbs").write_text(f"#!{sys.executable}\n{text}")
-        (programs / "pbs").chmod(0o755)
+        write_python(programs / "pbs", text)
         for name in ("qsub", "qstat", "qdel", "qrls", "pbsnodes", "mom"):
             (programs / name).symlink_to("pbs")
         self.more[site] += f'scheduler = "pbs"\ndialect = "{dialect}"\nwalltime = "5 min"\n'

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from xmml_executors.copying.channel import Broken, StreamChannel
 from xmml_executors.copying.messages import MAGIC
+from xmml_executors.transports.remote_shell import path_word
 
 #: Until the remote end has said something; a person may have to type a password.
 START_LIMIT_S = 120.0
@@ -33,11 +34,16 @@ class RemoteEnd:
     """A process at a host that speaks our protocol on its standard streams. Ends with the `with` block."""
 
     def __init__(self, host: str, ssh: Sequence[str], command: str) -> None:
-        """Does not wait for it. `ssh` begins the command line that leads to the host; `command` is xmml there."""
+        """Start the process, without waiting for it.
+
+        Args:
+            ssh: begins the command line that leads to the host.
+            command: the path of xmml there.
+        """
         self.host, self._command = host, command
         # A connection that has died is noticed within a minute. Nothing secret is on the command line.
         options = ["-T", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4", "-o", "ConnectTimeout=30"]
-        words = [*ssh, *options, host, f"exec {command} cp --serve"]
+        words = [*ssh, *options, host, f"exec {path_word(command)} cp --serve"]
         try:
             self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         except OSError as error:

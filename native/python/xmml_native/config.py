@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,6 +75,34 @@ def fsources(sdk: Path = SDK) -> Path:
     return _present(sdk / "fortran/xmml.f90", sdk)
 
 
+def kit() -> Path:
+    """The development kit, by a path that a shell takes for one word when `$(xmml-config ...)` stands unquoted.
+
+    A shell splits what a command prints at white space, whatever quotes are in it. If the path of the installation has
+    such characters, the kit gets a symbolic link in `$XDG_DATA_HOME/xmml` (`~/.local/share/xmml`). If that path has
+    them too, or cannot be written, the kit's own path is returned.
+    """
+    if not _is_split(SDK):
+        return SDK
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
+    link = data / "xmml" / f"kit-{hashlib.sha256(os.fsencode(SDK)).hexdigest()[:16]}"
+    if _is_split(link):
+        return SDK
+    try:
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if not link.is_symlink() or link.readlink() != SDK:
+            made = link.with_name(f"{link.name}-{os.getpid()}")
+            made.symlink_to(SDK)
+            made.replace(link)  # whole or not at all, also beside others who do the same
+    except OSError:
+        return SDK
+    return link
+
+
+def _is_split(path: Path) -> bool:
+    return any(character.isspace() for character in str(path))
+
+
 def _fortran_module(sdk: Path, mpi: bool) -> Path:
     try:
         return fortran_kit.compiled(fsources(sdk).parent, mpi=mpi)
@@ -127,25 +157,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
 
     words: list[str] = []
+    sdk = kit()
     try:
         if asked.fsources:
-            words.append(str(fsources()))
+            words.append(str(fsources(sdk)))
         if asked.cflags:
-            words += cflags()
+            words += cflags(sdk)
         if asked.fflags:
-            words += fflags(mpi=asked.mpi)
+            words += fflags(sdk, mpi=asked.mpi)
         if asked.libs:
-            words += libs(static=asked.static)
+            words += libs(sdk, static=asked.static)
         if asked.flibs:
-            words += flibs(static=asked.static, mpi=asked.mpi)
+            words += flibs(sdk, static=asked.static, mpi=asked.mpi)
         if asked.cmake:
-            words.append(str(cmake()))
+            words.append(str(cmake(sdk)))
         if asked.pkgconfig:
-            words.append(str(pkgconfig()))
+            words.append(str(pkgconfig(sdk)))
         if asked.jar:
-            words.append(str(jar()))
+            words.append(str(jar(sdk)))
         if asked.prefix:
-            words.append(str(_present(SDK, SDK)))
+            words.append(str(_present(sdk, sdk)))
         if asked.version:
             words.append(_version())
     except SdkError as problem:

@@ -63,7 +63,7 @@ def java_classes() -> Path:
 def program(language: str) -> str:
     """The attributes of an implementation that start the peer."""
     if language == "java":
-        return f'path="{shutil.which("java")}" run:args="-cp {config.jar()}:{java_classes()} Peer"'
+        return f'path="{shutil.which("java")}" run:args="-cp \'{config.jar()}:{java_classes()}\' Peer"'
     return f'path="{PROGRAMS[language]()}"'
 
 

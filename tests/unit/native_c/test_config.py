@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -40,18 +41,42 @@ def test_the_options_compile_and_the_program_finds_the_library(
     assert printed(program) == version("xmml")
 
 
+def test_a_kit_whose_path_a_shell_would_split_is_named_by_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = tmp_path / "with a space"
+    there.symlink_to(config.SDK)
+    monkeypatch.setattr(config, "SDK", there)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    for _ in range(2):
+        assert config.main(["--prefix"]) == 0
+        (word,) = capsys.readouterr().out.split()
+        assert Path(word).readlink() == there
+
+
+def test_where_a_link_would_be_split_as_well_words_are_quoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = tmp_path / "with a space"
+    there.symlink_to(config.SDK)
+    monkeypatch.setattr(config, "SDK", there)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "no data"))
+    assert config.main(["--prefix"]) == 0
+    assert shlex.split(capsys.readouterr().out) == [str(there)]
+
+
 @needs("pkg-config")
 def test_pkg_config_knows_the_same(source: Path) -> None:
     environment = os.environ | {"PKG_CONFIG_PATH": str(config.pkgconfig())}
-    options = subprocess.run(
+    output = subprocess.run(
         ["pkg-config", "--cflags", "--libs", f"xmml = {version('xmml')}"],
         capture_output=True,
         text=True,
         check=True,
         env=environment,
-    ).stdout.split()
+    ).stdout
     program = source.with_suffix("")
-    subprocess.run(["cc", "-o", program, source, *options], check=True)
+    subprocess.run(["cc", "-o", program, source, *shlex.split(output)], check=True)
     assert printed(program) == version("xmml")
 
 

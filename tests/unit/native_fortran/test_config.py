@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -62,7 +63,8 @@ def test_pkg_config_names_the_source(source: Path) -> None:
     found = subprocess.run(
         ["pkg-config", "--variable=fsources", "xmml"], capture_output=True, text=True, check=True, env=environment
     )
-    assert Path(found.stdout.strip()).samefile(config.fsources())
+    (word,) = shlex.split(found.stdout)
+    assert Path(word).samefile(config.fsources())
 
 
 @needs("cmake")

@@ -65,7 +65,7 @@ Command = Callable[..., list[str]]
 def command(server: Sshd) -> Command:
     """The words of `xmml cp` with these arguments, to the server."""
 
-    def words(*arguments: str | Path, remote: str = QUOTED) -> list[str]:
+    def words(*arguments: str | Path, remote: str = XMML) -> list[str]:
         ssh = f"ssh -F {shlex.quote(str(server.config))}"
         return [XMML, "cp", "--ssh", ssh, "--remote", remote, *map(str, arguments)]
 
@@ -85,16 +85,16 @@ class Held:
 
     @property
     def command(self) -> str:
-        """How it is started, for `--remote`."""
+        """Its path, for `--remote`."""
         code = HELD.format(most=self.most, gate=str(self.gate))
         return script(self.folder / "held", f'exec {shlex.quote(sys.executable)} -c {shlex.quote(code)} "$@"')
 
 
 def script(path: Path, text: str, shell: str = "/bin/sh") -> str:
-    """Write a script that stands in for xmml at the host; return how a shell calls it."""
+    """Write a script that stands in for xmml at the host; return its path."""
     path.write_text(f"#!{shell}\n{text}\n")
     path.chmod(0o755)
-    return shlex.quote(str(path))
+    return str(path)
 
 
 def run(words: list[str]) -> subprocess.CompletedProcess[str]:
