@@ -8,8 +8,8 @@ stream through one and two of each. *added*: how much longer than a ping a small
 between two sites, through one relay (that of the other site), two, and three (two at one site). *control*: small
 messages of class control through two relays, alone and beside a stream of class bulk that fills the link. *near-link*,
 *long-haul*: the share of a link of 1 Gbit/s that a stream through two relays gets, near and round the world with
-losses, there also where relays are told of the link. Links are emulated (tests/testbed/wan/README.md) and need root. Results:
-tables, a CSV file with every figure, a plot.
+losses, there also where relays are told of the link. Links are emulated (tests/testbed/wan/README.md) and need root.
+Results: tables, a CSV file with every figure, a plot.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 python benchmarks/sites/staging.py [--quick] [--rounds N] [--size MIB] [--rtt MS]
 
-A login node, emulated on this machine with sshd and a link of 1 Gbit/s (tests/testbed/README.md); it needs root, and the
-packages that .ci/install-test-packages names. In each round everybody brings the same file of random bytes there, one
-after the other, and who begins alternates: xMML over each of its two transports, as for a run that has the file staged,
-`scp`, and `rsync` over ssh. The time is that of a program from its start to its end, logging in included. What has
-arrived is compared with what was sent.
+A login node, emulated on this machine with sshd and a link of 1 Gbit/s (tests/testbed/README.md). It needs root, and
+the packages that .ci/install-test-packages names. In each round everybody brings the same file of random bytes there,
+one after the other, and who begins alternates: xMML over each of its two transports, as for a run that has the file
+staged, `scp`, and `rsync` over ssh. The time is that of a program from its start to its end, logging in included. What
+has arrived is compared with what was sent.
 
 Results: a table and a CSV file with every figure.
 """

@@ -2,10 +2,10 @@
 
 python benchmarks/wide-area/run.py [--quick] [--rounds N] [--experiments NAME,...] [--mpwide FOLDER]
 
-The links are emulated on this machine (tests/testbed/wan/README.md): 1 Gbit/s, round-trip times of 1, 15.2, 37.6 and 273 ms.
-It needs root, for namespaces. Every round measures everybody once, link by link, beginning with another one each
-time. A message is done when the other end has answered it; iperf3 gives what gets through when it is warm. Results:
-tables, a CSV file with every message, a plot.
+The links are emulated on this machine (tests/testbed/wan/README.md): 1 Gbit/s, round-trip times of 1, 15.2, 37.6 and
+273 ms. It needs root, for namespaces. Every round measures everybody once, link by link, beginning with another one
+each time. A message is done when the other end has answered it; iperf3 gives what gets through when it is warm.
+Results: tables, a CSV file with every message, a plot.
 
 MPWide is compared with where you have built it: --mpwide, or the variable XMML_MPWIDE, names the folder in which its
 makefile has left MPWide.h and libMPW.a, or the one into which `make install` has put them.

@@ -2,9 +2,9 @@
 
 python benchmarks/wide-area/zero_copy.py [--rounds N] [--seconds S]
 
-The machines are a login node and a compute node of an emulated site (tests/testbed/wan/README.md), joined by virtual network
-cards; it needs root. One connection sends the same memory for some seconds, with and without the flag, in turn. The
-kernel tells of each send without a copy whether it had to copy after all.
+The machines are a login node and a compute node of an emulated site (tests/testbed/wan/README.md), joined by virtual
+network cards; it needs root. One connection sends the same memory for some seconds, with and without the flag, in turn.
+The kernel tells of each send without a copy whether it had to copy after all.
 """
 
 from __future__ import annotations
