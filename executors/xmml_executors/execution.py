@@ -30,6 +30,7 @@ from xmml_executors.latecomers import Latecomers
 from xmml_executors.limits import explained
 from xmml_executors.local import LocalExecutor
 from xmml_executors.memory_group import MemoryGroup
+from xmml_executors.model_files import note_built, snapshot
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError, not_all_back
 from xmml_executors.questions import Questions
 from xmml_executors.run_folder import RunFolder
@@ -207,14 +208,16 @@ class _Execution:
 
     def build(self) -> Outcome | None:
         """Make the programs; return the outcome if that ends the run."""
+        folder = Path(self.plan.model_folder)
+        before = snapshot(folder) if self.builds.current is not None else None
         while self.builds.current is not None and self.early is None:
             number = self.builds.current
             log = self.folder.build_log(number)
             log.parent.mkdir(exist_ok=True)
             self.note("building", command=self.builds.build.command)
             env = self.environment(None)
-            folder = Path(self.builds.build.folder)
-            self.executor.start(Start(build_name(number), self.builds.command(), env, folder, log, log))
+            where = Path(self.builds.build.folder)
+            self.executor.start(Start(build_name(number), self.builds.command(), env, where, log, log))
             begin_to_show_at = time.monotonic() + BUILD_SHOWN_AFTER_S
             while self.builds.current == number and self.early is None:
                 self.wait(None if self.builds.is_shown else begin_to_show_at)
@@ -222,6 +225,8 @@ class _Execution:
                     self.show_build(number)
             if self.builds.failure is not None:
                 self.show_build(number)
+        if before is not None:
+            note_built(folder, before)
         return (
             self.early or self.builds.failure or (missing_after_builds(here(self.plan)) if self.plan.builds else None)
         )

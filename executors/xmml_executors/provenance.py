@@ -14,7 +14,7 @@ from typing import Any
 from xmml_planner import Plan
 
 import xmml
-from xmml_executors.launch.journal import jobs_at_sites
+from xmml_executors.launch.journal import jobs_at_sites, programs_at_sites
 from xmml_executors.run_folder import RunFolder
 
 
@@ -22,7 +22,9 @@ def provenance(
     plan: Plan, folder: RunFolder, command_line: Sequence[str], started: float, parameter_files: Iterable[str] = ()
 ) -> dict[str, Any]:
     """Return the provenance of a run as plain values. `started` is the time of day in seconds."""
-    programs = sorted({instance.program for instance in plan.instances if instance.program})
+    elsewhere = {site.name for site in plan.sites if not site.is_here or site.has_queue}
+    local = [instance for instance in plan.instances if instance.site not in elsewhere]
+    programs = sorted({instance.program for instance in local if instance.program})
     return {
         "run": folder.run_id,
         "model": {"id": plan.model, "version": plan.model_version, "file": plan.model_path},
@@ -37,6 +39,7 @@ def provenance(
         "versions": {"xmml": xmml.__version__, "python": platform.python_version()},
         "interpreter": sys.executable,
         "sha256": {path: _sha256(path) for path in (plan.model_path, *parameter_files, *programs)},
+        "sha256_at_sites": programs_at_sites(folder.path),
         "results": {
             instance.name: {str(path): _sha256(folder.path / path) for path in folder.results(instance)}
             for instance in plan.instances

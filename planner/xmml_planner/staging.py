@@ -15,21 +15,20 @@ EVERYTHING = "."
 def staged_paths(instance: PlannedInstance, folder: str, is_built: bool) -> list[str]:
     """Return files, folders and globs relative to the model's folder.
 
-    A program that is built there needs the whole folder; a Python script the other modules beside it; what the runtime
+    A program that is built there needs the whole folder, from which whoever stages it leaves out what builds have made,
+    unless `run:stage-in` names it; a Python script the other modules beside it; what the runtime
     hosts the folders that it imports from; everything its `run:stage-in`. What lies outside of the model's folder is
     taken to be at the site already.
     """
-    if is_built:
-        return [EVERYTHING]
-    paths = []
-    if instance.program is not None:
+    paths = [EVERYTHING] if is_built else []
+    if not is_built and instance.program is not None:
         paths.append(os.path.relpath(instance.program, folder))
         if instance.program.endswith(".py"):
             paths += _modules(os.path.dirname(instance.program), folder)
-    if HOST in instance.command:  # a class in Java: its class path stands before that of the host
+    if not is_built and HOST in instance.command:  # a class in Java: its class path stands before that of the host
         first = instance.command.index("-c") + 2
         paths += [os.path.relpath(each, folder) for each in instance.command[first : instance.command.index("--")]]
-    hosted = instance.env.get("XMML_HOST")
+    hosted = None if is_built else instance.env.get("XMML_HOST")
     if hosted is not None:
         paths += [module for each in json.loads(hosted).get("path", ()) for module in _modules(each, folder)]
     paths += [os.path.relpath(os.path.join(folder, pattern), folder) for pattern in instance.stage_in]

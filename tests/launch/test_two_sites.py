@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import sys
 
 from several_sites import Sites
 
 WAIT = "import time; time.sleep(600)"
+#: Makes the program `zmade` in two steps, as compilers do.
+MAKEFILE = f"""zmade: part.o
+\t{{ echo '#!{sys.executable}'; cat part.o; }} > zmade && chmod +x zmade
+part.o: answers.py
+\tcp answers.py part.o
+"""
+
+
+def made_of(source: str) -> bytes:
+    """Return the program that the Makefile makes."""
+    return f"#!{sys.executable}\n{source}".encode()
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def test_a_run_over_two_sites_gives_the_same_as_one_on_this_machine(sites: Sites) -> None:
@@ -62,6 +79,23 @@ def test_programs_are_made_at_their_site(sites: Sites) -> None:
     (model.parent / "made.py").write_text("")  # an older one that must not be used
     sites.end(sites.launch(model)).check(0, "building: cp answers.py made.py", "the last answer is 16.1")
     assert "made it" in (sites.run_folder / "builds/beta-1.log").read_text()
+
+
+def test_a_program_is_made_again_at_its_site_after_its_source_was_edited(sites: Sites) -> None:
+    """`make` here has left a program and an object that are older than the source; a site must not get them."""
+    model = sites.write_model()
+    model.write_text(model.read_text().replace('path="answers.py"', 'path="zmade" run:build="make"'))
+    source, folder = model.parent / "answers.py", model.parent
+    (folder / "Makefile").write_text(MAKEFILE)
+    sites.end(sites.launch(model, asks="here", answers="here")).check(0, "the last answer is 16.1")
+    assert (folder / "zmade").exists()
+    edited = source.read_text().replace("0.1", "0.2")
+    source.write_text(edited)
+    sites.run_folder = sites.folder / "second"
+    sites.end(sites.launch(model)).check(0, "the last answer is 16.2")
+    (made,) = (line for line in sites.journal("programs") if line["site"] == "beta")
+    provenance = json.loads((sites.run_folder / "provenance.json").read_text())
+    assert provenance["sha256_at_sites"]["beta"] == made["sha256"] == {"zmade": sha256(made_of(edited))}
 
 
 def test_a_program_that_cannot_be_made_ends_the_launch_with_its_words(sites: Sites) -> None:

@@ -7,6 +7,7 @@ was not read is still there. A talker carries the lines to and from the launcher
 
     agent.py wait JOB PATIENCE_S    in a job: says that it is ready, waits for a word, then starts the supervisor
     agent.py stage                  lays out the files that standard input names; says which of them are missing
+    agent.py hash                   says the hashes of the programs that standard input names
     agent.py list                   says which logs and results are in the folders that standard input names
     agent.py talk                   on the login node: standard input to `orders`, `reports` to standard output
     agent.py end                    ends what still runs on this host; results stay where they are
@@ -564,11 +565,12 @@ def main(arguments: list[str]) -> int:
     run = os.path.dirname(os.path.abspath(__file__))
     if arguments[0] == "wait":
         return Agent(run, arguments[1], float(arguments[2])).run()
-    if arguments[0] in ("stage", "list"):
+    if arguments[0] in ("stage", "list", "hash"):
         sys.path.append(run)  # an isolated interpreter does not look for modules where the program lies
         import files_of_run  # type: ignore[import-not-found]
 
-        return int((files_of_run.stage if arguments[0] == "stage" else files_of_run.list_results)(run))
+        actions = {"stage": files_of_run.stage, "list": files_of_run.list_results, "hash": files_of_run.hash_programs}
+        return int(actions[arguments[0]](run))
     if arguments[0] == "talk":
         return Talker(run).run()
     if arguments[0] == "end":

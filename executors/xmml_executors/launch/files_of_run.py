@@ -36,32 +36,39 @@ def stage(run: str) -> int:
                 os.unlink(os.path.join(incoming, name))
         else:
             os.replace(os.path.join(incoming, name), os.path.join(store, name))
-    missing = sorted({sha for _, sha, _ in order["files"] if not is_whole(os.path.join(store, sha), sha)})
+    missing = sorted({sha for _, sha, *_ in order["files"] if not is_whole(os.path.join(store, sha), sha)})
     if not missing:
-        for path, sha, mode in order["files"]:
+        for path, sha, mode, written in order["files"]:
             file = os.path.join(model, path)
             os.makedirs(os.path.dirname(file), exist_ok=True)
             shutil.copyfile(os.path.join(store, sha), file)
             os.chmod(file, mode)
+            os.utime(file, ns=(written, written))
         forget_old(store)
     print(json.dumps({"missing": missing}))
     return 0
 
 
-def is_whole(path: str, sha256: str) -> bool:
-    """Whether the store holds a file as it should be; one that was damaged is removed."""
+def sha256_of(path: str) -> str | None:
+    """Return the hash of a file; `None` if it is not there."""
+    digest = hashlib.sha256()
     try:
         with open(path, "rb") as file:
-            digest = hashlib.sha256()
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
     except FileNotFoundError:
-        return False
-    if digest.hexdigest() != sha256:
+        return None
+    return digest.hexdigest()
+
+
+def is_whole(path: str, sha256: str) -> bool:
+    """Return whether the store holds a file as it should be; one that was damaged is removed."""
+    found = sha256_of(path)
+    if found is not None and found != sha256:
         os.unlink(path)
-        return False
-    os.utime(path)
-    return True
+    elif found is not None:
+        os.utime(path)
+    return found == sha256
 
 
 def forget_old(store: str) -> None:
@@ -93,6 +100,13 @@ def list_results(run: str) -> int:
             else:
                 too_large.append(os.path.relpath(work, run))
     print(json.dumps({"found": sorted({os.path.relpath(path, run) for path in found}), "too_large": too_large}))
+    return 0
+
+
+def hash_programs(run: str) -> int:
+    """Print the hashes of programs of the model, by their paths in its folder; `null` for one that is not there."""
+    paths = json.load(sys.stdin)["files"]
+    print(json.dumps({path: sha256_of(os.path.join(run, "model", path)) for path in paths}))
     return 0
 
 

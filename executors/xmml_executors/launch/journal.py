@@ -199,6 +199,16 @@ def jobs_at_sites(folder: Path) -> list[dict[str, str]]:
     return told
 
 
+def programs_at_sites(folder: Path) -> dict[str, dict[str, str | None]]:
+    """Return the hashes of the programs that a run has used at sites: site, path in the model's folder, SHA-256."""
+    told: dict[str, dict[str, str | None]] = {}
+    with contextlib.suppress(OSError, ValueError):
+        for entry in whole_lines((folder / JOURNAL).read_bytes()):
+            if entry["what"] == "programs":
+                told[entry["site"]] = entry["sha256"]
+    return told
+
+
 def past(lines: Iterable[Mapping[str, Any]]) -> Past:
     """Return what the lines of a journal tell."""
     told = Past()

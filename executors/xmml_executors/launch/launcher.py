@@ -45,7 +45,7 @@ from xmml_executors.launch.run_site import (
     QUEUE_SILENT_S,
     RunSite,
 )
-from xmml_executors.launch.staging import FileToStage, describe, needed
+from xmml_executors.launch.staging import FileToStage, built, describe, needed, programs_at
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.schedulers import SchedulerUnavailable
@@ -337,7 +337,7 @@ class Launcher:
         """Everything that a site needs before its job is submitted."""
         self._notice(f"{site.name}: connecting")
         parts = {job.part.name for job in self.jobs.values() if job.site == site.name}
-        files = await describe(Path(self.plan.model_folder), needed(self.plan, parts))
+        files = await describe(Path(self.plan.model_folder), needed(self.plan, parts), built(self.plan))
         left = self.past.sites.get(site.name) if self.past is not None else None
         if left is not None:
             await site.locate()
@@ -350,6 +350,7 @@ class Launcher:
         await site.prepare(self.folder.secret.hex())
         await together([self._stage(site, files), check_python(site, parts, self.plan)])
         await build_at(site, parts, self.plan, self.folder, self._notice)
+        await site.note_programs(programs_at(self.plan, parts))
         self._addresses[site.name], kept = await addresses_at(
             site, coordinator, self.relay, relay_links(self.plan, site.name), is_direct=self.is_direct
         )

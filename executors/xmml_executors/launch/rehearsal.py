@@ -25,7 +25,7 @@ from xmml_executors.launch.plan_of_sites import (
 )
 from xmml_executors.launch.remote_builds import builds_at
 from xmml_executors.launch.run_site import placeholder, program_files
-from xmml_executors.launch.staging import files_of, needed
+from xmml_executors.launch.staging import built, files_of, needed
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import relay_log
 from xmml_executors.schedulers import JobScript, by_name
@@ -60,7 +60,7 @@ def rehearsal(plan: Plan, run_folder: str, *, is_direct: bool = False, strategy:
     for cluster in clusters.values():
         here = [job for job in jobs.values() if job.site == cluster.name]
         parts = {job.part.name for job in here}
-        files = list(files_of(Path(plan.model_folder), needed(plan, parts)))
+        files = list(files_of(Path(plan.model_folder), needed(plan, parts), built(plan)))
         lines += ["", f"site {cluster.name}: {where(cluster)}"]
         lines.append(f"  folder {_folder(cluster)} with {', '.join(sorted(program_files()))}".replace(HOME, "~"))
         lines.append(

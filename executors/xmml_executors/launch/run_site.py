@@ -22,7 +22,7 @@ from xmml_executors.launch.job_at_site import JobAtSite
 from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.reservations import Reservations
 from xmml_executors.launch.silence import given_up_after_s, lease_s
-from xmml_executors.launch.staging import FileToStage, stage
+from xmml_executors.launch.staging import FileToStage, ask_agent, stage
 from xmml_executors.launch.submitted import ASKED_FOR_S, ask_what_was_noted, noted, noting
 from xmml_executors.outcome import SiteError
 from xmml_executors.schedulers import (
@@ -154,6 +154,19 @@ class RunSite:
             TransportError, SiteError: it did not work.
         """
         return await stage(self.transport, self.work, self.folder, self.agent, files)
+
+    async def note_programs(self, paths: Sequence[str]) -> None:
+        """Note in the journal the hashes of the programs that will run here, as staging and builds have left them.
+
+        Args:
+            paths: relative to the folder of the model.
+
+        Raises:
+            TransportError, SiteError: it did not work.
+        """
+        if paths:
+            hashes = await ask_agent(self.transport, self.agent, "hash", {"files": list(paths)})
+            self.journal.write("programs", site=self.name, sha256=hashes)
 
     def listen(self, on_report: OnReport, *, is_direct: bool) -> Channel:
         """Return the channel to the jobs; somebody must `keep` it.

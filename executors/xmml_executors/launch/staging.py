@@ -21,10 +21,9 @@ from typing import Any
 from xmml_planner import Plan
 
 from xmml.late_dataclass import dataclass
+from xmml_executors.model_files import built_before, files_below
 from xmml_executors.outcome import SiteError
 
-#: What of a model's folder is never staged: results, version control, caches.
-LEFT_OUT = frozenset({"runs", "__pycache__", ".git", ".snakemake", ".pytest_cache", ".mypy_cache", ".venv"})
 #: The folder of staged files, in the work directory of a site.
 STORE = "staged"
 
@@ -36,6 +35,7 @@ class FileToStage:
     Attributes:
         path: relative to the folder of the model.
         mode: whether it can be executed, as the permission bits.
+        written: when it was last written [ns since 1970]; the copy gets the same time, which `make` compares.
     """
 
     local: Path
@@ -43,10 +43,14 @@ class FileToStage:
     sha256: str
     mode: int
     size: int
+    written: int
 
 
-def files_of(folder: Path, patterns: Iterable[str]) -> Iterator[Path]:
+def files_of(folder: Path, patterns: Iterable[str], built: Collection[str] = ()) -> Iterator[Path]:
     """Return the files that patterns name: files, folders with all that is in them, globs; relative to `folder`.
+
+    Args:
+        built: the files that builds make. Of those only the ones that a pattern names themselves are returned.
 
     Raises:
         SiteError: a pattern matches nothing.
@@ -57,33 +61,33 @@ def files_of(folder: Path, patterns: Iterable[str]) -> Iterator[Path]:
         if not found:
             raise SiteError(f'no file matches "{pattern}" in {folder}, which a site needs')
         for each in found:
-            for path in below(Path(each)):
-                if path not in seen:
+            for path in files_below(Path(each)):
+                is_named = path == Path(each)
+                if path not in seen and (is_named or str(path.relative_to(folder)) not in built):
                     seen.add(path)
                     yield path
-
-
-def below(path: Path) -> Iterator[Path]:
-    """Return a file, or the files below a folder, without what is never staged."""
-    if not path.is_dir():
-        yield path
-        return
-    for parent, folders, names in os.walk(path):
-        folders[:] = sorted(name for name in folders if name not in LEFT_OUT and not _is_run(Path(parent) / name))
-        for name in sorted(names):
-            if (file := Path(parent) / name).is_file():
-                yield file
-
-
-def _is_run(folder: Path) -> bool:
-    """Whether a folder is that of a run, which is no part of a model, and may be growing just now."""
-    return all((folder / name).is_file() for name in ("plan.json", "events.jsonl"))
 
 
 def needed(plan: Plan, sites: Collection[str]) -> tuple[str, ...]:
     """Return the patterns of the files that sites need; the whole folder of the model if the plan does not say."""
     named = tuple(dict.fromkeys(each.path for each in plan.stage if each.site in sites))
     return named or (".",)
+
+
+def programs_at(plan: Plan, sites: Collection[str]) -> list[str]:
+    """Return the programs of the model that run at sites, by their paths relative to the model's folder."""
+    programs = {each.program for each in plan.instances if each.site in sites and each.program}
+    paths = {os.path.relpath(program, plan.model_folder) for program in programs}
+    return sorted(path for path in paths if not path.startswith(os.pardir))
+
+
+def built(plan: Plan) -> frozenset[str]:
+    """Return the files that builds make in the folder of the model: the programs of the plan that have a build, and
+    what builds of earlier runs have made here."""
+    names = {name for build in plan.builds for name in build.instances}
+    programs = {instance.program for instance in plan.instances if instance.name in names and instance.program}
+    inside = {os.path.relpath(program, plan.model_folder) for program in programs if os.path.isfile(program)}
+    return built_before(Path(plan.model_folder)) | inside
 
 
 def described(folder: Path, files: Iterable[Path]) -> list[FileToStage]:
@@ -103,7 +107,8 @@ def described(folder: Path, files: Iterable[Path]) -> list[FileToStage]:
             raise SiteError(f"{file} cannot be read: {error.strerror}") from None
         except ValueError:
             raise SiteError(f"{file} lies outside of the model's folder {folder} and cannot be staged") from None
-        found.append(FileToStage(file, path, digest, 0o755 if status.st_mode & 0o100 else 0o644, status.st_size))
+        mode = 0o755 if status.st_mode & 0o100 else 0o644
+        found.append(FileToStage(file, path, digest, mode, status.st_size, status.st_mtime_ns))
     return found
 
 
@@ -124,8 +129,8 @@ async def stage(transport: Any, work: str, run: str, agent: str, files: Iterable
     """
     wanted = list(files)
     store = f"{work}/{STORE}"
-    order = {"store": store, "files": [[each.path, each.sha256, each.mode] for each in wanted]}
-    answer = await lay_out(transport, agent, order)
+    order = {"store": store, "files": [[each.path, each.sha256, each.mode, each.written] for each in wanted]}
+    answer = await ask_agent(transport, agent, "stage", order)
     missing = set(answer["missing"])
     to_send = {each.sha256: each for each in wanted if each.sha256 in missing}
     if to_send:
@@ -138,7 +143,7 @@ async def stage(transport: Any, work: str, run: str, agent: str, files: Iterable
                     if each.sha256 in changed
                 }
                 wanted = [fixed.get(each.path, each) for each in wanted]
-                order["files"] = [[each.path, each.sha256, each.mode] for each in wanted]
+                order["files"] = [[each.path, each.sha256, each.mode, each.written] for each in wanted]
                 lost = await _sent(transport, run, agent, order, fixed.values())
             if lost:
                 raise SiteError(f"site {transport.site}: {len(lost)} staged files did not arrive whole")
@@ -155,7 +160,7 @@ async def _sent(
 ) -> set[str]:
     """Send files and lay everything out; return the hashes of those that are still missing there."""
     await transport.put_many([(each.local, f"{run}/incoming/{each.sha256}") for each in files])
-    return set((await lay_out(transport, agent, order))["missing"])
+    return set((await ask_agent(transport, agent, "stage", order))["missing"])
 
 
 def _fixed(file: FileToStage, copy: Path) -> FileToStage:
@@ -174,15 +179,24 @@ def _fixed(file: FileToStage, copy: Path) -> FileToStage:
     return replace(file, local=copy, sha256=digest, size=copy.stat().st_size)
 
 
-async def lay_out(transport: Any, agent: str, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Have the agent make the model's folder from the store; it answers which files are missing."""
-    done = await transport.run(f"{agent} stage", stdin=json.dumps(order), timeout_s=600.0)
+async def ask_agent(transport: Any, agent: str, word: str, order: Mapping[str, Any]) -> dict[str, Any]:
+    """Have the agent on the login node carry out an order on the files of the run, and return its answer.
+
+    Args:
+        word: `stage`: make the model's folder from the store, and say which files are missing; `hash`: say the hashes
+            of programs.
+
+    Raises:
+        TransportError: the site cannot be reached.
+        SiteError: the agent failed.
+    """
+    done = await transport.run(f"{agent} {word}", stdin=json.dumps(order), timeout_s=600.0)
     if done.status != 0:
         raise SiteError(f"site {transport.site}: staging failed: {done.said}")
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
 
-async def describe(folder: Path, patterns: Iterable[str]) -> list[FileToStage]:
-    """As `described`, in a thread: hashing takes its time."""
-    return await asyncio.to_thread(lambda: described(folder, files_of(folder, patterns)))
+async def describe(folder: Path, patterns: Iterable[str], built: Collection[str] = ()) -> list[FileToStage]:
+    """Return the files that patterns name with their hashes, computed in a thread: see `files_of` and `described`."""
+    return await asyncio.to_thread(lambda: described(folder, files_of(folder, patterns, built)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,15 @@ def test_the_whole_folder_of_a_model_is_without_the_folders_of_runs_that_were_pu
     assert found == ["model.xmml", "mesh/plan.json"]
 
 
+def test_what_a_build_has_made_is_not_staged_unless_it_is_named(tmp_path: Path) -> None:
+    for name in ("flow.c", "flow", "parts/flow.o"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    made = {"flow", "parts/flow.o"}
+    assert [path.name for path in files_of(tmp_path, ["."], made)] == ["flow.c"]
+    assert [path.name for path in files_of(tmp_path, [".", "flow"], made)] == ["flow.c", "flow"]
+
+
 class WhileItIsWritten(LocalTransport):
     """On whose way a file grows: between the moment at which it is looked at and that at which it is sent."""
 
@@ -32,7 +42,7 @@ class WhileItIsWritten(LocalTransport):
         await super().put_many(files)
 
 
-def test_a_file_that_grows_while_it_is_sent_arrives_as_it_was_at_some_moment(tmp_path: Path) -> None:
+def test_files_keep_their_times_and_one_that_grows_meanwhile_arrives_as_it_was_at_some_moment(tmp_path: Path) -> None:
     model, run = tmp_path / "model", tmp_path / "work/runs/r"
     for folder in (model, run):
         folder.mkdir(parents=True)
@@ -40,6 +50,7 @@ def test_a_file_that_grows_while_it_is_sent_arrives_as_it_was_at_some_moment(tmp
         (run / name).write_text(text)
     (model / "run.log").write_text("begun\n")
     (model / "program").write_text("print(1)\n")
+    os.utime(model / "program", ns=(1, 1_234_567_890_123_456_789))
 
     async def staged() -> Mapping[str, int]:
         transport = WhileItIsWritten("alpha")
@@ -52,4 +63,5 @@ def test_a_file_that_grows_while_it_is_sent_arrives_as_it_was_at_some_moment(tmp
 
     assert asyncio.run(staged())["files"] == 2
     assert (run / "model/program").read_text() == "print(1)\n"
+    assert (run / "model/program").stat().st_mtime_ns == 1_234_567_890_123_456_789
     assert (run / "model/run.log").read_text().startswith("begun\nmore\n")

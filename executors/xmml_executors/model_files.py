@@ -1,0 +1,77 @@
+"""The files of a model's folder: which of them belong to the model, and which a build has made of the others.
+
+A file that a build made here is no source. A site that builds the same program must not get it: with such a file beside
+its sources, `make` may take the old program for up to date. So each run notes what its builds make, in
+`.xmml/built.json` in the folder of the model, and staging leaves those files out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+#: The folder, in that of the model, in which xMML keeps notes of its own.
+NOTES = ".xmml"
+#: What of a model's folder is never part of the model: results, version control, caches.
+LEFT_OUT = frozenset({NOTES, "runs", "__pycache__", ".git", ".snakemake", ".pytest_cache", ".mypy_cache", ".venv"})
+_RECORD = "built.json"
+
+#: When each file was written, and how long it is.
+Snapshot = Mapping[str, tuple[int, int]]
+
+
+def files_below(path: Path) -> Iterator[Path]:
+    """Yield a file itself, or the files below a folder, without what is never part of a model."""
+    if not path.is_dir():
+        yield path
+        return
+    for parent, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if name not in LEFT_OUT and not _is_run(Path(parent) / name))
+        for name in sorted(names):
+            if (file := Path(parent) / name).is_file():
+                yield file
+
+
+def _is_run(folder: Path) -> bool:
+    """Return whether a folder is that of a run, which is no part of a model and may be growing just now."""
+    return all((folder / name).is_file() for name in ("plan.json", "events.jsonl"))
+
+
+def snapshot(folder: Path) -> Snapshot:
+    """Return the files of a model's folder as they are, by their paths relative to it."""
+    found = {}
+    for file in files_below(folder):
+        with contextlib.suppress(OSError):  # removed meanwhile
+            status = file.stat()
+            found[str(file.relative_to(folder))] = (status.st_mtime_ns, status.st_size)
+    return found
+
+
+def note_built(folder: Path, before: Snapshot) -> None:
+    """Add to the record what builds have made: files that were not there before, or were written again.
+
+    A folder that cannot be written keeps no record; no build can make files there either.
+    """
+    made = {path for path, state in snapshot(folder).items() if before.get(path) != state}
+    known = built_before(folder)
+    if made <= known:
+        return
+    notes = folder / NOTES
+    with contextlib.suppress(OSError):
+        notes.mkdir(exist_ok=True)
+        (notes / ".gitignore").write_text("*\n")
+        record = notes / f"{_RECORD}.{os.getpid()}"
+        record.write_text(json.dumps(sorted(path for path in made | known if (folder / path).is_file()), indent=0))
+        record.replace(notes / _RECORD)  # whole or not at all, also beside another run of the same model
+
+
+def built_before(folder: Path) -> frozenset[str]:
+    """Return the files that builds of earlier runs have made, by their paths relative to the folder of the model."""
+    try:
+        record = json.loads((folder / NOTES / _RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return frozenset()
+    return frozenset(path for path in record if isinstance(path, str)) if isinstance(record, list) else frozenset()
