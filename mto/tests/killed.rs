@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use core_support::{receive, send, Model, Run, SECRET};
+use core_support::{await_while_moving, receive, send, Model, Run, SECRET};
 use mto::log::{Format, Level, Log};
 use mto::relay::Relay;
 use xmml_core::coordinator::Event;
@@ -91,11 +91,10 @@ fn every_message_arrives_once_and_in_order_while_the_relay_is_killed_again_and_a
         while if is_long() { Instant::now() < until } else { kills < 3 } {
             // Messages pass again before the next kill.
             let before = passed.load(Ordering::Relaxed);
-            let limit = Instant::now() + Duration::from_secs(30);
-            while passed.load(Ordering::Relaxed) < before + 200 && !receiving.is_finished() {
-                assert!(Instant::now() < limit, "MESSAGES WRONG: none passes after {kills} kills");
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            let come = || passed.load(Ordering::Relaxed);
+            await_while_moving(&format!("messages pass after {kills} kills"), come, || {
+                (come() >= before + 200 || receiving.is_finished()).then_some(())
+            });
             serving.take().expect("it serves").kill();
             serving = Some(serve_at(&address));
             kills += 1;

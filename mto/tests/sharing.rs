@@ -6,7 +6,7 @@ mod support;
 mod core_support;
 
 use core_support::{receive_any, send, Model, Run};
-use support::{await_that, Site, SOON};
+use support::{await_that, Site, LIMIT};
 use xmml_core::coordinator::{Event, WaitKind};
 use xmml_core::data::Data;
 use xmml_core::instance::Received;
@@ -59,7 +59,7 @@ fn a_conduit_that_is_full_does_not_hold_up_another_of_the_same_instances() {
     });
     b.reuse().unwrap();
     for number in 0..NUMBERS {
-        match b.receive("in", None, Some(SOON)).unwrap() {
+        match b.receive("in", None, Some(LIMIT)).unwrap() {
             Received::Message(message) => assert!(matches!(message.data, Data::Int(value) if value == number)),
             other => panic!("number {number} does not come: {other:?}"),
         }

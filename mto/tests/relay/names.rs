@@ -3,7 +3,6 @@
 use std::net::ToSocketAddrs;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use crate::support::flow::Flow;
 use crate::support::{await_that, party, Site, RUN, SECRET};
@@ -27,15 +26,13 @@ fn a_name_that_is_not_found_for_long_holds_up_no_stream_and_is_dialled_when_it_i
     await_that("a name is looked up", || a.status().not_linked.iter().any(|link| link.reason.contains("name server")));
     let listener = b.listener("there");
     let (x, y) = a.pipe_to("b", "there", &*listener);
-    let began = Instant::now();
     for _ in 0..100 {
         x.send(b"there");
         assert_eq!(y.receive(5), b"there");
         y.send(b"back");
         assert_eq!(x.receive(4), b"back");
     }
-    // Each would have to wait for the name server otherwise; the limit is only for machines that do much else.
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    // Each would have to wait for the name server otherwise, which answers only now.
     answer.send(Err("no such host".to_owned())).unwrap();
     await_that("it is told why", || a.status().not_linked.iter().any(|link| link.reason == "no such host"));
     answer.send(Ok(vec![c.address.parse().unwrap()])).unwrap();

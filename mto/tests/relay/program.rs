@@ -4,10 +4,10 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::support::await_that;
 use crate::support::held::{
     leave_descriptors, leave_usual_descriptors, mto, said, unique, worked, Folder, Held, OTHER, SECRET,
 };
+use crate::support::{await_some, await_that};
 use serde_json::{json, Value};
 
 #[test]
@@ -241,6 +241,7 @@ fn what_the_command_line_says_holds_after_a_reload_too() {
             .arg("--run")
             .arg(format!("given={}", secret.display())),
     );
+    let shown = relay.started["certificate"].clone();
     let lines = || -> Vec<Value> {
         let text = std::fs::read_to_string(&log).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"))).collect()
@@ -249,27 +250,19 @@ fn what_the_command_line_says_holds_after_a_reload_too() {
     folder.write("relay.toml", "site = \"from-the-file\"\n[[run]]\nname = \"added\"\nsecret_file = \"one.secret\"\n");
     // SAFETY: kill takes no pointers; the process is a child that was not waited for.
     assert_eq!(unsafe { libc::kill(i32::try_from(relay.child.id()).unwrap(), libc::SIGHUP) }, 0);
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    let status = loop {
-        let status = relay.ask(&json!({"command": "status"}))["status"].clone();
-        if status["runs"]["added"].is_object() {
-            break status;
-        }
-        assert!(std::time::Instant::now() < until, "{status} {:?}", lines());
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    };
-    assert!(status["runs"]["given"].is_object(), "{status}");
-    assert_eq!((&status["site"], &status["certificate"]), (&json!(site), &relay.started["certificate"]));
+    let mut status = || relay.ask(&json!({"command": "status"}))["status"].clone();
+    let taken_over = await_some("the configuration is taken over", || {
+        Some(status()).filter(|status| status["runs"]["added"].is_object())
+    });
+    assert!(taken_over["runs"]["given"].is_object(), "{taken_over}");
+    assert_eq!((&taken_over["site"], &taken_over["certificate"]), (&json!(site), &shown));
     assert_eq!((count("run removed"), count("configuration taken over")), (0, 1));
     // Between two attempts there is no link for a moment.
     let is_dialled = |status: &Value| {
         let links = status["links"].as_array().unwrap();
         links.iter().any(|link| (&link["run"], &link["dialled"]) == (&json!("added"), &json!(nowhere)))
     };
-    while !is_dialled(&relay.ask(&json!({"command": "status"}))["status"]) {
-        assert!(std::time::Instant::now() < until, "it is not dialled: {:?}", lines());
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    await_that("it is dialled", || is_dialled(&status()));
 }
 
 #[test]
@@ -319,12 +312,8 @@ fn who_waits_at_the_owners_door_or_for_figures_while_there_is_no_descriptor_cost
                 answer
             }
         });
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
         let is_told = || std::fs::read_to_string(&log).is_ok_and(|log| log.contains("cannot accept connections"));
-        while !is_told() {
-            assert!(std::time::Instant::now() < until, "{door}: it does not say why nobody is accepted");
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        await_that("it says why nobody is accepted", is_told);
         let before = worked(process);
         std::thread::sleep(std::time::Duration::from_millis(700)); // the time over which its work is counted
         let ticks = worked(process) - before;
@@ -396,15 +385,10 @@ fn whom_a_relay_trusts_can_be_said_when_it_is_started() {
         let _held = Held::start(
             mto().args(["--site", site, "--stdin", "--run", &run, "--link", &to, "--certificate"]).arg(file),
         );
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        loop {
+        await_some(&format!("{site} is linked or refused"), || {
             let status = relay.ask(&json!({"command": "status"}))["status"].clone();
-            if is_done(&status) {
-                return status["runs"]["canal"]["sites"].clone();
-            }
-            assert!(std::time::Instant::now() < until, "{site}: {status}");
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+            is_done(&status).then(|| status["runs"]["canal"]["sites"].clone())
+        })
     };
     let refused = |status: &Value| status["refused"].as_u64().unwrap() > 0;
     assert_eq!(dial(&foreign.0, &foreign.1, &refused), json!([trusting]));
@@ -432,16 +416,11 @@ fn how_links_are_protected_changes_while_a_relay_is_at_work() {
         folder.write("relay.toml", &text(encrypt));
         assert_eq!(dialling.ask(&json!({"command": "reload"}))["ok"], json!(true));
         for relay in [&mut dialling, &mut listening] {
-            let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
-            loop {
+            await_that(&format!("the link with encrypt = {encrypt}"), || {
                 let status = relay.ask(&json!({"command": "status"}))["status"].clone();
                 let links = status["links"].as_array().unwrap();
-                if links.len() == 1 && links[0]["state"] == "up" && links[0]["encrypted"] == json!(encrypt) {
-                    break;
-                }
-                assert!(std::time::Instant::now() < until, "encrypt = {encrypt}: {status}");
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
+                links.len() == 1 && links[0]["state"] == "up" && links[0]["encrypted"] == json!(encrypt)
+            });
         }
     }
 }

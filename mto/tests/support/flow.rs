@@ -3,15 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use super::{await_that, Pipe, Site, RUN, SECRET};
+use super::{await_while_moving, Pipe, Site, RUN, SECRET};
 
 /// So many messages pass at least before something is done, and when it is done.
 const SOME: u64 = 50;
-
-/// None takes longer, on the busiest machine: it is lost.
-const LATEST: Duration = Duration::from_secs(60);
 
 /// A message by its number: of any length up to some packets, with the length in front.
 fn message(number: u64) -> Vec<u8> {
@@ -55,7 +51,8 @@ impl Flow {
     /// Waits until messages have passed that were not under way before.
     pub fn goes_on(&self) {
         let wanted = self.passed.load(Ordering::Relaxed) + SOME;
-        await_that("messages pass", || self.passed.load(Ordering::Relaxed) >= wanted || self.sender.is_finished());
+        let passed = || self.passed.load(Ordering::Relaxed);
+        await_while_moving("messages pass", passed, || (passed() >= wanted || self.sender.is_finished()).then_some(()));
     }
 
     /// Messages still pass, and both ends have counted as many; returns how many.
@@ -85,7 +82,7 @@ fn send(pipe: &Pipe, is_over: &AtomicBool, passed: &AtomicU64) -> u64 {
 
 /// So many bytes of a message, or less if the stream ends before.
 fn receive(pipe: &Pipe, number: u64, count: usize) -> Vec<u8> {
-    let came = pipe.receive_within(LATEST, count);
+    let came = pipe.receive_or_not(count);
     came.unwrap_or_else(|| panic!("MESSAGES WRONG: message {number} does not come"))
 }
 

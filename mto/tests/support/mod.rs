@@ -4,6 +4,9 @@
 
 pub mod flow;
 pub mod held;
+#[path = "../../../native/core/tests/support/waiting.rs"]
+#[allow(clippy::duplicate_mod)] // a test that needs what those of the core share has it twice
+mod waiting;
 
 use std::io::{self, IoSlice};
 use std::net::{TcpListener, TcpStream};
@@ -22,11 +25,11 @@ use xmml_core::methods::{Listener, Method as _, Stream};
 use xmml_core::spec::TrafficClass;
 use xmml_core::wakeup::{poll_readable, poll_writable, EventFd, Polled};
 
+#[allow(unused_imports)] // as above
+pub use waiting::{await_some, await_that, await_while_moving, LIMIT};
+
 pub const RUN: &str = "canal";
 pub const SECRET: &[u8] = b"the secret of canal";
-
-/// Everything that a test waits for comes within this.
-pub const SOON: Duration = Duration::from_secs(20);
 
 /// A relay that serves, in a thread as a rule.
 pub struct Site {
@@ -180,15 +183,6 @@ pub fn party_of(run: &str, secret: &[u8], name: &str) -> Party {
     }
 }
 
-/// Waits for something that has no descriptor.
-pub fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + SOON;
-    while !is_so() {
-        assert!(Instant::now() < until, "it did not come to be: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 /// Passes connections on to an address, each by a thread; ends with its process.
 pub fn in_the_middle(to: &str, pass: impl Fn(TcpStream, TcpStream) + Send + Sync + 'static) -> String {
     let door = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -207,16 +201,10 @@ pub fn in_the_middle(to: &str, pass: impl Fn(TcpStream, TcpStream) + Send + Sync
 
 /// The next stream at a listener; `other` is the end that opens it, which must be looked at meanwhile.
 pub fn accept(listener: &dyn Listener, other: &Pipe) -> Pipe {
-    let until = Instant::now() + SOON;
-    loop {
-        if let Some(stream) = listener.accept().unwrap() {
-            return Pipe(stream);
-        }
-        assert!(Instant::now() < until, "nobody came");
+    await_some("somebody comes", || {
         other.step();
-        let soon = Some(Instant::now() + Duration::from_millis(5));
-        poll_readable(&[listener.fd()], soon).unwrap();
-    }
+        listener.accept().unwrap().map(Pipe)
+    })
 }
 
 /// Waits until both ends of a stream know that it is open.
@@ -244,7 +232,7 @@ impl Pipe {
 
     /// Waits until it is open, or cannot be.
     pub fn opened(&self) -> io::Result<()> {
-        let until = Instant::now() + SOON;
+        let until = Instant::now() + LIMIT;
         while let Some(interest) = self.0.opening() {
             match self.0.write(&[]) {
                 Ok(_) => return Ok(()),
@@ -266,8 +254,8 @@ impl Pipe {
     }
 
     pub fn send(&self, mut bytes: &[u8]) {
-        let until = Some(Instant::now() + SOON);
         while !bytes.is_empty() {
+            let until = Some(Instant::now() + LIMIT);
             match self.0.write(&[IoSlice::new(bytes)]) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -289,15 +277,15 @@ impl Pipe {
 
     /// Reads so many bytes, or less if the stream ends before.
     pub fn receive(&self, count: usize) -> Vec<u8> {
-        self.receive_within(SOON, count).unwrap_or_else(|| panic!("nothing comes"))
+        self.receive_or_not(count).unwrap_or_else(|| panic!("nothing comes"))
     }
 
-    /// The same; `None`: nothing has come for so long.
-    pub fn receive_within(&self, limit: Duration, count: usize) -> Option<Vec<u8>> {
-        let until = Some(Instant::now() + limit);
+    /// The same; `None`: nothing has come for the limit.
+    pub fn receive_or_not(&self, count: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; count];
         let mut have = 0;
         while have < count {
+            let until = Some(Instant::now() + LIMIT);
             match self.0.read(&mut bytes[have..]) {
                 Ok(0) => break,
                 Ok(count) => have += count,
@@ -315,7 +303,7 @@ impl Pipe {
 
     /// Waits for the end, however it shows; true if it came as a broken connection.
     pub fn ends(&self) -> bool {
-        let until = Some(Instant::now() + SOON);
+        let until = Some(Instant::now() + LIMIT);
         let mut bytes = [0; 4096];
         loop {
             match self.0.read(&mut bytes) {

@@ -1,17 +1,20 @@
 //! One-way time and throughput between two processes:
 //! `cargo run --release -p xmml-core --example ping_pong -- [METHOD [BYTES ROUNDS]]`.
 //!
-//! The program is its own coordinator, and starts itself twice more, as the two instances.
+//! The program is its own coordinator, and starts itself twice more, as the two instances. With `XMML_BY_CALLBACK=1` the second one
+//! answers by a callback instead of a receive.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use xmml_core::buffer::Buffer;
 use xmml_core::coordinator::{Coordinator, CoordinatorOptions};
 use xmml_core::data::{Array, Data, Dtype, Order};
-use xmml_core::instance::{Instance, JoinOptions, Received};
+use xmml_core::instance::{Instance, JoinOptions, Received, Served};
+use xmml_core::message::Message;
 use xmml_core::spec::{ConduitSpec, InstanceSpec};
 
 /// Bytes of a message, and how often it goes there and back.
@@ -65,15 +68,20 @@ fn conduct(method: &str) {
 }
 
 fn play(leads: bool) {
-    let me = Instance::join(JoinOptions { coordinator: None, instance: None, secret_file: None, language: "rust" })
-        .expect("joined");
+    let me = Instance::join(JoinOptions { coordinator: None, instance: None, secret_file: None, language: "rust" });
+    let me = Arc::new(me.expect("joined"));
     me.reuse().expect("a run");
     let number = |at: usize| std::env::args().nth(at).and_then(|text| text.parse::<usize>().ok());
     let sizes = match (number(2), number(3)) {
         (Some(bytes), Some(rounds)) => vec![(bytes, rounds)],
         _ => SIZES.to_vec(),
     };
+    let echoes = !leads && std::env::var_os("XMML_BY_CALLBACK").is_some();
     for (bytes, rounds) in sizes {
+        if echoes {
+            echo_by_callback(&me, rounds);
+            continue;
+        }
         let payload = Buffer::from(vec![1_u8; bytes]);
         let mut times = Vec::with_capacity(rounds);
         for _ in 0..rounds {
@@ -97,6 +105,21 @@ fn play(leads: bool) {
         }
     }
     me.leave().expect("left");
+}
+
+/// Sends so many messages back.
+fn echo_by_callback(me: &Arc<Instance>, rounds: usize) {
+    let instance = Arc::downgrade(me);
+    let echo = move |message: Message| match (message.data, instance.upgrade()) {
+        (Data::Array(array), Some(me)) => {
+            send(&me, array);
+            Ok(())
+        }
+        (other, _) => Err(format!("not an array: {other:?}")),
+    };
+    me.on_message("in", Some(Box::new(echo))).expect("a port for messages");
+    (0..rounds).for_each(|_| assert_eq!(me.serve(None).expect("a message"), Served::Called));
+    me.on_message("in", None).expect("a port for messages");
 }
 
 fn send(me: &Instance, array: Array) {

@@ -7,16 +7,14 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::{receive, receive_any, send, Model, Run};
+use support::{await_that, not_run, receive, receive_any, send, Model, Run, LIMIT};
 use xmml_core::buffer::Buffer;
 use xmml_core::coordinator::Event;
 use xmml_core::data::Data;
 use xmml_core::error::Error;
 use xmml_core::instance::{Instance, JoinOptions, Received};
+use xmml_core::runtime::link::VERDICT_LIMIT;
 use xmml_core::spec::InstanceSpec;
-
-/// How long a test waits before it fails.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The process that dies: this program once more, with the role in the environment.
 #[test]
@@ -107,7 +105,7 @@ fn a_crash_amid_a_message_is_neither_a_message_nor_an_end() {
             run.coordinator.abort("a failed");
             let begin = Instant::now();
             assert!(matches!(waiting.join().unwrap(), Err(Error::Aborted { .. })), "{method}");
-            assert!(begin.elapsed() < Duration::from_secs(2));
+            assert!(begin.elapsed() < VERDICT_LIMIT, "it waited for the verdict, which was there");
         });
         child.wait().unwrap();
     }
@@ -146,7 +144,7 @@ fn whatever_a_sender_that_is_killed_had_sent_arrives_whole_and_nothing_else() {
         let mut last = 0;
         std::thread::scope(|scope| {
             let receiving = scope.spawn(|| loop {
-                let Ok(Received::Message(message)) = b.receive("in", None, Some(PATIENCE)) else { return };
+                let Ok(Received::Message(message)) = b.receive("in", None, Some(LIMIT)) else { return };
                 let Data::Bytes(bytes) = message.data else { panic!("not bytes") };
                 let number = u64::from_le_bytes(bytes[..8].try_into().unwrap());
                 assert_eq!(number, last + 1, "MESSAGES WRONG: some are lost or doubled");
@@ -188,7 +186,7 @@ fn a_sender_whose_receiver_is_killed_hears_of_the_abort_and_does_not_hang() {
         }
         std::thread::scope(|scope| {
             let leaving = scope.spawn(|| a.leave());
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(50)); // as a rule it waits then; if not, it hears the same
             run.coordinator.abort("b was killed");
             assert!(matches!(leaving.join().unwrap(), Err(Error::Aborted { .. })), "{method}");
         });
@@ -223,11 +221,7 @@ fn one_after_the_other(receivers: u64) -> Run {
 }
 
 fn wait_until_connected(a: &Instance, port: &str) {
-    let until = Instant::now() + PATIENCE;
-    while a.methods(port).unwrap()[0].chosen.is_none() {
-        assert!(Instant::now() < until, "no connection");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    await_that("there is a connection", || a.methods(port).unwrap()[0].chosen.is_some());
 }
 
 fn lend_all(a: &Instance, port: &str) {
@@ -282,8 +276,7 @@ fn container() -> Option<Vec<&'static str>> {
 fn what_a_receiver_holds_that_is_killed_comes_home_to_a_sender_that_cannot_see_its_process() {
     const ROUNDS: u64 = 6;
     let Some(container) = container() else {
-        eprintln!("not tried: no process namespace can be made here");
-        return;
+        return not_run("no process namespace can be made here: sudo cargo test --release --test crash");
     };
     let run = one_after_the_other(ROUNDS);
     let role = "lends to each port it is told";

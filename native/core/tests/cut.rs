@@ -3,10 +3,10 @@
 mod support;
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-use support::{Model, Run};
+use support::{await_while_moving, Model, Run};
 use xmml_core::data::{Array, Data, Dtype, Order};
 use xmml_core::instance::{Instance, Received};
 
@@ -38,7 +38,7 @@ fn payload(number: u64) -> Data {
     Data::Array(array)
 }
 
-fn talk(me: &Instance) {
+fn talk(me: &Instance, passed: &AtomicU64) {
     assert!(me.reuse().unwrap());
     let mut number = 0;
     while me.next_step().unwrap().is_some() {
@@ -48,12 +48,34 @@ fn talk(me: &Instance) {
             other => panic!("message {number}: {other:?}"),
         }
         number += 1;
+        passed.fetch_add(1, Ordering::Relaxed);
     }
     me.leave().unwrap();
 }
 
-/// Runs this while every TCP connection is cut every few milliseconds; returns how many were.
-fn while_everything_is_cut(run: &Run, limit: Duration, talks: Vec<Box<dyn FnOnce() + Send + '_>>) -> usize {
+/// Ends the cutting also when a test fails.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Stops the run when a test fails, whose threads would wait for ever otherwise.
+struct Stopping<'a>(&'a Run);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("events: {:?}", self.0.drain());
+            self.0.coordinator.abort("the test has failed");
+        }
+    }
+}
+
+/// Runs this while every TCP connection is cut every few milliseconds; returns how many were. `passed` counts messages.
+fn while_everything_is_cut(run: &Run, passed: &AtomicU64, talks: Vec<Box<dyn FnOnce() + Send + '_>>) -> usize {
     let going = AtomicBool::new(true);
     let mut cuts = 0;
     std::thread::scope(|scope| {
@@ -64,15 +86,12 @@ fn while_everything_is_cut(run: &Run, limit: Duration, talks: Vec<Box<dyn FnOnce
                 cuts += cut_everything();
             }
         });
-        let until = Instant::now() + limit;
-        while !ends.iter().all(|end| end.is_finished()) {
-            if Instant::now() > until {
-                eprintln!("they do not come to an end; events: {:?}", run.drain());
-                std::process::abort();
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        going.store(false, Ordering::Relaxed);
+        let _stopping = (Stopping(run), Ending(&going));
+        await_while_moving(
+            "all come to an end",
+            || passed.load(Ordering::Relaxed),
+            || ends.iter().all(|end| end.is_finished()).then_some(()),
+        );
     });
     cuts
 }
@@ -87,8 +106,9 @@ fn no_message_is_lost_or_doubled_however_often_the_connections_break() {
         .couple("b.o", "a.i");
     let run = Run::of(model);
     let (a, b) = (run.join("a"), run.join("b"));
-    let limit = Duration::from_secs(if steps > 10_000 { 600 } else { 60 });
-    let cuts = while_everything_is_cut(&run, limit, vec![Box::new(|| talk(&a)), Box::new(|| talk(&b))]);
+    let passed = AtomicU64::new(0);
+    let talks: Vec<Box<dyn FnOnce() + Send>> = vec![Box::new(|| talk(&a, &passed)), Box::new(|| talk(&b, &passed))];
+    let cuts = while_everything_is_cut(&run, &passed, talks);
     assert!(cuts > 0, "nothing was cut");
 }
 
@@ -111,11 +131,13 @@ fn a_conduit_that_a_handle_has_made_loses_and_doubles_nothing_either() {
         Received::Ended => None,
         other => panic!("{other:?}"),
     };
+    let passed = AtomicU64::new(0);
     let give = || {
         let handle = giver.handle("answers", 1, &["tcp".to_owned()]).unwrap();
         giver.send("news", None, Data::Bytes(handle.into()), None, None).unwrap();
         for number in 0..count {
             assert_eq!(next(&giver, "answers"), Some(payload(number)), "MESSAGES WRONG: {number}");
+            passed.fetch_add(1, Ordering::Relaxed);
         }
         assert_eq!(next(&giver, "answers"), None);
         giver.leave().unwrap();
@@ -132,7 +154,6 @@ fn a_conduit_that_a_handle_has_made_loses_and_doubles_nothing_either() {
         }
         user.leave().unwrap();
     };
-    let limit = Duration::from_secs(if count > 10_000 { 600 } else { 60 });
-    let cuts = while_everything_is_cut(&run, limit, vec![Box::new(give), Box::new(tell), Box::new(ask)]);
+    let cuts = while_everything_is_cut(&run, &passed, vec![Box::new(give), Box::new(tell), Box::new(ask)]);
     assert!(cuts > 0, "nothing was cut");
 }

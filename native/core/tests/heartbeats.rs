@@ -186,5 +186,6 @@ fn a_receiver_that_cannot_be_reached_is_given_up_at_the_limit() {
     let error = (0..1000).find_map(|value: i64| me.send("out", None, value.into(), None, None).err());
     let (error, took_s) = (error.expect("it gives up").to_string(), began.elapsed().as_secs_f64());
     assert!(error.contains("b cannot be reached") && error.contains("tried") && error.contains("tcp"), "{error}");
-    assert!((CONNECT_LIMIT_S - 1.0..CONNECT_LIMIT_S + 10.0).contains(&took_s), "{took_s} s: {error}");
+    // Not before, and not as late as usual.
+    assert!((CONNECT_LIMIT_S - 1.0..30.0).contains(&took_s), "{took_s} s: {error}");
 }

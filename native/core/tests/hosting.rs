@@ -3,9 +3,8 @@
 mod support;
 
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
-use support::{receive, send, Model, Run};
+use support::{await_that, receive, send, Model, Run};
 use xmml_core::coordinator::Event;
 
 /// Tests of this file look at the threads of the process, so one at a time.
@@ -17,21 +16,13 @@ fn io_threads() -> usize {
     names.filter(|name| name.trim() == "xmml-io").count()
 }
 
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let limit = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < limit, "{what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 fn pair() -> Run {
     Run::of(Model::new().submodel("a", "out:Oi", 3).submodel("b", "in:S", 3).couple("a.out", "b.in"))
 }
 
 fn play(run: &Run) {
     let (a, b) = (run.join("a"), run.join("b"));
-    until("one thread serves both", || io_threads() == 1); // it has its name a moment after it has begun
+    await_that("one thread serves both", || io_threads() == 1); // it has its name a moment after it has begun
     assert!(a.reuse().unwrap() && b.reuse().unwrap());
     for value in 0..3 {
         send(&a, "out", value);
@@ -48,7 +39,7 @@ fn the_instances_of_a_process_share_one_thread_that_ends_with_the_last_and_start
     let _alone = ALONE.lock();
     for _ in 0..3 {
         play(&pair());
-        until("the thread ends", || io_threads() == 0);
+        await_that("the thread ends", || io_threads() == 0);
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use support::by_hand::{connect, Client};
-use support::{Model, Run, SECRET};
+use support::{await_that, Model, Run, LIMIT, SECRET};
 use xmml_core::buffer::Buffer;
 use xmml_core::connection::authentication::{Authentication, Progress};
 use xmml_core::coordinator::Event;
@@ -21,12 +21,10 @@ use xmml_core::methods::shm::passing;
 use xmml_core::methods::shm::segment::Segment;
 use xmml_core::methods::shm::stream::ShmStream;
 use xmml_core::methods::Stream;
+use xmml_core::runtime::link::VERDICT_LIMIT;
 use xmml_core::shared_memory::arena::Arena;
 use xmml_core::shared_memory::SharedMemory;
 use xmml_core::wakeup::poll_readable;
-
-/// How long a test waits before it fails.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where things lie in the memory of a connection (the table in `methods/shm/segment.rs`).
 const MY_HEAD: usize = 128;
@@ -134,18 +132,14 @@ fn established(socket: UnixStream, segment: Segment) -> Box<dyn Stream> {
         match authentication.advance() {
             (Some(going_on), Progress::Wait(interest)) => {
                 if interest.read {
-                    poll_readable(&[going_on.fd()], Some(Instant::now() + Duration::from_secs(10))).unwrap();
+                    poll_readable(&[going_on.fd()], Some(Instant::now() + LIMIT)).unwrap();
                 }
                 authentication = going_on;
             }
             (_, Progress::Done { stream, .. }) => {
                 stream.established(&Arena::new()).unwrap();
                 // `b` says where to begin; before that, nothing but its handshake may come beside the memory.
-                let until = Instant::now() + PATIENCE;
-                while stream.read(&mut [0; 256]).is_err() {
-                    assert!(Instant::now() < until);
-                    std::thread::yield_now();
-                }
+                await_that("b says where to begin", || stream.read(&mut [0; 256]).is_ok());
                 return stream;
             }
             (_, Progress::Refused { reason, .. }) => panic!("{reason}"),
@@ -154,17 +148,18 @@ fn established(socket: UnixStream, segment: Segment) -> Box<dyn Stream> {
     }
 }
 
-/// What `b` says when `a` does `nonsense` while `b` waits: an error that names `a`, at once; the run is told.
+/// What `b` says when `a` does `nonsense` while `b` waits: an error that names `a`, before the run says what became of `a`; the run is told.
 fn refusal(nonsense: impl FnOnce(&Peer)) -> String {
     let (run, peer, b) = pair();
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| b.receive("in", None, Some(PATIENCE)));
+        let waiting = scope.spawn(|| b.receive("in", None, Some(LIMIT)));
         run.event("b waits", |event| matches!(event, Event::Waiting { instance, .. } if instance == "b"));
         let begin = Instant::now();
         nonsense(&peer);
         peer.ring();
         let error = waiting.join().unwrap().expect_err("b refuses it").to_string();
-        assert!(begin.elapsed() < Duration::from_secs(8), "{error}: {:?}", begin.elapsed());
+        // As for one that has ended without a word.
+        assert!(begin.elapsed() < VERDICT_LIMIT, "{error}: {:?}", begin.elapsed());
         assert!(error.starts_with("a: what it sent cannot be taken in: "), "{error}");
         run.event("the run is told", |event| matches!(event, Event::Failed { instance, .. } if instance == "b"));
         error
@@ -183,9 +178,9 @@ fn impossible_positions_are_refused_by_name() {
 fn a_position_that_goes_back_is_refused_by_name() {
     let (_run, peer, b) = pair();
     peer.send_message(1, Data::Int(1));
-    assert!(matches!(b.receive("in", None, Some(PATIENCE)), Ok(Received::Message(_))));
+    assert!(matches!(b.receive("in", None, Some(LIMIT)), Ok(Received::Message(_))));
     peer.write_number(MY_HEAD, 1); // back to what was read long ago
-    let error = b.receive("in", None, Some(PATIENCE)).unwrap_err().to_string();
+    let error = b.receive("in", None, Some(LIMIT)).unwrap_err().to_string();
     assert!(error.starts_with("a: ") && error.contains("the shared memory says 1 bytes"), "{error}");
 }
 
@@ -279,7 +274,7 @@ fn so_much_memory_is_taken_from_a_peer_and_no_more() {
         let memory = SharedMemory::new(c"xmml-test", 4096).unwrap();
         for id in 0..5000 {
             let message = [&[1][..], &u64::to_le_bytes(id), &4096_u64.to_le_bytes()].concat();
-            let until = Instant::now() + PATIENCE;
+            let until = Instant::now() + LIMIT;
             // Its socket runs full until it has looked; after the refusal it is closed.
             while let Err(error) = passing::send(&peer.socket, &[IoSlice::new(&message)], memory.file()) {
                 if error.kind() != std::io::ErrorKind::WouldBlock || Instant::now() > until {
@@ -299,7 +294,7 @@ fn lent_memory_whose_pages_are_taken_out_reads_as_zeros() {
     let (memory, lent) = region(&peer);
     send_lent(&peer, &lent);
     peer.ring();
-    let Received::Message(message) = b.receive("in", None, Some(PATIENCE)).unwrap() else { panic!("no message") };
+    let Received::Message(message) = b.receive("in", None, Some(LIMIT)).unwrap() else { panic!("no message") };
     let Data::Bytes(bytes) = &message.data else { panic!("not bytes") };
     // SAFETY: within the mapping, which the receiver only reads.
     unsafe { memory.start().write_bytes(7, 65536) };
@@ -325,7 +320,7 @@ fn what_a_peer_writes_about_itself_harms_nobody_else() {
     for sequence in 1..=20 {
         peer.send_message(sequence, Data::Int(sequence as i64));
         peer.ring();
-        match b.receive("in", None, Some(PATIENCE)).unwrap() {
+        match b.receive("in", None, Some(LIMIT)).unwrap() {
             Received::Message(message) => assert!(matches!(message.data, Data::Int(value) if value == sequence as i64)),
             other => panic!("{other:?}"),
         }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use support::{identity, payload, streams, LIMIT};
+use support::{await_that, identity, payload, streams, LIMIT};
 use xmml_core::methods::Stream;
 use xmml_core::path::{
     Credentials, Fingerprint, Identity, Lane, Listener, Path, Received, Settings, State, Tls, TlsWire,
@@ -75,9 +75,7 @@ fn threads_of_their_own_carry_streams_and_give_them_back() {
         for path in [&here, &there] {
             path.set(Settings { workers: Some(count), ..streams(4) }).unwrap();
         }
-        let until = std::time::Instant::now() + Duration::from_secs(60);
-        while workers() != expected {
-            assert!(std::time::Instant::now() < until, "{} threads, not {expected}", workers());
+        await_that(&format!("{expected} threads"), || {
             for (from, to) in [(&here, &there), (&there, &here)] {
                 from.post(Lane::Bulk, payload(number, 300_000)).unwrap();
                 from.post(Lane::Control, payload(number, 10)).unwrap();
@@ -85,7 +83,8 @@ fn threads_of_their_own_carry_streams_and_give_them_back() {
                 assert!(to.receive(Lane::Bulk, LIMIT).unwrap() == Some(Received::Message(payload(number, 300_000))));
                 number += 1;
             }
-        }
+            workers() == expected
+        });
         for (from, to) in [(&here, &there), (&there, &here)] {
             from.post(Lane::Bulk, payload(number, 8 << 20)).unwrap();
             assert!(to.receive(Lane::Bulk, LIMIT).unwrap() == Some(Received::Message(payload(number, 8 << 20))));
@@ -99,16 +98,16 @@ fn threads_of_their_own_carry_streams_and_give_them_back() {
     let cores = std::thread::available_parallelism().unwrap().get();
     let much = if cores > 1 { 2 * cores.min(4) } else { 0 };
     for (size, expected) in [(1000, 0), (4 << 20, much), (1000, 0)] {
-        let until = std::time::Instant::now() + Duration::from_secs(60);
-        while workers() != expected {
-            assert!(std::time::Instant::now() < until, "{} threads, not {expected}", workers());
-            here.post(Lane::Bulk, payload(number, size)).unwrap();
-            assert!(there.receive(Lane::Bulk, LIMIT).unwrap() == Some(Received::Message(payload(number, size))));
-            number += 1;
-            if size == 1000 {
-                std::thread::sleep(Duration::from_millis(1)); // so that it is little
+        await_that(&format!("{expected} threads"), || {
+            // Much at a time, or between two looks little.
+            let batch = if size == 1000 { 1 } else { 16 };
+            for _ in 0..batch {
+                here.post(Lane::Bulk, payload(number, size)).unwrap();
+                assert!(there.receive(Lane::Bulk, LIMIT).unwrap() == Some(Received::Message(payload(number, size))));
+                number += 1;
             }
-        }
+            workers() == expected
+        });
     }
 }
 

@@ -5,9 +5,9 @@ mod support;
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use support::{identity, pair, pair_at, payload, streams, LIMIT};
+use support::{await_some, identity, pair, pair_at, payload, streams, LIMIT};
 use xmml_core::buffer::Buffer;
 use xmml_core::path::{Copies, Credentials, Lane, Listener, Path, Received, Settings, Stats, Tls, ZeroCopy};
 
@@ -25,15 +25,7 @@ fn two_ways(path: &Path, other: &Path, rounds: u64) {
 
 /// Waits until the stats say what is expected; the kernel answers in its time.
 fn until(path: &Path, is_so: impl Fn(&Stats) -> bool) -> Stats {
-    let limit = Instant::now() + Duration::from_secs(30);
-    loop {
-        let stats = path.stats();
-        if is_so(&stats) {
-            return stats;
-        }
-        assert!(Instant::now() < limit, "{stats:?}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    await_some("the kernel says how it sends", || Some(path.stats()).filter(&is_so))
 }
 
 #[test]
@@ -83,7 +75,7 @@ fn memory_may_change_when_it_was_sent_from() {
     let there = listener.accept(LIMIT).unwrap().expect("a path comes in");
     assert!(here.wait_open(LIMIT).unwrap());
     let mut memory = payload(1, LONG).to_vec();
-    assert!(here.send_from(Lane::Bulk, &memory, Some(Duration::from_millis(200))).unwrap());
+    assert!(here.send_from(Lane::Bulk, &memory, LIMIT).unwrap());
     memory.fill(0xff);
     assert!(there.receive(Lane::Bulk, LIMIT).unwrap() == Some(Received::Message(payload(1, LONG))));
 }

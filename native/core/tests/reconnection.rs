@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use support::proxy::{join_plainly, Fate, Proxy, Random};
-use support::{Model, Run};
+use support::{Model, Run, LIMIT};
 use xmml_core::buffer::Buffer;
 use xmml_core::data::Data;
 use xmml_core::instance::{Instance, Received};
@@ -77,7 +77,7 @@ fn send_padded(me: &Instance, conduit: usize, value: i64, padding: usize) {
 }
 
 fn receive_padded(me: &Instance, conduit: usize) -> Option<i64> {
-    match me.receive(&format!("in{conduit}"), None, Some(Duration::from_secs(60))).unwrap() {
+    match me.receive(&format!("in{conduit}"), None, Some(LIMIT)).unwrap() {
         Received::Message(Message { data: Data::List(items), .. }) => match &items[..] {
             [Data::Int(value), Data::Bytes(padding)] => {
                 assert!(padding.iter().all(|byte| *byte == *value as u8), "MESSAGES WRONG: the padding of {value}");

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use support::by_hand::Client;
 use support::proxy::{Fate, Proxy, Random};
-use support::{receive, send, Model, Run, SECRET};
+use support::{receive, send, Model, Run, LIMIT, SECRET};
 use xmml_core::control::{Again, ToCoordinator, ToInstance};
 use xmml_core::coordinator::{CoordinatorAddress, Event};
 use xmml_core::handshake::Role;
@@ -20,6 +20,9 @@ use xmml_core::instance::{Instance, JoinOptions};
 
 /// Nobody is away for so long, however busy the machine is.
 const LONG_S: f64 = 60.0;
+
+/// As a rule a thread waits after so long; if one does not yet, the test passes as well.
+const A_MOMENT: Duration = Duration::from_millis(50);
 
 /// The environment is of the process: one run at a time is told how long its instances may be away.
 static STARTING: Mutex<()> = Mutex::new(());
@@ -183,7 +186,7 @@ fn what_is_asked_while_the_coordinator_cannot_be_reached_is_answered_when_it_can
             a.set_methods("ask", &["unix".to_owned()]).unwrap();
             is_answered.store(true, Ordering::Relaxed);
         });
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(A_MOMENT);
         assert!(!is_answered.load(Ordering::Relaxed));
         proxy.lead_to(&by_tcp(&run).address);
     });
@@ -201,7 +204,7 @@ fn an_instance_may_leave_while_the_coordinator_cannot_be_reached() {
     wait_for(&run, "a", "away");
     std::thread::scope(|scope| {
         scope.spawn(|| a.leave().unwrap());
-        std::thread::sleep(Duration::from_millis(200));
+        std::thread::sleep(A_MOMENT);
         proxy.lead_to(&by_tcp(&run).address);
     });
     wait_for(&run, "a", "left");
@@ -218,10 +221,8 @@ fn who_is_away_for_too_long_is_lost_and_is_told_so_by_its_waits() {
     lead_nowhere(&proxy);
     let error = a.receive("answer", None, None).unwrap_err().to_string();
     assert!(began.elapsed() >= Duration::from_secs(1));
-    assert!(
-        error.starts_with("the coordinator: the connection to it broke 1 s ago and could not be made again"),
-        "{error}"
-    );
+    let broke = error.strip_prefix("the coordinator: the connection to it broke ");
+    assert!(broke.is_some_and(|when| when.contains(" s ago and could not be made again")), "{error}");
     assert!(error.contains("tried ") && error.contains(&proxy.address), "{error}");
     wait_for(&run, "a", "lost");
     run.event(
@@ -253,7 +254,7 @@ fn who_ends_without_leaving_is_lost_at_once() {
 fn client(run: &Run, name: &str) -> Client<TcpStream> {
     let address = by_tcp(run);
     let stream = TcpStream::connect(&address.address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
     Client::dial(stream, &address.run, &SECRET, name, Role::Control, "coordinator").unwrap()
 }
 

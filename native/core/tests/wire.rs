@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::Ordering;
 
-use support::by_hand::{connect, Client};
+use support::by_hand::{connect, Client, Until};
 use support::proxy::{join_plainly, Fate, Proxy};
 use support::{receive_any, Model, Run, SECRET};
 use xmml_core::coordinator::Event;
@@ -146,10 +146,9 @@ fn a_message_without_the_checksum_that_its_conduit_has_is_refused() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| b.receive("in", None, None).unwrap_err().to_string());
         while !waiting.is_finished() {
-            let stream = std::net::TcpStream::connect(&address).unwrap();
-            stream.set_read_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
+            let stream = Until::over(&address, || waiting.is_finished());
             let Ok(mut data) = Client::dial(stream, "test run", &SECRET, "a", Role::Data, "b") else { continue };
-            data.frame();
+            let Ok(_) = data.next_frame() else { continue };
             let frame = encode_message(1, 1, None, &Message::default()).unwrap();
             let _ = data.stream.write_all(&frame.slices().collect::<Vec<_>>().concat());
             let _ = std::io::Read::read(&mut data.stream, &mut [0; 64]); // until b has noticed

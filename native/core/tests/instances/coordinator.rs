@@ -2,8 +2,9 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::support::await_some;
 use crate::support::by_hand::{connect, control_address, Client};
 use xmml_core::control::{ToCoordinator, ToInstance};
 use xmml_core::coordinator::{ConduitTotals, Coordinator, CoordinatorOptions, Event};
@@ -39,13 +40,9 @@ fn join(coordinator: &Coordinator, name: &str) -> Client {
 
 /// Collects events until one fits.
 fn wait_for(coordinator: &Coordinator, fits: impl Fn(&Event) -> bool) -> Event {
-    let end = Instant::now() + Duration::from_secs(10);
-    while Instant::now() < end {
-        if let Some(event) = coordinator.wait_events(Duration::from_secs(1)).into_iter().find(|event| fits(event)) {
-            return event;
-        }
-    }
-    panic!("the event did not come");
+    await_some("the event comes", || {
+        coordinator.wait_events(Duration::from_millis(100)).into_iter().find(|event| fits(event))
+    })
 }
 
 #[test]

@@ -45,18 +45,15 @@ fn progress_is_reported_at_most_four_times_a_second_and_at_the_end() {
         sent += 1;
         std::thread::sleep(Duration::from_millis(1));
     }
-    std::thread::sleep(Duration::from_millis(400));
-    let reports: Vec<u64> = run
-        .drain()
-        .iter()
-        .filter_map(|event| match event {
-            Event::Progress { messages_sent, .. } => Some(*messages_sent),
-            _ => None,
-        })
-        .collect();
-    assert!((2..=7).contains(&reports.len()), "{reports:?}");
+    let mut reports = vec![];
+    while reports.last() != Some(&sent) {
+        let event = run.event("progress is reported", |event| matches!(event, Event::Progress { .. }));
+        let Event::Progress { messages_sent, .. } = event else { unreachable!() };
+        reports.push(messages_sent as i64);
+    }
+    let most = 2 + begin.elapsed().as_millis() / 250;
+    assert!((2..=most).contains(&(reports.len() as u128)), "{most} at most: {reports:?}");
     assert!(reports.is_sorted(), "{reports:?}");
-    assert_eq!(*reports.last().unwrap(), sent as u64, "the last report has everything");
 }
 
 #[test]
@@ -65,9 +62,7 @@ fn an_interrupt_check_ends_a_wait() {
     let me = run.join("b");
     me.set_interrupt(Box::new(|| true));
     me.reuse().unwrap();
-    let begin = Instant::now();
     assert!(matches!(me.receive("in", None, None), Err(Error::Interrupted)));
-    assert!(begin.elapsed() < Duration::from_secs(3));
 }
 
 #[test]
@@ -116,7 +111,9 @@ fn a_wait_is_withdrawn_and_none_is_reported_once_calls_come_from_a_second_thread
         run.event("a waits", |event| matches!(event, Event::Waiting { instance, .. } if instance == "a"));
         assert!(!a.has_message("answer", None).unwrap());
         run.event("a may go on", |event| matches!(event, Event::Resumed { instance, .. } if instance == "a"));
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(300)); // three times as long as until a wait is reported
+        a.warn("later");
+        run.event("a speaks", |event| matches!(event, Event::Warning { text, .. } if text == "later"));
         let events = run.drain();
         assert!(!events.iter().any(|event| matches!(event, Event::Waiting { .. })), "{events:?}");
         send(&a, "question", 1);

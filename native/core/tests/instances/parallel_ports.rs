@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Model, Run};
+use crate::support::{Model, Run, LIMIT};
 use xmml_core::data::{Array, Data, Order};
 use xmml_core::error::Error;
 use xmml_core::instance::{Instance, Received, Sent};
@@ -43,7 +43,7 @@ impl Team for Threads {
     }
 
     fn collect(&self, from: u32, bytes: &mut [u8]) -> Result<(), String> {
-        let sent = self.from[from as usize].lock().unwrap().recv_timeout(Duration::from_secs(20));
+        let sent = self.from[from as usize].lock().unwrap().recv_timeout(LIMIT);
         let sent = sent.map_err(|error| error.to_string())?;
         assert_eq!(sent.len(), bytes.len(), "the ranks do not agree on what they say");
         bytes.copy_from_slice(&sent);
@@ -336,7 +336,7 @@ fn a_time_out_on_a_parallel_port_takes_nothing_on_any_rank() {
         assert!(matches!(early, Received::TimedOut));
         assert!(!me.has_message("in", None).unwrap());
         me.send("reply", None, Data::Int(1), None, None).unwrap();
-        let found = array(me.receive("in", None, Some(Duration::from_secs(20))).unwrap());
+        let found = array(me.receive("in", None, Some(LIMIT)).unwrap());
         me.leave().unwrap();
         found.shape
     });

@@ -1,19 +1,15 @@
 //! What must hold when things go wrong or come together in an unlucky way.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::{filter, receive, send, Model, Run};
+use crate::support::{await_that, filter, receive, send, Model, Run};
 use xmml_core::coordinator::Event;
 
-/// Fails the test if `work` takes too long, instead of hanging it.
-fn within(limit: Duration, work: impl FnOnce() + Send + 'static) {
+/// Fails the test if `work` does not end, instead of hanging it.
+fn ends(work: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(work);
-    let until = Instant::now() + limit;
-    while !thread.is_finished() {
-        assert!(Instant::now() < until, "not done after {limit:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    await_that("the work ends", || thread.is_finished());
     if let Err(panic) = thread.join() {
         std::panic::resume_unwind(panic);
     }
@@ -21,7 +17,7 @@ fn within(limit: Duration, work: impl FnOnce() + Send + 'static) {
 
 #[test]
 fn conduits_between_the_same_two_may_use_different_methods() {
-    within(Duration::from_secs(20), || {
+    ends(|| {
         let steps = 200;
         let model = Model::new()
             .submodel("a", "o:Oi p:Oi", steps)
@@ -51,7 +47,7 @@ fn conduits_between_the_same_two_may_use_different_methods() {
 
 #[test]
 fn asking_for_a_message_again_and_again_gives_the_sender_its_room_back() {
-    within(Duration::from_secs(20), || {
+    ends(|| {
         let model = Model::new()
             .submodel("a", "o:out go:out", 1)
             .submodel("b", "i:in go:in", 1)
@@ -84,7 +80,7 @@ fn asking_for_a_message_again_and_again_gives_the_sender_its_room_back() {
 
 #[test]
 fn very_many_senders_at_one_door_all_come_in_and_nothing_is_lost() {
-    within(Duration::from_secs(60), || {
+    ends(|| {
         let senders = 160;
         let mut model = Model::new().mapper("b", &format!("i:in*{senders}"));
         for copy in 0..senders {
@@ -122,7 +118,7 @@ fn very_many_senders_at_one_door_all_come_in_and_nothing_is_lost() {
 
 #[test]
 fn the_last_words_of_the_coordinator_are_heard_by_who_is_just_speaking() {
-    within(Duration::from_secs(20), || {
+    ends(|| {
         let run = Run::of(Model::new().submodel("a", "o:Of", 1).submodel("b", "i:finit", 1).couple("a.o", "b.i"));
         let b = run.join("b");
         let speak = AtomicBool::new(true);
@@ -132,7 +128,7 @@ fn the_last_words_of_the_coordinator_are_heard_by_who_is_just_speaking() {
                     b.warn("still here");
                 }
             });
-            std::thread::sleep(Duration::from_millis(50));
+            run.event("b speaks", |event| matches!(event, Event::Warning { .. }));
             run.coordinator.abort("somebody else failed");
             run.coordinator.close();
             let error = b.reuse().unwrap_err().to_string();
@@ -144,7 +140,7 @@ fn the_last_words_of_the_coordinator_are_heard_by_who_is_just_speaking() {
 
 #[test]
 fn a_wait_is_reported_anew_when_a_filter_swallows_what_came() {
-    within(Duration::from_secs(20), || {
+    ends(|| {
         let model =
             Model::new()
                 .submodel("a", "o:Oi", 3)

@@ -2,15 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::cutter::{Cutter, Fate};
-use crate::support::{identity, pair_at, payload, streams, LIMIT};
+use crate::support::{await_some, await_that, identity, pair_at, payload, streams, LIMIT};
 use xmml_core::error::{Error, NotPassedOn};
 use xmml_core::path::{relay, Lane, Listener, Path, Received, Settings, State};
 
 /// An end that is not told waits this long, and says then that the path was broken.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Streams of little room.
 fn narrow(count: u32) -> Settings {
@@ -21,14 +21,13 @@ fn narrow(count: u32) -> Settings {
 fn idle_pair(count: u32) -> (Listener, Path, Path) {
     let listener = Listener::bind("127.0.0.1:0", &identity("there"), narrow(count)).unwrap();
     let here = Path::dial(&listener.address(), &identity("here"), "there", narrow(count)).unwrap();
-    let until = Instant::now() + LIMIT.unwrap();
-    let mut there: Option<Path> = None;
-    while here.stats().streams < count as usize || there.is_none() {
-        assert!(Instant::now() < until, "it does not open");
+    let mut there = None;
+    await_that("it opens", || {
         here.drive().unwrap();
         listener.drive();
-        there = there.or_else(|| listener.take());
-    }
+        there = there.take().or_else(|| listener.take());
+        here.stats().streams == count as usize && there.is_some()
+    });
     (listener, here, there.unwrap())
 }
 
@@ -80,11 +79,7 @@ fn a_relay_that_fails_says_how_much_it_had_taken_and_not_passed_on() {
         a.post(Lane::Bulk, payload(number, 100_000)).unwrap();
     }
     a.post(Lane::Control, payload(40, 10)).unwrap();
-    let until = Instant::now() + LIMIT.unwrap();
-    while a.stats().kept != [0, 0] {
-        assert!(Instant::now() < until, "the relay does not take it");
-        std::thread::yield_now();
-    }
+    await_that("the relay takes it", || a.stats().kept == [0, 0]);
     drop(b);
     let Err(Error::Relay { there, back, .. }) = relaying.join().unwrap() else { panic!("it has not failed") };
     assert_eq!(there, NotPassedOn { messages: 41, bytes: 4_000_010 });
@@ -106,11 +101,7 @@ fn a_relay_that_fails_does_not_count_what_has_come_through() {
         for path in [&a, &b] {
             assert!(matches!(path.receive(Lane::Bulk, LIMIT).unwrap(), Some(Received::Message(_))));
         }
-        let until = Instant::now() + LIMIT.unwrap();
-        while near.stats().kept != [0, 0] || far.stats().kept != [0, 0] {
-            assert!(Instant::now() < until, "what has come is not receipted");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        await_that("what has come is receipted", || [&near, &far].iter().all(|path| path.stats().kept == [0, 0]));
         drop(b);
         let Err(Error::Relay { there, back, .. }) = relaying.join().unwrap() else { panic!("it has not failed") };
         assert_eq!((there, back), (NotPassedOn::default(), NotPassedOn::default()));
@@ -193,7 +184,7 @@ fn whoever_waits_on_a_path_that_is_left_gets_an_error() {
     std::thread::spawn(move || closing.send(path.wait_next(Lane::Bulk, None).map(|_| ())));
     here.abandon();
     for _ in 0..3 {
-        let error = told.recv_timeout(Duration::from_secs(10)).expect("nobody waits any more").unwrap_err().to_string();
+        let error = told.recv_timeout(LIMIT.unwrap()).expect("nobody waits any more").unwrap_err().to_string();
         assert!(error.contains("has left the path"), "{error}");
     }
     assert!(here.post(Lane::Bulk, payload(1, 1)).is_err() && here.close(Some(Duration::ZERO)).is_err());
@@ -213,15 +204,11 @@ fn a_path_that_is_given_up_when_it_was_hardly_opened_is_told_of() {
         for _ in 0..20 {
             let listener = Listener::bind("127.0.0.1:0", &identity("there"), narrow(count)).unwrap();
             let here = Path::dial(&listener.address(), &identity("here"), "there", narrow(count)).unwrap();
-            let until = Instant::now() + LIMIT.unwrap();
-            let there = loop {
-                assert!(Instant::now() < until, "it does not open");
+            let there = await_some("it opens", || {
                 here.drive().unwrap();
                 listener.drive();
-                if let Some(there) = listener.take() {
-                    break there;
-                }
-            };
+                listener.take()
+            });
             drop(here);
             told(&there);
         }

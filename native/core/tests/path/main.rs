@@ -8,6 +8,8 @@ mod cutter;
 #[path = "../support/path.rs"]
 mod support;
 
+use support::waiting;
+
 mod addresses;
 mod asking;
 mod basics;

@@ -1,6 +1,7 @@
 //! Connections of an instance that is none: what it says is up to the test.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::Duration;
@@ -12,17 +13,52 @@ use xmml_core::frame::{encode_control, Decoder, Frame, Limits};
 use xmml_core::handshake::{fresh_nonce, Dialler, Party, Role, Step, VERSIONS};
 use xmml_core::methods::Table;
 
+use super::waiting::LIMIT;
+
 /// Connects to an abstract unix address, `@name`.
 pub fn connect(address: &str) -> UnixStream {
     let name = address.trim_start_matches('@');
     let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
     stream
 }
 
 /// Where a coordinator listens.
 pub fn control_address(coordinator: &Coordinator) -> CoordinatorAddress {
     coordinator.addresses()[0].parse().unwrap()
+}
+
+/// A connection on which reads wait until something is over at the latest.
+pub struct Until<F>(pub TcpStream, pub F);
+
+impl<F: Fn() -> bool> Until<F> {
+    /// Connects to this address.
+    pub fn over(address: &str, is_over: F) -> Until<F> {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+        Until(stream, is_over)
+    }
+}
+
+impl<F: Fn() -> bool> Read for Until<F> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.read(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && !(self.1)() => {}
+                result => return result,
+            }
+        }
+    }
+}
+
+impl<F> Write for Until<F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A connection whose handshake is done, and the frames that have come on it.
@@ -73,13 +109,20 @@ impl<S: Read + Write> Client<S> {
 
     /// The next frame.
     pub fn frame(&mut self) -> Frame {
+        self.next_frame().expect("the other side answers")
+    }
+
+    /// The next frame, or why there is none.
+    pub fn next_frame(&mut self) -> io::Result<Frame> {
         while self.frames.is_empty() {
             let mut bytes = [0; 4096];
-            let count = self.stream.read(&mut bytes).expect("the other side answers in time");
-            assert!(count > 0, "the other side closed the connection");
+            let count = self.stream.read(&mut bytes)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
             self.frames = self.decoder.push(&bytes[..count]).unwrap();
         }
-        self.frames.remove(0)
+        Ok(self.frames.remove(0))
     }
 
     /// Asks to be let into the run.

@@ -4,9 +4,11 @@
 
 pub mod by_hand;
 pub mod proxy;
+pub mod waiting;
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,6 +20,9 @@ use xmml_core::data::Data;
 use xmml_core::instance::{Instance, JoinOptions, Received};
 use xmml_core::message::Message;
 use xmml_core::spec::{wired, ConduitSpec, FilterSpec, InstanceSpec, Kind};
+
+#[allow(unused_imports)] // no test uses all of it
+pub use waiting::{await_some, await_that, await_while_moving, LIMIT};
 
 /// A run with its coordinator.
 pub struct Run {
@@ -40,17 +45,11 @@ pub static NUMBERED: AtomicBool = AtomicBool::new(false);
 /// How many runs with names of their own there have been.
 static RUNS: AtomicUsize = AtomicUsize::new(0);
 
-/// How long it takes at most until messages travel by another method, where one cannot be used.
-const FALLS_BACK_WITHIN: Duration = Duration::from_secs(1);
-
-/// Fails if an attempt takes longer than promised from where it begins to the first message by another method. A machine that stands
-/// still for a moment costs an attempt its time, but not each of three.
-pub fn falls_back_in_time(mut attempt: impl FnMut() -> Duration) {
-    let mut took = Vec::new();
-    while took.last().is_none_or(|time| *time >= FALLS_BACK_WITHIN) {
-        assert!(took.len() < 3, "until the next method was taken: {took:?}");
-        took.push(attempt());
-    }
+/// Says why a test was not run here, and how it is: past what collects the output of tests that pass.
+pub fn not_run(why: &str) {
+    let test = std::thread::current();
+    let line = format!("NOT RUN: {}: {why}\n", test.name().unwrap_or("a test"));
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// Writes a secret to a file that others cannot read.
@@ -117,14 +116,18 @@ impl Run {
 
     /// Waits for an event that fits; events that came before count too, each once.
     pub fn event(&self, what: &str, fits: impl Fn(&Event) -> bool) -> Event {
-        let until = Instant::now() + Duration::from_secs(20);
+        let mut until = Instant::now() + LIMIT;
         loop {
             let mut events = self.events.lock().unwrap();
             if let Some(found) = events.iter().position(&fits) {
                 return events.remove(found);
             }
             assert!(Instant::now() < until, "the event did not come: {what}; came: {events:?}");
-            events.extend(self.coordinator.wait_events(Duration::from_millis(200)));
+            let more = self.coordinator.wait_events(Duration::from_millis(200));
+            if !more.is_empty() {
+                until = Instant::now() + LIMIT;
+            }
+            events.extend(more);
         }
     }
 

@@ -1,15 +1,20 @@
 //! Two ends of a path in one process, over the loopback interface.
 #![allow(dead_code)] // no test uses all of it
 
+pub mod waiting;
+
 use std::time::Duration;
 
 use xmml_core::buffer::Buffer;
 use xmml_core::path::{Identity, Listener, Path, Settings, Streams};
 
+#[allow(unused_imports)] // as above
+pub use waiting::{await_some, await_that, await_while_moving};
+
 pub const SECRET: [u8; 32] = [0x5e; 32];
 
-/// Long enough for the slowest machine; nothing takes so long unless it hangs.
-pub const LIMIT: Option<Duration> = Some(Duration::from_secs(60));
+/// What waits take as their limit.
+pub const LIMIT: Option<Duration> = Some(waiting::LIMIT);
 
 pub fn identity(name: &str) -> Identity {
     Identity::new(&SECRET, "run", name)
