@@ -48,7 +48,7 @@ test: build $(VENV)/.test ## install what the tests need and run all of them
 	@.ci/test
 
 test-rust: build ## the tests of the Rust crates
-	@cargo test --release --workspace --locked
+	@.ci/test-rust
 
 test-python: build $(VENV)/.test ## the tests of everything else: make test-python ARGS="-k canal"
 	@pytest $(ARGS)
@@ -72,7 +72,7 @@ format: $(VENV)/.lint ## put Python and Rust files into the shape that lint want
 	cargo fmt --all
 
 soak: build $(VENV)/.test ## the tests with their full numbers (long)
-	XMML_SOAK=1 cargo test --release --workspace --locked
+	XMML_SOAK=1 .ci/test-rust
 	XMML_SOAK=1 pytest -o timeout=7200 $(ARGS)
 
 fuzz: build $(VENV)/.test ## a million random inputs: make fuzz ARGS="--seed 2" (a quarter of an hour)

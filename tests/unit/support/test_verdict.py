@@ -10,26 +10,29 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).resolve().parents[3] / ".ci"
-#: Stands for cargo or pytest: counts its calls, prints the file beside it, and fails if that tells of a failure.
+#: Stands for .ci/test-rust or pytest: counts its calls, prints the file beside it, and fails if that has a failure.
 PROGRAM = """#!/bin/sh
 echo called >> "$0.calls"
 cat "$0.output"
 ! grep -q FAILED "$0.output"
 """
-PASSED = {"cargo": "test ring ... ok\ntest result: ok. 3 passed; 0 failed; 2 ignored;\n", "pytest": "3 passed\n"}
+PASSED = {
+    ".ci/test-rust": "test ring ... ok\ntest result: ok. 3 passed; 0 failed; 2 ignored;\n",
+    ".venv/bin/pytest": "3 passed\n",
+}
 
 
-def verdict(folder: Path, **outputs: str) -> tuple[int, str, set[int]]:
+def verdict(folder: Path, outputs: dict[str, str] | None = None) -> tuple[int, str, set[int]]:
     """Return the exit status of the script, its summary, and how often the programs were called."""
+    shutil.copytree(SCRIPTS, folder / ".ci")
     calls = []
-    for program, passed in PASSED.items():
-        stand_in = folder / ".venv" / "bin" / program
+    for program, output in {**PASSED, **(outputs or {})}.items():
+        stand_in = folder / program
         stand_in.parent.mkdir(parents=True, exist_ok=True)
         stand_in.write_text(PROGRAM)
         stand_in.chmod(0o755)
-        Path(f"{stand_in}.output").write_text(outputs.get(program, passed))
+        Path(f"{stand_in}.output").write_text(output)
         calls.append(Path(f"{stand_in}.calls"))
-    shutil.copytree(SCRIPTS, folder / ".ci")
     environment = {**os.environ, "PATH": "/usr/bin:/bin"}
     done = subprocess.run([folder / ".ci/test"], capture_output=True, text=True, cwd=folder, env=environment)
     counts = {file.read_text().count("called") for file in calls}
@@ -45,12 +48,16 @@ def test_all_tests_that_pass_pass(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("program", "output", "named"),
     [
-        ("cargo", "test relay::ring ... FAILED\n", "relay::ring"),
-        ("pytest", "FAILED tests/test_a.py::test_ring[1-2] - assert 1 == 2\n", "tests/test_a.py::test_ring[1-2]"),
+        (".ci/test-rust", "FAILED mto/tests/relay/main.rs: ring\n", "mto/tests/relay/main.rs: ring"),
+        (
+            ".venv/bin/pytest",
+            "FAILED tests/test_a.py::test_ring[1-2] - assert 1 == 2\n",
+            "tests/test_a.py::test_ring[1-2]",
+        ),
     ],
 )
 def test_a_test_that_fails_is_named_and_not_run_again(tmp_path: Path, program: str, output: str, named: str) -> None:
-    status, summary, calls = verdict(tmp_path, **{program: output})
+    status, summary, calls = verdict(tmp_path, {program: output})
     assert status == 1
     assert f"failed:     {named}" in summary
     assert calls == {1}
@@ -59,5 +66,7 @@ def test_a_test_that_fails_is_named_and_not_run_again(tmp_path: Path, program: s
 def test_tests_that_were_not_run_are_counted_by_reason(tmp_path: Path) -> None:
     reason = "needs root: sudo make test-python ARGS=tests/testbed"
     skipped = f"SKIPPED [2] tests/a.py:7: {reason}\nSKIPPED [1] tests/b.py:9: {reason}\n"
-    _, summary, _ = verdict(tmp_path, pytest=skipped)
+    rust = "NOT RUN: a_container: sudo cargo test --test crash\n"
+    _, summary, _ = verdict(tmp_path, {".venv/bin/pytest": skipped, ".ci/test-rust": rust})
     assert f"not run:    3: {reason}" in summary
+    assert "not run:    1: a_container: sudo cargo test --test crash" in summary
