@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,15 +57,18 @@ def check_released(run: Run, *names: str, since: float, within_s: float = RELEAS
 
 
 def left_after_a_run(bed: Bed, limit_s: float, *names: str) -> list[str]:
-    """What is left at the named sites (default: at all of them) and on the laptop, but for the staged files, which are
-    kept for the next run."""
+    """What is left at the named sites (default: at all of them) and on the laptop, but for what is kept for the next
+    run: staged files, and the link to the development kit where the path of the installation has spaces."""
     return wait_until_clean(bed, limit_s, *names, is_kept=_is_kept)
 
 
+_KEPT = re.compile(r"file at \w+: ~\w+/(xmml|xmml/staged.*|\.local|\.local/share|\.local/share/xmml(/kit-\w+)?)$")
+
+
 def _is_kept(line: str) -> bool:
-    return line.startswith("file at ") and (line.endswith("/xmml") or "/xmml/staged" in line)
+    return _KEPT.match(line) is not None
 
 
 def is_file_of_a_run(line: str) -> bool:
     """Whether what is left is a file of a run, which does nothing."""
-    return line.startswith("file at ") and "/xmml" in line
+    return _is_kept(line) or re.match(r"file at \w+: ~\w+/xmml/", line) is not None
