@@ -46,7 +46,7 @@ def test_ctrl_c_during_a_build_ends_the_compiler(sites: Sites) -> None:
 def launch_and_kill_in_a_build(sites: Sites, compiler: str) -> None:
     """As when the machine of the launcher loses power while a program is compiled at a site."""
     model = sites.write_model()
-    model.write_text(model.read_text().replace('path="answers.py"', f'path="answers.py" run:build="{compiler}"'))
+    model.write_text(model.read_text().replace('path="answers.py"', f'path="made.py" run:build="{compiler}"'))
     going = sites.launch(model)
     wait_until((sites.servers["beta"].home / "compiling").exists, "nothing is built")
     sites.kill(going)
@@ -59,7 +59,7 @@ def test_cancel_ends_a_build_whose_launcher_was_killed(sites: Sites) -> None:
 
 
 def test_a_run_whose_launcher_was_killed_in_a_build_goes_on_without_the_old_compiler(sites: Sites) -> None:
-    launch_and_kill_in_a_build(sites, "touch ~/compiling; [ -e ~/open ] || sleep 600")
+    launch_and_kill_in_a_build(sites, "touch ~/compiling; [ -e ~/open ] || sleep 600; cp answers.py made.py")
     (sites.servers["beta"].home / "open").touch()
     sites.end(sites.start("xmml-run", "--resume", str(sites.run_folder))).check(0, "the last answer is 16.1")
     assert sites.left_behind() == []

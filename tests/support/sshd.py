@@ -17,6 +17,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +46,11 @@ class Sshd:
 
     def __init__(self, folder: Path, *, name: str = "site", key_kind: str = "ed25519", settings: str = "") -> None:
         assert SSHD is not None, "sshd is not installed"
-        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        # OpenSSH cannot jump through a host with a configuration whose path has a space.
+        self._link = Path(tempfile.mkdtemp(prefix="xmml-sshd-", dir="/tmp")) / name
+        self._link.symlink_to(folder)
+        self.folder = folder = self._link
         self.name = name
         self.mark = f"XMML_TEST_SSHD={secrets.token_hex(8)}"
         self.home = folder / "home"
@@ -61,7 +66,7 @@ class Sshd:
         self._is_open.set()
         self._somebody_waits = threading.Event()
         self.temporary = folder / "tmp"
-        self.home.mkdir(parents=True)
+        self.home.mkdir()
         self.temporary.mkdir()
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd insists on it when root starts it
@@ -73,7 +78,7 @@ class Sshd:
         self.learn_host_key()
         self.config.write_text(
             f"Host {name}\n  HostName 127.0.0.1\n  Port {self.port}\n  User {getpass.getuser()}\n"
-            f'  IdentityFile "{self.user_key}"\n  IdentitiesOnly yes\n  UserKnownHostsFile "{self.known_hosts}"\n'
+            f"  IdentityFile {self.user_key}\n  IdentitiesOnly yes\n  UserKnownHostsFile {self.known_hosts}\n"
             f"  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n  BatchMode yes\n"
         )
         self._thread = threading.Thread(target=self._accept, daemon=True)
@@ -85,7 +90,7 @@ class Sshd:
         _make_key(key, kind)
         self._host_key = key
         self._sshd_config.write_text(
-            f'HostKey "{key}"\nAuthorizedKeysFile "{self.folder}/authorized_keys"\nStrictModes no\nUsePAM no\n'
+            f"HostKey {key}\nAuthorizedKeysFile {self.folder}/authorized_keys\nStrictModes no\nUsePAM no\n"
             "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
             f"UseDNS no\nPrintMotd no\nSubsystem sftp internal-sftp\n"
             f'SetEnv {self.mark} HOME="{self.home}" TMPDIR="{self.temporary}" '
@@ -172,6 +177,9 @@ class Sshd:
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(FileNotFoundError):  # it was closed before
+            self._link.unlink()
+            self._link.parent.rmdir()
 
     def _accept(self) -> None:
         assert SSHD is not None

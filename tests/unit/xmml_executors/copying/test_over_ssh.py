@@ -324,7 +324,7 @@ def test_the_secret_of_a_copy_is_in_no_list_of_processes_and_in_no_file(
     there.mkdir()
     held = Held(tmp_path, 0)
     words = command("--way", "dial", tmp_path / "file", f"{server.name}:{there}/copy", remote=held.command)
-    words[words.index("--ssh") + 1] = ssh
+    words[words.index("--ssh") + 1] = shlex.quote(ssh)
     copying = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     wait_until(lambda: list(there.iterdir()), "nothing is copied")
     _, _, behind = heard.read_bytes().partition(b"\xc4\x20")  # the head of 32 bytes in MessagePack

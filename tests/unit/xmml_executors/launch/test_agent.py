@@ -19,6 +19,9 @@ from waiting import LIMIT_S, complete_lines, wait_until
 from xmml_executors.launch import agent
 from xmml_executors.launch.run_site import program_files
 
+#: When a staged file was written.
+WRITTEN_NS = 1_600_000_000_123_456_789
+
 
 class Site:
     """The folder of a run at a site, with agents in it."""
@@ -312,21 +315,22 @@ def test_only_files_that_are_missing_or_damaged_are_asked_for(site: Site) -> Non
     good, bad = hashlib.sha256(b"good").hexdigest(), hashlib.sha256(b"bad").hexdigest()
     (store / good).write_bytes(b"good")
     (store / bad).write_bytes(b"damaged")
-    wanted: list[list[Any]] = [["bin/tool", good, 0o755], ["data.txt", bad, 0o644]]
+    wanted: list[list[Any]] = [["bin/tool", good, 0o755, WRITTEN_NS], ["data.txt", bad, 0o644, WRITTEN_NS]]
     assert staged(site, wanted) == {"missing": [bad]}
     assert not (store / bad).exists()
     (store / bad).write_bytes(b"bad")
     assert staged(site, wanted) == {"missing": []}
     assert (site.folder / "model/bin/tool").read_bytes() == b"good"
     assert (site.folder / "model/bin/tool").stat().st_mode & 0o777 == 0o755
+    assert (site.folder / "model/bin/tool").stat().st_mtime_ns == WRITTEN_NS
 
 
 def test_files_that_have_come_get_into_the_store_whole(site: Site) -> None:
     sha = hashlib.sha256(b"good").hexdigest()
-    assert staged(site, [["data.txt", sha, 0o644]]) == {"missing": [sha]}
+    assert staged(site, [["data.txt", sha, 0o644, WRITTEN_NS]]) == {"missing": [sha]}
     (site.folder / "incoming").mkdir()
     (site.folder / "incoming" / sha).write_bytes(b"good")
-    assert staged(site, [["data.txt", sha, 0o644]]) == {"missing": []}
+    assert staged(site, [["data.txt", sha, 0o644, WRITTEN_NS]]) == {"missing": []}
     assert (site.folder.parent / "staged" / sha).read_bytes() == b"good"
     assert list((site.folder / "incoming").iterdir()) == []
 

@@ -1,7 +1,9 @@
 """The first login to a machine asks the person at the terminal, and keeps nothing but a confirmed host key."""
 
 import asyncio
+import tempfile
 import threading
+from pathlib import Path
 
 import asyncssh
 import pytest
@@ -67,8 +69,8 @@ def test_a_changed_key_cannot_be_confirmed(server):
     assert server.known_hosts.read_text() == before
 
 
-def test_the_keys_that_are_known_to_everybody_on_this_machine_count(server, tmp_path):
-    everybody = tmp_path / "everybody"
+def test_the_keys_that_are_known_to_everybody_on_this_machine_count(server):
+    everybody = server.folder / "everybody"
     everybody.write_text(server.known_hosts.read_text())
     server.config.write_text(server.config.read_text().replace("File /dev/null", f"File {everybody}"))
     server.forget_host_key()
@@ -130,8 +132,13 @@ class _AsksForACode(asyncssh.SSHServer):
 
 
 @pytest.fixture
-def asking_server(tmp_path):
+def asking_server():
     """A server that asks for a code; gives a client configuration."""
+    with tempfile.TemporaryDirectory(prefix="xmml-test-", dir="/tmp") as folder:
+        yield from ask_for_a_code(Path(folder))
+
+
+def ask_for_a_code(folder):
     key = asyncssh.generate_private_key("ssh-ed25519")
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
@@ -142,12 +149,12 @@ def asking_server(tmp_path):
 
     server = asyncio.run_coroutine_threadsafe(start(), loop).result(LIMIT_S)
     port = server.sockets[0].getsockname()[1]
-    known = tmp_path / "known_hosts"
+    known = folder / "known_hosts"
     known.write_text(f"[127.0.0.1]:{port} {key.export_public_key().decode()}")
-    config = tmp_path / "config"
+    config = folder / "config"
     config.write_text(
         f"Host site\n  HostName 127.0.0.1\n  Port {port}\n  UserKnownHostsFile {known}\n"
-        f"  IdentitiesOnly yes\n  IdentityFile {tmp_path}/none\n"
+        f"  IdentitiesOnly yes\n  IdentityFile {folder}/none\n"
     )
     yield config
 

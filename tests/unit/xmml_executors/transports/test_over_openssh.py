@@ -36,7 +36,7 @@ def test_the_fastest_ciphers_that_ssh_knows_come_first(server, tmp_path, monkeyp
 
 
 def test_a_lease_that_is_over_leaves_a_connection_alone_that_is_not_ours(own_server, tmp_path):
-    socket, pid = tmp_path / "of-the-user", tmp_path / "pid"
+    socket, pid = own_server.folder / "of-the-user", tmp_path / "pid"
     own_server.config.write_text(f"{own_server.config.read_text()}  ControlPath {socket}\n")
     command = ["ssh", "-F", str(own_server.config), "-M", "-N", own_server.name]
     master = subprocess.Popen(command, stdin=subprocess.DEVNULL)
