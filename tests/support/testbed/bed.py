@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 
 from waiting import LIMIT_S
 from wan import Machine, PlacedSite, Site, Wan
+from wan.folder import folder_that_goes
 from wan.standing import Standing
 
 from testbed.accounts import User, write_accounts
@@ -325,7 +325,8 @@ class Bed(Standing):
         return config
 
     def _build(self, parts: contextlib.ExitStack) -> None:
-        self.folder = parts.enter_context(_folder_that_goes())
+        self.folder = parts.enter_context(folder_that_goes("xmml-sites-"))
+        self.folder.chmod(0o711)
         parts.enter_context(self._wan)
         ssh = self.folder / "ssh"
         ssh.mkdir(mode=0o700)
@@ -398,32 +399,9 @@ def as_user(user: User, command: str) -> list[str]:
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 
-#: Removes a folder in which processes may still write that are about to end.
-_REMOVE = 'for each in $(seq 300); do rm -rf --one-file-system "$1" && exit; sleep 0.1; done'
-
-
 def _make_key(path: Path) -> None:
     subprocess.run(
         ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test bed", "-f", str(path)],
         check=True,
         stdin=subprocess.DEVNULL,
     )
-
-
-@contextlib.contextmanager
-def _folder_that_goes() -> Any:
-    """A folder that is removed in the end, also after this process was killed: somebody else waits for its end."""
-    folder = Path(tempfile.mkdtemp(prefix="xmml-sites-"))
-    folder.chmod(0o711)
-    # The guard reads until the other end of the pipe, which only we have, is closed.
-    guard = subprocess.Popen(
-        ["sh", "-c", f"read -r nothing; {_REMOVE}", "sh", str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        yield folder
-    finally:
-        guard.communicate()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
+from wan.folder import folder_that_goes
 from wan.link import LEAST_QUEUE_B, Conditions, DelayLine, Direction, Link
 from wan.machine import Machine
 from wan.site import Site, rules
@@ -92,7 +92,7 @@ class Wan(Standing):
         return list(self._links.values())
 
     def _build(self, parts: contextlib.ExitStack) -> None:
-        folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="xmml-wan-")))
+        folder = parts.enter_context(folder_that_goes("xmml-wan-"))
         _copy_system_settings(folder / "etc")
         for number, site in enumerate(self._asked, 1):
             self._sites[site.name] = self._place(parts, folder, number, site)

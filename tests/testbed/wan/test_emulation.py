@@ -276,4 +276,5 @@ def test_nothing_is_left_when_the_program_that_made_the_network_is_killed(tmp_pa
     for descriptor in watched:
         assert select.select([descriptor], [], [], LIMIT_S)[0], "a process of the network is still there"
         os.close(descriptor)
+    wait_until(lambda: not list(tmp_path.iterdir()), lambda: f"files are left: {list(tmp_path.iterdir())}")
     maker.stdout.close()
