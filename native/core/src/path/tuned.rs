@@ -14,8 +14,8 @@ use super::stream::Stream;
 use super::tcp_info::TcpInfo;
 use super::tuning::{self, Measured, Tuner};
 
-/// While something is under way, streams are looked at so often.
-pub(super) const ROUND: Duration = Duration::from_millis(100);
+/// While something is under way, streams are looked at so often. (In tests seldom, so that nobody waits for it unnoticed.)
+pub(super) const ROUND: Duration = Duration::from_millis(if cfg!(test) { 2000 } else { 100 });
 
 /// While nothing is, so seldom.
 const IDLE_ROUND: Duration = Duration::from_secs(2);

@@ -204,3 +204,55 @@ fn attend(shared: &Shared, stop: &EventFd) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tuned::ROUND;
+    use crate::path::{Identity, Lane, Listener, Path, Received, Settings, Streams, Ticket};
+    use crate::waiting::LIMIT;
+    use std::time::{Duration, Instant};
+
+    /// Were it only the timer of the path that wakes whoever waits, every wait would take until it goes off again.
+    #[test]
+    fn who_waits_hears_of_what_a_thread_has_carried_without_the_timer_of_the_path() {
+        const WAITS: u32 = 8;
+        let limit = Some(LIMIT);
+        let identity = |name| Identity::new(b"a secret", "run", name);
+        let small = Settings {
+            streams: Streams::Fixed(2),
+            socket_buffer: Some(64 << 10),
+            queue: 1 << 20,
+            ..Settings::default()
+        };
+        let listener = Listener::bind("127.0.0.1:0", &identity("there"), small.clone()).unwrap();
+        let dialling = Settings { workers: Some(1), ..small };
+        let here = Path::dial(&listener.address(), &identity("here"), "there", dialling).unwrap();
+        here.attend().unwrap();
+        let there = listener.accept(limit).unwrap().expect("a path comes in");
+        there.attend().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| while let Some(Received::Message(_)) = there.receive(Lane::Bulk, limit).unwrap() {});
+            let send = || {
+                assert!(here.wait_room(Lane::Bulk, limit).unwrap());
+                here.post(Lane::Bulk, vec![1; 2 << 20]).unwrap()
+            };
+            let takes = |wait: &dyn Fn(Ticket) -> bool| -> Duration {
+                let one = |_| {
+                    let (begun, ticket) = (Instant::now(), send());
+                    assert!(wait(ticket));
+                    begun.elapsed()
+                };
+                (0..WAITS).map(one).sum()
+            };
+            assert!(here.wait_arrived(send(), limit).unwrap(), "the thread has begun");
+            let left = takes(&|ticket| here.wait_left(ticket, limit).unwrap());
+            let arrived = takes(&|ticket| here.wait_arrived(ticket, limit).unwrap());
+            let room = takes(&|_| here.wait_room(Lane::Bulk, limit).unwrap());
+            here.finish();
+            for (what, took) in [("that messages have left", left), ("that they have arrived", arrived), ("room", room)]
+            {
+                assert!(took < WAITS * ROUND / 4, "{what} was heard of {WAITS} times within {took:?}");
+            }
+        });
+    }
+}
