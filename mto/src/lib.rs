@@ -21,3 +21,7 @@ pub mod signals;
 pub mod status;
 pub mod window;
 pub mod wire;
+
+#[cfg(test)]
+#[path = "../../native/core/tests/support/waiting.rs"]
+mod waiting;

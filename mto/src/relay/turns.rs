@@ -63,18 +63,15 @@ impl Relay {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use xmml_core::path::{Identity, Path, Settings};
 
     use super::*;
     use crate::encryption::Encryption;
     use crate::link_frame;
     use crate::log::{Format, Level, Log};
+    use crate::waiting::await_that;
     use xmml_core::handshake::relay_key;
     use xmml_core::methods::relay::protocol::RELAY;
-
-    const SOON: Duration = Duration::from_secs(20);
 
     /// A relay, and another one that is linked to it.
     fn linked() -> (Relay, Path) {
@@ -85,11 +82,10 @@ mod tests {
         let me = Identity::new(&relay_key(b"the secret"), "canal", "x");
         let other = Path::dial(&address, &me, RELAY, Settings::default()).unwrap();
         other.attend().unwrap();
-        let until = Instant::now() + SOON;
-        while relay.links.is_empty() {
-            assert!(Instant::now() < until, "no link");
+        await_that("there is a link", || {
             relay.turn(&mut Vec::new()).unwrap();
-        }
+            !relay.links.is_empty()
+        });
         (relay, other)
     }
 
@@ -108,11 +104,7 @@ mod tests {
                 let frame = link_frame::data(number as u64 + 1, &vec![1; bytes]);
                 other.post(Lane::Bulk, frame).unwrap();
             }
-            let until = Instant::now() + SOON;
-            while waiting(&relay, link) < count {
-                assert!(Instant::now() < until, "only {} of {count} have come", waiting(&relay, link));
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            await_that(&format!("all {count} have come"), || waiting(&relay, link) == count);
             let mut turns = 0;
             while waiting(&relay, link) > 0 {
                 let before = waiting(&relay, link);

@@ -34,3 +34,7 @@ pub mod spelling;
 pub mod team;
 pub mod units;
 pub mod wakeup;
+
+#[cfg(test)]
+#[path = "../tests/support/waiting.rs"]
+mod waiting;

@@ -276,7 +276,7 @@ fn container() -> Option<Vec<&'static str>> {
 fn what_a_receiver_holds_that_is_killed_comes_home_to_a_sender_that_cannot_see_its_process() {
     const ROUNDS: u64 = 6;
     let Some(container) = container() else {
-        return not_run("no process namespace can be made here: sudo cargo test --release --test crash");
+        return not_run("needs root, to make a process namespace: sudo make test-rust");
     };
     let run = one_after_the_other(ROUNDS);
     let role = "lends to each port it is told";

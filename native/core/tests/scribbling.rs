@@ -107,7 +107,7 @@ fn receive_until(me: &Instance, has_come: &AtomicBool, is_over: &AtomicBool) -> 
 #[test]
 fn nonsense_anywhere_is_an_error_that_names_the_peer_and_never_worse() {
     if shared_memory_is_closed() {
-        return not_run("only root may map shared memory a second time: sudo cargo test --release --test scribbling");
+        return not_run("needs root, to map shared memory a second time: sudo make test-rust");
     }
     let rounds = if std::env::var_os("XMML_SOAK").is_some() { 5_000 } else { 60 };
     let before_kib = peak_kib();

@@ -192,9 +192,10 @@ impl Stream for DialledStream {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use super::*;
+    use crate::waiting::LIMIT;
     use crate::wakeup::{poll_readable, poll_writable, Polled};
 
     /// An address that refuses, as long as its socket is held.
@@ -213,7 +214,7 @@ mod tests {
 
     /// Goes on until the stream takes bytes.
     fn write(stream: &DialledStream, bytes: &[u8]) -> io::Result<()> {
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + LIMIT;
         loop {
             match stream.write(&[IoSlice::new(bytes)]) {
                 Ok(count) => {
@@ -236,7 +237,7 @@ mod tests {
         io::Read::read_exact(&mut socket, &mut came).unwrap();
         assert_eq!(&came, b"there", "{addresses:?}");
         io::Write::write_all(&mut socket, b"back").unwrap();
-        poll_readable(&[stream.fd()], Some(Instant::now() + Duration::from_secs(20))).unwrap();
+        poll_readable(&[stream.fd()], Some(Instant::now() + LIMIT)).unwrap();
         assert_eq!(stream.read(&mut came).unwrap(), 4, "{addresses:?}");
     }
 

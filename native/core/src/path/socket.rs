@@ -139,14 +139,13 @@ fn named_option(fd: RawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()
 mod tests {
     use std::net::TcpListener;
     use std::sync::mpsc::{channel, Receiver};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use super::*;
     use crate::connection::authentication::{Authentication, Progress};
     use crate::handshake::Role;
     use crate::path::{available_congestion_controls, Identity, Lane, LinkFigures, Listener, Path, Streams};
-
-    const LIMIT: Duration = Duration::from_secs(60);
+    use crate::waiting::{await_while_moving, LIMIT};
 
     /// What the kernel says of an option, as so many bytes.
     fn option(fd: RawFd, level: i32, name: i32, len: usize) -> Vec<u8> {
@@ -219,15 +218,11 @@ mod tests {
 
     /// Waits until a path has so many streams and all of them are so.
     fn become_so(path: &Path, count: usize, is_so: impl Fn(&Said) -> bool) {
-        let until = Instant::now() + LIMIT;
-        loop {
-            let said = said(path);
-            if said.len() == count && said.iter().all(&is_so) {
-                return;
-            }
-            assert!(Instant::now() < until, "{said:?}");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        await_while_moving(
+            &format!("{count} streams that are so"),
+            || said(path),
+            || Some(said(path)).filter(|said| said.len() == count && said.iter().all(&is_so)),
+        );
     }
 
     #[test]

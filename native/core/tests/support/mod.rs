@@ -3,12 +3,12 @@
 #![allow(dead_code)] // every test program uses another part
 
 pub mod by_hand;
+pub mod not_run;
 pub mod proxy;
 pub mod waiting;
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,6 +22,8 @@ use xmml_core::message::Message;
 use xmml_core::spec::{wired, ConduitSpec, FilterSpec, InstanceSpec, Kind};
 
 #[allow(unused_imports)] // no test uses all of it
+pub use not_run::not_run;
+#[allow(unused_imports)] // as above
 pub use waiting::{await_some, await_that, await_while_moving, LIMIT};
 
 /// A run with its coordinator.
@@ -44,13 +46,6 @@ pub static NUMBERED: AtomicBool = AtomicBool::new(false);
 
 /// How many runs with names of their own there have been.
 static RUNS: AtomicUsize = AtomicUsize::new(0);
-
-/// Says why a test was not run here, and how it is: past what collects the output of tests that pass.
-pub fn not_run(why: &str) {
-    let test = std::thread::current();
-    let line = format!("NOT RUN: {}: {why}\n", test.name().unwrap_or("a test"));
-    let _ = std::io::stderr().write_all(line.as_bytes());
-}
 
 /// Writes a secret to a file that others cannot read.
 pub fn write_secret(file: &Path, secret: &[u8]) {

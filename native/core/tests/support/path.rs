@@ -1,6 +1,7 @@
 //! Two ends of a path in one process, over the loopback interface.
 #![allow(dead_code)] // no test uses all of it
 
+pub mod not_run;
 pub mod waiting;
 
 use std::time::Duration;
@@ -8,6 +9,8 @@ use std::time::Duration;
 use xmml_core::buffer::Buffer;
 use xmml_core::path::{Identity, Listener, Path, Settings, Streams};
 
+#[allow(unused_imports)] // as above
+pub use not_run::not_run;
 #[allow(unused_imports)] // as above
 pub use waiting::{await_some, await_that, await_while_moving};
 

@@ -143,8 +143,7 @@ mod tests {
     use super::*;
     use crate::methods::relay::Relay;
     use crate::methods::{nobody, Method};
-
-    const SOON: Duration = Duration::from_secs(20);
+    use crate::waiting::{await_that, LIMIT};
 
     type Said = Result<Vec<SocketAddr>, String>;
 
@@ -155,11 +154,7 @@ mod tests {
     }
 
     fn await_addresses(hosts: &'static Hosts, at: &str, wanted: &[SocketAddr]) {
-        let until = Instant::now() + SOON;
-        while hosts.addresses(at, SOON).unwrap() != wanted {
-            assert!(Instant::now() < until, "{:?}", hosts.addresses(at, SOON));
-            std::thread::yield_now();
-        }
+        await_that("the addresses are known", || hosts.addresses(at, LIMIT).unwrap() == wanted);
     }
 
     #[test]
@@ -173,10 +168,10 @@ mod tests {
         let why = SLOW.addresses(at, Duration::from_millis(1)).unwrap_err().to_string();
         assert!(why.contains("has not said yet where login:9 is"), "{why}");
         say(Err("nobody knows it".to_owned()));
-        assert_eq!(SLOW.addresses(at, SOON).unwrap_err().to_string(), "nobody knows it");
+        assert_eq!(SLOW.addresses(at, LIMIT).unwrap_err().to_string(), "nobody knows it");
         SLOW.prepare(at);
         say(Ok(vec![address(1), address(2)]));
-        assert_eq!(SLOW.addresses(at, SOON).unwrap(), [address(1), address(2)]);
+        assert_eq!(SLOW.addresses(at, LIMIT).unwrap(), [address(1), address(2)]);
         // Nobody is asked again before there is a reason, and what is known holds until there is an answer.
         SLOW.prepare(at);
         assert!(SLOW.known().under_way.is_empty());
@@ -185,11 +180,7 @@ mod tests {
             SLOW.ask(at, &mut SLOW.known());
             assert_eq!(SLOW.addresses(at, Duration::ZERO).unwrap(), [address(2), address(1)]);
             say(said);
-            let until = Instant::now() + SOON;
-            while SLOW.known().under_way.contains(at) {
-                assert!(Instant::now() < until);
-                std::thread::yield_now();
-            }
+            await_that("it has answered", || !SLOW.known().under_way.contains(at));
         }
         await_addresses(&SLOW, at, &[address(3)]);
         assert_eq!(SLOW.addresses("192.0.2.7:9", Duration::ZERO).unwrap(), [address(7)]);
@@ -204,10 +195,6 @@ mod tests {
         HOSTS.known().addresses.insert(at.clone(), vec![moved]);
         let stream = Relay.connect(&format!("{at}/alpha/there"), &nobody(), None).unwrap();
         drop(stream);
-        let until = Instant::now() + SOON;
-        while !addresses(&at).unwrap().contains(&there) {
-            assert!(Instant::now() < until);
-            std::thread::yield_now();
-        }
+        await_that("it is found", || addresses(&at).unwrap().contains(&there));
     }
 }

@@ -14,9 +14,8 @@ use crate::path::session::{Bounds, Session};
 use crate::path::settings::Settings;
 use crate::path::socket::TcpWire;
 use crate::path::stream::Stream;
+use crate::waiting::await_that;
 use crate::wakeup::{Epoll, Interest};
-
-const LIMIT: Duration = Duration::from_secs(10);
 
 /// Fits into the buffers of a socket whose other end does not read, but by far not into those of the other end.
 const MESSAGE: usize = 128 << 10;
@@ -59,7 +58,7 @@ fn sent(wanted: ZeroCopy, message: Buffer) -> Sent {
 impl Sent {
     /// Gives the kernel all of the message.
     fn give(&self) {
-        until(|| {
+        await_that("it comes about", || {
             self.stream.write(Some(&self.session), PIECE as u64).unwrap();
             self.stream.io().is_idle() && !self.session.lock().unwrap().has_unsent()
         });
@@ -87,14 +86,6 @@ fn taken(peer: &mut TcpStream, least: usize) -> Vec<u8> {
     taken
 }
 
-fn until(mut is_so: impl FnMut() -> bool) {
-    let limit = Instant::now() + LIMIT;
-    while !is_so() {
-        assert!(Instant::now() < limit, "it does not come about");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 /// Memory that says when nobody holds it any more.
 struct Watched(Vec<u8>, Arc<AtomicBool>);
 
@@ -120,7 +111,7 @@ fn the_kernel_tells_that_it_has_copied_and_a_stream_then_sends_as_usual() {
     let mut sent = sent(ZeroCopy::Auto, vec![7; MESSAGE].into());
     assert_eq!(sent.stream.io().uncopied.bytes, PIECE as u64, "one piece only, before the kernel has answered");
     taken(&mut sent.peer, MESSAGE);
-    until(|| !sent.is_pending());
+    await_that("it comes about", || !sent.is_pending());
     assert_eq!(sent.stream.io().uncopied.copies(), Some(Copies::Kernel));
     sent.session.lock().unwrap().send(Lane::Bulk, vec![7; MESSAGE].into()).unwrap();
     std::thread::scope(|scope| {
@@ -154,7 +145,7 @@ fn memory_is_not_used_again_before_the_kernel_has_let_go_of_it() {
     assert_ne!(next.as_ptr(), address);
     let taken = taken(&mut sent.peer, MESSAGE);
     assert!(taken.iter().filter(|byte| **byte == 7).count() > MESSAGE - 1000, "what was on its way was changed");
-    until(|| !sent.is_pending());
+    await_that("it comes about", || !sent.is_pending());
     drop(next);
     assert_eq!(pool.kept_bytes(), 2 * MESSAGE, "it can be used again");
 }
@@ -170,7 +161,7 @@ fn memory_outlives_a_stream_that_has_ended_until_everything_has_arrived() {
     let mut taken = Vec::new();
     sent.peer.read_to_end(&mut taken).unwrap();
     assert!(taken.len() > MESSAGE && taken.iter().filter(|byte| **byte == 7).count() >= MESSAGE);
-    until(|| is_gone.load(Ordering::SeqCst));
+    await_that("it comes about", || is_gone.load(Ordering::SeqCst));
 }
 
 #[test]
@@ -180,7 +171,7 @@ fn a_connection_whose_other_end_takes_nothing_is_broken_off_and_its_memory_let_g
     sent.is_receipted();
     drop(sent.stream);
     assert!(!is_gone.load(Ordering::SeqCst));
-    until(|| is_gone.load(Ordering::SeqCst));
+    await_that("it comes about", || is_gone.load(Ordering::SeqCst));
     let mut taken = Vec::new();
     let ended = sent.peer.read_to_end(&mut taken);
     assert_eq!(ended.map_err(|error| error.kind()), Err(io::ErrorKind::ConnectionReset));
