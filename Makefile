@@ -17,7 +17,7 @@ ROOTS := . schema planner executors native/python
 PACKAGES := $(patsubst %/__init__.py,%,$(wildcard xmml/__init__.py $(foreach root,$(ROOTS),$(root)/xmml_*/__init__.py $(root)/snakemake_executor_plugin_xmml/__init__.py)))
 
 # C++ that is held to .clang-format.
-CPP := $(shell find native/cpp tests/unit/native_cpp -name '*.hpp' -o -name '*.cpp')
+CPP := $(shell find native/cpp tests/bindings/native_cpp -name '*.hpp' -o -name '*.cpp')
 
 # What the compiled parts are made of. Python files are not among them: the installation is editable.
 COMPILED := pyproject.toml setup.py Cargo.toml Cargo.lock \
@@ -30,12 +30,12 @@ export PYO3_BUILD_EXTENSION_MODULE := 1
 export PATH := $(BIN):$(PATH)
 
 # The extras of pyproject.toml that what is to be made needs as well.
-EXTRAS := $(filter lint,$(MAKECMDGOALS)) $(if $(filter test test-python soak fuzz bench thread-sanitizer,$(MAKECMDGOALS)),test)
+EXTRAS := $(filter lint,$(MAKECMDGOALS)) $(if $(filter test test-fast test-python soak fuzz bench thread-sanitizer,$(MAKECMDGOALS)),test)
 
 # The target of a relay without shared libraries.
 MUSL := $(shell uname -m)-unknown-linux-musl
 
-.PHONY: help run test test-rust test-python lint format soak fuzz fuzz-native miri thread-sanitizer mto-static bench pictures build tools clean
+.PHONY: help run test test-fast test-rust test-python lint format soak fuzz fuzz-native miri thread-sanitizer mto-static bench pictures build tools clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -46,6 +46,10 @@ run: build ## build, run the network of canals, say where the results are
 
 test: build $(VENV)/.test ## install what the tests need and run all of them
 	@.ci/test
+
+test-fast: build $(VENV)/.test ## the tests for every edit: no root, no network but loopback, no cluster; below two minutes
+	@.ci/test-rust --fast
+	@pytest --quiet --numprocesses auto --dist loadfile tests/unit tests/structure
 
 test-rust: build ## the tests of the Rust crates
 	@.ci/test-rust

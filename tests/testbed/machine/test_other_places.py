@@ -18,7 +18,7 @@ from waiting import LIMIT_S
 from wan.machine import network_of
 from wan.soak import LONG
 
-UNIT = Path(__file__).parents[2] / "unit"
+BINDINGS = Path(__file__).parents[2] / "bindings"
 NOBODY = 65534
 STEPS = 20
 #: From the start of the two programs until the receiver has all and has left [s]. A method that leads nowhere is
@@ -32,11 +32,11 @@ pytestmark = needs_root
 
 
 def sender() -> list[str | Path]:
-    return [compiled(UNIT / "native_c/partner.c", static=True), "sends_the_time"]
+    return [compiled(BINDINGS / "native_c/partner.c", static=True), "sends_the_time"]
 
 
 def receiver() -> list[str | Path]:
-    return [compiled(UNIT / "native_cpp/partner.cpp", static=True), "only_receives"]
+    return [compiled(BINDINGS / "native_cpp/partner.cpp", static=True), "only_receives"]
 
 
 def run_of(folder: Path, receives: list[str | Path]) -> Run:

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 SUPPORT = Path(__file__).resolve().parents[2] / "support"
 TESTS = """
 def test_cut(record_property):
@@ -27,12 +25,11 @@ def test_that_measures_nothing():
 """
 
 
-@pytest.mark.parametrize("options", [[], ["--numprocesses=2"]], ids=["one process", "two processes"])
-def test_what_tests_have_measured_is_a_table_at_the_end(tmp_path: Path, options: list[str]) -> None:
+def test_what_tests_have_measured_is_a_table_at_the_end(tmp_path: Path) -> None:
     (tmp_path / "test_faults.py").write_text(TESTS)
     words = [sys.executable, "-m", "pytest", "-p", "measured", "-c", os.devnull, "--rootdir", tmp_path, tmp_path]
     environment = {**os.environ, "PYTHONPATH": str(SUPPORT), "COLUMNS": "200"}
-    done = subprocess.run([*words, *options], capture_output=True, text=True, env=environment, cwd=tmp_path)
+    done = subprocess.run([*words, "--numprocesses=2"], capture_output=True, text=True, env=environment, cwd=tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     _, _, table = done.stdout.partition("what was measured")
     lines = [line.split() for line in table.splitlines() if line.startswith("test")]
