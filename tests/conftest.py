@@ -8,8 +8,8 @@ import pytest
 from measured import pytest_terminal_summary as pytest_terminal_summary
 
 PR_SET_CHILD_SUBREAPER = 36
-#: Tests in these folders start and compile whole models, which beside load takes many times what it takes alone.
-LONG = ("models", "launch", "faults")
+#: Tests in all other folders start and compile programs, which beside load takes many times what it takes alone.
+QUICK = ("unit", "structure", "testbed")
 LONG_LIMIT_S = 900
 
 # Started in the background by a shell, we would hand an ignored SIGINT on to every program: Ctrl-C could not be tested.
@@ -17,9 +17,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give long tests more time than the default of pyproject.toml."""
+    """Give tests that start programs more time than the default of pyproject.toml."""
     for item in items:
-        if item.path.relative_to(Path(__file__).parent).parts[0] in LONG and not item.get_closest_marker("timeout"):
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        if folder not in QUICK and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(LONG_LIMIT_S))
 
 

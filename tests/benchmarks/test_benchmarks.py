@@ -6,12 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from benchmark_suites import BENCHMARKS, run_suite
 from needs import needs
-from waiting import LIMIT_S, RUN_LIMIT_S
-
-pytestmark = pytest.mark.timeout(2 * RUN_LIMIT_S)
+from waiting import LIMIT_S
 
 
 def test_floors_of_messages_are_measured(tmp_path: Path) -> None:

@@ -122,8 +122,9 @@ def summary(tallies: Mapping[str, Tally], seed: int, started: float) -> str:
     python = ".".join(str(part) for part in sys.version_info[:3])
     lines = [
         "What `make fuzz` found when it was run last. An input fails if it raises anything but ModelError,",
-        f"takes more than {MOST_SECONDS} s or {MOST_BYTES // 2**30} GiB, gives a problem without a known code or a",
-        "place in its file, or a model that cannot be written, read again as the same, analysed and drawn.",
+        f"takes more than {MOST_SECONDS} s of processor time or {MOST_BYTES // 2**30} GiB, gives a problem without",
+        "a known code or a place in its file, or a model that cannot be written, read again as the same, analysed",
+        "and drawn.",
         "",
         f"Begun {date}, seed {seed}, Python {python}:",
         f"{total:,} inputs in {seconds:,.0f} s, {failures} failures.",

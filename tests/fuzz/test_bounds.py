@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from bounds import bounded_memory, bounded_time
 from inputs import HEAD, XINCLUDE, XMML
+from wan.soak import LONG
 
 from xmml import tree
 from xmml.check import CheckResult, check
 from xmml.convert.ymmsl_import import ymmsl_to_xmml
 from xmml.problems import ModelError
 
-SOAK = bool(os.environ.get("XMML_SOAK"))
 Check = Callable[..., CheckResult]
 
 SUBMODELS = """<definitions>
@@ -109,7 +108,7 @@ def test_a_hundred_megabytes_are_refused(checked: Check, tmp_path: Path) -> None
 
 def test_more_elements_than_a_million_are_refused(checked: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tree.MAX_ELEMENTS == 1_000_000
-    if not SOAK:
+    if not LONG:
         monkeypatch.setattr(tree, "MAX_ELEMENTS", 10_000)
     document = f"{HEAD}<extra>{'<a/>' * (tree.MAX_ELEMENTS + 1)}</extra></model>"
     assert messages(checked(document)) == [f"E01: the document has more than {tree.MAX_ELEMENTS} elements"]
@@ -278,7 +277,7 @@ def test_conduits_that_multiply_are_refused_before_any_is_made(checked: Check) -
 
 
 def test_very_many_couplings_from_one_port_are_handled(checked: Check) -> None:
-    number_of = 100_000 if SOAK else 10_000
+    number_of = 100_000 if LONG else 10_000
     ports = "".join(f'<in id="i{number}" operator="S"/>' for number in range(number_of))
     submodel = f'<submodel id="C"><timescale delta="1 s" total="3 s"/><ports>{ports}</ports></submodel>'
     couplings = "".join(f'<coupling from="a.o" to="c.i{number}"/>' for number in range(number_of))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
@@ -13,12 +12,13 @@ from campaign import SAVED, attempt, cases, shares
 from inputs import corpus, restructured
 from lxml import etree
 from targets import TARGETS
+from wan.soak import LONG
 
 from xmml.check import check
 
 #: Inputs of all targets together; with XMML_SOAK=1 a hundred times as many.
 INPUTS = 2_000
-SOAK = 100
+TIMES_IF_LONG = 100
 
 
 def _files(folder: Path) -> dict[str, bytes]:
@@ -28,7 +28,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("target", TARGETS)
 def test_random_inputs_give_problems_and_nothing_else(target: str, tmp_path: Path) -> None:
-    count = shares(INPUTS * (SOAK if os.environ.get("XMML_SOAK") else 1))[target]
+    count = shares(INPUTS * (TIMES_IF_LONG if LONG else 1))[target]
     with bounded_memory():
         for seed, case in cases(target, 0, count):
             try:

@@ -14,6 +14,7 @@ from gates import awaits
 from processes import watches
 from several_sites import Sites
 from waiting import LIMIT_S, wait_until
+from wan.soak import LONG
 
 WAIT = "import time; time.sleep(600)"
 #: Jobs of a site wait in their setup until the file is there; who looks at the environment outside of a job does not.
@@ -153,7 +154,7 @@ def test_a_lost_connection_is_made_again_and_nothing_of_the_run_is_lost(sites: S
 
 def test_instances_that_lose_their_way_to_the_coordinator_come_back(sites: Sites) -> None:
     """Their only way to it is the connection by ssh, which is cut at random moments. `XMML_SOAK=1`: 100 times."""
-    cuts, steps = (100, 4000) if "XMML_SOAK" in os.environ else (5, 200)
+    cuts, steps = (100, 4000) if LONG else (5, 200)
     stop = sites.folder / "stop"
     asks = f"import time; time.sleep(0.02)\n            if t == {steps - 1}:\n                {awaits(stop)}"
     going = sites.launch(sites.write_model(asks=asks, steps=steps))

@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 from model_runs import run_document
 from needs import java_missing, missing
-from waiting import RUN_LIMIT_S
 from xmml_run.new_model import write_model
 from xmml_run.skeletons import LANGUAGES
 from xmml_run.templates import TEMPLATES
-
-pytestmark = pytest.mark.timeout(2 * RUN_LIMIT_S)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ import pytest
 from model_runs import run_document
 from random_models import RandomModel, random_model
 from sequential_walk import Expected, expect
+from wan.soak import LONG
 
 from xmml.analysis.network import Network, network
 
@@ -29,7 +29,7 @@ def made(seed: int) -> tuple[RandomModel, Network, Expected]:
 
 
 def seeds() -> list[int]:
-    if os.environ.get("XMML_SOAK"):
+    if LONG:
         return list(range(MANY_SEEDS))
     chosen: list[int] = []
     found: Counter[str] = Counter()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 from commands import XMML
 from model_runs import Run, RunModel
+from wan.soak import LONG
 
 MODULE = """import os, signal, sys, threading, time
 
@@ -67,7 +67,7 @@ class Member(xmml.Submodel):
 
 
 #: How many instances run at once that have next to nothing to do.
-LIGHT = 2000 if os.environ.get("XMML_SOAK") else 500
+LIGHT = 2000 if LONG else 500
 
 
 def ring(folder: Path, do: str = "nothing", extra: str = "", names: Sequence[str] = "abcd") -> Path:

@@ -11,7 +11,7 @@ import pytest
 from snakemake_executor_plugin_xmml.placement import Needs
 from snakemake_executor_plugin_xmml.site_jobs import SiteJob, SiteJobs, script_of
 from sshd import Sshd, running_sshd
-from waiting import RUN_LIMIT_S, wait_until
+from waiting import wait_until
 from xmml_executors.schedulers import by_name
 from xmml_planner.sites import Site
 
@@ -23,8 +23,6 @@ ssh = "{name}"
 cores = 4
 work = "{home}/work"
 """
-
-pytestmark = pytest.mark.timeout(2 * RUN_LIMIT_S)
 
 
 class AtASite(Workflow):

@@ -9,11 +9,10 @@ import subprocess
 from pathlib import Path
 
 import greeting
-import pytest
 from commands import SNAKEMAKE
 from gates import awaits, says
 from processes import command_line, processes
-from waiting import RUN_LIMIT_S, wait_until
+from waiting import wait_until
 
 from workflows import Workflow, ended
 
@@ -27,8 +26,6 @@ rule couple:
     shell: "{command}"
 """
 OPTIONS = ("--xmml-sites", "--xmml-runs", "--xmml-keep-runs", "--xmml-options")
-
-pytestmark = pytest.mark.timeout(2 * RUN_LIMIT_S)
 
 
 class Greetings(Workflow):

@@ -1,4 +1,4 @@
-"""Bounds on what one input may cost: a time after which it is interrupted, and the memory of the process."""
+"""Bounds on what something may cost: processor time, after which it is interrupted, and memory of the process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-#: Seconds one input may take, on a machine that does other things as well. What is not bounded takes hours.
+#: Seconds of processor time, which do not depend on what else a machine does. Some are usual; what grows without bounds
+#: takes hours.
 MOST_SECONDS = 60
 #: Address space one input may add, in bytes.
 MOST_BYTES = 2 * 1024**3
@@ -20,22 +21,22 @@ class TooSlow(BaseException):
 
 @contextmanager
 def bounded_time(seconds: float = MOST_SECONDS) -> Iterator[None]:
-    """Interrupt what takes longer.
+    """Interrupt what takes more processor time.
 
     Raises:
         TooSlow: it did.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        raise TooSlow(f"not finished after {seconds} s")
+        raise TooSlow(f"not finished after {seconds} s of processor time")
 
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, interrupt)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @contextmanager

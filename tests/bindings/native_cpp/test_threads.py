@@ -16,8 +16,6 @@ from compiled import SANITIZED, compiled, under_thread_sanitizer
 from coupled import Program, Run
 from waiting import RUN_LIMIT_S
 
-pytestmark = pytest.mark.timeout(2 * RUN_LIMIT_S)
-
 HERE = Path(__file__).parent
 C, CPP = HERE.parent / "native_c/threads.c", HERE / "threads.cpp"
 #: What the programs are linked with under the thread sanitizer: libxmml and its runtime. Empty: the compiler's own.

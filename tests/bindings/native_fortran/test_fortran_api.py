@@ -9,8 +9,7 @@ from compiled import SANITIZED, run
 from fortran import behaviours, compiled
 from needs import needs
 
-#: Compilers take long beside load.
-pytestmark = [needs("gfortran"), pytest.mark.timeout(600)]
+pytestmark = needs("gfortran")
 
 HERE = Path(__file__).parent
 BEHAVIOUR, VALUES, ALONE = HERE / "behaviour.f90", HERE / "values.f90", HERE / "alone.f90"

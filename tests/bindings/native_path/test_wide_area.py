@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import subprocess
 import sys
@@ -15,12 +14,13 @@ import numpy as np
 import pytest
 from path_pairs import WHO, kept_address, pair
 from waiting import LIMIT_S, RUN_LIMIT_S, wait_until
+from wan.soak import LONG
 
 import xmml
 from xmml import path
 
 #: Who listens comes so late: in the long form later than a path is dialled if nobody says for how long.
-LATE_S = 32 if os.environ.get("XMML_SOAK") == "1" else 0.2
+LATE_S = 32 if LONG else 0.2
 
 
 def test_messages_of_any_size_and_kind_of_memory_pass() -> None:

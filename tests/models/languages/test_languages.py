@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ import language_cases
 import pytest
 from model_runs import run_document
 from needs import java_missing, missing
+from wan.soak import LONG
 from xmml_native import config
 
 HERE = Path(__file__).parent
@@ -166,7 +166,7 @@ def available_mebibytes() -> int:
     return int(found) >> 10
 
 
-if os.environ.get("XMML_SOAK"):  # some minutes, and as much memory
+if LONG:  # some minutes, and as much memory
 
     @pytest.mark.timeout(1500)
     @pytest.mark.parametrize("methods", ["shm", "tcp"])

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 from coupled import Program, Run
+from wan.soak import long_form
 
 ROOT = Path(__file__).resolve().parents[3]
 TARGET = f"{platform.machine()}-unknown-linux-musl"
 #: Crates whose library in C they bring along as source, to be compiled into the program.
 BRING_THEIR_SOURCE = {"ring", "zstd-sys"}
-LONG = os.environ.get("XMML_SOAK") == "1"
 
 SENDER = """
 import xmml
@@ -60,7 +60,7 @@ def test_make_builds_it_for_a_target_without_libraries_of_the_system() -> None:
     assert 'target_feature="crt-static"' in cfg.stdout
 
 
-@pytest.mark.skipif(not LONG, reason="the long form: XMML_SOAK=1")
+@long_form("compiles for minutes")
 @pytest.mark.timeout(3600)
 def test_the_relay_without_libraries_relays(tmp_path: Path) -> None:
     for tool, package in (("musl-gcc", "musl-tools"), ("readelf", "binutils")):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from pathlib import Path
@@ -10,10 +9,11 @@ from pathlib import Path
 import check_pages
 import pytest
 from lxml import etree
+from wan.soak import LONG
 
 from xmml.check import check
 
-CASES = 1000 if os.environ.get("XMML_SOAK") == "1" else 50
+CASES = 1000 if LONG else 50
 XMML = "{http://www.mapper-project.eu/xmml}"
 HEAD = (
     '<model id="combined" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">'

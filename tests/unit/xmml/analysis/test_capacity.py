@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import pytest
@@ -10,12 +9,13 @@ from bounds import bounded_time
 from random_timing import random_timing
 from small_models import model
 from timed_walk import walk
+from wan.soak import LONG
 
 from xmml.analysis.capacity import SLACK, capacities
 from xmml.analysis.network import network
 
 MIB = 1024 * 1024
-CASES = 10_000 if os.environ.get("XMML_SOAK") else 500
+CASES = 10_000 if LONG else 500
 GROUPS = 10
 ROOM = 10**9
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import pytest
 from random_models import random_model
 from sequential_walk import Expected, expect
+from wan.soak import LONG
 
 from xmml.analysis.capacity import capacities
 from xmml.analysis.network import Network, network
@@ -16,7 +16,7 @@ from xmml.analysis.self_timed import simulate
 from xmml.analysis.static import Count, static_analysis
 from xmml.analysis.unrolling import unroll
 
-CASES = 10_000 if os.environ.get("XMML_SOAK") else 500
+CASES = 10_000 if LONG else 500
 #: Tests of so many models each, so that a failure is found fast and named.
 GROUPS = 10
 

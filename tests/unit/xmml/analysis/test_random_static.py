@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from random_networks import random_text
 from small_models import model
+from wan.soak import LONG
 
 from xmml.analysis.network import Network, network
 from xmml.analysis.outcome import Outcome, outcome
@@ -17,7 +16,7 @@ from xmml.analysis.verdict import certain_conflicts
 FULL = 10_000
 #: Models in one test, so that the tests are few and a failure still says where to look.
 BATCH = 100
-NUMBER = FULL if os.environ.get("XMML_SOAK") else FULL // 20
+NUMBER = FULL if LONG else FULL // 20
 
 
 @pytest.mark.parametrize("first", range(0, NUMBER, BATCH))

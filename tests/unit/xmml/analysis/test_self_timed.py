@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
@@ -10,6 +9,7 @@ from random_models import random_model
 from random_timing import random_timing
 from small_models import model
 from timed_walk import walk
+from wan.soak import LONG
 
 from xmml.analysis.critical_path import critical_path
 from xmml.analysis.leaving import on_demand
@@ -19,7 +19,7 @@ from xmml.analysis.unrolling import unroll
 
 S = 1_000_000_000
 MANY = 10**9
-CASES = 10_000 if os.environ.get("XMML_SOAK") else 500
+CASES = 10_000 if LONG else 500
 GROUPS = 10
 
 
@@ -94,7 +94,7 @@ def test_messages_take_their_time() -> None:
     assert [(part.process, part.what) for part in path] == [(0, "computing"), (1, "message"), (1, "computing")]
 
 
-LONG = {
+LOOPS = {
     "two that interact": "a 1000000000 runtime=1\nb 1000000000 runtime=2\na.Oi -> b.S\nb.Oi -> a.S",
     "one that waits for places": "a 1000000000 runtime=1\nb 1000000000 runtime=2\na.Oi -> b.S",
     "a loop in a loop in a loop": "m 1000000000 runtime=1\ne 1000000 runtime=1\nu 1000000 runtime=2\n"
@@ -108,9 +108,9 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", LOOPS)
 def test_long_loops_cost_no_more_than_short_ones(name: str) -> None:
-    net, found = simulated(LONG[name])
+    net, found = simulated(LOOPS[name])
     assert found.is_complete
     assert found.events < 1_000
     path = critical_path(net, found.history, found.end_ns)
@@ -118,7 +118,7 @@ def test_long_loops_cost_no_more_than_short_ones(name: str) -> None:
 
 
 def test_a_million_million_steps_give_exact_numbers() -> None:
-    _, found = simulated(LONG["a loop in a loop in a loop"])
+    _, found = simulated(LOOPS["a loop in a loop in a loop"])
     # v, which is not called, runs once: the first run of u uses up its loop, and nobody feeds the second one
     assert found.final.received[4] == 1_000_000
     _, found = simulated("m 1000000000 runtime=1\nu 1000000000 runtime=3\nm.Oi -> u.finit\nu.Of -> m.S\nu.Oi -> u.S")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import random
 
 import small_models
 from random_models import random_model
+from wan.soak import LONG
 
 from xmml.analysis.network import network
 from xmml.analysis.self_timed import simulate
@@ -58,7 +58,7 @@ def test_an_instance_makes_one_run_after_the_other() -> None:
 
 
 def test_nothing_ends_earlier_or_later_than_in_a_simulation_with_large_conduits() -> None:
-    for seed in range(200 if os.environ.get("XMML_SOAK") else 40):
+    for seed in range(200 if LONG else 40):
         rng = random.Random(seed)
         runtimes = {}
         plain = network(random_model(seed).model)

@@ -7,11 +7,11 @@ import json
 import re
 from itertools import pairwise
 from pathlib import Path
-from time import process_time
 
 import networkx
 import pytest
 import small_models
+from bounds import bounded_time
 from lxml import etree
 
 import xmml
@@ -168,11 +168,10 @@ def test_models_without_tasks_or_with_unknown_steps_are_drawn(sketch: str) -> No
     assert picture(small_models.model(sketch), "task", "png").startswith(b"\x89PNG")
 
 
-def test_a_hundred_thousand_tasks_are_drawn_in_seconds() -> None:
+def test_a_hundred_thousand_tasks_are_drawn() -> None:
     model = small_models.model(LONG.replace("5000 runtime", "50000 runtime"))
-    start = process_time()
-    assert len(picture(model, "task", "svg")) < 1_000_000
-    assert process_time() - start < 20
+    with bounded_time():
+        assert len(picture(model, "task", "svg")) < 1_000_000
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from wan.soak import LONG
 from xmml_executors.coallocation import HeterogeneousJob, Manners, Member, Phase, Rendezvous, Reservation, Strategy
 from xmml_executors.coallocation.actions import (
     Action,
@@ -23,7 +23,7 @@ from xmml_executors.coallocation.actions import (
 )
 from xmml_executors.coallocation.events import Ended, Estimated, Event, NotReserved, Ready, Rejected, Reserved
 
-EXAMPLES = 2000 if os.environ.get("XMML_SOAK") else 30
+EXAMPLES = 2000 if LONG else 30
 
 Make = Callable[[Sequence[Member]], Strategy]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from brute_force_placement import all_placements, random_case
+from wan.soak import LONG
 from xmml_planner.placement.search import ROUNDING, NoPlacement, Search
 
-SOAK = os.environ.get("XMML_SOAK") == "1"
 #: Behind the first ones: copies of which some have more to do than others; a source that sends more than anybody takes.
-SEEDS = range(4_000) if SOAK else (*range(160), 2_311, 2_397, 3_379, 2_409)
+SEEDS = range(4_000) if LONG else (*range(160), 2_311, 2_397, 3_379, 2_409)
 
 
 @pytest.mark.parametrize("part", range(4))
