@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import random
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from copied_tree import tree as tree
 from waiting import LIMIT_S
-from xmml_executors.copying.channel import Broken, StreamChannel
+from xmml_executors.copying.channel import StreamChannel
 from xmml_executors.copying.messages import Say, unpack
 from xmml_executors.copying.progress import Quiet, Report
 from xmml_executors.copying.source import Source
@@ -102,35 +102,3 @@ def copy() -> Copy:
         return Copied(outcome["source"], outcome["target"], watched.sent)
 
     return copied
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """A folder with files of several sizes, a folder that cannot be written to, and a link."""
-    chance = random.Random(1)
-    root = tmp_path / "tree"
-    (root / "below" / "empty").mkdir(parents=True)
-    for name, size in (("a", 0), ("b", 1), ("below/c", 5_000_000), ("below/d", 9_000_001)):
-        (root / name).write_bytes(chance.randbytes(size))
-        os.utime(root / name, ns=(1, 1_600_000_000_123_456_789))
-    for number in range(300):
-        (root / "below" / f"small{number}").write_bytes(chance.randbytes(100))
-    (root / "link").symlink_to("below/c")
-    (root / "b").chmod(0o750)
-    (root / "below").chmod(0o550)
-    return root
-
-
-def broken_after(messages: int, channel_of: Callable[[], StreamChannel]) -> Callable[[bytes], bytes]:
-    """Ends a connection after so many messages."""
-    count = 0
-
-    def change(message: bytes) -> bytes:
-        nonlocal count
-        count += 1
-        if count > messages:
-            channel_of().close()
-            raise Broken("cut by the test")
-        return message
-
-    return change
