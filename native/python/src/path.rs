@@ -3,6 +3,7 @@
 
 mod exchange;
 mod memory;
+mod waiting;
 
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -21,6 +22,7 @@ use xmml_core::path::{
 
 use crate::errors;
 use memory::{lent, shown};
+use waiting::detached;
 
 pub use exchange::{cycle_paths, gather_from_paths, scatter_to_paths};
 
@@ -53,7 +55,7 @@ fn wait<T: Send>(
 ) -> PyResult<Option<T>> {
     loop {
         let left = until.map_or(SLICE, |until| until.saturating_duration_since(Instant::now()).min(SLICE));
-        if let Some(found) = py.detach(|| step(left)).map_err(raised(py))? {
+        if let Some(found) = detached(py, || step(left)).map_err(raised(py))? {
             return Ok(Some(found));
         }
         py.check_signals()?;
@@ -91,7 +93,7 @@ impl<T: Send> Drop for Detached<T> {
     fn drop(&mut self) {
         // SAFETY: it is taken once, and `self` is not used any more.
         let core = unsafe { ManuallyDrop::take(&mut self.0) };
-        Python::attach(|py| py.detach(|| drop(core)));
+        Python::attach(|py| detached(py, || drop(core)));
     }
 }
 
@@ -228,7 +230,7 @@ impl Path {
         let until = until(py, timeout)?;
         let limit = until.map(|until| until.saturating_duration_since(Instant::now()));
         let settings = self::settings(py, Settings::default(), settings)?.connecting_for(limit);
-        let core = py.detach(|| core::Path::dial(address, &me, peer, settings)).map_err(raised(py))?;
+        let core = detached(py, || core::Path::dial(address, &me, peer, settings)).map_err(raised(py))?;
         let path = Path::attended(py, core)?;
         let opened = wait(py, until, |slice| Ok(path.core.wait_open(Some(slice))?.then_some(())))?;
         opened.ok_or_else(|| late(&format!("no path to {peer} at {address} was opened in this time")))?;
@@ -244,7 +246,7 @@ impl Path {
     /// One of "opening", "open", "broken", "closed" and "failed".
     #[getter]
     fn state(&self, py: Python<'_>) -> &'static str {
-        match py.detach(|| self.core.state()) {
+        match detached(py, || self.core.state()) {
             State::Opening => "opening",
             State::Open => "open",
             State::Broken(_) => "broken",
@@ -272,7 +274,7 @@ impl Path {
     fn post(&self, py: Python<'_>, data: &Bound<'_, PyAny>, lane: &str) -> PyResult<u64> {
         let lane = self::lane(py, lane)?;
         let message = lent(data)?;
-        let ticket = py.detach(|| self.core.post(lane, message)).map_err(raised(py))?;
+        let ticket = detached(py, || self.core.post(lane, message)).map_err(raised(py))?;
         Ok(ticket.position() << 1 | u64::from(lane == Lane::Bulk))
     }
 
@@ -322,14 +324,14 @@ impl Path {
     #[pyo3(signature = (lane = "bulk"))]
     fn take<'py>(&self, py: Python<'py>, lane: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         let lane = self::lane(py, lane)?;
-        py.detach(|| self.core.take(lane)).map(|message| shown(py, message)).transpose()
+        detached(py, || self.core.take(lane)).map(|message| shown(py, message)).transpose()
     }
 
     /// Return whether the other end has finished and everything was received.
     #[pyo3(signature = (lane = "bulk"))]
     fn has_ended(&self, py: Python<'_>, lane: &str) -> PyResult<bool> {
         let lane = self::lane(py, lane)?;
-        Ok(py.detach(|| self.core.has_ended(lane)))
+        Ok(detached(py, || self.core.has_ended(lane)))
     }
 
     /// Send one message and return the next one received; both travel at once.
@@ -359,20 +361,20 @@ impl Path {
     /// Returns how many messages went from this path to the other, and how many came back.
     fn relay(&self, py: Python<'_>, other: &Bound<'_, Path>) -> PyResult<(u64, u64)> {
         let other = other.get();
-        py.detach(|| core::relay(&self.core, &other.core)).map_err(raised(py))
+        detached(py, || core::relay(&self.core, &other.core)).map_err(raised(py))
     }
 
     /// Change the settings that are named; the streams in use go on.
     #[pyo3(signature = (**settings))]
     fn set(&self, py: Python<'_>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
-        let standing = py.detach(|| self.core.settings());
+        let standing = detached(py, || self.core.settings());
         let settings = self::settings(py, standing, settings)?;
-        py.detach(|| self.core.set(settings)).map_err(raised(py))
+        detached(py, || self.core.set(settings)).map_err(raised(py))
     }
 
     /// Return figures of the path; docs/wide-area.md explains the keys.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = py.detach(|| self.core.stats());
+        let stats = detached(py, || self.core.stats());
         let dict = PyDict::new(py);
         dict.set_item("streams", stats.streams)?;
         dict.set_item("streams_lost", stats.streams_lost)?;
@@ -398,12 +400,12 @@ impl Path {
 
     /// Do what can be done now; never wait.
     fn drive(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.core.drive()).map_err(raised(py))
+        detached(py, || self.core.drive()).map_err(raised(py))
     }
 
     /// Declare that this end sends nothing more; messages still come.
     fn finish(&self, py: Python<'_>) {
-        py.detach(|| self.core.finish());
+        detached(py, || self.core.finish());
     }
 
     fn __enter__(slf: Bound<'_, Path>) -> Bound<'_, Path> {
@@ -456,7 +458,7 @@ impl PathListener {
     ) -> PyResult<PathListener> {
         let me = identity(py, secret, run, name, credentials, &trusted)?;
         let settings = self::settings(py, Settings::default(), settings)?;
-        let core = py.detach(|| core::Listener::bind(address, &me, settings)).map_err(raised(py))?;
+        let core = detached(py, || core::Listener::bind(address, &me, settings)).map_err(raised(py))?;
         core.attend().map_err(raised(py))?;
         Ok(PathListener { core: Detached::new(core) })
     }
@@ -481,7 +483,7 @@ impl PathListener {
         let path = wait(py, until(py, timeout)?, |slice| self.core.accept(Some(slice)))?;
         match path {
             Some(path) => Path::attended(py, path),
-            None => Err(match py.detach(|| self.core.refusals()) {
+            None => Err(match detached(py, || self.core.refusals()) {
                 (refused, Some(reason)) => {
                     late(&format!("nobody was let in in this time; of {refused} refused the last: {reason}"))
                 }
@@ -493,7 +495,7 @@ impl PathListener {
     /// How many connections were refused, and why the last one was.
     #[getter]
     fn refusals(&self, py: Python<'_>) -> (u64, Option<String>) {
-        py.detach(|| self.core.refusals())
+        detached(py, || self.core.refusals())
     }
 }
 
@@ -503,7 +505,7 @@ impl PathListener {
 /// drops the path would wait for that thread.
 #[pyfunction]
 pub fn leave_paths(py: Python<'_>) {
-    py.detach(|| {
+    waiting::leave(py, || {
         let standing = std::mem::take(&mut *STANDING.lock().unwrap_or_else(PoisonError::into_inner));
         standing.iter().filter_map(Weak::upgrade).for_each(|path| path.abandon());
     });
