@@ -177,7 +177,10 @@ fn a_sender_whose_receiver_is_killed_hears_of_the_abort_and_does_not_hang() {
         let a = run.join("a");
         a.reuse().unwrap();
         send(&a, "out", 0);
-        run.event("b waits", |event| matches!(event, Event::Waiting { instance, .. } if instance == "b"));
+        run.event("b waits for the second", |event| match event {
+            Event::Waiting { instance, received, .. } => instance == "b" && *received == [(1, 1)],
+            _ => false,
+        });
         child.kill().unwrap();
         child.wait().unwrap();
         run.event("b is lost", |event| matches!(event, Event::Lost { instance } if instance == "b"));
