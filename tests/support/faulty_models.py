@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import XMML_RUN
 from processes import children, command_line
 from waiting import LIMIT_S, complete_lines, wait_until
 
@@ -138,7 +138,8 @@ class Models:
         run = folder or self.folder / "run"
         fault_time = self.folder / "fault"
         process = subprocess.Popen(
-            [*wrapper, XMML_RUN, str(model), "-o", str(run), *options],
+            # Where its path has spaces, the installed script begins with a shell, which meets the limits first.
+            [*wrapper, sys.executable, "-m", "xmml_run", str(model), "-o", str(run), *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
