@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 #: Properties with a column of their own, where a test has them.
-COLUMNS = ("messages", "faults", "attempts", "recovery_s")
+COLUMNS = ("messages", "faults", "recovery_s")
 HEAD = ("test", *COLUMNS, "duration_s", "further")
 TITLE = "what was measured"
 
@@ -31,7 +31,7 @@ def table(reports: Iterable[pytest.TestReport]) -> list[str]:
 
 
 def row(report: pytest.TestReport) -> tuple[str, ...]:
-    # A test that measures again until a promise is kept says the same several times: all of it is shown, in order.
+    # A test may measure the same thing several times: all of it is shown, in order.
     values: dict[str, str] = {}
     for name, value in report.user_properties:
         values[name] = f"{values[name]}/{text(value)}" if name in values else text(value)

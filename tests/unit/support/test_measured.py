@@ -12,7 +12,6 @@ TESTS = """
 def test_cut(record_property):
     record_property("recovery_s", 9.0)
     record_property("recovery_s", 0.5)
-    record_property("attempts", 2)
     record_property("messages", 1234)
     record_property("packets_lost", 7)
 
@@ -33,9 +32,9 @@ def test_what_tests_have_measured_is_a_table_at_the_end(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stdout + done.stderr
     _, _, table = done.stdout.partition("what was measured")
     lines = [line.split() for line in table.splitlines() if line.startswith("test")]
-    assert lines[0] == ["test", "messages", "faults", "attempts", "recovery_s", "duration_s", "further"]
+    assert lines[0] == ["test", "messages", "faults", "recovery_s", "duration_s", "further"]
     assert sorted(lines[1:]) == [
-        ["test_faults.py::test_cut", "1234", "2", "9.00/0.50", "0.0", "packets_lost=7"],
+        ["test_faults.py::test_cut", "1234", "9.00/0.50", "0.0", "packets_lost=7"],
         ["test_faults.py::test_killed", "3", "0.0"],
     ]
 
