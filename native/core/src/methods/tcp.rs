@@ -3,8 +3,9 @@
 //! Addresses are `host:port`. A connection can break while both ends live; the layer above keeps messages until the receiver has them
 //! and connects again. The kernel tunes the windows: sizes set by hand would be capped far below what it grows them to.
 
+use std::ffi::CStr;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
 use socket2::{Domain, Socket, Type};
@@ -29,7 +30,7 @@ impl Method for Tcp {
 
     fn listen(&self, address: Option<&str>, _me: &Party) -> io::Result<Box<dyn Listener>> {
         let address = match address {
-            Some(address) => resolve(address)?[0],
+            Some(address) => address_to_listen_at(address)?,
             None => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
         };
         let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
@@ -40,7 +41,7 @@ impl Method for Tcp {
         let bound =
             socket.local_addr()?.as_socket().ok_or_else(|| io::Error::other("the socket has no internet address"))?;
         let addresses = if bound.ip().is_unspecified() {
-            interface_addresses()?.into_iter().map(|ip| SocketAddr::new(ip, bound.port()).to_string()).collect()
+            interface_addresses()?.into_iter().map(|(_, ip)| SocketAddr::new(ip, bound.port()).to_string()).collect()
         } else {
             vec![bound.to_string()]
         };
@@ -101,13 +102,39 @@ impl Listener for TcpListener {
     }
 }
 
+/// The address that `XMML_LISTEN` names: `HOST:PORT`; `towards:HOST`, that from which the host is reached; `device:NAME`, that of a
+/// network device. The latter two mean the right address on every node of a job.
+fn address_to_listen_at(text: &str) -> io::Result<SocketAddr> {
+    let address = if let Some(host) = text.strip_prefix("towards:") {
+        address_towards(host)
+    } else if let Some(device) = text.strip_prefix("device:") {
+        let found = interface_addresses()?.into_iter().find(|(name, _)| name == device);
+        let no_device = || io::Error::new(io::ErrorKind::NotFound, "there is no such network device with an address");
+        found.map(|(_, ip)| SocketAddr::new(ip, 0)).ok_or_else(no_device)
+    } else {
+        resolve(text).map(|addresses| addresses[0])
+    };
+    let what = "HOST:PORT, towards:HOST or device:NAME is expected";
+    address.map_err(|error| io::Error::new(error.kind(), format!("XMML_LISTEN is \"{text}\"; {what}: {error}")))
+}
+
+/// The address from which a host is reached; nothing is sent to it.
+fn address_towards(host: &str) -> io::Result<SocketAddr> {
+    const DISCARD: u16 = 9;
+    let there = resolve(&format!("{host}:{DISCARD}"))?[0];
+    let any: IpAddr = if there.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(there)?;
+    Ok(SocketAddr::new(socket.local_addr()?.ip(), 0))
+}
+
 /// Waits for the name server.
 fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
     crate::path::resolve(address).map_err(|error| io::Error::new(io::ErrorKind::NotFound, error.to_string()))
 }
 
-/// Addresses of this machine's interfaces, the loopback ones last.
-fn interface_addresses() -> io::Result<Vec<IpAddr>> {
+/// Names and addresses of this machine's interfaces, the loopback ones last.
+fn interface_addresses() -> io::Result<Vec<(String, IpAddr)>> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: getifaddrs fills `list`, which is freed below.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
@@ -116,19 +143,20 @@ fn interface_addresses() -> io::Result<Vec<IpAddr>> {
     let mut addresses = Vec::new();
     let mut entry = list;
     while !entry.is_null() {
-        // SAFETY: every entry of the list is valid until freeifaddrs; sa_family tells which address structure is behind ifa_addr.
+        // SAFETY: every entry of the list, and its name, is valid until freeifaddrs; sa_family tells which address structure is behind ifa_addr.
         unsafe {
             let address = (*entry).ifa_addr;
             if !address.is_null() && i32::from((*address).sa_family) == libc::AF_INET {
                 let ip = (*address.cast::<libc::sockaddr_in>()).sin_addr.s_addr;
-                addresses.push(IpAddr::V4(Ipv4Addr::from(u32::from_be(ip))));
+                let name = CStr::from_ptr((*entry).ifa_name).to_string_lossy().into_owned();
+                addresses.push((name, IpAddr::V4(Ipv4Addr::from(u32::from_be(ip)))));
             }
             entry = (*entry).ifa_next;
         }
     }
     // SAFETY: `list` came from getifaddrs and is freed once.
     unsafe { libc::freeifaddrs(list) };
-    addresses.sort_by_key(IpAddr::is_loopback);
+    addresses.sort_by_key(|(_, ip)| ip.is_loopback());
     Ok(addresses)
 }
 
@@ -150,6 +178,23 @@ mod tests {
         let reason = Tcp.probe(&descriptor("127.0.0.1:9"), &place("a"), &place("b")).unwrap_err();
         assert!(reason.contains("loopback"), "{reason}");
         assert!(Tcp.probe(&descriptor("127.0.0.1:9"), &place("a"), &place("a")).is_ok());
+    }
+
+    #[test]
+    fn where_to_listen_can_be_a_device_or_towards_a_host() {
+        for place in ["device:lo", "towards:127.0.0.1"] {
+            let listener = Tcp.listen(Some(place), &nobody()).unwrap();
+            assert!(listener.addresses()[0].starts_with("127.0.0.1:"), "{place}: {:?}", listener.addresses());
+        }
+    }
+
+    #[test]
+    fn a_place_to_listen_that_is_none_is_refused_with_what_was_expected() {
+        for place in ["device:nosuch0", "towards:", "nosense", "127.0.0.1:port"] {
+            let error = Tcp.listen(Some(place), &nobody()).err().unwrap().to_string();
+            let expected = format!("XMML_LISTEN is \"{place}\"; HOST:PORT, towards:HOST or device:NAME is expected: ");
+            assert!(error.starts_with(&expected), "{error}");
+        }
     }
 
     #[test]
