@@ -111,6 +111,7 @@ MISTAKES = [
     (SITE + "[site.a.relay]\nthrough_ssh = false\n", "5:15: error[S06]", "reached in no way", "listen"),
     (SITE + '[site.b]\nlike = "aa"\n', "5:8: error[S05]", 'no site "aa"', '"a"'),
     (SITE + '[site.b]\nlike = "b"\n', "5:8: error[S06]", "like itself", ""),
+    (SITE + '[site.b]\nlike = "a"\nssh = "b"\n', "6:1: error[S06]", "ssh cannot differ from a", "leave like out"),
     (TWO + '[link]\nbetween = ["a", "b"]\n', "7:2: error[S03]", "links are tables", "[[link]]"),
     (TWO + '[[links]]\nbetween = ["a", "b"]\n', "7:3: error[S02]", '"links" is not known', "[[link]]"),
     (TWO + "[[link]]\n", "7:3: error[S04]", "which sites it joins", 'between = ["alpha", "beta"]'),

@@ -51,7 +51,8 @@ class Site:
 
     Attributes:
         ssh: destination for OpenSSH, `host`, `user@host` or `user@host:port`; `None`: this machine.
-        like: the site from which it takes whatever it does not say itself; they share login node, files and relay.
+        like: the cluster that it is a part of: it takes from there whatever it does not say itself, and shares login
+            node, files, queue and relay with it.
         transport: `asyncssh` or `openssh`.
         scheduler: `local` (programs are started at once), `slurm` or `pbs`.
         dialect: of PBS, `openpbs` or `torque`; `None` for other schedulers.

@@ -37,6 +37,8 @@ CODES: Mapping[str, str] = {
 
 #: Keys that say something to a batch system only.
 _QUEUE_KEYS = ("partition", "account", "qos", "reservation", "can_reserve", "options")
+#: Keys that hold for a cluster as a whole: a run logs in, keeps its files, submits and relays once for all its parts.
+_CLUSTER_KEYS = ("ssh", "transport", "scheduler", "dialect", "can_reserve", "work", "relay")
 
 
 class SitesError(ModelError):
@@ -181,11 +183,14 @@ class _Reader:
             if relay is not None:
                 own[name]["relay"] = self._relay(relay, name)
         sites = {}
+        unread = {}
         for name, node in nodes.items():
             values = self._with_inherited(name, nodes, own)
             if values is None:
                 continue
-            self._fits_together(name, node, values, _written(name, nodes, own))
+            written = _written(name, nodes, own)
+            unread[name] = written - values.keys()
+            self._fits_together(name, node, values, written)
             values.setdefault("mpi", "srun" if values.get("scheduler") == "slurm" else "mpirun")
             if values.get("scheduler") == "pbs":
                 values.setdefault("dialect", "openpbs")
@@ -195,6 +200,7 @@ class _Reader:
                     values.setdefault("cores", cores_of_this_machine())
             sites[name] = Site(name=name, **values)
         self._one_cluster_here(nodes, sites)
+        self._parts_of_clusters(nodes, sites, unread)
         return sites
 
     def _relay(self, node: Node, name: str) -> RelaySite | None:
@@ -329,6 +335,34 @@ class _Reader:
                     f"and that is {first} already",
                     nodes[name].key_span,
                     'add ssh = "user@login.example.org", or a host of your ~/.ssh/config',
+                )
+
+    def _parts_of_clusters(
+        self, nodes: Mapping[str, Node], sites: Mapping[str, Site], unread: Mapping[str, Collection[str]]
+    ) -> None:
+        """What is `like` another site is a part of its cluster, so it says nothing else of the cluster.
+
+        Args:
+            unread: the keys of each site whose values could not be read.
+        """
+        for name, site in sites.items():
+            whole = sites.get(site.like or "")
+            if whole is None:
+                continue
+            others = [
+                key
+                for key in nodes[name].children
+                if key in _CLUSTER_KEYS and key not in unread[whole.name] and getattr(site, key) != getattr(whole, key)
+            ]
+            if others:
+                keys = " and ".join(others)
+                self._problem(
+                    "S06",
+                    f"site {name}: {keys} cannot differ from {whole.name}, which it is like: "
+                    "the two are parts of one cluster",
+                    nodes[name][others[0]].key_span,
+                    f"leave {keys} out if {name} is a part of that cluster; for another cluster or machine leave like "
+                    f"out, and write here what it has in common with {whole.name}",
                 )
 
     # Links

@@ -68,6 +68,19 @@ def test_a_mistake_in_the_file_of_sites_is_shown_with_its_place(tmp_path: Path, 
     assert 'did you mean "ssh"?' in told
 
 
+def test_check_plan_and_run_refuse_a_part_of_a_cluster_with_another_ssh(tmp_path: Path, capsys: Capture) -> None:
+    sites = str(tmp_path / "sites.toml")
+    Path(sites).write_text(
+        '[site.alpha]\nssh = "nowhere-a"\ncores = 4\n[site.beta]\nlike = "alpha"\nssh = "nowhere-b"\n'
+    )
+    for command in (["sites", "check", "beta", "--sites", sites], ["plan", MODEL, "--sites", sites]):
+        assert xmml(command) != 0
+        assert "sites.toml:6:1: error[S06]: site beta: ssh cannot differ from alpha" in capsys.readouterr().err
+    assert xmml_run([MODEL, "--sites", sites, "-o", str(tmp_path / "run")]) != 0
+    assert "sites.toml:6:1: error[S06]: site beta: ssh cannot differ from alpha" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_plan_that_has_its_sites_takes_no_others(tmp_path: Path, capsys: Capture) -> None:
     made = str(tmp_path / "plan.json")
     assert xmml(["plan", MODEL, "--sites", SITES, "-o", made]) == 0

@@ -57,6 +57,43 @@ def test_a_site_takes_from_the_one_it_is_like_what_it_does_not_say() -> None:
     assert catalogue.cluster("gpu") == "alpha"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'ssh = "beta"',
+        'transport = "asyncssh"',
+        'scheduler = "pbs"',
+        "can_reserve = false",
+        'work = "/home/me"',
+        "relay = false",
+        '[site.gpu.relay]\nhost = "login2"',
+    ],
+)
+def test_a_part_of_a_cluster_says_nothing_else_of_the_cluster(line: str) -> None:
+    """The run would log in, submit, and keep its files where the cluster says, whatever its part says."""
+    (told,) = problems(FULL.replace("[[link]]", f'[site.gpu]\nlike = "alpha"\n{line}\n[[link]]'))
+    assert "site gpu: " in told
+    assert " cannot differ from alpha, which it is like: the two are parts of one cluster" in told
+    assert "for another cluster or machine leave like out, and write here what it has in common with alpha" in told
+
+
+def test_a_site_that_differs_in_all_from_the_one_it_is_like_is_told_so_once() -> None:
+    other = 'ssh = "gpu"\nscheduler = "pbs"\nwork = "/home/me"\n'
+    (told,) = problems(FULL + f'[site.gpu]\nlike = "alpha"\n{other}')
+    assert "site gpu: ssh and scheduler and work cannot differ from alpha" in told
+
+
+def test_a_part_of_a_part_is_compared_with_what_that_has_taken_from_the_cluster() -> None:
+    parts = '[site.gpu]\nlike = "alpha"\n[site.big]\nlike = "gpu"\nssh = "beta"\n'
+    (told,) = problems(FULL + parts)
+    assert "site big: ssh cannot differ from gpu" in told
+
+
+def test_a_part_of_a_cluster_may_repeat_what_the_cluster_says() -> None:
+    catalogue = sites_from_text(FULL + '[site.gpu]\nlike = "alpha"\nssh = "me@alpha.example.org:2222"\n')
+    assert catalogue.cluster("gpu") == "alpha"
+
+
 def test_a_pair_without_a_link_has_that_of_their_clusters_a_fast_one_within_a_cluster_else_a_guess() -> None:
     catalogue = sites_from_text(FULL + '[site.gpu]\nlike = "alpha"\n[site.laptop]\n')
     assert catalogue.link("gpu", "beta").bandwidth == 125e6
@@ -117,6 +154,7 @@ def test_all_mistakes_are_told_at_once_in_their_order() -> None:
         '[site.a]\nssh = "a"\ncores = 4\nscheduler = "lsf"\npartition = "batch"\n',
         '[site.a]\nssh = "a"\ncores = 4\nscheduler = "pbspro"\ndialect = "torque"\n',
         '[site.a]\nssh = 5\ncores = 4\ntransport = "openssh"\n',
+        '[site.a]\nssh = 5\ncores = 4\n[site.b]\nlike = "a"\nssh = "b"\n',
     ],
 )
 def test_a_value_that_cannot_be_read_is_told_once_and_not_as_missing_too(text: str) -> None:
@@ -125,8 +163,8 @@ def test_a_value_that_cannot_be_read_is_told_once_and_not_as_missing_too(text: s
 
 
 def test_what_a_site_is_like_is_told_there_only() -> None:
-    (told,) = problems('[site.a]\nssh = "a"\ncores = "4"\n[site.b]\nlike = "a"\npartition = "x"\nscheduler = "slurm"\n')
-    assert told.startswith("sites.toml:3:9: error[S03]")
+    (told,) = problems('[site.a]\nssh = "a"\nscheduler = "slurm"\ncores = "4"\n[site.b]\nlike = "a"\npartition = "x"\n')
+    assert told.startswith("sites.toml:4:9: error[S03]")
 
 
 def test_a_file_that_is_not_there_or_not_text_is_said_so(tmp_path: Path) -> None:
