@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from xmml_planner.sites import Site
 from xmml_executors.coallocation.actions import Action, Reserve, Submit, SubmitTogether
 from xmml_executors.launch import relay_here, relay_there
 from xmml_executors.launch.allocation import AllocationFailed, choose_strategy
-from xmml_executors.launch.at_site import SitePaths
+from xmml_executors.launch.at_site import SitePaths, below_home
 from xmml_executors.launch.job_at_site import JobAtSite
 from xmml_executors.launch.later_jobs import first_and_later
 from xmml_executors.launch.plan_of_sites import (
@@ -30,10 +31,17 @@ from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import relay_log
 from xmml_executors.schedulers import JobScript, by_name
 
-#: Stands for the home directory at a site, in scripts that want absolute paths.
-HOME = "/HOME"
+#: Stands for the home folder at a site, in scripts that want absolute paths; people see `~`.
+HOME = "/the-home-folder-at-the-site"
 #: Stand for what is not known before the run: its name, a port of a login node that leads here, a reservation.
 RUN, PORT, RESERVATION = "RUN", "PORT", "RESERVATION"
+#: What people are told that these stand for.
+MEANINGS = {
+    "~": "stands for your home folder",
+    RUN: "for the name of the run",
+    PORT: "for a port that is free",
+    RESERVATION: "for the name of the reservation",
+}
 #: How long a job that runs in a reservation waits for a word.
 PATIENCE_S = 60.0
 
@@ -62,7 +70,7 @@ def rehearsal(plan: Plan, run_folder: str, *, is_direct: bool = False, strategy:
         parts = {job.part.name for job in here}
         files = list(files_of(Path(plan.model_folder), needed(plan, parts), built(plan)))
         lines += ["", f"site {cluster.name}: {where(cluster)}"]
-        lines.append(f"  folder {_folder(cluster)} with {', '.join(sorted(program_files()))}".replace(HOME, "~"))
+        lines.append(f"  folder {_folder(cluster)} with {', '.join(sorted(program_files()))}")
         lines.append(
             f"  {len(files)} files ({sum(file.stat().st_size for file in files):,} bytes), if not there already:"
         )
@@ -70,8 +78,17 @@ def rehearsal(plan: Plan, run_folder: str, *, is_direct: bool = False, strategy:
         lines += [f"  build: {build.command}" for build, _ in builds_at(plan, parts)]
         lines += _way_back(plan, cluster, has_relay=has_relay, is_direct=is_direct)
         for job in here:
-            lines += [*submissions.get(job.member, []), *_commands(plan, job, run_folder)]
-    return lines
+            lines += [*submissions.get(job.member, []), *_commands(plan, job, cluster, run_folder)]
+    lines = [line.replace(HOME, "~") for line in lines]
+    return [*_legend(lines), *lines]
+
+
+def _legend(lines: Sequence[str]) -> list[str]:
+    """Return what the names stand for that these lines have in place of what is not known yet."""
+    text = "\n".join(lines)
+    used = [name for name in MEANINGS if re.search(rf"(?<!\w){name}(?!\w)", text)]
+    told = ", ".join(f"{name} {MEANINGS[name]}" for name in used)
+    return ["", f"At the sites, {told}. The run replaces these by what they stand for."] if used else []
 
 
 def where(site: Site) -> str:
@@ -80,9 +97,12 @@ def where(site: Site) -> str:
     return f"{way}, {site.scheduler}" if site.has_queue else f"{way}, no queue"
 
 
+def _home(cluster: Site) -> str:
+    return str(Path.home()) if cluster.is_here else HOME
+
+
 def _folder(cluster: Site) -> str:
-    work = HOME + cluster.work[1:] if cluster.work.startswith("~") else cluster.work
-    return f"{work}/runs/{RUN}"
+    return f"{below_home(cluster.work, _home(cluster))}/runs/{RUN}"
 
 
 # --- relays -----------------------------------------------------------------------------------------------------------
@@ -106,7 +126,7 @@ def _way_back(plan: Plan, cluster: Site, *, has_relay: bool, is_direct: bool) ->
         options = relay_links(plan, cluster.name).words(f"127.0.0.1:{PORT}")
         log = f"{_folder(cluster)}/{relay_log(cluster.name)}"
         words = relay_there.words_of(f"{cluster.name}-{RUN}", relay_there.port_named(cluster), log, options)
-        lines.append(f"  mto {shlex.join(words)}".replace(HOME, "~"))
+        lines.append(f"  mto {shlex.join(words)}")
         lines.append("    or, if it has no mto: door.py, which leads there, too")
     return lines
 
@@ -114,9 +134,12 @@ def _way_back(plan: Plan, cluster: Site, *, has_relay: bool, is_direct: bool) ->
 # --- jobs -------------------------------------------------------------------------------------------------------------
 
 
-def _commands(plan: Plan, job: JobAtSite, run_folder: str) -> Iterator[str]:
+def _commands(plan: Plan, job: JobAtSite, cluster: Site, run_folder: str) -> Iterator[str]:
     """Yield what runs in a job."""
-    paths = SitePaths(plan.model_folder, run_folder, "~/run", job.part.python, "$PATH", job.part.mpi)
+    home, planned_python = _home(cluster), job.part.python
+    python = below_home(planned_python, home)
+    folder = _folder(cluster)
+    paths = SitePaths(plan.model_folder, run_folder, folder, python, "$PATH", job.part.mpi, planned_python, home)
     inside = [plan.by_name[name] for name in job.planned.instances]
     for each in inside:
         if each.process is None:
@@ -170,13 +193,14 @@ def _job(
     """Return the command that submits a script, and the script."""
     cluster = clusters[jobs[0].site]
     folder, scheduler = _folder(cluster), by_name(cluster.scheduler, cluster.dialect or "openpbs")
+    home = _home(cluster)
     scripts: list[JobScript] = [
         placeholder(
             job,
             1,
             f"xmml-{RUN}-{job.member}",
             folder,
-            f"{job.part.python} -I -S {folder}/agent.py",
+            f"{below_home(job.part.python, home)} -I -S {folder}/agent.py",
             slack_s,
             patience_s,
             reservation,
@@ -185,4 +209,4 @@ def _job(
     ]
     text = scheduler.render(scripts[0]) if len(scripts) == 1 else scheduler.render_together(scripts)
     lines = [scheduler.submit_command(f"{scripts[0].folder}/job.sh"), *text.splitlines()]
-    return [f"  {title}", *(f"    {line}".replace(HOME, "~") for line in lines)]
+    return [f"  {title}", *(f"    {line}" for line in lines)]

@@ -49,7 +49,7 @@ def test_files_builds_scripts_and_commands_of_each_site_are_shown(
     assert "build: make solver" in text
     for line in ("#SBATCH --partition=long", "#SBATCH --constraint=fast", "#SBATCH --nodes=2", "module load openmpi"):
         assert line in text
-    assert "b: ~/run/model/solver -v" in text
+    assert "b: ~/xmml/runs/RUN/model/solver -v" in text
     assert "site here:" not in text
     assert "folder ~/xmml/runs/RUN with agent.py, " in text
     assert "sbatch --parsable ~/xmml/runs/RUN/jobs/alpha.1/job.sh" in text
@@ -119,3 +119,32 @@ def test_the_relays_of_a_run_are_shown_with_their_commands(rehearsed: Rehearsed)
     assert "mto" not in rehearsed(SERVER)
     assert "ssh leads 127.0.0.1:PORT there to the coordinator" in rehearsed(SERVER)
     assert "PORT" not in rehearsed(BETA, SERVER, is_direct=True)
+
+
+def test_the_python_of_a_site_and_the_folder_of_the_run_are_named_as_the_run_will_use_them(
+    rehearsed: Rehearsed,
+) -> None:
+    text = rehearsed(dataclasses.replace(CLUSTER, python="~/env/bin/python", work="~/scratch"))
+    assert "exec ~/env/bin/python -I -S ~/scratch/runs/RUN/agent.py wait" in text
+    assert "~/run/" not in text
+
+
+def test_what_is_not_known_before_the_run_is_explained(rehearsed: Rehearsed) -> None:
+    text = rehearsed(CLUSTER)
+    explained = text.strip().partition("\n")[0]
+    assert explained == (
+        "At the sites, ~ stands for your home folder, RUN for the name of the run, PORT for a port that is free. "
+        "The run replaces these by what they stand for."
+    )
+    assert "RESERVATION for the name of the reservation" in rehearsed(CLUSTER, FAST, strategy="reservation")
+    assert "~ stands" not in rehearsed(dataclasses.replace(CLUSTER, work="/scratch/me"))
+
+
+def test_at_a_cluster_that_this_machine_belongs_to_the_home_folder_is_known(
+    rehearsed: Rehearsed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    text = rehearsed(dataclasses.replace(CLUSTER, ssh=None, python="~/env/bin/python"))
+    assert "sbatch --parsable /home/me/xmml/runs/RUN/jobs/alpha.1/job.sh" in text
+    assert "exec /home/me/env/bin/python -I -S /home/me/xmml/runs/RUN/agent.py wait" in text
+    assert "~" not in text
