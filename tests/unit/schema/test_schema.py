@@ -10,6 +10,7 @@ from lxml import etree
 from xmml_schema import CATALOG, MODEL, PARAMETERS, RUN
 
 from xmml.checks.attributes import KNOWN
+from xmml.run_options import SETTINGS
 
 DOCUMENTS = Path(__file__).parents[2] / "data" / "documents"
 XS = "{http://www.w3.org/2001/XMLSchema}"
@@ -135,6 +136,18 @@ def test_the_page_of_the_run_extension_lists_every_attribute_of_it() -> None:
     page = (DOCUMENTS.parents[2] / "docs" / "run-extension.md").read_text(encoding="utf-8")
     declared = {each.get("name") for each in etree.parse(RUN).getroot().findall(f"{XS}attribute")}
     assert set(re.findall(r'`run:([\w-]+)="', page)) == declared
+
+
+def test_the_page_of_the_run_extension_lists_each_attribute_once_and_below_the_elements_that_it_belongs_on() -> None:
+    page = (DOCUMENTS.parents[2] / "docs" / "run-extension.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^## On (`.*)\n((?:(?!## ).*\n)*)", page, re.MULTILINE)
+    listed = {heading: re.findall(r'^\| `run:([\w-]+)="', section, re.MULTILINE) for heading, section in sections}
+    misplaced = {
+        heading: [name for name in names if not set(re.findall("`(.*?)`", heading)) <= set(SETTINGS[name].elements)]
+        for heading, names in listed.items()
+    }
+    assert not any(misplaced.values()), misplaced
+    assert sorted(name for names in listed.values() for name in names) == sorted(SETTINGS)
 
 
 def test_the_catalog_names_the_schema_of_each_namespace() -> None:
