@@ -24,6 +24,7 @@ from xmml_executors.schedulers import (
     SchedulerUnavailable,
     by_name,
     read_result,
+    umask_of_this_process,
 )
 from xmml_executors.transports import RemoteFileError, Transport, TransportError, open_transport
 from xmml_planner.sites import Site
@@ -96,6 +97,7 @@ def script_of(job: SiteJob, site: Site, folder: str) -> JobScript:
         modules=site.modules,
         setup=site.setup,
         env=site.env,
+        umask=umask_of_this_process(),  # outputs come back with the modes that they would have had here
         options=site.options,
     )
 

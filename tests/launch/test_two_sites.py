@@ -6,6 +6,7 @@ import hashlib
 import json
 import sys
 
+from disclosed import mode_of
 from several_sites import Sites
 
 WAIT = "import time; time.sleep(600)"
@@ -47,6 +48,16 @@ def test_a_plan_over_sites_is_carried_out_without_model_and_file_of_sites(sites:
         "asks": "alpha",
         "answers": "beta",
     }
+
+
+def test_results_have_the_modes_that_the_umask_here_gives(sites: Sites) -> None:
+    """As after a run on this machine; programs stay programs."""
+    model = sites.write_model(answers="import pathlib; pathlib.Path('tool').touch(0o777)")
+    copied = {"answers/tool": sites.folder / "tool", "asks/result.txt": sites.folder / "result.txt"}
+    sites.umask = 0o027
+    sites.end(sites.launch(model, *(f"--result={name}={target}" for name, target in copied.items()))).check(0)
+    modes = {name: oct(mode_of(target)) for name, target in copied.items()}
+    assert modes == {"answers/tool": "0o750", "asks/result.txt": "0o640"}
 
 
 def test_an_instance_on_this_machine_talks_to_one_at_a_site(sites: Sites) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from disclosed import mode_of
 from snakemake_executor_plugin_xmml.placement import Needs
 from snakemake_executor_plugin_xmml.site_jobs import SiteJob, SiteJobs, script_of
 from sshd import Sshd, running_sshd
@@ -72,6 +73,47 @@ def test_files_go_there_the_command_runs_there_and_results_come_back(tmp_path: P
     assert (workflow.folder / "out/tree/deep/where").read_text().strip() in server.mark
     assert (workflow.folder / "logs/add.log").read_text() == "added\n"
     assert workflow.left() == []
+
+
+MODES = """
+rule make:
+    output: "text", "program", "private", directory("tree")
+    log: "make.log"
+    resources: site="alpha"
+    shell:
+        "echo hello | tee {output[0]} > {log}; echo true > {output[1]}; chmod +x {output[1]}; "
+        "touch {output[2]}; chmod 600 {output[2]}; mkdir -p {output[3]}/deep; touch {output[3]}/deep/leaf"
+"""
+
+
+def test_outputs_have_the_modes_that_the_umask_here_gives(tmp_path: Path, server: Sshd) -> None:
+    workflow = AtASite(tmp_path / "study", server, MODES)
+    workflow.umask = 0o027
+    status, output = workflow.run()
+    assert status == 0, output
+    modes = {name: oct(mode_of(workflow.folder / name)) for name in ("text", "make.log", "tree/deep", "tree/deep/leaf")}
+    assert modes == {"text": "0o640", "make.log": "0o640", "tree/deep": "0o750", "tree/deep/leaf": "0o640"}
+
+
+def test_programs_stay_programs_and_what_a_rule_makes_private_stays_private(tmp_path: Path, server: Sshd) -> None:
+    workflow = AtASite(tmp_path / "study", server, MODES)
+    workflow.umask = 0o022
+    status, output = workflow.run()
+    assert status == 0, output
+    assert [oct(mode_of(workflow.folder / name)) for name in ("program", "private")] == ["0o755", "0o600"]
+
+
+def test_others_at_the_site_cannot_look_into_a_job_while_it_runs(tmp_path: Path, server: Sshd) -> None:
+    waits, go = tmp_path / "waits", tmp_path / "go"
+    workflow = AtASite(tmp_path / "study", server, failing(WAITS.format(waits=waits, go=go)))
+    workflow.umask = 0o000
+    with workflow.going() as running:
+        wait_until(waits.exists, "the job does not begin")
+        (job,) = (server.home / "work/snakemake").iterdir()
+        assert [mode_of(folder) for folder in (job, job.parent)] == [0o700, 0o700]
+        go.touch()
+        status, output = ended(running)
+    assert status == 0, output
 
 
 def failing(command: str, more: str = "") -> str:

@@ -94,6 +94,7 @@ class Sites:
         self.more: dict[str, str] = {"alpha": "", "beta": ""}
         self.method = "tcp"
         self.going: list[subprocess.Popen[str]] = []
+        self.umask = -1  # of the commands; -1: the one of the tests
 
     def __enter__(self) -> Sites:
         self.servers = {name: Sshd(self.folder / name, name=name) for name in ("alpha", "beta")}
@@ -159,6 +160,7 @@ class Sites:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             process_group=0,
+            umask=self.umask,
         )
         self.going.append(process)
         return process

@@ -18,7 +18,10 @@ class Workflow:
     Attributes:
         options: of every call of Snakemake.
         env: added to its environment.
+        umask: that Snakemake has; -1: the one of the tests.
     """
+
+    umask = -1
 
     def __init__(self, folder: Path, snakefile: str, *options: str, env: Mapping[str, str] | None = None) -> None:
         self.folder, self.options, self.env = folder, options, dict(env or {})
@@ -34,6 +37,7 @@ class Workflow:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            umask=self.umask,
         )
 
     @contextmanager

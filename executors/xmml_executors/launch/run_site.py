@@ -34,6 +34,7 @@ from xmml_executors.schedulers import (
     SchedulerUnavailable,
     by_name,
     read_result,
+    umask_of_this_process,
 )
 from xmml_executors.transports import RemoteFileError, Transport, TransportError, open_transport
 from xmml_executors.transports.bulk import CAUSE_SAID_BY_TAR
@@ -496,5 +497,6 @@ def placeholder(
         modules=site.modules,
         setup=site.setup,
         env=dict(site.env),
+        umask=umask_of_this_process(),
         options=site.options,
     )

@@ -1,7 +1,15 @@
 """Batch systems: one interface of pure functions, an implementation for each (`docs/schedulers.md`)."""
 
 from xmml_executors.schedulers.fork import Fork
-from xmml_executors.schedulers.job_script import RESULT, STARTED, STDERR, STDOUT, JobResult, read_result
+from xmml_executors.schedulers.job_script import (
+    RESULT,
+    STARTED,
+    STDERR,
+    STDOUT,
+    JobResult,
+    read_result,
+    umask_of_this_process,
+)
 from xmml_executors.schedulers.pbs import Pbs
 from xmml_executors.schedulers.scheduler import (
     JobRejected,
@@ -38,6 +46,7 @@ __all__ = [
     "Slurm",
     "by_name",
     "read_result",
+    "umask_of_this_process",
 ]
 
 

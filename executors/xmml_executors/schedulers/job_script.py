@@ -77,6 +77,7 @@ def body(job: JobScript, *, last: str = 'exit "$1"') -> str:
         "xmml_detail=",
         "(",
         "trap - TERM INT HUP",
+        f"umask {job.umask:03o}",
         job.command,
         ") &",
         "xmml_child=$!",
@@ -87,6 +88,12 @@ def body(job: JobScript, *, last: str = 'exit "$1"') -> str:
         'xmml_end "$xmml_status"',
     ]
     return "\n".join(line for line in lines if line) + "\n"
+
+
+def umask_of_this_process() -> int:
+    """Return the umask. Only reading it leaves alone what other threads create meanwhile, so `os.umask` will not do."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        return next(int(line.split()[1], 8) for line in status if line.startswith("Umask:"))
 
 
 def _one_line(text: str) -> str:

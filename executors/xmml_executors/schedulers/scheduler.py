@@ -75,6 +75,7 @@ class JobScript:
         modules: loaded before the command; one that cannot be loaded ends the job and is named in the result.
         setup: lines of shell text after the modules.
         env: set after that; not for secrets: others can see them.
+        umask: of the command; the script's own files are for the owner alone.
         starts_after_s: not to start sooner than so many seconds after the submission.
         is_held: it waits until somebody releases it.
         options: further options, as the batch system's own directives spell them.
@@ -95,6 +96,7 @@ class JobScript:
     modules: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    umask: int = 0o077
     starts_after_s: float = 0.0
     is_held: bool = False
     options: tuple[str, ...] = ()

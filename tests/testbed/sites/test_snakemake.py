@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import canal_study
 import greeting
+from disclosed import mode_of
 from testbed.release import RELEASED_WITHIN_S, jobs_of, left_after_a_run
 from waiting import wait_until
+from xmml_executors.schedulers import umask_of_this_process
 
 if TYPE_CHECKING:
     from testbed import Bed
@@ -90,6 +92,7 @@ def test_coupled_rules_run_over_two_clusters_and_their_results_are_there_for_oth
     workflow = Workflow(firewalled, tmp_path, SNAKEFILE)
     workflow.run()
     assert (tmp_path / "sum.txt").read_text() == "1+1+1+2+2+2"
+    assert mode_of(tmp_path / "heard/1.txt") == 0o666 & ~umask_of_this_process()
     joined = workflow.events("joined")
     assert [{each["instance"]: each["site"] for each in run} for run in joined] == [PLACES, PLACES]
     for run in (tmp_path / ".snakemake/xmml/runs").iterdir():
@@ -166,5 +169,6 @@ def test_an_ordinary_rule_runs_as_a_job_of_slurm(firewalled: Bed, tmp_path: Path
     assert (words.strip(), host[:-1]) == ("4", "alpha")
     told = firewalled.cluster("alpha").slurm.root(f"scontrol -o show job {job}")
     assert "JobState=COMPLETED" in told
+    assert mode_of(tmp_path / "counted.txt") == 0o666 & ~umask_of_this_process()
     assert "NumCPUs=2 " in told
     assert "TimeLimit=00:05:00" in told
