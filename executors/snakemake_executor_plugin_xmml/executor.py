@@ -19,7 +19,7 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 from xmml_planner.sites import Site, SiteCatalogue, SitesError, read_sites
 
-from snakemake_executor_plugin_xmml.coupled import CoupledRun, coupled_run
+from snakemake_executor_plugin_xmml.coupled import CoupledRun, NeedsShell, coupled_run
 from snakemake_executor_plugin_xmml.local_process import LocalProcess
 from snakemake_executor_plugin_xmml.placement import DoesNotFit, Needs, needs_of, place
 from snakemake_executor_plugin_xmml.settings import ExecutorSettings
@@ -80,19 +80,21 @@ class Executor(RemoteExecutor):
 
     def run_job(self, job: JobExecutorInterface) -> None:
         """Begin a job, or queue it until cores are free."""
-        run = None if job.is_group() else coupled_run(job.shellcmd)
-        if run is not None:
-            self._begin_coupled(job, run)
-            return
         try:
+            run = _coupled(job)
+            if run is not None:
+                self._begin_coupled(job, run)
+                return
             needs = needs_of(job.threads, job.resources)
             site = place(needs, self._cores.cores, self._catalogue)
             if site is None or site.is_here:
                 self._begin_here(job)
             else:
                 self._begin_at_site(job, site, needs)
-        except DoesNotFit as error:
+        except (DoesNotFit, NeedsShell) as error:
             why = str(error)
+            if job.is_group():  # of which Snakemake repeats no reason
+                self.logger.error(f"group {job.groupid}: {why}")
             self._start(SubmittedJobInfo(job), lambda: Failed(why))
 
     def _begin_coupled(self, job: JobExecutorInterface, run: CoupledRun) -> None:
@@ -254,6 +256,24 @@ class Failed:
 
     def leave(self) -> None:
         """See `Task`."""
+
+
+def _coupled(job: JobExecutorInterface) -> CoupledRun | None:
+    """Return the coupled run that a job is; `None`: it is none.
+
+    Raises:
+        NeedsShell: it has one in it, but is not one.
+        DoesNotFit: it is a group that has one in it.
+    """
+    if not job.is_group():
+        return coupled_run(job.shellcmd)
+    for each in job.jobs:
+        if coupled_run(each.shellcmd) is not None:
+            raise DoesNotFit(
+                f'rule "{each.name}" is a coupled run, which has its own jobs at several sites and cannot be in a '
+                "group of jobs: take it out of the group"
+            )
+    return None
 
 
 def _catalogue(path: Path | None) -> SiteCatalogue | None:

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from xmml.late_dataclass import dataclass
+
 #: How long a command that was interrupted may take to clean up.
 INTERRUPTED_S = 30.0
 #: The same for one that has to release what it holds at other sites, where it waits for them as long as it sees fit.
@@ -19,14 +21,26 @@ RELEASED_S = 600.0
 TERMINATED_S = 5.0
 
 
+@dataclass(frozen=True)
+class OutputFile:
+    """A file that takes output; with `appends` behind what it holds."""
+
+    path: Path
+    appends: bool = False
+
+
 class LocalProcess:
-    """A running command with its own process group, so that Ctrl-C reaches it from its executor only, once."""
+    """A running command with its own process group, so that Ctrl-C reaches it from its executor only, once.
+
+    Attributes:
+        errors: the file that takes its standard error.
+    """
 
     def __init__(
         self,
         command: Sequence[str],
         log: Path,
-        redirected: Mapping[str, Path] | None = None,
+        redirected: Mapping[str, OutputFile] | None = None,
         env: Mapping[str, str] | None = None,
         has_sites: bool = False,
     ) -> None:
@@ -42,17 +56,18 @@ class LocalProcess:
         Raises:
             OSError: it cannot be started, or a file not be written.
         """
-        self.log = log
+        redirected = redirected or {}
+        self.errors = redirected["stderr"].path if "stderr" in redirected else log
         self._has_sites = has_sites
         with contextlib.ExitStack() as files:
             opened: dict[Path, IO[bytes]] = {}
 
             def stream(name: str) -> IO[bytes]:
-                path = (redirected or {}).get(name, log)
-                if path not in opened:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    opened[path] = files.enter_context(open(path, "wb"))
-                return opened[path]
+                file = redirected.get(name, OutputFile(log))
+                if file.path not in opened:
+                    file.path.parent.mkdir(parents=True, exist_ok=True)
+                    opened[file.path] = files.enter_context(open(file.path, "ab" if file.appends else "wb"))
+                return opened[file.path]
 
             self._process = subprocess.Popen(
                 command,

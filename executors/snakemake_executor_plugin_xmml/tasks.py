@@ -84,8 +84,8 @@ class CommandTask:
         how = f"signal {-status}" if status < 0 else f"exit status {status}"
         why = self._meaning.get(status)
         words = f"{self._what} ended with {how}{f' ({why})' if why else ''}"
-        last = last_line(self._process.log)
-        return Ended(f"{words}: {last}" if last else words, (str(self._process.log),))
+        last = last_line(self._process.errors)
+        return Ended(f"{words}: {last}" if last else words, (str(self._process.errors),))
 
     def interrupt(self) -> None:
         """See `Task`."""

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import greeting
@@ -29,10 +30,13 @@ OPTIONS = ("--xmml-sites", "--xmml-runs", "--xmml-keep-runs", "--xmml-options")
 
 
 class Greetings(Workflow):
-    """A workflow that carries out the model of greetings for some numbers."""
+    """A workflow that carries out the model of greetings for some numbers; `more` and `behind` stand in its rule and
+    behind the command."""
 
-    def __init__(self, folder: Path, numbers: list[int], before: str = "pass", more: str = "") -> None:
-        super().__init__(folder, SNAKEFILE.format(numbers=numbers, more=more, command=greeting.COMMAND))
+    def __init__(
+        self, folder: Path, numbers: list[int], before: str = "pass", more: str = "", behind: str = ""
+    ) -> None:
+        super().__init__(folder, SNAKEFILE.format(numbers=numbers, more=more, command=greeting.COMMAND + behind))
         (folder / "model.xmml").write_text(greeting.model(before))
 
     def heard(self, number: int) -> str:
@@ -81,6 +85,49 @@ def test_a_failure_is_told_with_instance_reason_and_log(tmp_path: Path) -> None:
     assert status != 0
     assert "world failed: ValueError: out of words at model.xmml:7" in output
     assert ".snakemake/xmml/logs/couple/" in output
+    assert not (tmp_path / "heard/1.txt").exists()
+
+
+def test_a_failure_is_told_with_its_reason_also_if_the_rule_redirects_what_the_run_writes(tmp_path: Path) -> None:
+    workflow = Greetings(tmp_path, [1], before='raise ValueError("out of words")', behind=" > run.log 2>&1")
+    status, output = workflow.run()
+    assert status != 0
+    assert "world failed: ValueError: out of words at model.xmml:7" in output
+    assert "run.log" in output
+
+
+def test_a_run_whose_output_is_piped_to_tee_is_a_coupled_run(tmp_path: Path) -> None:
+    workflow = Greetings(tmp_path, [1], before='print("hear, hear")', behind=" | tee run.log")
+    status, output = workflow.run("--xmml-keep-runs")
+    assert status == 0, output
+    assert workflow.heard(1) == "1\n" * 3
+    assert "hear, hear" in (tmp_path / "run.log").read_text()
+    assert [run.name.split("-")[0] for run in (tmp_path / ".snakemake/xmml/runs").iterdir()] == ["couple"]
+
+
+def test_a_run_with_other_commands_is_refused_and_not_taken_for_an_ordinary_rule(tmp_path: Path) -> None:
+    workflow = Greetings(tmp_path, [1], behind=" | grep -v step > run.log")
+    status, output = workflow.run()
+    assert status != 0
+    assert "Error in rule couple" in output
+    assert "cannot be a coupled run because of: | grep -v step > run.log" in output
+    assert not (tmp_path / "run.log").exists()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_local_rule_may_run_a_model_and_other_commands(tmp_path: Path) -> None:
+    """As Snakemake itself does it: with the `xmml-run` that is found first, on this machine."""
+    workflow = Greetings(tmp_path, [1], more="localrule: True", behind=" && echo ended > run.log")
+    workflow.env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    status, output = workflow.run()
+    assert status == 0, output
+    assert (tmp_path / "run.log").read_text() == "ended\n"
+
+
+def test_a_coupled_run_in_a_group_is_refused(tmp_path: Path) -> None:
+    status, output = Greetings(tmp_path, [1], more='group: "all of them"').run()
+    assert status != 0
+    assert 'rule "couple" is a coupled run, which has its own jobs at several sites and cannot be in a group' in output
     assert not (tmp_path / "heard/1.txt").exists()
 
 
