@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
@@ -85,3 +86,49 @@ def test_a_method_in_the_environment_that_does_not_exist_is_refused(run: Any, mo
     done = run.finish()["a"]
     assert done.returncode != 0
     assert 'XMML_METHODS: there is no method "unx": did you mean unix?' in done.stderr
+
+
+JOINS = "from xmml_native import Instance\nInstance()"
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("nonsense", "cannot find the address nonsense"),
+        ("0.0.0.0", "cannot find the address 0.0.0.0"),
+        ("127.0.0.1:port", "cannot find the address 127.0.0.1:port"),
+        ("192.0.2.1:0", "Cannot assign requested address"),
+        ("towards:", "cannot find the address :9"),
+        ("device:nosuch0", "there is no such network device with an address"),
+    ],
+)
+def test_a_place_to_listen_that_is_none_is_refused_with_what_was_expected(
+    run: Any, monkeypatch: pytest.MonkeyPatch, place: str, why: str
+) -> None:
+    run.couple_two()
+    monkeypatch.setenv("XMML_LISTEN", place)
+    run.start("b", JOINS)
+    done = run.finish()["b"]
+    assert done.returncode != 0
+    assert f'cannot listen for other instances by tcp: XMML_LISTEN is "{place}": {why}' in done.stderr
+    assert "expected HOST:PORT with an address of this machine and port 0 for any that is free" in done.stderr
+
+
+def test_a_port_to_listen_at_that_is_taken_is_refused(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.couple_two()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setenv("XMML_LISTEN", place)
+        run.start("b", JOINS)
+        done = run.finish()["b"]
+    assert done.returncode != 0
+    assert f'XMML_LISTEN is "{place}": Address already in use' in done.stderr
+
+
+@pytest.mark.parametrize("place", ["", "0.0.0.0:0", "towards:127.0.0.1", "device:lo"])
+def test_messages_travel_by_tcp_wherever_instances_listen(
+    run: Any, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    run.couple_two(methods=["tcp"])
+    monkeypatch.setenv("XMML_LISTEN", place)
+    run.run_two(TIMED, TAKING)

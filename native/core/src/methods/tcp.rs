@@ -51,7 +51,8 @@ impl Method for Tcp {
     fn probe(&self, descriptor: &Descriptor, there: &Place, here: &Place) -> Result<(), String> {
         if reachable(&descriptor.addresses, there, here).is_empty() {
             return Err(format!(
-                "{} listens only on its loopback interface ({}), and this process is not on that host",
+                "{} listens only on its loopback interface ({}), and this process is not on that host; \
+                 XMML_LISTEN there says where else",
                 there.host,
                 descriptor.addresses.join(", ")
             ));
@@ -102,10 +103,10 @@ impl Listener for TcpListener {
     }
 }
 
-/// The address that `XMML_LISTEN` names: `HOST:PORT`; `towards:HOST`, that from which the host is reached; `device:NAME`, that of a
+/// The address to listen at that `HOST:PORT` names; `towards:HOST`, that from which the host is reached; `device:NAME`, that of a
 /// network device. The latter two mean the right address on every node of a job.
 fn address_to_listen_at(text: &str) -> io::Result<SocketAddr> {
-    let address = if let Some(host) = text.strip_prefix("towards:") {
+    if let Some(host) = text.strip_prefix("towards:") {
         address_towards(host)
     } else if let Some(device) = text.strip_prefix("device:") {
         let found = interface_addresses()?.into_iter().find(|(name, _)| name == device);
@@ -113,9 +114,7 @@ fn address_to_listen_at(text: &str) -> io::Result<SocketAddr> {
         found.map(|(_, ip)| SocketAddr::new(ip, 0)).ok_or_else(no_device)
     } else {
         resolve(text).map(|addresses| addresses[0])
-    };
-    let what = "HOST:PORT, towards:HOST or device:NAME is expected";
-    address.map_err(|error| io::Error::new(error.kind(), format!("XMML_LISTEN is \"{text}\"; {what}: {error}")))
+    }
 }
 
 /// The address from which a host is reached; nothing is sent to it.
@@ -185,15 +184,6 @@ mod tests {
         for place in ["device:lo", "towards:127.0.0.1"] {
             let listener = Tcp.listen(Some(place), &nobody()).unwrap();
             assert!(listener.addresses()[0].starts_with("127.0.0.1:"), "{place}: {:?}", listener.addresses());
-        }
-    }
-
-    #[test]
-    fn a_place_to_listen_that_is_none_is_refused_with_what_was_expected() {
-        for place in ["device:nosuch0", "towards:", "nosense", "127.0.0.1:port"] {
-            let error = Tcp.listen(Some(place), &nobody()).err().unwrap().to_string();
-            let expected = format!("XMML_LISTEN is \"{place}\"; HOST:PORT, towards:HOST or device:NAME is expected: ");
-            assert!(error.starts_with(&expected), "{error}");
         }
     }
 

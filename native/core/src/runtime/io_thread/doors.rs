@@ -9,10 +9,22 @@ use crate::wakeup::Interest;
 
 use super::{Door, IoThread};
 
-/// Listens by a method. `XMML_LISTEN` says where to listen for TCP.
+/// Listens by a method. `XMML_LISTEN` says where to listen for TCP; empty, it says nothing.
 pub fn open(method: &dyn Method, me: &Party) -> io::Result<Door> {
-    let address = std::env::var("XMML_LISTEN").ok().filter(|_| method.name() == "tcp");
-    Ok((method.name(), method.listen(address.as_deref(), me)?))
+    let address = std::env::var("XMML_LISTEN").ok().filter(|text| method.name() == "tcp" && !text.is_empty());
+    let listener = method.listen(address.as_deref(), me).map_err(|error| match &address {
+        Some(text) => io::Error::new(error.kind(), not_here(text, &error)),
+        None => error,
+    })?;
+    Ok((method.name(), listener))
+}
+
+/// Why nobody can listen where `XMML_LISTEN` says.
+fn not_here(text: &str, error: &io::Error) -> String {
+    format!(
+        "XMML_LISTEN is \"{text}\": {error}; expected HOST:PORT with an address of this machine and port 0 for any that \
+         is free, towards:HOST or device:NAME"
+    )
 }
 
 /// What is published of listeners: fastest first.
