@@ -177,7 +177,9 @@ def run_parser() -> argparse.ArgumentParser:
         "--resume",
         metavar="RUN",
         type=run_folder,
-        help="go on with a run over sites whose xmml-run was killed (its folder)",
+        help="go on with a run over sites whose xmml-run was killed, in its folder RUN: jobs that still wait keep "
+        "their places in the queues; a run that had begun begins anew. xmml status RUN says which of the two. The run "
+        "keeps its plan; --listen, --co-allocation, --result and --detach have to be given again",
     )
     add_model_options(parser)
     parser.add_argument(

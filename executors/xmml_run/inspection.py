@@ -31,7 +31,7 @@ class RunView:
         state: `running`, or the word of its exit status; `lost` if it ended without a word (kill -9, loss of power).
         instances: the numbers of each instance.
         conduits: how each conduit travels, and what has passed it.
-        sites: of a run over sites that goes on, what was last told of each.
+        sites: of a run over sites that goes on or is lost, what was last told of each.
     """
 
     folder: Path

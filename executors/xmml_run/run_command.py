@@ -86,15 +86,18 @@ def _by_hand(options: Namespace, plan: Plan) -> ByHand | None:
 
 def _resume(options: Namespace) -> int:
     """Go on with a run whose launcher was interrupted."""
-    from xmml_run.resuming import resumed
+    from xmml_run.resuming import refuse_what_the_plan_fixes, resumed, what_resuming_does
 
     try:
+        refuse_what_the_plan_fixes(options)
         plan, folder, journal = resumed(options.resume)
         deliveries = _deliveries(options, plan)
     except (UsageError, NotARun) as error:
         return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {error}"))
     except SiteError as error:
         return _end(options, Outcome(ExitStatus.SITE_FAILED, f"xmml-run: {error}"))
+    if not options.quiet:
+        print(f"xmml-run: --resume {_short(folder.path)} {what_resuming_does(journal.past)}", file=sys.stderr)
     return _begin(options, plan, None, folder, {}, None, deliveries, journal)
 
 

@@ -91,8 +91,11 @@ def test_a_run_that_was_interrupted_before_it_began_keeps_its_place(sites: Sites
     wait_until(lambda: len(sites.journal("submitted")) == 2, "nobody noted that both jobs are submitted")
     sites.kill(going)
     sites.tear_journal()
+    goes_on = "goes on with the launch; jobs that still wait keep their places in the queues: "
+    sites.do("xmml", "status", str(sites.run_folder)).check(0, f"xmml-run --resume {sites.run_folder} {goes_on}")
     (sites.servers["beta"].home / "open").touch()
-    sites.end(sites.start("xmml-run", "--resume", str(sites.run_folder))).check(0, "the last answer is 16.1")
+    resumed = sites.end(sites.start("xmml-run", "--resume", str(sites.run_folder)))
+    resumed.check(0, f"--resume {sites.run_folder.name} {goes_on}", "the last answer is 16.1")
     assert sorted(line["job"] for line in sites.journal("submit")) == ["alpha.1", "beta.1"]
 
 
@@ -103,8 +106,11 @@ def test_a_run_that_was_interrupted_while_it_ran_begins_anew(sites: Sites) -> No
     sites.await_event("joined", 2)
     sites.kill(going)
     sites.tear_journal()
+    anew = "begins the run anew with its first step"
+    sites.do("xmml", "status", str(sites.run_folder)).check(0, f"xmml-run --resume {sites.run_folder} {anew}")
     gate.touch()
-    sites.end(sites.start("xmml-run", "--resume", str(sites.run_folder))).check(0, "the last answer is 16.1")
+    resumed = sites.end(sites.start("xmml-run", "--resume", str(sites.run_folder)))
+    resumed.check(0, f"--resume {sites.run_folder.name} {anew}", "the last answer is 16.1")
 
 
 def test_a_run_is_not_resumed_while_it_is_cancelled_nor_cancelled_twice(sites: Sites) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from xmml_executors.outcome import ExitStatus
 
 from xmml_run.arguments import add_run_argument
+from xmml_run.commands.status import lost_lines
 from xmml_run.detaching import OUTPUT
 from xmml_run.inspection import follow, read_run
 from xmml_run.not_a_run import NotARun
@@ -44,5 +45,5 @@ def exit_status(folder: Path) -> int:
     for status in ExitStatus:
         if status.word == state:
             return status
-    print(f"xmml attach: {folder.name} was interrupted; xmml-run --resume {folder} goes on with it", file=sys.stderr)
+    print("\n".join(f"xmml attach: {line}" for line in lost_lines(folder)), file=sys.stderr)
     return ExitStatus.SITE_FAILED

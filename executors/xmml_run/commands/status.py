@@ -6,14 +6,20 @@ import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from xmml_executors.launch.journal import JOURNAL
-from xmml_executors.outcome import ExitStatus
+from xmml_executors.launch.journal import read_journal
+from xmml_executors.outcome import ExitStatus, SiteError
 
 from xmml_run.arguments import add_run_argument
 from xmml_run.conduit_table import conduit_lines
 from xmml_run.inspection import RunView, read_run
+from xmml_run.resuming import what_resuming_does
 
-DESCRIPTION = "Say how a run is going, or how it ended."
+DESCRIPTION = (
+    "Say how a run is going, or how it ended: of a run over sites the last news of each site, then each instance with "
+    "its messages and what it waits for, and each conduit. A run is running from its launch on, also while its jobs "
+    "wait in queues. A run whose xmml-run was killed is lost: then the commands that go on with it or clean up are "
+    "shown, and what they would do."
+)
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -32,11 +38,22 @@ def run(options: Namespace) -> int:
     return ExitStatus.DONE
 
 
-def _lost(folder: Path) -> str:
-    """What can be done about a run whose `xmml-run` was killed."""
-    if not (folder / JOURNAL).exists():
-        return "its xmml-run was killed; start it again"
-    return f"its xmml-run was killed; xmml-run --resume {folder} goes on, xmml cancel {folder} removes what is left"
+def lost_lines(folder: Path) -> list[str]:
+    """Return what can be done about a run whose `xmml-run` was killed, a line each."""
+    try:
+        told = read_journal(folder)
+    except SiteError as error:
+        return [str(error)]
+    if told is None:
+        return ["its xmml-run was killed; start it again with xmml-run MODEL"]
+    left = (
+        f"ends and removes what is left at {', '.join(told.unclean)}" if told.unclean else "finds nothing at its sites"
+    )
+    return [
+        "its xmml-run was killed",
+        f"xmml-run --resume {folder} {what_resuming_does(told)}",
+        f"xmml cancel {folder} {left}",
+    ]
 
 
 def status_lines(view: RunView) -> list[str]:
@@ -45,7 +62,7 @@ def status_lines(view: RunView) -> list[str]:
     if view.reason:
         lines.append(f"  {view.reason}")
     if view.state == "lost":
-        lines.append(f"  {_lost(view.folder)}")
+        lines += [*(f"  {line}" for line in lost_lines(view.folder)), "  last news:"]
     lines += [f"  {site}: {told}" for site, told in view.sites.items()]
     width = max(map(len, view.instances), default=0)
     for name, row in view.instances.items():

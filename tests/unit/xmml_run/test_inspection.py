@@ -17,6 +17,7 @@ from xmml_planner import Job, Plan, PlannedInstance
 from xmml_run.arguments import UsageError
 from xmml_run.commands.status import status_lines
 from xmml_run.inspection import follow, read_run
+from xmml_run.main import xmml_run
 from xmml_run.not_a_run import NotARun
 from xmml_run.resuming import resumed
 from xmml_run.xmml_command import xmml_command
@@ -139,7 +140,7 @@ def test_attach_ends_with_the_owner(
     assert owner.wait() == -signal.SIGKILL
     told = capsys.readouterr()
     assert told.out == "it runs\n"
-    assert "was interrupted" in told.err
+    assert "its xmml-run was killed" in told.err
 
 
 def test_a_run_is_resumed_only_when_its_owner_is_gone(tmp_path: Path, owner: subprocess.Popen[str]) -> None:
@@ -176,11 +177,129 @@ def test_a_run_is_named_by_its_folder_or_by_its_name_below_runs(
     assert "m-2 is not the folder of a run" in capsys.readouterr().err
 
 
-def test_a_lost_run_says_what_can_be_done_about_it(tmp_path: Path) -> None:
+def test_a_lost_run_on_this_machine_can_be_started_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_run(tmp_path, {"what": "joined"})
-    assert "start it again" in status_lines(read_run(tmp_path))[1]
-    (tmp_path / "journal.jsonl").touch()
-    assert f"xmml-run --resume {tmp_path} goes on" in status_lines(read_run(tmp_path))[1]
+    assert status_lines(read_run(tmp_path))[1:3] == [
+        "  its xmml-run was killed; start it again with xmml-run MODEL",
+        "  last news:",
+    ]
+    (tmp_path / "output.log").touch()
+    assert xmml_command(["attach", str(tmp_path)]) == 5
+    assert "start it again with xmml-run MODEL" in capsys.readouterr().err
+
+
+def write_journal(folder: Path, *lines: dict[str, object]) -> None:
+    launch = {"what": "launch", "run": "m-1", "pid": 1, "started": "before"}
+    prepared = [{"what": "prepare", "site": site, "folder": f"/{site}"} for site in ("alpha", "beta")]
+    (folder / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (launch, *prepared, *lines)))
+
+
+SUBMITTED = {"what": "submitted", "site": "alpha", "job": "m.1", "id": "17"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "resuming", "left"),
+    [
+        ([], "begins with the launch again; no job waits for it", "alpha, beta"),
+        (
+            [{"what": "submit", "site": "beta", "job": "k.1"}, SUBMITTED],
+            "goes on with the launch; jobs that still wait keep their places in the queues: 17 at alpha, one at beta",
+            "alpha, beta",
+        ),
+        (
+            [SUBMITTED, {"what": "reserve", "site": "alpha", "name": "r", "job": "m"}],
+            "begins with the launch again; no job waits for it",
+            "alpha, beta",
+        ),
+        (
+            [SUBMITTED, {"what": "go", "site": "alpha", "job": "m.1", "id": "17", "host": "n"}],
+            "begins the run anew with its first step, when what is left at its sites has been ended and removed",
+            "alpha, beta",
+        ),
+        (
+            [
+                {"what": "go", "site": "alpha", "job": "m.1", "id": "17", "host": "n"},
+                {"what": "clean", "site": "alpha"},
+            ],
+            "begins the run anew with its first step, when what is left at its sites has been ended and removed",
+            "beta",
+        ),
+    ],
+    ids=["nothing submitted", "jobs wait", "in reservations", "begun", "partly removed"],
+)
+def test_a_lost_run_over_sites_says_what_resuming_and_cancelling_it_would_do(
+    tmp_path: Path, lines: list[dict[str, object]], resuming: str, left: str
+) -> None:
+    write_run(tmp_path, {"what": "joined"}, {"what": "site", "text": "alpha: connecting"})
+    write_journal(tmp_path, *lines)
+    assert status_lines(read_run(tmp_path))[1:6] == [
+        "  its xmml-run was killed",
+        f"  xmml-run --resume {tmp_path} {resuming}",
+        f"  xmml cancel {tmp_path} ends and removes what is left at {left}",
+        "  last news:",
+        "  alpha: connecting",
+    ]
+
+
+def test_a_lost_run_of_which_nothing_is_left_says_so(tmp_path: Path) -> None:
+    write_run(tmp_path, {"what": "joined"})
+    write_journal(tmp_path, *({"what": "clean", "site": site} for site in ("alpha", "beta")))
+    assert f"  xmml cancel {tmp_path} finds nothing at its sites" in status_lines(read_run(tmp_path))
+
+
+def test_a_lost_run_whose_journal_cannot_be_read_says_so(tmp_path: Path) -> None:
+    write_run(tmp_path, {"what": "joined"})
+    (tmp_path / "journal.jsonl").write_text("nonsense\n")
+    assert "is not the journal of a run" in status_lines(read_run(tmp_path))[1]
+
+
+def test_a_run_that_has_ended_is_not_resumed_though_results_of_it_lie_at_a_site(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = {"status": "site-failed", "reason": "not all has come back", "instances": {}, "wall_s": 2.0}
+    write_run(tmp_path, {"what": "run ended", "instance": None, **ended})
+    write_journal(tmp_path, {"what": "clean", "site": "beta"})
+    assert xmml_run(["--resume", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        f"xmml-run: {tmp_path} has ended (site-failed), and only a run whose xmml-run was killed can be resumed; "
+        f"xmml cancel {tmp_path} removes what is left of it at alpha\n"
+    )
+
+
+def test_a_run_on_this_machine_is_not_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(tmp_path, {"what": "joined"})
+    assert xmml_run(["--resume", str(tmp_path)]) == 2
+    assert "only such runs can be resumed; start it again with xmml-run MODEL" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--dry-run"],
+        ["-p", "a.k=1"],
+        ["--param", "p.xml"],
+        ["-o", "elsewhere"],
+        ["--debug", "a"],
+        ["--hosts", "0"],
+        ["--sites", "sites.toml"],
+        ["--place", "a=alpha"],
+        ["--max-cost", "0"],
+        ["--by-hand", "a"],
+        ["--relay", "h:1/s"],
+        ["--run", "r=f"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_the_plan_of_a_run_fixes_is_refused_when_it_is_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    write_run(tmp_path, {"what": "joined"})
+    write_journal(tmp_path)
+    assert xmml_run(["--resume", str(tmp_path), *words]) == 2
+    assert capsys.readouterr().err == (
+        f"xmml-run: {words[0]} cannot be given with --resume: the run keeps the plan in its folder; "
+        f"xmml status {tmp_path} says what would be done\n"
+    )
 
 
 def test_a_file_is_not_the_folder_of_a_run(tmp_path: Path) -> None:
