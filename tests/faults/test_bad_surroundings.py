@@ -53,6 +53,11 @@ def test_a_port_in_use(models: Models) -> None:
     ended.check(5, address, "use")
 
 
+def test_a_host_to_listen_at_that_there_is_not(models: Models) -> None:
+    ended = models.run(models.write({"a": SEND, "b": RECEIVE}), "--listen", "nowhere.invalid:1")
+    ended.check(5, "cannot listen on nowhere.invalid:1: cannot find the address nowhere.invalid:1")
+
+
 def test_a_free_port_is_listened_on(models: Models) -> None:
     assert models.run(models.write({"a": SEND, "b": RECEIVE}), "--listen", "127.0.0.1:0").status == 0
 
