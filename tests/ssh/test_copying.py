@@ -18,6 +18,9 @@ from typing import Any
 
 import pytest
 from commands import XMML
+from copy_that_goes_over import BEFORE_B
+from copy_that_goes_over import script as going_over
+from copy_that_goes_over import words as words_going_over
 from disclosed import Secret
 from needs import needs
 from sshd import Sshd, running_sshd
@@ -39,6 +42,21 @@ def held(descriptor, data, offset):
     return write(descriptor, data, offset)
 
 os.pwrite = held
+from xmml_run.main import xmml
+sys.exit(xmml())
+"""
+#: This end, whose attempts to dial the host are answered by nobody before a file is there.
+UNANSWERED = """
+import os, sys, time
+from xmml_executors.copying import agreement
+from xmml_executors.copying.channel import Broken
+
+def unanswered(*_):
+    while not os.path.exists({there!r}):
+        time.sleep(0.02)
+    raise Broken("nobody answers")
+
+agreement.dial = unanswered
 from xmml_run.main import xmml
 sys.exit(xmml())
 """
@@ -122,7 +140,7 @@ def test_a_folder_goes_there_and_back(command: Command, server: Sshd, tree: Path
     assert done(command(tree, f"{server.name}:{there}/"))["sent_b"] == 0
 
 
-@pytest.mark.parametrize("way", ["dial", "ssh"])
+@pytest.mark.parametrize("way", ["auto", "dial", "ssh"])
 def test_an_interrupted_copy_ends_at_both_ends_without_a_trace(
     command: Command, server: Sshd, tmp_path: Path, way: str
 ) -> None:
@@ -148,6 +166,39 @@ def test_every_way_leads_to_the_other_end(
     report = done(command("--way", way, "--streams", "3", tree, f"{server.name}:{tmp_path}/copy"))
     assert (report["way"], report["streams"]) == (words, 1 if way == "ssh" else 3)
     assert files_in(tmp_path / "copy") == files_in(tree)
+
+
+@pytest.mark.parametrize("gives", [True, False])
+def test_a_copy_logs_in_once_and_is_done_while_a_firewall_says_nothing(
+    command: Command, server: Sshd, tmp_path: Path, gives: bool
+) -> None:
+    data = os.urandom(20_000_000)
+    (tmp_path / "file").write_bytes(data)
+    copy = tmp_path / "copy"
+    places = (tmp_path / "file", f"{server.name}:{copy}") if gives else (f"{server.name}:{tmp_path}/file", copy)
+    ssh = script(tmp_path / "ssh", f"echo login >> '{tmp_path}/logins'\nexec ssh -F '{server.config}' \"$@\"")
+    _, *words = command(*places)
+    words[words.index("--ssh") + 1] = shlex.quote(ssh)
+    report = done([sys.executable, "-c", UNANSWERED.format(there=str(copy)), *words])
+    assert report["way"] == "through ssh"
+    assert copy.read_bytes() == data
+    assert (tmp_path / "logins").read_text() == "login\n"
+
+
+@pytest.mark.parametrize("gives", [True, False])
+def test_a_copy_that_has_begun_through_ssh_goes_over_to_a_path(
+    command: Command, server: Sshd, tmp_path: Path, gives: bool
+) -> None:
+    data = os.urandom(2 * BEFORE_B)
+    (tmp_path / "file").write_bytes(data)
+    if gives:
+        report = done([*words_going_over(), *command(tmp_path / "file", f"{server.name}:{tmp_path}/copy")[1:]])
+    else:
+        remote = script(tmp_path / "remote", going_over())
+        report = done(command(f"{server.name}:{tmp_path}/file", tmp_path / "copy", remote=remote))
+    assert (report["failed"], report["way"], report["sent_b"]) == ([], "dialling the host", len(data))
+    assert (tmp_path / "copy").read_bytes() == data
+    assert server.wait_until_nothing_runs() == {}
 
 
 @pytest.mark.parametrize(("way", "words"), [("dial", "dialling the host"), ("dialled", "dialled by the host")])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from xmml.late_dataclass import dataclass
-from xmml_executors.copying.channel import Broken, Channel
+from xmml_executors.copying.channel import Broken, StreamChannel
 from xmml_executors.copying.messages import VERSION, Malformed, Say, pack, unpack
 from xmml_executors.copying.path_channel import (
     OPEN_LIMIT_S,
@@ -21,6 +22,7 @@ from xmml_executors.copying.path_channel import (
 )
 from xmml_executors.copying.progress import Progress
 from xmml_executors.copying.settings import Settings, Way
+from xmml_executors.copying.switching import Aside, SwitchingChannel
 
 if TYPE_CHECKING:
     from xmml_executors.copying.ssh import RemoteEnd
@@ -65,8 +67,11 @@ class Wish:
                 raise Malformed("the wish of the other end")
 
 
-def agree(remote: RemoteEnd, wish: Wish, settings: Settings, progress: Progress) -> tuple[Channel, Way]:
-    """Tells the remote end what to do and finds a way; returns the channel for the copy.
+def agree(remote: RemoteEnd, wish: Wish, settings: Settings, progress: Progress) -> PathChannel | SwitchingChannel:
+    """Tells the remote end what to do; returns the channel for the copy.
+
+    If ssh is one of the ways allowed, the copy begins through ssh and goes over to the first other way that opens. So
+    no copy waits for a firewall that drops connections.
 
     Raises:
         NoRemoteEnd: there is none.
@@ -75,10 +80,13 @@ def agree(remote: RemoteEnd, wish: Wish, settings: Settings, progress: Progress)
     """
     over_ssh, host = remote.channel, remote.host
     mine, secret = credentials(), fresh_secret()
+    others = [way for way in settings.ways if way != Way.SSH]
     # What the remote end is sure to be told lies there when it begins: every answer that is waited for is a round trip.
     with contextlib.suppress(Broken):  # then it does not begin, and why is known better
         over_ssh.send(pack(Say.HELLO, VERSION, wish.values(), secret, mine.fingerprint))
-        if settings.ways[0] == Way.DIAL:
+        if Way.SSH in settings.ways:
+            over_ssh.send(pack(Say.GO, str(Way.SSH)))
+        if others[:1] == [Way.DIAL]:
             over_ssh.send(pack(Say.LISTEN, *settings.ports))
     remote.await_start()
     match _expect(over_ssh, Say.READY):
@@ -86,24 +94,16 @@ def agree(remote: RemoteEnd, wish: Wish, settings: Settings, progress: Progress)
             keys = Keys(_RUN, secret, mine, fingerprint)
         case _:
             raise Malformed("READY")
-    there = there or host.rpartition("@")[2]
-    failures: list[str] = []
-    for way in settings.ways:
-        progress.way(way.words)
-        try:
-            channel: Channel = over_ssh
-            if way == Way.DIAL:
-                if way != settings.ways[0]:
-                    over_ssh.send(pack(Say.LISTEN, *settings.ports))
-                channel = _dial(over_ssh, [settings.address or there], keys, settings)
-            elif way == Way.DIALLED:
-                channel = _be_dialled(over_ssh, [settings.address or here], keys, settings)
-        except _NoWay as problem:
-            failures.append(f"{way.words}: {problem}")
-            continue
-        over_ssh.send(pack(Say.GO, str(way)))
-        return channel, way
-    raise Refused("; ".join(failures))
+    search = _Search(others, settings, keys, there or host.rpartition("@")[2], here, progress)
+    if Way.SSH not in settings.ways:
+        progress.way(others[0].words)
+        path = search.path(over_ssh)
+        over_ssh.send(pack(Say.GO, str(path.way)))
+        return path
+    progress.way(Way.SSH.words)
+    channel = SwitchingChannel(over_ssh, leads=True)
+    threading.Thread(target=search.go_over, args=(channel,), daemon=True).start()
+    return channel
 
 
 #: Paths of different runs are strangers to each other; the secret tells copies apart.
@@ -114,43 +114,78 @@ class _NoWay(Exception):
     """A way that was tried does not lead there."""
 
 
-def _dial(over_ssh: Channel, addresses: Sequence[str], keys: Keys, settings: Settings) -> PathChannel:
-    kind, values = unpack(over_ssh.receive())
-    if kind == Say.NOT_JOINED:
-        raise _NoWay(str(*values))
-    if kind != Say.LISTENING or len(values) != 1 or not isinstance(values[0], int):
-        raise Malformed(f"{kind.name} instead of LISTENING")
-    path, problem = None, ""
-    try:
-        path = dial(addresses, values[0], keys, settings.streams)
-    except Broken as error:
-        problem = str(error)
-    joined = _joined(over_ssh)
-    if path is None or joined is not None:
-        raise _NoWay(problem or str(joined))
-    return path
+@dataclass
+class _Search:
+    """Tries ways to open a path; `there` and `here` are the addresses of the ends as ssh sees them."""
+
+    ways: Sequence[Way]
+    settings: Settings
+    keys: Keys
+    there: str
+    here: str
+    progress: Progress
+
+    def go_over(self, channel: SwitchingChannel) -> None:
+        """Moves a copy to the first way that opens, if one does."""
+        with contextlib.suppress(Refused, Broken, Malformed):  # then the copy stays with ssh
+            path = self.path(channel.aside)
+            channel.found(path)
+            channel.go_over()
+            self.progress.way(path.way.words)
+
+    def path(self, talk: StreamChannel | Aside) -> PathChannel:
+        """Opens a path by the first way that opens.
+
+        Args:
+            talk: carries the agreement with the remote end.
+
+        Raises:
+            Refused: none does; the text says why of each.
+            Broken: the ssh connection is gone, or the copy is done.
+        """
+        failures: list[str] = []
+        for way in self.ways:
+            try:
+                if way == Way.DIALLED:
+                    return self._be_dialled(talk)
+                if way != self.ways[0]:
+                    talk.send(pack(Say.LISTEN, *self.settings.ports))
+                return self._dial(talk)
+            except _NoWay as problem:
+                failures.append(f"{way.words}: {problem}")
+        raise Refused("; ".join(failures))
+
+    def _dial(self, talk: StreamChannel | Aside) -> PathChannel:
+        kind, values = unpack(talk.receive())
+        if kind == Say.NOT_JOINED:
+            raise _NoWay(str(*values))
+        if kind != Say.LISTENING or len(values) != 1 or not isinstance(values[0], int):
+            raise Malformed(f"{kind.name} instead of LISTENING")
+        try:
+            addresses = [self.settings.address or self.there]
+            return dial(addresses, values[0], self.keys, Way.DIAL, self.settings.streams)
+        except Broken as error:
+            _joined(talk)  # the remote end reads no other message before it has given this way up
+            raise _NoWay(str(error)) from error
+
+    def _be_dialled(self, talk: StreamChannel | Aside) -> PathChannel:
+        try:
+            door = Door(self.settings.ports, self.keys, Way.DIALLED, self.settings.streams)
+        except Broken as error:
+            raise _NoWay(str(error)) from error
+        address = self.settings.address or self.here
+        talk.send(pack(Say.DIAL, [address] if address else [], door.port, self.settings.streams))
+        if (reason := _joined(talk)) is not None:
+            raise _NoWay(reason)
+        try:
+            return door.accept(_ACCEPT_LIMIT_S)
+        except Broken as error:
+            raise _NoWay(str(error)) from error
 
 
-def _be_dialled(over_ssh: Channel, addresses: Sequence[str], keys: Keys, settings: Settings) -> PathChannel:
-    try:
-        door = Door(settings.ports, keys, settings.streams)
-    except Broken as error:
-        raise _NoWay(str(error)) from error
-    over_ssh.send(pack(Say.DIAL, [each for each in addresses if each], door.port, settings.streams))
-    path, problem = None, ""
-    try:
-        path = door.accept(_ACCEPT_LIMIT_S)
-    except Broken as error:
-        problem = str(error)
-    joined = _joined(over_ssh)
-    if path is None or joined is not None:
-        raise _NoWay(str(joined or problem))
-    return path
-
-
-def _joined(over_ssh: Channel) -> str | None:
+def _joined(talk: StreamChannel | Aside) -> str | None:
     """Why the remote end has not come to the path; None if it has."""
-    kind, values = unpack(over_ssh.receive())
+    kind, values = unpack(talk.receive())
     if kind == Say.JOINED:
         return None
     if kind == Say.NOT_JOINED and values:
@@ -158,7 +193,7 @@ def _joined(over_ssh: Channel) -> str | None:
     raise Malformed(f"{kind.name} instead of JOINED")
 
 
-def _expect(channel: Channel, wanted: Say) -> list[object]:
+def _expect(channel: StreamChannel, wanted: Say) -> list[object]:
     kind, values = unpack(channel.receive())
     if kind == Say.REFUSED and values:
         raise Refused(str(values[0]))
@@ -170,11 +205,11 @@ def _expect(channel: Channel, wanted: Say) -> list[object]:
 class Answering:
     """The remote end's side of the agreement."""
 
-    def __init__(self, over_ssh: Channel) -> None:
-        self._over_ssh = over_ssh
+    def __init__(self, over_ssh: StreamChannel, gone_over: Callable[[], object]) -> None:
+        """`gone_over` is called when the copy travels on a path, and the ssh connection carries no more messages."""
+        self._over_ssh, self._gone_over = over_ssh, gone_over
         self._mine = credentials()
         self._keys: Keys | None = None
-        self._path: PathChannel | None = None
 
     def await_wish(self) -> Wish:
         """Waits for what this end shall do.
@@ -196,42 +231,49 @@ class Answering:
             case _:
                 raise Malformed("HELLO")
 
-    def follow(self) -> Channel:
+    def follow(self) -> PathChannel | SwitchingChannel:
         """Says that this end is ready, and does what it is told until the copy begins; returns the channel for it."""
         client, _, server, *_ = [*os.environ.get("SSH_CONNECTION", "").split(), "", "", "", ""]
         self._over_ssh.send(pack(Say.READY, VERSION, self._mine.fingerprint, server, client))
+        path: PathChannel | None = None
         while True:
             kind, values = unpack(self._over_ssh.receive())
             match kind, values:
-                case Say.LISTEN, [int(first), int(last)] if 0 <= first <= last < 1 << 16:
-                    self._listen((first, last))
-                case Say.DIAL, [[*addresses], int(port), int() | None as streams] if 0 < port < 1 << 16:
-                    self._dial([str(address) for address in addresses], port, streams)
                 case Say.GO, [Way.SSH.value]:
-                    return self._over_ssh
-                case Say.GO, [Way.DIAL.value | Way.DIALLED.value] if self._path is not None:
-                    return self._path
+                    channel = SwitchingChannel(self._over_ssh, leads=False, gone_over=self._gone_over)
+                    threading.Thread(target=self._search, args=(channel,), daemon=True).start()
+                    return channel
+                case Say.GO, [way] if path is not None and way == path.way:
+                    self._gone_over()
+                    return path
+                case _:
+                    path = self._opened(kind, values, self._over_ssh)
+                    if path is not None:
+                        self._over_ssh.send(pack(Say.JOINED))
+
+    def _search(self, channel: SwitchingChannel) -> None:
+        """Opens paths while a copy goes on through ssh."""
+        with contextlib.suppress(Broken, Malformed):
+            while True:
+                path = self._opened(*unpack(channel.aside.receive()), channel.aside)
+                if path is not None:
+                    # First: the other end may go over before it receives JOINED, which waits behind files.
+                    channel.found(path)
+                    channel.aside.send(pack(Say.JOINED))
+
+    def _opened(self, kind: Say, values: list[object], talk: StreamChannel | Aside) -> PathChannel | None:
+        """Returns a path by the way that the other end asks for; sends NOT_JOINED if that way does not open."""
+        assert self._keys is not None, "the wish comes first"
+        try:
+            match kind, values:
+                case Say.LISTEN, [int(first), int(last)] if 0 <= first <= last < 1 << 16:
+                    door = Door((first, last), self._keys, Way.DIAL, None)
+                    talk.send(pack(Say.LISTENING, door.port))
+                    return door.accept(_ACCEPT_LIMIT_S)
+                case Say.DIAL, [[*addresses], int(port), int() | None as streams] if 0 < port < 1 << 16:
+                    return dial([str(address) for address in addresses], port, self._keys, Way.DIALLED, streams)
                 case _:
                     raise Malformed(f"{kind.name} while the way is agreed upon")
-
-    def _listen(self, ports: tuple[int, int]) -> None:
-        try:
-            door = Door(ports, self._known(), None)
-            self._over_ssh.send(pack(Say.LISTENING, door.port))
-            self._path = door.accept(_ACCEPT_LIMIT_S)
         except Broken as error:
-            self._over_ssh.send(pack(Say.NOT_JOINED, str(error)))
-            return
-        self._over_ssh.send(pack(Say.JOINED))
-
-    def _dial(self, addresses: list[str], port: int, streams: int | None) -> None:
-        try:
-            self._path = dial(addresses, port, self._known(), streams)
-        except Broken as error:
-            self._over_ssh.send(pack(Say.NOT_JOINED, str(error)))
-            return
-        self._over_ssh.send(pack(Say.JOINED))
-
-    def _known(self) -> Keys:
-        assert self._keys is not None, "the wish comes first"
-        return self._keys
+            talk.send(pack(Say.NOT_JOINED, str(error)))
+            return None

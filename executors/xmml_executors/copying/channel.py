@@ -8,6 +8,7 @@ import threading
 from typing import BinaryIO, Protocol
 
 from xmml_executors.copying.messages import LONGEST_MESSAGE_B, Malformed
+from xmml_executors.copying.settings import Way
 
 _LENGTH = struct.Struct("<I")
 
@@ -46,6 +47,8 @@ class Channel(Protocol):
 
 class StreamChannel:
     """Messages over two streams of bytes, each with its length in front: the ssh connection itself."""
+
+    way, streams = Way.SSH, 1
 
     def __init__(self, reading: BinaryIO, writing: BinaryIO) -> None:
         self._reading, self._writing = reading, writing

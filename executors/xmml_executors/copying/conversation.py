@@ -9,10 +9,9 @@ from xmml_executors.copying.agreement import Refused, Wish, agree
 from xmml_executors.copying.channel import Broken, Stopped
 from xmml_executors.copying.failure import CopyFailed
 from xmml_executors.copying.messages import Malformed
-from xmml_executors.copying.path_channel import PathChannel
 from xmml_executors.copying.place import Place
 from xmml_executors.copying.progress import Progress, Report
-from xmml_executors.copying.settings import Settings
+from xmml_executors.copying.settings import Settings, Way
 from xmml_executors.copying.source import Source
 from xmml_executors.copying.ssh import NoRemoteEnd, RemoteEnd
 from xmml_executors.copying.target import NoRoom, Target
@@ -49,7 +48,7 @@ def _over(
     fetching = destination.host is None
     here = layout(destination.path, len(sources)) if fetching else None
     wish = Wish(fetching, [source.path for source in sources], destination.path, settings.compare)
-    channel, way = agree(remote, wish, settings, progress)
+    channel = agree(remote, wish, settings, progress)
     try:
         if here is not None:
             report = Target(channel, here, progress, settings.compare).run()
@@ -58,15 +57,13 @@ def _over(
     except BaseException:
         channel.close()
         raise
-    report.way = way.words
-    if isinstance(channel, PathChannel):
-        report.streams = channel.streams
+    report.way, report.streams = channel.way.words, channel.streams
     # Both ends have said that everything is stored: nothing that could still be waited for matters.
     if here is None:
         channel.leave()
         remote.leave()
     else:
         channel.close()  # the last word was ours, and has come
-        if channel is not remote.channel:
+        if channel.way != Way.SSH:
             remote.leave()
     return report

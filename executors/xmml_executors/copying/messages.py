@@ -15,7 +15,7 @@ import msgpack
 
 from xmml_executors.copying.ranges import RANGE_B
 
-VERSION = 2
+VERSION = 3
 
 #: The first line of the remote end; what was printed before it is a greeting of the remote shell.
 MAGIC = b"xmml-copy 1\n"
@@ -29,6 +29,9 @@ MOST_ENTRIES = 1024
 #: Bytes of files in one message.
 MOST_DATA_B = RANGE_B
 
+#: Bytes of a message that travel in one piece through ssh while a better way may be found.
+PART_B = 64 << 10
+
 #: The head of bytes of any length in MessagePack (bin 32).
 _BINARY = struct.Struct(">BI")
 
@@ -36,7 +39,7 @@ _BINARY = struct.Struct(">BI")
 class Say(IntEnum):
     """The kinds of messages."""
 
-    # While the way is agreed upon, over ssh.
+    # While the way is agreed upon, over ssh; LISTEN to GO also while files travel there.
     HELLO = 0
     """version, the wish, a secret for this copy, the fingerprint of our certificate"""
     READY = 1
@@ -54,7 +57,14 @@ class Say(IntEnum):
     NOT_JOINED = 7
     """why"""
     GO = 8
-    """way: the copying begins over it"""
+    """way: the copying begins over it; said again, and answered, while it goes on through ssh: everything that this end
+    says from here on comes over that way"""
+
+    # Either way, while a copy may go over to another way.
+    PART = 10
+    """bytes of a message, of which more follow"""
+    LAST = 11
+    """the last bytes of a message that has come in parts"""
 
     # Source to target.
     ENTRIES = 20
@@ -105,6 +115,11 @@ def chunk(pieces: Sequence[tuple[int, int, int, bytes]], data: Sequence[bytes], 
     packer.pack(pieces)
     size_b = sum(map(len, data))
     return b"".join([packer.bytes(), _BINARY.pack(0xC6, size_b), *data, msgpack.packb(ends)])
+
+
+def part(kind: Say, data: memoryview) -> bytes:
+    """A PART or LAST as bytes."""
+    return b"".join([bytes([0x92, kind]), _BINARY.pack(0xC6, len(data)), data])
 
 
 def unpack(data: bytes | memoryview) -> tuple[Say, list[Any]]:

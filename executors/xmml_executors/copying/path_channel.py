@@ -12,6 +12,7 @@ from xmml_native._native import Path, PathListener, make_path_credentials
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.copying.channel import Broken
+from xmml_executors.copying.settings import Way
 
 #: Longest that somebody tries to open a path [s]; a firewall that drops connections says nothing.
 OPEN_LIMIT_S = 4.0
@@ -80,8 +81,8 @@ def _in_brackets(host: str) -> str:
 class PathChannel:
     """Messages over a path."""
 
-    def __init__(self, path: Path, listener: PathListener | None = None) -> None:
-        self._path = path
+    def __init__(self, path: Path, way: Way, listener: PathListener | None = None) -> None:
+        self._path, self.way = path, way
         self._listener = listener  # streams that are replaced come in there
 
     def send(self, message: bytes) -> None:
@@ -120,12 +121,13 @@ class PathChannel:
 class Door:
     """Where one path comes in."""
 
-    def __init__(self, ports: tuple[int, int], keys: Keys, streams: int | None) -> None:
+    def __init__(self, ports: tuple[int, int], keys: Keys, way: Way, streams: int | None) -> None:
         """Listens at the first free one of the ports, both ends included; (0, 0): any.
 
         Raises:
             Broken: none of them is free.
         """
+        self._way = way
         reasons = []
         for port in range(ports[0], ports[1] + 1):
             try:
@@ -145,12 +147,12 @@ class Door:
             Broken: nobody came.
         """
         try:
-            return PathChannel(self._listener.accept(timeout_s), self._listener)
+            return PathChannel(self._listener.accept(timeout_s), self._way, self._listener)
         except (TimeoutError, Error) as error:
             raise Broken(str(error)) from error
 
 
-def dial(addresses: Sequence[str], port: int, keys: Keys, streams: int | None) -> PathChannel:
+def dial(addresses: Sequence[str], port: int, keys: Keys, way: Way, streams: int | None) -> PathChannel:
     """Opens a path to the first of the addresses that answers.
 
     Raises:
@@ -162,7 +164,7 @@ def dial(addresses: Sequence[str], port: int, keys: Keys, streams: int | None) -
         try:
             end, settings = keys.of_an_end(_DIALLER), _settings(streams)
             path = Path.dial(f"{host}:{port}", _LISTENER, timeout=OPEN_LIMIT_S, settings=settings, **end)
-            return PathChannel(path)
+            return PathChannel(path, way)
         except TimeoutError:
             reasons.append(f"{host}:{port} does not answer")
         except Error as error:

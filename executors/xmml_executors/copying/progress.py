@@ -33,7 +33,7 @@ class Progress(Protocol):
         """The other end is being started, which takes long enough to load what shows the rest."""
 
     def way(self, text: str) -> None:
-        """How the other end is reached, or why another way has to be tried."""
+        """How the bytes travel from now on."""
 
     def total(self, files: int, size_b: int) -> None:
         """What there is to copy."""

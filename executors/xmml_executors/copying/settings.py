@@ -27,10 +27,10 @@ class Way(StrEnum):
 class Settings:
     """How to copy.
 
-    `ways` are tried in turn. `streams` None: as many as pay. `ports`: whoever listens takes the first free one of
-    them, both ends included; (0, 0): any. `address` is where the other end is dialled, if not where ssh sees it.
-    `compare`: files of the same size and time are compared by their checksums, too. `ssh` begins the command line to
-    the host, `remote` is xmml there.
+    `ways` are tried in turn; if SSH is one of them, the copy begins there meanwhile. `streams` None: as many as pay.
+    `ports`: whoever listens takes the first free one of them, both ends included; (0, 0): any. `address` is where the
+    other end is dialled, if not where ssh sees it. `compare`: files of the same size and time are compared by their
+    checksums, too. `ssh` begins the command line to the host, `remote` is xmml there.
     """
 
     ways: tuple[Way, ...] = (Way.DIAL, Way.DIALLED, Way.SSH)

@@ -55,7 +55,7 @@ def add_options(parser: ArgumentParser) -> None:
         choices=["auto", *Way],
         default="auto",
         help="how the bytes travel: this end dials the host (dial), the host dials this end (dialled), or through the "
-        "ssh connection (ssh); auto tries them in this order",
+        "ssh connection (ssh); auto begins through ssh and goes over to the first of the others that opens",
     )
     parser.add_argument(
         "--port",

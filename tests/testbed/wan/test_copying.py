@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from copy_that_goes_over import BEFORE_B
+from copy_that_goes_over import words as words_going_over
 from needs import needs
 from waiting import wait_until
 from wan import Site, Wan, why_not
@@ -26,12 +28,12 @@ PORT = 40007
 LIMIT_S = 120.0
 
 
-def copied(wan: Wan, folder: Path, *options: str) -> dict[str, Any]:
+def copied(wan: Wan, folder: Path, xmml: list[str], *options: str) -> dict[str, Any]:
     """Copies a file from the login node of here to that of there; the report."""
-    data = os.urandom(10_000_000)
+    data = os.urandom(2 * BEFORE_B)
     (folder / "file").write_bytes(data)
     with sshd_on(wan["there"].login, wan["there"].address, folder) as config:
-        words = [XMML, "cp", "--json", "--ssh", f"ssh -F {config}", "--remote", XMML, *options]
+        words = [*xmml, "cp", "--json", "--ssh", f"ssh -F {config}", "--remote", XMML, *options]
         done = wan["here"].login.run([*words, folder / "file", f"there:{folder}/copy"], timeout_s=LIMIT_S)
     assert (folder / "copy").read_bytes() == data
     report: dict[str, Any] = json.loads(done.stdout)
@@ -49,8 +51,9 @@ def copied(wan: Wan, folder: Path, *options: str) -> dict[str, Any]:
 def test_a_copy_finds_the_way_that_the_firewalls_leave(
     here: tuple[int, ...], there: tuple[int, ...], way: str, tmp_path: Path
 ) -> None:
+    xmml = [XMML] if way == "through ssh" else words_going_over()
     with Wan([Site("here", open_ports=here), Site("there", open_ports=there)], rtt_s=0.01, rate_bit_s=1e9) as wan:
-        report = copied(wan, tmp_path, "--port", str(PORT), "--streams", "4")
+        report = copied(wan, tmp_path, xmml, "--port", str(PORT), "--streams", "4")
     assert report["way"] == way
     assert report["streams"] == (1 if way == "through ssh" else 4)
 
