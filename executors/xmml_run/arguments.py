@@ -113,6 +113,16 @@ def place(text: str) -> tuple[str, str]:
     return instance.strip(), site.strip()
 
 
+def job_setting(text: str) -> tuple[str, str]:
+    """Read `[SITE.]KEY=VALUE`."""
+    target, equals, value = text.partition("=")
+    if not equals or not target.strip() or not value.strip():
+        raise argparse.ArgumentTypeError(
+            f'"{text}" is not KEY=VALUE or SITE.KEY=VALUE, for example partition=long or alpha.walltime="2 h"'
+        )
+    return target.strip(), value.strip()
+
+
 def relay_address(text: str) -> str:
     """Read `HOST:PORT/SITE`."""
     at, _, site = text.partition("/")
@@ -160,6 +170,16 @@ def add_site_options(parser: argparse.ArgumentParser) -> None:
         metavar="AMOUNT",
         type=amount,
         help="with --sites: what the jobs may cost together, in the currency of cost in the sites",
+    )
+    parser.add_argument(
+        "--job",
+        dest="jobs",
+        metavar="[SITE.]KEY=VALUE",
+        type=job_setting,
+        action="append",
+        default=[],
+        help="with --sites: what jobs ask for (partition, account, qos, reservation, options, walltime, memory), at "
+        "every site with a queue or at one: --job partition=long, --job 'alpha.walltime=2 h'",
     )
 
 

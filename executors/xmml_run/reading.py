@@ -33,11 +33,13 @@ class Sites:
         path: the file of sites.
         wishes: sites by instance.
         max_cost: what a run may cost; `None`: anything.
+        jobs: what jobs ask their queues for, by key, or site, dot and key.
     """
 
     path: str
     wishes: Mapping[str, str]
     max_cost: float | None = None
+    jobs: Sequence[tuple[str, str]] = ()
 
 
 def sites_of(options: Namespace) -> Sites | None:
@@ -47,11 +49,12 @@ def sites_of(options: Namespace) -> Sites | None:
         UsageError: there are wishes, and no file of sites.
     """
     if options.sites is None:
-        if options.place or options.max_cost is not None:
-            given = "--place" if options.place else "--max-cost"
-            raise UsageError(f"{given} needs the sites to choose from: add --sites FILE")
+        given = {"--place": options.place, "--max-cost": options.max_cost is not None, "--job": options.jobs}
+        for option, is_given in given.items():
+            if is_given:
+                raise UsageError(f"{option} needs the sites to choose from: add --sites FILE")
         return None
-    return Sites(options.sites, dict(options.place), options.max_cost)
+    return Sites(options.sites, dict(options.place), options.max_cost, options.jobs)
 
 
 def read_and_plan(
@@ -70,8 +73,8 @@ def read_and_plan(
         PlanFormatError: the file is a plan that cannot be read.
         SitesError: the file of sites cannot be used.
         NoPlan: no plan satisfies the sites.
-        UsageError: a wish names something that there is not, the solver that planning over sites needs is not
-            installed, or the plan has its sites already.
+        UsageError: a wish names something that there is not, a setting of jobs is wrong, the solver that planning over
+            sites needs is not installed, or the plan has its sites already.
     """
     if path.endswith(".json"):
         if sites is not None:
@@ -95,13 +98,18 @@ def read_and_plan(
 def _plan(model: Model, hosts: int | None, sites: Sites | None) -> Plan:
     if sites is None:
         return plan(model, hosts=hosts)
+    from xmml_planner.job_settings import job_settings
     from xmml_planner.placement.solver import SolverMissing
     from xmml_planner.several_sites import plan_over_sites
     from xmml_planner.sites import read_sites
 
     catalogue = read_sites(sites.path)
     try:
-        return plan_over_sites(model, catalogue, wishes=sites.wishes, max_cost=sites.max_cost, hosts=hosts)
+        jobs = job_settings(catalogue, sites.jobs)
+    except WishError as error:
+        raise UsageError(f"--job {error}") from None
+    try:
+        return plan_over_sites(model, catalogue, wishes=sites.wishes, max_cost=sites.max_cost, hosts=hosts, jobs=jobs)
     except WishError as error:
         raise UsageError(f"--place: {error}") from None
     except SolverMissing as error:

@@ -27,6 +27,7 @@ from xmml_planner.execution_plan import (
     StagedFile,
 )
 from xmml_planner.hosting import share_processes
+from xmml_planner.job_settings import JobSettings
 from xmml_planner.placement.demands import demands
 from xmml_planner.placement.prediction import SECOND_NS, Predictor
 from xmml_planner.placement.refusal import why
@@ -55,6 +56,7 @@ def plan_over_sites(
     effort: float = EFFORT,
     filter_cost: FilterTable | None = None,
     hosts: int | None = None,
+    jobs: Mapping[str, JobSettings] | None = None,
 ) -> Plan:
     """Return the plan of the run that is predicted to end first.
 
@@ -67,6 +69,7 @@ def plan_over_sites(
         effort: deterministic time of the solver, about seconds.
         filter_cost: what built-in filters make of their input; by default the table of the native filters.
         hosts: processes that instances share in each job; by default as many as a node has cores.
+        jobs: what jobs ask for, by site, where that is not what the catalogue says.
 
     Raises:
         ModelError: something cannot be started or wired; its problems say what and where.
@@ -74,7 +77,11 @@ def plan_over_sites(
         NoPlan: no plan satisfies the sites.
         SolverMissing: OR-Tools is not installed.
     """
-    wishes = wishes or {}
+    wishes, jobs, described = wishes or {}, jobs or {}, catalogue
+    catalogue = replace(
+        catalogue,
+        sites={name: jobs[name].of_site(site) if name in jobs else site for name, site in catalogue.sites.items()},
+    )
     _check_wishes(model, catalogue, wishes)
     drawn = draft(model, filter_cost)
     ways = Ways(catalogue)
@@ -84,7 +91,9 @@ def plan_over_sites(
         placement = Search(predictor, sites, max_cost, effort).placement()
     except NoPlacement as error:
         raise NoPlan(why(predictor, sites, max_cost, error.because)) from None
-    return _Assembly(model, drawn, predictor, placement).plan(hosts)
+    made = _Assembly(model, drawn, predictor, placement).plan(hosts)
+    asked = (jobs[job.site].of_job(job, described[job.site]) if job.site in jobs else job for job in made.jobs)
+    return replace(made, jobs=tuple(asked))
 
 
 def _check_wishes(model: Model, catalogue: SiteCatalogue, wishes: Mapping[str, str]) -> None:

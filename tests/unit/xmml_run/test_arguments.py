@@ -20,6 +20,8 @@ def test_overrides_are_read_as_pairs() -> None:
         ["m.xmml", "-p", "c.x"],
         ["m.xmml", "--listen", "4711"],
         ["m.xmml", "--listen", "host:99999"],
+        ["m.xmml", "--job", "long"],
+        ["m.xmml", "--job", "partition="],
         ["m.xmml", "-q", "-v"],
     ],
 )

@@ -38,6 +38,16 @@ def test_a_dry_run_shares_the_plan(capsys: Capture) -> None:
     assert next(each["site"] for each in told["plan"]["instances"] if each["name"] == "plot") == "beta"
 
 
+def test_settings_of_jobs_are_in_the_plan_and_at_no_other_site(capsys: Capture) -> None:
+    given = ["--job", "alpha.partition=long", "--job", "alpha.options=--exclusive", "--job", "walltime=12 h"]
+    assert xmml(["plan", MODEL, "--sites", SITES, "--place", "plot=beta", *given, "-o", "-"]) == 0
+    plan = plan_from_text(capsys.readouterr().out)
+    described = {site.name: site for site in plan.sites}
+    assert (described["alpha"].partition, described["alpha"].options[-1:]) == ("long", ("--exclusive",))
+    assert (described["beta"].partition, described["beta"].options) != ("long", ("--exclusive",))
+    assert {job.walltime_s for job in plan.jobs if described[job.site].has_queue} == {43200.0}
+
+
 @pytest.mark.parametrize(
     "command", [lambda words: xmml(["plan", *words]), lambda words: xmml_run([*words, "--dry-run"])]
 )
@@ -48,6 +58,9 @@ def test_a_dry_run_shares_the_plan(capsys: Capture) -> None:
         (["--sites", SITES, "--max-cost", "1"], 3, "no plan costs less than"),
         (["--sites", SITES, "--place", "flo=alpha"], 2, 'no instance "flo"; did you mean "flow"?'),
         (["--sites", SITES, "--place", "flow=alpa"], 2, 'no site "alpa"; did you mean "alpha"?'),
+        (["--sites", SITES, "--job", "alpah.qos=low"], 2, '--job alpah.qos: there is no site "alpah"; did you mean'),
+        (["--sites", SITES, "--job", "walltime=1 s"], 3, "longer than its walltime of 1 s"),
+        (["--job", "qos=low"], 2, "--job needs the sites to choose from"),
         (["--place", "flow=alpha"], 2, "--place needs the sites to choose from"),
         (["--max-cost", "1"], 2, "--max-cost needs the sites to choose from"),
         (["--sites", "nowhere.toml"], 1, "cannot read the sites: No such file"),
