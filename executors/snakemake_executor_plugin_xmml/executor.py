@@ -9,7 +9,7 @@ import sys
 import threading
 import uuid
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,10 @@ from xmml_planner.sites import Site, SiteCatalogue, SitesError, read_sites
 
 from snakemake_executor_plugin_xmml.coupled import CoupledRun, NeedsShell, coupled_run
 from snakemake_executor_plugin_xmml.local_process import LocalProcess
-from snakemake_executor_plugin_xmml.placement import DoesNotFit, Needs, needs_of, place
+from snakemake_executor_plugin_xmml.placement import MB, SITE, DoesNotFit, Needs, is_this_machine, needs_of, place
 from snakemake_executor_plugin_xmml.settings import ExecutorSettings
 from snakemake_executor_plugin_xmml.site_jobs import SiteJob, SiteJobs, unreachable_paths
+from snakemake_executor_plugin_xmml.slurm_resources import KEYS, UNUSED, slurm_settings, with_slurm_settings
 from snakemake_executor_plugin_xmml.tasks import MEANING, XMML_RUN, AdoptedRun, CommandTask, Ended, Task
 
 #: How often the executor looks after its jobs; on this machine that costs next to nothing.
@@ -69,6 +70,7 @@ class Executor(RemoteExecutor):
         self._sites = SiteJobs()
         self._cores = LocalCores(workflow.resource_settings.local_cores or os.cpu_count() or 1)
         self._tasks: dict[int, Task] = {}
+        self._said: set[tuple[str, str]] = set()
         self._waiting: deque[tuple[SubmittedJobInfo, int, Callable[[], Task]]] = deque()
         super().__init__(workflow, logger)
 
@@ -87,14 +89,15 @@ class Executor(RemoteExecutor):
                 return
             needs = needs_of(job.threads, job.resources)
             site = place(needs, self._cores.cores, self._catalogue)
-            if site is None or site.is_here:
+            if site is None or is_this_machine(site):
+                self._say_unused(job, KEYS, "it runs on this machine")
                 self._begin_here(job)
             else:
                 self._begin_at_site(job, site, needs)
         except (DoesNotFit, NeedsShell) as error:
             why = str(error)
             if job.is_group():  # of which Snakemake repeats no reason
-                self.logger.error(f"group {job.groupid}: {why}")
+                self.logger.error(f"{_name(job)}: {why}")
             self._start(SubmittedJobInfo(job), lambda: Failed(why))
 
     def _begin_coupled(self, job: JobExecutorInterface, run: CoupledRun) -> None:
@@ -102,7 +105,8 @@ class Executor(RemoteExecutor):
         given = run.value_of("-o")
         folder = Path(given) if given else self.settings.runs / f"{job.name}-{job.jobid}-{uuid.uuid4().hex[:8]}"
         info = SubmittedJobInfo(job, external_jobid=str(folder.absolute()))
-        complete = run.with_default("-o", str(folder)).with_options(self.settings.options)
+        complete = run.with_default("-o", str(folder))
+        complete = complete.with_options(shlex.join(self._of_jobs(job, run))).with_options(self.settings.options)
         complete = complete.with_default("--sites", str(self.settings.sites) if self.settings.sites else None)
 
         def start() -> Task:
@@ -125,14 +129,44 @@ class Executor(RemoteExecutor):
         else:
             self._queue(info, job.threads, start)
 
+    def _of_jobs(self, job: JobExecutorInterface, run: CoupledRun) -> list[str]:
+        """Return the options of `xmml-run` by which the jobs of a run get the resources of its rule."""
+        catalogue = self._catalogue
+        if own := run.with_options(self.settings.options).value_of("--sites"):
+            try:
+                catalogue = read_sites(own)
+            except SitesError as error:
+                raise DoesNotFit(str(error)) from None
+        sites = [site for site in catalogue.sites.values() if site.has_queue] if catalogue is not None else []
+        needs, settings = needs_of(job.threads, job.resources), slurm_settings(job.resources)
+        if not any(site.scheduler == "slurm" for site in sites):
+            self._say_unused(job, KEYS, "no site has a queue of Slurm")
+        if sites:
+            self._say_unused(job, (*UNUSED, "gpu", "gpus"), "the jobs of a coupled run are as large as its model needs")
+        self._say_unused(job, (SITE,), "a coupled run is placed as a whole: write --place INSTANCE=SITE in its command")
+        common = [("walltime", f"{needs.runtime_s} s")] if needs.runtime_s is not None else []
+        if needs.memory_bytes and not _is_guess(job):
+            common.append(("memory", f"{needs.memory_bytes // MB} MiB"))
+        words = []
+        for site in sites:
+            for key, value in (*common, *(settings if site.scheduler == "slurm" else ())):
+                words += ["--job", f"{site.name}.{key}={value}"]
+        return words
+
+    def _say_unused(self, job: JobExecutorInterface, names: Iterable[str], why: str) -> None:
+        """Warn once for each rule of resources that it has and that are not used."""
+        unused, who = [name for name in names if job.resources.get(name)], _name(job)
+        if unused and (who, why) not in self._said:
+            self._said.add((who, why))
+            self.logger.warning(f"{who}: resources without effect: {', '.join(unused)}: {why}")
+
     def _begin_here(self, job: JobExecutorInterface) -> None:
         """Run a job on this machine, by a Snakemake of its own, as every executor does."""
         command = self.format_job_exec(job)
         log = self._log(job)
 
         def start() -> Task:
-            name = f"group {job.groupid}" if job.is_group() else f"rule {job.name}"
-            return CommandTask(name, LocalProcess(["/bin/sh", "-c", command], log))
+            return CommandTask(_name(job), LocalProcess(["/bin/sh", "-c", command], log))
 
         self._queue(SubmittedJobInfo(job), job.threads, start)
 
@@ -141,6 +175,13 @@ class Executor(RemoteExecutor):
         if job.is_group() or job.shellcmd is None:
             what = "a group of jobs" if job.is_group() else "a rule without shell:"
             raise DoesNotFit(f"{what} can only run on this machine; at {site.name} that would need a Snakemake")
+        if site.scheduler == "slurm":
+            site = with_slurm_settings(site, slurm_settings(job.resources))
+        else:
+            self._say_unused(job, KEYS, f"{site.name} has no queue of Slurm")
+        self._say_unused(
+            job, UNUSED, "a job at a site has one node; threads, mem_mb, runtime, gpu and slurm_extra count"
+        )
         prefix = f"{SITE_JOB}{site.name}/"
         earlier = self.dag.incomplete_external_jobid(job) or ""
         resumed = earlier.startswith(prefix)
@@ -274,6 +315,18 @@ def _coupled(job: JobExecutorInterface) -> CoupledRun | None:
                 "group of jobs: take it out of the group"
             )
     return None
+
+
+def _name(job: JobExecutorInterface) -> str:
+    return f"group {job.groupid}" if job.is_group() else f"rule {job.name}"
+
+
+def _is_guess(job: JobExecutorInterface) -> bool:
+    """Whether nobody has said how much memory a job needs: where --default-resources names other resources only,
+    Snakemake guesses from the size of the input."""
+    given = job.rule.resources.get("mem_mb")
+    guess = min(max(2 * job.input.size_mb, 1000), 8000)
+    return not isinstance(getattr(given, "raw", given), int | float | str) and job.resources["mem_mb"] == int(guess)
 
 
 def _catalogue(path: Path | None) -> SiteCatalogue | None:

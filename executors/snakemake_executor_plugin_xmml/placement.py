@@ -9,7 +9,8 @@ from xmml_planner.sites import Site, SiteCatalogue
 
 from xmml.late_dataclass import dataclass
 
-MB = 1_000_000
+#: As Slurm counts it, for which `mem_mb` was made.
+MB = 2**20
 #: The resource by which a rule names its site.
 SITE = "site"
 
@@ -37,14 +38,20 @@ class DoesNotFit(Exception):
 
 def needs_of(threads: int, resources: Mapping[str, Any]) -> Needs:
     """Return what a job of Snakemake asks for: `threads`, and the resources `mem_mb`, `gpu`, `runtime` (minutes) and
-    `site`."""
+    `site`.
+
+    Raises:
+        DoesNotFit: `runtime` is no number.
+    """
     site = resources.get(SITE)
     runtime = resources.get("runtime")
+    if runtime is not None and not isinstance(runtime, int | float):
+        raise DoesNotFit(f'runtime is "{runtime}", which is no number of minutes')
     return Needs(
         max(1, threads),
         int(resources.get("mem_mb") or 0) * MB,
         int(resources.get("gpu") or resources.get("gpus") or 0),
-        60.0 * float(runtime) if isinstance(runtime, int | float) else None,
+        None if runtime is None else 60.0 * runtime,
         None if site is None else str(site),
     )
 
@@ -69,7 +76,7 @@ def place(needs: Needs, here_cores: int, catalogue: SiteCatalogue | None) -> Sit
         return site
     if needs.threads <= here_cores and needs.gpus == 0:
         return None
-    reasons = {site.name: too_small(site, needs) for site in sites.values() if not site.is_here}
+    reasons = {site.name: too_small(site, needs) for site in sites.values() if not is_this_machine(site)}
     fitting = [sites[name] for name, why in reasons.items() if why is None]
     if fitting:
         return min(fitting, key=lambda site: (site.cost * needs.threads, site.queue_wait_s or 0.0, site.name))
@@ -81,12 +88,17 @@ def place(needs: Needs, here_cores: int, catalogue: SiteCatalogue | None) -> Sit
     raise DoesNotFit("; ".join([here, *(why for why in reasons.values() if why is not None)]))
 
 
+def is_this_machine(site: Site) -> bool:
+    """Whether jobs at a site simply run here; the cluster that this machine belongs to has a queue instead."""
+    return site.is_here and not site.has_queue
+
+
 def too_small(site: Site, needs: Needs) -> str | None:
     """Return why a job does not fit on a node of a site; `None`: it does."""
     for what, wanted, there in (
         ("threads", needs.threads, site.cores),
         ("GPUs", needs.gpus, site.gpus),
-        ("MB of memory", needs.memory_bytes // MB, None if site.memory_bytes is None else site.memory_bytes // MB),
+        ("MiB of memory", needs.memory_bytes // MB, None if site.memory_bytes is None else site.memory_bytes // MB),
         ("seconds", int(needs.runtime_s or 0), None if site.walltime_s is None else int(site.walltime_s)),
     ):
         if there is not None and wanted > there:

@@ -140,14 +140,18 @@ class SiteJobs:
         self._places: dict[str, _Place] = {}
 
     def begin(self, site: Site, job: SiteJob, *, resumed: bool = False) -> SiteTask:
-        """Carry out a job, or go on with one that was submitted before."""
+        """Carry out a job, or go on with one that was submitted before.
+
+        Args:
+            site: as the job sees it: jobs may ask their queue for different things.
+        """
         place = self._places.setdefault(site.name, _Place(site))
         done: Future[Ended] = Future()
         made: Future[asyncio.Task[None]] = Future()
 
         async def follow() -> None:
             try:
-                await place.carry_out(job, resumed)
+                await place.carry_out(site, job, resumed)
                 done.set_result(Ended())
             except asyncio.CancelledError:
                 done.set_result(Ended(f"cancelled at {site.name}"))
@@ -189,14 +193,14 @@ class _Place:
         self._over: dict[str, asyncio.Future[str]] = {}
         self._asking: asyncio.Task[None] | None = None
 
-    async def carry_out(self, job: SiteJob, resumed: bool) -> None:
+    async def carry_out(self, site: Site, job: SiteJob, resumed: bool) -> None:
         """Take files there, run, bring files back; whatever happens, leave nothing there."""
         folder = await self._folder(job)
         number = (await self.transport.get_text(f"{folder}/{ID}") or "").strip() if resumed else ""
         try:
             if not number:
                 await self._stage_in(job, folder)
-                number = await self._submit_wholly(job, folder)
+                number = await self._submit_wholly(site, job, folder)
             await self._until_over(number, folder)
             await self._bring_back(job, folder)
         except asyncio.CancelledError:
@@ -224,9 +228,9 @@ class _Place:
                     raise
         await self.transport.put_many(files)
 
-    async def _submit_wholly(self, job: SiteJob, folder: str) -> str:
+    async def _submit_wholly(self, site: Site, job: SiteJob, folder: str) -> str:
         """Submit; if that is cancelled in its midst, take the job out of the queue again as soon as it has a number."""
-        submitting = asyncio.ensure_future(self._submit(job, folder))
+        submitting = asyncio.ensure_future(self._submit(site, job, folder))
         try:
             return await asyncio.shield(submitting)
         except asyncio.CancelledError:
@@ -234,9 +238,9 @@ class _Place:
                 await _in_any_case(self._cancel(await submitting))
             raise
 
-    async def _submit(self, job: SiteJob, folder: str) -> str:
+    async def _submit(self, site: Site, job: SiteJob, folder: str) -> str:
         path = f"{folder}/job.sh"
-        script = script_of(job, self.site, folder)
+        script = script_of(job, site, folder)
         await self.transport.put_text(path, self.scheduler.render(script), mode=0o700)
         number = self.scheduler.parse_submit(await self.transport.run(self.scheduler.submit_command(path)))
         await self.transport.put_text(f"{folder}/{ID}", number)

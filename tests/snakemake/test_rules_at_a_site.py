@@ -174,6 +174,30 @@ def test_an_unknown_site_is_told_with_those_there_are(tmp_path: Path, server: Ss
     assert 'there is no site "alhpa"; the sites are: alpha' in output
 
 
+def test_resources_that_a_job_cannot_have_are_told_once(tmp_path: Path, server: Sshd) -> None:
+    snakefile = """
+rule all:
+    input: "1.out", "2.out", "here.out"
+rule there:
+    output: "{number}.out"
+    wildcard_constraints: number="[0-9]"
+    resources: site="alpha", slurm_partition="long", tasks=4
+    shell: "touch {output}"
+rule here:
+    output: "here.out"
+    resources: constraint="fast", runtime=5
+    shell: "touch {output}"
+"""
+    status, output = AtASite(tmp_path / "study", server, snakefile).run()
+    assert status == 0, output
+    for told in (
+        "rule there: resources without effect: slurm_partition: alpha has no queue of Slurm",
+        "rule there: resources without effect: tasks: a job at a site has one node",
+        "rule here: resources without effect: constraint: it runs on this machine",
+    ):
+        assert output.count(told) == 1, output
+
+
 WAITS = "touch '{waits}'; while [ ! -e '{go}' ]; do sleep 0.02; done; echo done > {{output}}"
 
 
@@ -211,6 +235,17 @@ def test_the_job_of_a_rule_has_the_options_that_the_file_of_sites_says(tmp_path:
     text = by_name("slurm").render(script_of(job, site, "/home/me/xmml/snakemake/study-1"))
     for line in ("#SBATCH --constraint=fast", "#SBATCH --partition=long", "#SBATCH --ntasks-per-node=3"):
         assert line in text.splitlines()
+
+
+def test_a_rule_at_the_cluster_of_this_machine_goes_into_its_queue(tmp_path: Path) -> None:
+    (tmp_path / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: no job today' >&2; exit 1\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    (tmp_path / "sites.toml").write_text(f'[site.alpha]\nscheduler = "slurm"\ncores = 4\nwork = "{tmp_path}/work"\n')
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    status, output = Workflow(tmp_path, failing("touch {output}"), "--xmml-sites", "sites.toml", env=env).run()
+    assert status != 0
+    assert "alpha: Slurm does not take the job: no job today" in output
+    assert not (tmp_path / "out.txt").exists()
 
 
 def test_a_job_that_is_just_being_submitted_when_it_is_cancelled_is_taken_out_of_its_queue(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import greeting
 from commands import SNAKEMAKE
@@ -212,3 +214,97 @@ def test_a_catalogue_that_does_not_exist_is_refused_at_once(tmp_path: Path) -> N
 def test_every_setting_is_explained() -> None:
     text = subprocess.run([*SNAKEMAKE, "--help"], capture_output=True, text=True).stdout
     assert [each for each in OPTIONS if each not in text] == []
+
+
+#: A rule that plans its run, and leaves the plan.
+PLANS = """
+rule couple:
+    input: "model.xmml"
+    output: "plan.json"
+    resources: {resources}
+    shell: "xmml-run {{input}} --place world=alpha --place listener=beta --dry-run --json {more} > {{output}}"
+"""
+CLUSTERS = """
+[site.alpha]
+ssh = "nowhere"
+scheduler = "slurm"
+cores = 2
+nodes = 2
+partition = "batch"
+[site.beta]
+ssh = "elsewhere"
+scheduler = "pbs"
+cores = 2
+partition = "workq"
+"""
+
+
+class Plans(Workflow):
+    """A workflow with a coupled rule that plans its run over two clusters, as it would be carried out."""
+
+    def __init__(self, folder: Path, resources: str, more: str = "") -> None:
+        options = ("--xmml-sites", "sites.toml")
+        super().__init__(folder, PLANS.format(resources=resources, more=more), *options)
+        (folder / "model.xmml").write_text(greeting.model())
+        (folder / "sites.toml").write_text(CLUSTERS)
+
+    def planned(self, *options: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+        """The sites and the jobs of the plan by name, and what Snakemake wrote."""
+        status, output = self.run(*options)
+        assert status == 0, output
+        plan = json.loads((self.folder / "plan.json").read_text())["plan"]
+        return *({each["name"]: each for each in plan[what]} for what in ("sites", "jobs")), output
+
+
+def test_the_jobs_of_a_coupled_rule_have_its_resources(tmp_path: Path) -> None:
+    resources = 'slurm_partition="long", slurm_account="abc", constraint="fast", slurm_extra="--nice=5", '
+    sites, jobs, output = Plans(tmp_path, resources + 'runtime="2h", mem_mb=1000').planned()
+    assert (sites["alpha"]["partition"], sites["alpha"]["account"]) == ("long", "abc")
+    assert sites["alpha"]["options"] == ["--constraint=fast", "--nice=5"]
+    assert {name: (job["walltime_s"], job["memory_bytes"] // job["nodes"]) for name, job in jobs.items()} == {
+        "alpha": (7200.0, 1000 * 2**20),
+        "beta": (7200.0, 1000 * 2**20),
+    }
+    assert "without effect" not in output
+
+
+def test_those_that_only_slurm_knows_are_not_for_the_jobs_of_other_queues(tmp_path: Path) -> None:
+    sites, _, _ = Plans(tmp_path, 'slurm_partition="long", constraint="fast"').planned()
+    assert (sites["beta"]["partition"], sites["beta"].get("options", [])) == ("workq", [])
+
+
+def test_what_the_command_of_a_rule_says_of_jobs_counts_more_than_its_resources(tmp_path: Path) -> None:
+    workflow = Plans(tmp_path, 'slurm_partition="long", runtime=120', more="--job alpha.partition=short")
+    sites, jobs, _ = workflow.planned()
+    assert (sites["alpha"]["partition"], jobs["alpha"]["walltime_s"]) == ("short", 7200.0)
+
+
+def test_memory_that_snakemake_guesses_is_not_asked_for(tmp_path: Path) -> None:
+    _, jobs, _ = Plans(tmp_path, "runtime=5").planned("--default-resources", "slurm_account=abc")
+    assert jobs["alpha"].get("memory_bytes", 0) == 0
+
+
+def test_memory_that_a_rule_computes_is_asked_for(tmp_path: Path) -> None:
+    workflow = Plans(tmp_path, "mem_mb=lambda wildcards, attempt: 1500 * attempt")
+    _, jobs, _ = workflow.planned("--default-resources", "slurm_account=abc")
+    assert jobs["alpha"]["memory_bytes"] == 1500 * 2**20
+
+
+def test_resources_that_a_coupled_rule_cannot_have_are_told(tmp_path: Path) -> None:
+    _, _, output = Plans(tmp_path, 'site="alpha", gpu=1, tasks=8').planned()
+    assert "rule couple: resources without effect: tasks, gpu: the jobs of a coupled run are as large" in output
+    assert "without effect: site: a coupled run is placed as a whole: write --place INSTANCE=SITE" in output
+
+
+def test_resources_for_slurm_are_told_where_there_is_none(tmp_path: Path) -> None:
+    status, output = Greetings(tmp_path, [1], more='resources: slurm_partition="long", runtime=5').run()
+    assert status == 0, output
+    assert "rule couple: resources without effect: slurm_partition: no site has a queue of Slurm" in output
+
+
+def test_more_time_than_a_site_allows_is_refused(tmp_path: Path) -> None:
+    workflow = Plans(tmp_path, "runtime=120")
+    (tmp_path / "sites.toml").write_text(CLUSTERS + 'walltime = "1 h"\n')
+    status, output = workflow.run()
+    assert status != 0
+    assert "jobs at beta are to have a walltime of 2 hr, but have at most 1 hr there" in output

@@ -48,12 +48,14 @@ FAILS_ONCE = """import pathlib
 if not (pathlib.Path.home() / "tried").exists():
     (pathlib.Path.home() / "tried").touch()
     raise RuntimeError("not the first time")"""
+#: What Slurm says of jobs of rules with these resources.
+ASKED = ("Partition=short", "TimeLimit=00:05:00", "MinMemoryNode=64M", "Nice=3")
 COUNT = """
 rule count:
     input: "words.txt"
     output: "counted.txt"
     threads: 2
-    resources: site="alpha", runtime=5
+    resources: site="alpha", runtime=5, mem_mb=64, slurm_partition="short", slurm_extra="--nice=3 --comment='two words'"
     shell: 'wc -w < {input} > {output}; echo "$SLURM_JOB_ID $(hostname)" >> {output}'
 """
 
@@ -171,4 +173,19 @@ def test_an_ordinary_rule_runs_as_a_job_of_slurm(firewalled: Bed, tmp_path: Path
     assert "JobState=COMPLETED" in told
     assert mode_of(tmp_path / "counted.txt") == 0o666 & ~umask_of_this_process()
     assert "NumCPUs=2 " in told
-    assert "TimeLimit=00:05:00" in told
+    for asked in ASKED:
+        assert f"{asked} " in told
+    assert "Comment=two words " in told
+
+
+def test_the_jobs_of_a_coupled_rule_have_its_resources(firewalled: Bed, tmp_path: Path) -> None:
+    resources = 'resources: runtime=5, mem_mb=64, slurm_partition="short", slurm_extra="--nice=3"\n    shell'
+    workflow = Workflow(firewalled, tmp_path, ONE_RUN.replace("shell", resources))
+    workflow.run("heard/1.txt")
+    (run,) = (tmp_path / ".snakemake/xmml/runs").iterdir()
+    jobs = {each["site"]: each["id"] for each in json.loads((run / "provenance.json").read_text())["jobs"]}
+    assert set(jobs) == {"alpha", "beta"}
+    for site, job in jobs.items():
+        told = firewalled.cluster(site).slurm.root(f"scontrol -o show job {job}")
+        for asked in ASKED:
+            assert f"{asked} " in told, told
