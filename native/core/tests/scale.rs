@@ -84,7 +84,7 @@ fn a_thousand_conduits_between_two_instances_share_one_connection() {
 fn everybody_is_let_in_where_more_than_a_thousand_come_at_once_and_are_slow_to_prove_themselves() {
     let _turn = TURN.lock();
     const COUNT: usize = 1100;
-    allow_descriptors(4 * COUNT as u64);
+    support::allow_descriptors(4 * COUNT as u64);
     let name = |number: usize| format!("i{number}");
     let run = Run::of((0..COUNT).fold(Model::new(), |model, number| model.submodel(&name(number), "out:Oi", 1)));
     let address = by_hand::control_address(&run.coordinator);
@@ -101,16 +101,5 @@ fn everybody_is_let_in_where_more_than_a_thousand_come_at_once_and_are_slow_to_p
         .collect();
     for (number, mut client) in joined.into_iter().enumerate() {
         assert!(matches!(client.hear(), ToInstance::Welcome { spec, .. } if spec.name == name(number)));
-    }
-}
-
-/// Lets this process have `wanted` of them.
-fn allow_descriptors(wanted: u64) {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` outlives both calls.
-    unsafe {
-        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
-        limit.rlim_cur = limit.rlim_cur.max(wanted);
-        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0, "this test needs {wanted} descriptors");
     }
 }
