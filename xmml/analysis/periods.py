@@ -8,7 +8,6 @@ and the group exchanged nothing with others meanwhile, it will go on like this u
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 
 from xmml.analysis.loop_groups import LoopGroup, loop_groups
@@ -116,10 +115,9 @@ class Periods:
             self.size -= 2 * len(group.processes) + 3 * len(group.inside)
 
     def _key(self, group: LoopGroup) -> object:
-        run, members = self.execution, self.members[group]
+        run = self.execution
         now, pc, waits_on, wake_at, runs = run.now, run.pc, run.waits_on, run.wake_at, run.runs
-        ready = tuple(index for index in run.ready if index in members)
-        following = tuple(sorted(index for index in run.following if index in members))
+        queued = tuple((run.is_ready[index], run.is_queued[index]) for index in group.processes)
         processes = tuple(
             (pc[index], waits_on[index], wake_at[index] - now if waits_on[index] == TIME else 0, runs[index] == 0)
             for index in group.processes
@@ -132,7 +130,7 @@ class Periods:
             if not run.is_plain[channel]:
                 channels.append(run.local[channel])
                 channels += run.filters[channel].state(run.fed[channel], run.fed_runs[channel], run.drained[channel])
-        return ready, following, processes, tuple(channels)
+        return queued, processes, tuple(channels)
 
     def _state(self, group: LoopGroup) -> _State:
         run = self.execution
@@ -182,7 +180,7 @@ class Periods:
         return max(0, most)
 
     def _jump(self, group: LoopGroup, earlier: _State, later: _State, count: int) -> None:
-        run, members = self.execution, self.members[group]
+        run = self.execution
         shift = count * (later.now - earlier.now)
         for place, index in enumerate(group.processes):
             iteration, runs, iterations, busy = earlier.counters[place]
@@ -204,29 +202,17 @@ class Periods:
             run.delivered[channel] += count * (run.delivered[channel] - delivered)
             run.taken[channel] += count * (run.taken[channel] - taken)
             run.received[channel] += count * (run.received[channel] - received)
-        self._shift(group, members, shift)
+        self._shift(group, shift)
         if run.traced:
             self._trace(group, earlier, later, count)
 
-    def _shift(self, group: LoopGroup, members: frozenset[int], shift: int) -> None:
+    def _shift(self, group: LoopGroup, shift: int) -> None:
         """Let the group go on so much later than now."""
         run = self.execution
         if shift == 0:
             return
-        resumed = [index for index in (*run.ready, *run.following) if index in members]
-        run.ready = deque(index for index in run.ready if index not in members)
-        run.following = [index for index in run.following if index not in members]
-        heap = [(at + shift, who) if who in members else (at, who) for at, who in run.heap]
         for index in group.processes:
-            if run.waits_on[index] == TIME:
-                run.wake_at[index] += shift
-        for index in resumed:
-            run.is_queued[index] = False
-            run.waits_on[index] = TIME
-            run.wake_at[index] = run.now + shift
-            heap.append((run.now + shift, index))
-        heapq.heapify(heap)
-        run.heap = heap
+            run.postpone(index, shift)
         for channel in group.inside:
             if run.due[channel]:
                 run.due[channel] = deque((due + shift, cause) for due, cause in run.due[channel])

@@ -80,10 +80,13 @@ class TimedExecution:
         self.began: list[int | None] = [None] * size
         self.ended = [0] * size
         self.left = [False] * size
-        self.ready: deque[int] = deque()  # who goes on in this round, and in the following one
+        # Who goes on in this round, and in the following one; when who wakes. An entry of a process that is postponed
+        # stays, since to look for it would take time in proportion to all others, but it no longer counts: `is_ready`
+        # says whose entry does in this round, `is_queued` in either, and `wake_at` until when one sleeps.
+        self.ready: deque[int] = deque()
         self.following: list[int] = []
-        self.is_queued = [False] * size
-        self.heap: list[tuple[int, int]] = []  # when, and who
+        self.is_ready, self.is_queued = [False] * size, [False] * size
+        self.heap: list[tuple[int, int]] = []
         self.wake_at = [0] * size
         self.wire, self.local = [0] * width, [0] * width
         self.sent, self.delivered = [0] * width, [0] * width
@@ -117,20 +120,40 @@ class TimedExecution:
         Returns:
             the process if it completed an iteration or run, -1 if not, `NOBODY` if nothing moves any more.
         """
-        if not self.ready:
+        while True:
+            while self.ready:
+                index = self.ready.popleft()
+                if self.is_ready[index]:
+                    self.is_ready[index] = self.is_queued[index] = False
+                    self.operations += 1
+                    return index if self._go(index) else -1
             if not self.following:
-                if not self.heap:
-                    return NOBODY
-                self.now = self.heap[0][0]
-                while self.heap and self.heap[0][0] == self.now:
-                    self.wake(heapq.heappop(self.heap)[1])
+                self._wake_the_next()
+            if not self.following:
+                return NOBODY
             # in a fixed order, since orders that come about by chance seldom come again
-            self.ready.extend(sorted(self.following))
+            for index in sorted(self.following):
+                if self.is_queued[index]:
+                    self.is_ready[index] = True
+                    self.ready.append(index)
             self.following.clear()
-        index = self.ready.popleft()
-        self.is_queued[index] = False
-        self.operations += 1
-        return index if self._go(index) else -1
+
+    def _wake_the_next(self) -> None:
+        """Go on to the next time at which somebody wakes, and wake all that wake then."""
+        is_found = False
+        while self.heap and not (is_found and self.heap[0][0] > self.now):
+            at, index = heapq.heappop(self.heap)
+            if self.waits_on[index] == TIME and self.wake_at[index] == at:
+                is_found, self.now = True, at
+                self.wake(index)
+
+    def postpone(self, index: int, shift: int) -> None:
+        """Let a process that is queued or sleeps go on so much later; any other one waits on."""
+        if self.is_queued[index]:
+            self.is_queued[index] = self.is_ready[index] = False
+            self._sleep(index, self.now + shift)
+        elif self.waits_on[index] == TIME:
+            self._sleep(index, self.wake_at[index] + shift)
 
     def _go(self, index: int) -> bool:
         process, pc = self.network.processes[index], self.pc[index]
