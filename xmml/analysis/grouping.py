@@ -97,8 +97,9 @@ def _calls(network: Network, found: Sequence[frozenset[str]]) -> Mapping[str, tu
         elif found[number] == {"release"}:
             for receiver in reached:
                 releasing[receiver].add(sender)
+    place = {name: number for number, name in enumerate(model.instances)}
     pairs = {
-        macro: tuple(name for name in model.instances if name in micros & releasing[macro] and name != macro)
+        macro: tuple(sorted((micros & releasing[macro]) - {macro}, key=place.__getitem__))
         for macro, micros in called.items()
     }
     return {macro: micros for macro, micros in pairs.items() if micros}
