@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from xmml_planner.placement.demands import Group
-from xmml_planner.placement.limits import shortages
+from xmml_planner.placement.limits import possible_sites
 from xmml_planner.placement.packing import roomy_cores
 from xmml_planner.placement.prediction import Prediction, Predictor
 
@@ -66,15 +66,15 @@ def greedy_placement(
     """
     wanted = predictor.demands
     room = _Room(predictor, sites, is_roomy)
-    possible = [
-        [site for site in sites if not shortages(unit, predictor.ways.catalogue[site])] for unit in wanted.units
-    ]
+    possible = possible_sites(wanted.units, [predictor.ways.catalogue[site] for site in sites])
     partners = _partners(predictor)
     chosen: dict[int, list[str]] = {}
     lasts = {number: _duration_ns(predictor, group, alone) for number, group in enumerate(wanted.groups)}
+    figures = {site: (predictor.wait_ns(site), predictor.speed(site)) for site in sites}
     for number in sorted(lasts, key=lambda each: (-lasts[each], each)):
         group = wanted.groups[number]
-        best = sorted(sites, key=lambda site: predictor.wait_ns(site) + lasts[number] / predictor.speed(site))
+        ends = {site: wait + lasts[number] / speed for site, (wait, speed) in figures.items()}
+        best = sorted(sites, key=ends.__getitem__)
         cores = cores_of(predictor, group)
         home = next(
             (
@@ -92,7 +92,8 @@ def greedy_placement(
             continue
         for unit in _breadth_first(group, partners):
             chosen[unit] = _spread(predictor, room, unit, [site for site in best if site in possible[unit]] or best)
-    return tuple(chosen[wanted.unit_of[process.index]].pop(0) for process in predictor.network.processes)
+    places = {unit: iter(own) for unit, own in chosen.items()}
+    return tuple(next(places[wanted.unit_of[process.index]]) for process in predictor.network.processes)
 
 
 def _spread(predictor: Predictor, room: _Room, number: int, sites: Sequence[str]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xmml.late_dataclass import dataclass
 from xmml_planner.placement.demands import Unit
 from xmml_planner.sites.catalogue import Site
@@ -45,6 +47,22 @@ def shortages(unit: Unit, site: Site) -> list[Shortage]:
     ):
         if there is not None and needed > there and not any(each.what.startswith(what) for each in found):
             found.append(Shortage(site.name, what, needed, there))
+    return found
+
+
+def possible_sites(units: Sequence[Unit], sites: Sequence[Site]) -> list[tuple[str, ...]]:
+    """Return by unit the names of the sites that a copy of it can be at, looked at alone, in the order of `sites`.
+
+    Units with the same needs have the same sites, which are looked for once.
+    """
+    of_needs: dict[object, tuple[str, ...]] = {}
+    found = []
+    for unit in units:
+        amounts = unit.cores, unit.cores_of_rank, unit.memory_bytes, unit.memory_of_rank, unit.gpus, unit.gpus_of_rank
+        key = unit.wish, unit.needs, amounts
+        if key not in of_needs:
+            of_needs[key] = tuple(site.name for site in sites if not shortages(unit, site))
+        found.append(of_needs[key])
     return found
 
 

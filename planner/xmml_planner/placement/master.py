@@ -9,14 +9,14 @@ mixed-variables programming problems", 1962; with a logical subproblem Hooker an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise, product
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise, permutations, product
 from typing import Any
 
 from xmml.analysis.path_weights import PathWeights
 from xmml.late_dataclass import dataclass
-from xmml_planner.placement.demands import Group
-from xmml_planner.placement.limits import shortages
+from xmml_planner.placement.demands import Group, Unit
+from xmml_planner.placement.limits import possible_sites
 from xmml_planner.placement.packing import roomy_cores
 from xmml_planner.placement.prediction import SECOND_NS, Predictor
 from xmml_planner.placement.solver import cp_model, solve
@@ -82,6 +82,7 @@ class Master:
         max_cost: float | None = None,
         is_elastic: bool = False,
         is_roomy: bool = False,
+        choices: Sequence[Sequence[str]] | None = None,
     ) -> None:
         """
         Args:
@@ -92,6 +93,8 @@ class Master:
             is_elastic: sites may lack cores, memory and GPUs; see `least_lacking`.
             is_roomy: no site is filled so far that what has to lie on one node each might not find one: fewer
                 placements than there are, but none that fails node by node for want of a few cores.
+            choices: by unit, the sites that the solver may choose from, all of them possible ones; `None`: all that
+                are possible. Variables and constraints are in proportion to the number of choices.
         """
         self._is_roomy = is_roomy
         self._lacking: dict[tuple[str, str], Any] | None = {} if is_elastic else None
@@ -109,19 +112,16 @@ class Master:
         self._count: list[dict[str, Any]] = []
         self._used: list[dict[str, Any]] = []
         self._time = self._model.new_int_var(0, self._longest, "time")
-        for unit, _ in enumerate(self._wanted.units):
-            self._place(unit)
+        if choices is None:
+            choices = possible_sites(self._wanted.units, [self._catalogue[site] for site in self._sites])
+        for unit, own in enumerate(choices):
+            self._place(unit, own)
         self._coupled = self._couplings()
         self._pairs_of_sites = sum(len(self._used[one]) * len(self._used[other]) for one, other in self._coupled)
         self._group_used = [self._uses(group) for group in self._wanted.groups]
         self._release = [self._released(number) for number, _ in enumerate(self._wanted.groups)]
-        self._cores = {
-            (number, site): self._group_cores(group, site)
-            for number, group in enumerate(self._wanted.groups)
-            for site in self._sites
-        }
-        for site in self._sites:
-            self._keep_within(site)
+        self._cores = [self._group_cores(group) for group in self._wanted.groups]
+        self._keep_within()
         self._keep_ways()
         self._work_bounds()
         self._duration: list[Any] = []
@@ -145,13 +145,11 @@ class Master:
 
     # who is where
 
-    def _place(self, number: int) -> None:
+    def _place(self, number: int, sites: Sequence[str]) -> None:
         unit, model = self._wanted.units[number], self._model
         counts: dict[str, Any] = {}
         used: dict[str, Any] = {}
-        for site in self._sites:
-            if shortages(unit, self._catalogue[site]):
-                continue
+        for site in sites:
             used[site] = model.new_bool_var(f"{unit.name} at {site}")
             counts[site] = used[site]
             if unit.count > 1:
@@ -188,35 +186,56 @@ class Master:
 
     # capacity
 
-    def _group_cores(self, group: Group, site: str) -> Any:
+    def _group_cores(self, group: Group) -> dict[str, Any]:
+        """Return by site how many cores a group needs where it has anybody."""
         turns = {turn.caller: turn.called for turn in group.turns}
         called = {unit for units in turns.values() for unit in units}
 
-        def needed(unit: int) -> Any:
-            own = self._wanted.units[unit].cores * self._count[unit].get(site, 0)
+        def needed(unit: int) -> dict[str, Any]:
+            cores = self._wanted.units[unit].cores
+            own = {site: cores * count for site, count in self._count[unit].items()}
             if unit not in turns:
                 return own
-            both = self._model.new_int_var(0, 1 << 31, "cores by turns")
-            self._model.add(both >= own)
-            self._model.add(both >= sum(needed(each) for each in turns[unit]))
-            return both
+            below = self._sums(needed(each) for each in turns[unit])
+            for site, together in below.items():
+                both = self._model.new_int_var(0, 1 << 31, "cores by turns")
+                self._model.add(both >= own.get(site, 0))
+                self._model.add(both >= together)
+                own[site] = both
+            return own
 
-        return sum(needed(unit) for unit in group.units if unit not in called)
+        return self._sums(needed(unit) for unit in group.units if unit not in called)
 
-    def _keep_within(self, name: str) -> None:
-        site = self._catalogue[name]
-        here = [
-            (unit, self._count[number][name])
-            for number, unit in enumerate(self._wanted.units)
-            if name in self._count[number]
-        ]
-        if site.memory_bytes is not None and any(unit.memory_bytes for unit, _ in here):
-            needed = sum(unit.memory_bytes * count for unit, count in here)
-            self._model.add(needed <= site.nodes * site.memory_bytes + self._lack("memory", name, 1 << 50))
-        if any(unit.gpus for unit, _ in here):
-            needed = sum(unit.gpus * count for unit, count in here)
-            self._model.add(needed <= site.all_gpus + self._lack("GPUs", name, 1 << 31))
-        self._keep_cores(name, roomy_cores(site, self._wanted) if self._is_roomy else site.all_cores)
+    def _sums(self, parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return by site the sum of what the parts have there."""
+        terms: dict[str, list[Any]] = {}
+        for part in parts:
+            for site, term in part.items():
+                terms.setdefault(site, []).append(term)
+        return {site: self._cp.LinearExpr.sum(own) for site, own in terms.items()}
+
+    def _keep_within(self) -> None:
+        memory = self._sums(self._weighed_counts(lambda unit: unit.memory_bytes))
+        gpus = self._sums(self._weighed_counts(lambda unit: unit.gpus))
+        groups: dict[str, list[int]] = {}
+        for group, used in enumerate(self._group_used):
+            for name in used:
+                groups.setdefault(name, []).append(group)
+        for name in self._sites:
+            site = self._catalogue[name]
+            if site.memory_bytes is not None and name in memory:
+                self._model.add(memory[name] <= site.nodes * site.memory_bytes + self._lack("memory", name, 1 << 50))
+            if name in gpus:
+                self._model.add(gpus[name] <= site.all_gpus + self._lack("GPUs", name, 1 << 31))
+            cores = roomy_cores(site, self._wanted) if self._is_roomy else site.all_cores
+            self._keep_cores(name, cores, groups.get(name, ()))
+
+    def _weighed_counts(self, weight: Callable[[Unit], int]) -> Iterator[dict[str, Any]]:
+        """Yield for each unit that has a weight, by site, the weight of all its copies there."""
+        for unit, counts in zip(self._wanted.units, self._count, strict=True):
+            each = weight(unit)
+            if each:
+                yield {site: each * count for site, count in counts.items()}
 
     def _lack(self, what: str, site: str, most: int) -> Any:
         """What a site may lack: nothing, unless that is what is asked."""
@@ -225,16 +244,18 @@ class Master:
         lack = self._lacking[what, site] = self._model.new_int_var(0, most, f"{what} lacking at {site}")
         return lack
 
-    def _keep_cores(self, site: str, cores: int) -> None:
-        """Groups of which one is over before the other begins can have the same cores, one after the other."""
-        before = [
-            (one, other)
-            for one, other in self._wanted.before
-            if site in self._group_used[one] and site in self._group_used[other]
-        ]
+    def _keep_cores(self, site: str, cores: int, groups: Sequence[int]) -> None:
+        """Keep the groups that may be at a site within its cores.
+
+        Groups of which one is over before the other begins can have the same cores, one after the other.
+        """
+        here = set(groups)
+        before = [(one, other) for one, other in self._wanted.before if one in here and other in here]
+        lacking = self._lack("cores", site, 1 << 31)
         if not before:
-            needed = sum(self._cores[group, site] for group, _ in enumerate(self._wanted.groups))
-            self._model.add(needed <= cores + self._lack("cores", site, 1 << 31))
+            if groups:
+                needed = self._cp.LinearExpr.sum([self._cores[group][site] for group in groups])
+                self._model.add(needed <= cores + lacking)
             return
         most = cores if self._lacking is None else 1 << 31
         given: dict[int, list[Any]] = {}
@@ -244,15 +265,13 @@ class Master:
             given.setdefault(one, []).append(flow)
             taken_over.setdefault(other, []).append(flow)
         fresh = []
-        for group, _ in enumerate(self._wanted.groups):
-            if site not in self._group_used[group]:
-                continue
+        for group in groups:
             taken = self._model.new_int_var(0, most, "taken")
             fresh.append(taken)
             had = taken + sum(taken_over.get(group, ()))
-            self._model.add(had >= self._cores[group, site])
+            self._model.add(had >= self._cores[group][site])
             self._model.add(sum(given.get(group, ())) <= had)
-        self._model.add(sum(fresh) <= cores + self._lack("cores", site, 1 << 31))
+        self._model.add(self._cp.LinearExpr.sum(fresh) <= cores + lacking)
 
     def least_lacking(self, effort: float) -> Lacking | None:
         """Return what sites lack together; `None`: more of it would not help."""
@@ -288,15 +307,25 @@ class Master:
     def _keep_ways(self) -> None:
         """Units that exchange messages are at one site, or at two with a way between them that the model allows."""
         done: set[tuple[int, int]] = set()
+        without_way: dict[tuple[str, ...], set[tuple[str, str]]] = {}
         for channel in self._predictor.network.channels:
             pair = self._wanted.unit_of[channel.sender], self._wanted.unit_of[channel.receiver]
             if pair in done or pair[0] == pair[1]:
                 continue
             done.add(pair)
+            only = self._wanted.only.get(pair, ())
+            if only not in without_way:
+                without_way[only] = self._without_way(channel.index)
             apart = pair in self._wanted.together
+            if not apart and not without_way[only]:
+                continue
             for one, other in product(self._used[pair[0]], self._used[pair[1]]):
-                if one != other and (apart or self._predictor.way(channel.index, one, other) is None):
+                if one != other and (apart or (one, other) in without_way[only]):
                     self._model.add_bool_or(~self._used[pair[0]][one], ~self._used[pair[1]][other])
+
+    def _without_way(self, channel: int) -> set[tuple[str, str]]:
+        """Return the pairs of sites between which there is no way for the messages of a channel."""
+        return {pair for pair in permutations(self._sites, 2) if self._predictor.way(channel, *pair) is None}
 
     # cost
 
@@ -316,7 +345,7 @@ class Master:
                 if not price:
                     continue
                 cores = self._model.new_int_var(0, self._catalogue[site].all_cores, "paid cores")
-                self._model.add(cores >= self._cores[number, site])
+                self._model.add(cores >= self._cores[number][site])
                 paid = self._model.new_int_var(0, coarse * self._catalogue[site].all_cores, "core time")
                 self._model.add_multiplication_equality(paid, [cores, whole])
                 terms.append((paid, price))
@@ -520,6 +549,8 @@ class Master:
         for process in range(len(sites)) if processes is None else processes:
             key = self._wanted.unit_of[process], sites[process]
             counts[key] = counts.get(key, 0) + 1
+        if any(site not in self._used[unit] for unit, site in counts):
+            return  # no choice leads there
         fewer = []
         for (unit, site), count in counts.items():
             if self._wanted.units[unit].count == 1:

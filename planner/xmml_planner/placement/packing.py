@@ -74,8 +74,8 @@ def pieces_at(wanted: Demands, counts: Mapping[int, int]) -> list[list[Piece]]:
     list for each choice of groups that may run at the same time.
     """
     by_group = {}
-    for number, group in enumerate(wanted.groups):
-        own = pieces_of_group(wanted, group, counts)
+    for number in sorted({wanted.group_of[unit] for unit in counts}):
+        own = pieces_of_group(wanted, wanted.groups[number], counts)
         if own:
             by_group[number] = own
     return [
@@ -86,21 +86,18 @@ def pieces_at(wanted: Demands, counts: Mapping[int, int]) -> list[list[Piece]]:
 
 def pieces_of_group(wanted: Demands, group: Group, counts: Mapping[int, int]) -> list[Piece]:
     """Return the pieces of one group."""
+    if not any(counts.get(unit) for unit in group.units):
+        return []
     turns = {turn.caller: turn for turn in group.turns}
     called = {unit for turn in group.turns for unit in turn.called}
-    return [
-        piece
-        for unit in group.units
-        if unit not in called and any(counts.get(each) for each in group.units)
-        for piece in _of_tree(wanted, counts, unit, turns)
-    ]
+    return [piece for unit in group.units if unit not in called for piece in _of_tree(wanted, counts, unit, turns)]
 
 
 def _at_the_same_time(wanted: Demands, groups: Sequence[int]) -> list[Sequence[int]]:
     """Return the largest choices of groups of which none is over before another begins."""
     order = networkx.DiGraph(wanted.before)
     after = {number: networkx.descendants(order, number) if number in order else set() for number in groups}
-    if not any(other in after[one] for one in groups for other in groups):
+    if all(after[one].isdisjoint(groups) for one in groups):
         return [groups]
     parallel = networkx.Graph()
     parallel.add_nodes_from(groups)

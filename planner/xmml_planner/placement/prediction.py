@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 from xmml.analysis.network import Network
 from xmml.analysis.path_weights import PathWeights, path_weights
@@ -114,17 +114,29 @@ class Predictor:
     def longest_ns(self, sites: Sequence[str]) -> int:
         """Return what no placement at some of these sites exceeds: everything slow at once."""
         slowest = min(self.speed(site) for site in sites)
-        pairs = [(one, other) for one in sites for other in sites if one != other]
+        slow_ways: dict[tuple[str, ...], list[Way]] = {}
         delays, load = [], 0.0
         for channel in self.network.channels:
-            size = channel.size_bytes or 0
-            ways = [way for pair in pairs if (way := self.way(channel.index, *pair)) is not None]
+            only, size = self._only.get(channel.index, ()), channel.size_bytes or 0
+            if only not in slow_ways:
+                slow_ways[only] = self._slow_ways(sites, only)
+            ways = slow_ways[only]
             delay = max((way.delay_s(size) for way in ways), default=WITHIN_SITE_S)
             delays.append(round(min(delay, _LONGEST_S) * SECOND_NS))
             load += max((self.sent[channel.index] * size / way.bandwidth for way in ways), default=0.0)
         wait = max(self.wait_ns(site) for site in sites)
         run = self._simulated(lambda process: self.network.processes[process].runtime_ns / slowest, delays, [wait])
         return max(run.makespan_ns, round(min(load, _LONGEST_S) * SECOND_NS)) + 1
+
+    def _slow_ways(self, sites: Sequence[str], only: tuple[str, ...]) -> list[Way]:
+        """Return those ways between sites than which no other is slower for messages of any size: from the longest
+        latency on, each has a smaller bandwidth than all before it."""
+        ways = (self.ways.way(*pair, only=only) for pair in permutations(sites, 2))
+        found: list[Way] = []
+        for way in sorted(filter(None, ways), key=lambda way: (-way.latency_s, way.bandwidth)):
+            if not found or way.bandwidth < found[-1].bandwidth:
+                found.append(way)
+        return found
 
     def alone(self, site: str) -> Prediction:
         """Return what happens if everything is at one site, whatever its size, without a queue."""

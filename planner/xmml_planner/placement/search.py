@@ -3,16 +3,23 @@
 Each round, the solver returns the placement whose time is least by the critical chains known so far: no placement can
 be faster than that. The simulation gives the true time of it, and the chain that caused it. When both meet, the
 placement is best, and that is proven.
+
+A model with so many units and sites that the solver could not take all choices in is placed by the greedy algorithm,
+which is improved part by part (`neighbourhood`); how far from the best that is at most, is then known from the chains
+of the model alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from xmml.analysis.path_weights import PathWeights
 from xmml.late_dataclass import dataclass
-from xmml_planner.placement.greedy import greedy_placement
+from xmml_planner.placement.greedy import cores_of, greedy_placement
+from xmml_planner.placement.limits import possible_sites
 from xmml_planner.placement.master import Answer, Master
+from xmml_planner.placement.neighbourhood import Choices, around_latest, cheaper_or_nearer, near
 from xmml_planner.placement.packing import fits, pieces_at, pieces_of_group
 from xmml_planner.placement.prediction import SECOND_NS, Prediction, Predictor
 from xmml_planner.sites.ways import WITHIN_SITE_S
@@ -39,6 +46,12 @@ _TIDYINGS = 8
 _TIDYING = 0.3
 #: What the best known placement may improve by before times are counted in finer ticks.
 _FINER = 64
+#: Choices of a site for a unit, all together, up to which the solver is given all of them: four thousand units at ten
+#: sites.
+_MOST_CHOICES = 40_000
+#: So many parts of a larger search are tried one after the other, each with so many choices.
+_PARTS = 4
+_CHOICES_OF_A_PART = 6_000
 #: A difference that comes from rounding only.
 ROUNDING = 1e-6
 
@@ -91,6 +104,8 @@ class Search:
 
     def __init__(self, predictor: Predictor, sites: Sequence[str], max_cost: float | None, effort: float) -> None:
         self._predictor, self._sites, self._max_cost = predictor, sites, max_cost
+        self._possible = possible_sites(predictor.demands.units, [predictor.ways.catalogue[site] for site in sites])
+        self._is_whole = sum(map(len, self._possible)) <= _MOST_CHOICES
         self._left, self._round = effort, effort / _MOST_IN_ONE_ROUND
         self._most_to_begin = _BEGINNING * effort
         self._taken = 0.0
@@ -130,11 +145,31 @@ class Search:
         Raises:
             NoPlacement: there is none.
         """
-        best = self._begin()
+        self._begin()
         if self._is_proven() and self._is_tidy():
-            return Placement(best.sites, best, min(self._at_least, best.makespan_ns), self._taken)
-        master = self._master(best.makespan_ns)
-        scale = best.makespan_ns
+            return self._found()
+        if self._is_whole:
+            master = self._improve()
+        else:
+            self._improve_in_parts()
+            if self._is_tidy():
+                return self._found()
+            master = self._master(self._best_ns(), choices=self._tidier())
+        self._tidy(master)
+        return self._found()
+
+    def _found(self) -> Placement:
+        assert self._best is not None
+        return Placement(self._best.sites, self._best, min(self._at_least, self._best.makespan_ns), self._taken)
+
+    def _improve(self) -> Master:
+        """Try what promises to be fastest until nothing does any more, or the effort is spent.
+
+        Returns:
+            the master that was asked last.
+        """
+        scale = self._best_ns()
+        master = self._master(scale)
         for _ in range(_ROUNDS):
             if self._is_proven() or self._left <= 0:
                 break
@@ -155,19 +190,43 @@ class Search:
             if self._best_ns() * _FINER < scale:
                 scale = self._best_ns()
                 master = self._master(scale)
-        self._tidy(master)
-        assert self._best is not None
-        return Placement(self._best.sites, self._best, min(self._at_least, self._best.makespan_ns), self._taken)
+        return master
+
+    def _improve_in_parts(self) -> None:
+        """Try what promises to be fastest near to the best placement, part by part; nothing is proven by that."""
+        for turn in range(_PARTS):
+            if self._is_proven() or self._left <= 0:
+                return
+            assert self._best is not None
+            wanted = self._predictor.demands
+            choices = around_latest(wanted, self._possible, self._best, _CHOICES_OF_A_PART, turn)
+            master = self._master(self._best_ns(), choices=choices)
+            answer = self._ask(master.fastest(min(self._left, self._round), self._best_sites()))
+            if answer.sites and answer.sites not in self._seen:
+                self._try(answer.sites, master)
+
+    def _tidier(self) -> Choices:
+        """Return the sites at which units may be in a placement that is as fast as the best one, and tidier."""
+        predictor = self._predictor
+        wanted = predictor.demands
+        coupled = dict.fromkeys(
+            (wanted.unit_of[channel.sender], wanted.unit_of[channel.receiver]) for channel in predictor.network.channels
+        )
+        costs = {site: predictor.ways.catalogue[site].cost for site in self._sites}
+        return cheaper_or_nearer(wanted, self._possible, self._best_sites(), list(coupled), costs, _CHOICES_OF_A_PART)
 
     def cheapest(self, effort: float) -> float | None:
         """Return what no placement costs less than, by what is known so far."""
-        return self._master(self._predictor.longest_ns(self._sites)).cheapest(effort)
+        return self._master(self._longest_ns).cheapest(effort)
 
     def _try_any_with_room(self, master: Master) -> None:
         """Try a placement that leaves room at every node."""
         hint = greedy_placement(self._predictor, self._sites, self._alone, is_roomy=True)
-        roomy = self._master(self._predictor.longest_ns(self._sites), is_timed=False, is_roomy=True)
-        answer = self._ask(roomy.any_placement(max(self._left, _AT_LEAST), hint))
+        for choices in self._first_choices(hint):
+            roomy = self._master(self._longest_ns, is_timed=False, is_roomy=True, choices=choices)
+            answer = self._ask(roomy.any_placement(max(self._left, _AT_LEAST), hint))
+            if answer.sites:
+                break
         if answer.sites and answer.sites not in self._seen:
             self._try(answer.sites, master)
 
@@ -191,48 +250,95 @@ class Search:
         return self._best is not None and self._best_ns() <= self._at_least * (1 + ROUNDING) + 1
 
     def _is_tidy(self) -> bool:
-        """Whether everything is at one site, and nothing costs anything."""
-        costs = (self._predictor.ways.catalogue[site].cost for site in self._sites)
-        return len(set(self._best_sites())) == 1 and not any(costs)
+        """Whether nothing costs anything, each group is at one site, and no messages go between sites."""
+        if any(self._predictor.ways.catalogue[site].cost for site in self._sites):
+            return False
+        sites, wanted = self._best_sites(), self._predictor.demands
+        homes = {(wanted.group_of[wanted.unit_of[process]], site) for process, site in enumerate(sites)}
+        return len(homes) == len(wanted.groups) and all(
+            sites[channel.sender] == sites[channel.receiver] for channel in self._predictor.network.channels
+        )
 
     def _ask(self, answer: Answer) -> Answer:
         self._left -= answer.effort
         self._taken += answer.effort
         return answer
 
-    def _begin(self) -> Prediction:
-        """Return some placement that satisfies the sites: all at one of the best, or a greedy one."""
-        master = self._master(self._predictor.longest_ns(self._sites), is_timed=False)
+    def _begin(self) -> None:
+        """Find some placement that satisfies the sites: all at one of the best, or a greedy one.
+
+        Raises:
+            NoPlacement: there is none, or none was found.
+        """
+        hint = greedy_placement(self._predictor, self._sites, self._alone)
+        for number, choices in enumerate(self._first_choices(hint)):
+            master = self._master(self._longest_ns, is_timed=False, choices=choices)
+            if number == 0:
+                self._try_homes(master)
+            self._begin_within(master, hint)
+            if self._best is not None:
+                return
+        raise NoPlacement(frozenset(self._kinds))
+
+    def _first_choices(self, hint: Sequence[str]) -> Iterator[Choices]:
+        """Yield what to choose from: everything, or at first what is near to a hint."""
+        units = self._predictor.demands.units
+        if not self._is_whole:
+            for width in (1, _MOST_CHOICES // len(units)):
+                yield near(self._predictor.demands, self._possible, hint, width)
+        yield self._possible
+
+    def _try_homes(self, master: Master) -> None:
+        """Try everything together at one of the sites where that would end first."""
         size = len(self._predictor.network.processes)
         for site in sorted(self._sites, key=self._ends_alone)[:_HOMES]:
+            if not self._may_hold_all(site):
+                continue
+            if not self._is_whole:
+                master = self._master(self._longest_ns, is_timed=False, choices=[[site]] * len(self._possible))
             if master.satisfies([site] * size, _GLANCE):
                 self._try((site,) * size, master)
                 break
-        hint = greedy_placement(self._predictor, self._sites, self._alone)
+
+    def _may_hold_all(self, name: str) -> bool:
+        """Whether a site is large enough for everything, as far as that is known without asking the solver."""
+        site, wanted = self._predictor.ways.catalogue[name], self._predictor.demands
+        cores = [cores_of(self._predictor, group) for group in wanted.groups]
+        return (
+            all(name in own for own in self._possible)
+            and (max(cores) if wanted.before else sum(cores)) <= site.all_cores
+            and sum(unit.gpus * unit.count for unit in wanted.units) <= site.all_gpus
+        )
+
+    def _begin_within(self, master: Master, hint: Sequence[str]) -> None:
+        """Look for a placement near to a hint, until one satisfies also what the solver does not know."""
         has_tried_roomy = False
         for _ in range(_ROUNDS):
             if self._taken > self._most_to_begin:
-                break
+                return
             answer = self._ask(master.any_placement(max(self._left, _AT_LEAST), hint))
             if not answer.sites:
-                break
+                return
             if answer.sites not in self._seen:
                 self._try(answer.sites, master)
             if self._best is None and "nodes" in self._kinds and not has_tried_roomy:
                 has_tried_roomy = True
                 self._try_any_with_room(master)
             if self._best is not None:
-                return self._best
-        if self._best is not None:
-            return self._best
-        raise NoPlacement(frozenset(self._kinds))
+                return
+
+    @cached_property
+    def _longest_ns(self) -> int:
+        return self._predictor.longest_ns(self._sites)
 
     def _ends_alone(self, site: str) -> float:
         """Return when everything would end at one site."""
         speed = self._predictor.speed(self._alone.sites[0]) / self._predictor.speed(site)
         return self._predictor.wait_ns(site) + self._alone.simulated.makespan_ns * speed
 
-    def _master(self, best_ns: int, is_timed: bool = True, is_roomy: bool = False) -> Master:
+    def _master(
+        self, best_ns: int, is_timed: bool = True, is_roomy: bool = False, choices: Choices | None = None
+    ) -> Master:
         master = Master(
             self._predictor,
             self._sites,
@@ -240,6 +346,7 @@ class Search:
             busy_ns=self._busy_ns,
             max_cost=self._max_cost,
             is_roomy=is_roomy,
+            choices=choices or self._possible,
         )
         for duration in self._durations:
             master.add_duration(*duration)
@@ -252,10 +359,17 @@ class Search:
             master.exclude(*excluded)
         return master
 
-    def _try(self, sites: tuple[str, ...], master: Master) -> Prediction:
-        """Return what a placement does; keep it if it is the best so far, and tell the solver what bounds it."""
+    def _try(self, sites: tuple[str, ...], master: Master) -> Prediction | None:
+        """Return what a placement does; keep it if it is the best so far, and tell the solver what bounds it.
+
+        Of a placement in part of a large search that fails node by node nothing more is learned: `None`.
+        """
+        refusal = self._beyond_nodes(sites)
+        if refusal is not None and not self._is_whole:
+            self._refuse(sites, refusal, master)
+            return None
         prediction = self._predictor.predict(sites)
-        refusal = self._refusal(prediction)
+        refusal = refusal or self._beyond_walltime(prediction) or self._beyond_cost(prediction)
         self._seen[sites] = refusal is None
         paths, durations, loads = len(self._paths), len(self._durations), len(self._loads)
         self._learn(prediction)
@@ -266,12 +380,16 @@ class Search:
         for load in self._loads[loads:]:
             master.add_load(*load)
         if refusal is not None:
-            self._kinds.add(refusal.kind)
-            self._excluded.append((sites, refusal.processes))
-            master.exclude(*self._excluded[-1])
+            self._refuse(sites, refusal, master)
         elif self._best is None or prediction.makespan_ns < self._best.makespan_ns:
             self._best = prediction
         return prediction
+
+    def _refuse(self, sites: tuple[str, ...], refusal: _Refusal, master: Master) -> None:
+        self._seen[sites] = False
+        self._kinds.add(refusal.kind)
+        self._excluded.append((sites, refusal.processes))
+        master.exclude(*self._excluded[-1])
 
     def _learn(self, prediction: Prediction) -> None:
         ends = prediction.simulated.end_ns
@@ -319,13 +437,13 @@ class Search:
             if {wanted.group_of[wanted.unit_of[process]] for process in (path.begins, *path.computing_ns)} == {number}:
                 self._durations.append((number, path, prediction.sites))
 
-    def _refusal(self, prediction: Prediction) -> _Refusal | None:
-        """Return why a placement cannot be, beyond what the solver itself knows."""
-        return self._beyond_nodes(prediction) or self._beyond_walltime(prediction) or self._beyond_cost(prediction)
+    # why a placement cannot be, beyond what the solver itself knows
 
-    def _beyond_nodes(self, prediction: Prediction) -> _Refusal | None:
-        for site in dict.fromkeys(prediction.sites):
-            here = [process for process, each in enumerate(prediction.sites) if each == site]
+    def _beyond_nodes(self, sites: Sequence[str]) -> _Refusal | None:
+        by_site: dict[str, list[int]] = {}
+        for process, site in enumerate(sites):
+            by_site.setdefault(site, []).append(process)
+        for site, here in by_site.items():
             if not self._fit(here, site):
                 return _Refusal("nodes", tuple(self._fewest(here, site)))
         return None
@@ -370,7 +488,7 @@ class Search:
             if not answer.sites or answer.sites == self._best_sites():
                 break
             prediction = self._try(answer.sites, master)
-            if self._seen[answer.sites] and prediction.makespan_ns <= at_most:
+            if prediction and self._seen[answer.sites] and prediction.makespan_ns <= at_most:
                 self._best = prediction
                 return
             master.exclude(answer.sites)
@@ -398,13 +516,13 @@ def group_times(predictor: Predictor, prediction: Prediction) -> list[GroupTimes
     for number, group in enumerate(wanted.groups):
         members = [process for unit in group.units for process in wanted.units[unit].processes]
         started = [begins[process] for process in members if begins[process] >= 0]
-        cores: dict[str, int] = {}
-        for site in dict.fromkeys(prediction.sites[process] for process in members):
-            counts = {
-                unit: sum(prediction.sites[process] == site for process in wanted.units[unit].processes)
-                for unit in group.units
-            }
-            cores[site] = sum(piece.cores for piece in pieces_of_group(wanted, group, counts))
+        counts: dict[str, dict[int, int]] = {}
+        for process in members:
+            here, unit = counts.setdefault(prediction.sites[process], {}), wanted.unit_of[process]
+            here[unit] = here.get(unit, 0) + 1
+        cores = {
+            site: sum(piece.cores for piece in pieces_of_group(wanted, group, here)) for site, here in counts.items()
+        }
         begin = max(min(started, default=0), prediction.releases_ns[number])
         found.append(GroupTimes(begin, max([begin, *(ends[process] for process in members)]), cores))
     return found
