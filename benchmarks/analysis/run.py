@@ -63,12 +63,12 @@ def measure(folder: Path, number: int, quick: bool) -> Iterator[Sample]:
     """One round: every model once."""
     model, result = folder / "model.xmml", folder / "result.json"
     model.write_text(documents.restenosis(10))
-    told = start(folder, [PROGRAMS / "measured.py", result, *check_command(model)], result)
+    told = start(folder, [processes.MEASURED, result, *check_command(model)], result)
     yield Sample(number, "check", 7, 10, 0, 0, *figures_of(told))
     for instances in QUICK_INSTANCES if quick else INSTANCES:
         couplings = instances * COUPLINGS_EACH
         model.write_text(documents.network(instances, couplings))
-        told = start(folder, [PROGRAMS / "measured.py", result, *check_command(model)], result)
+        told = start(folder, [processes.MEASURED, result, *check_command(model)], result)
         yield Sample(number, "check", instances, couplings, 0, 0, *figures_of(told))
     for steps in QUICK_STEPS if quick else STEPS:
         model.write_text(documents.restenosis(steps))

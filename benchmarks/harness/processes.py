@@ -8,6 +8,9 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+#: `MEASURED RESULT COMMAND...` runs a command and writes `seconds`, `processor_s` and `peak_kib` of it as JSON.
+MEASURED = Path(__file__).with_name("measured.py")
+
 
 class RunFailed(Exception):
     """A program of a benchmark ended badly or not in time; the text has the end of what it said."""

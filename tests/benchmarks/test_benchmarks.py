@@ -99,6 +99,17 @@ def test_checks_and_task_graphs_are_measured(tmp_path: Path) -> None:
     assert "per coupling [us]" in text
 
 
+def test_plans_over_sites_are_measured(tmp_path: Path) -> None:
+    text, rows = run_suite("planning", tmp_path, "--quick", has_plot=False)
+    assert [(row["model"], row["instances"], row["sites"]) for row in rows] == [
+        ("copies", "200", "10"),
+        ("pairs", "200", "10"),
+    ]
+    assert all(float(row["processor_s"]) > 0 and int(row["peak_kib"]) > 0 for row in rows)
+    assert all(float(row["at_least_s"]) <= float(row["makespan_s"]) for row in rows)
+    assert "predicted makespan [s]" in text
+
+
 @needs("mpicc")
 def test_both_cavities_are_measured_and_end_with_the_same_bits(tmp_path: Path) -> None:
     text, rows = run_suite("canal", tmp_path, "--quick", "--cells", "12,17")
