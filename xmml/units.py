@@ -88,6 +88,7 @@ UNITS = _unit_table()
 _QUANTITY = re.compile(r"(-?)([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,9}))?[ \t\r\n]*([^\W\d_]*)")
 _LONGEST_TEXT = 1000
 _LARGEST_EXPONENT = 300
+_SMALLEST, _LARGEST = Fraction(10) ** -_LARGEST_EXPONENT, Fraction(10) ** _LARGEST_EXPONENT
 
 
 @dataclass(frozen=True)
@@ -213,8 +214,10 @@ def parse(text: str, dimension: Dimension | None = None) -> Quantity:
     digits = Fraction(number)
     if digits and abs(exponent) > 2 * _LARGEST_EXPONENT:
         raise UnitError(f'"{_short(text)}" is out of range')
-    value = digits * Fraction(10) ** exponent * factor if digits else Fraction(0)
-    if value and not Fraction(10) ** -_LARGEST_EXPONENT <= value <= Fraction(10) ** _LARGEST_EXPONENT:
+    value = digits * factor
+    if value and exponent:
+        value *= Fraction(10) ** exponent
+    if value and not _SMALLEST <= value <= _LARGEST:
         raise UnitError(f'"{_short(text)}" is out of range')
     if not unit:
         factor = Fraction(10) ** _decimal_exponent(value) if power and value else Fraction(1)

@@ -44,9 +44,9 @@ def given_twice(index: Index) -> Iterator[Problem]:
 def possible_values(index: Index) -> Iterator[Problem]:
     """Delta is positive, total not less than delta, and no range ends before it begins."""
     for scale in _scale_elements(index):
-        yield from _impossible_range(scale, "delta")
-        yield from _impossible_range(scale, "total")
         delta, total = _ranges(scale)
+        yield from _impossible_range(scale, "delta", delta)
+        yield from _impossible_range(scale, "total", total)
         if _too_short(delta, total):
             at = "total" if scale.get("total") is not None else None
             yield scale.problem("E16", "total is less than delta", _TOO_SHORT, at)
@@ -131,9 +131,7 @@ def _ranges(scale: Element) -> tuple[Range | None, Range | None]:
     return read_range(scale, "delta", dimension), read_range(scale, "total", dimension)
 
 
-def _impossible_range(scale: Element, name: str) -> Iterator[Problem]:
-    delta, total = _ranges(scale)
-    range_ = delta if name == "delta" else total
+def _impossible_range(scale: Element, name: str, range_: Range | None) -> Iterator[Problem]:
     if range_ is None:
         return
     element, low, high = scale, name, name
