@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from commands import XMML
+from copied_tree import content
 from copy_that_goes_over import BEFORE_B
 from copy_that_goes_over import script as going_over
 from copy_that_goes_over import words as words_going_over
@@ -134,9 +135,9 @@ def test_a_folder_goes_there_and_back(command: Command, server: Sshd, tree: Path
     there = tmp_path / "there"
     report = done(command(tree, f"{server.name}:{there}/"))
     assert (report["failed"], report["files"]) == ([], 304)
-    assert files_in(there / "tree") == files_in(tree)
+    assert content(there / "tree") == content(tree)
     done(command(f"{server.name}:{there}/tree", tmp_path / "back"))
-    assert files_in(tmp_path / "back") == files_in(tree)
+    assert content(tmp_path / "back") == content(tree)
     assert done(command(tree, f"{server.name}:{there}/"))["sent_b"] == 0
 
 
@@ -255,6 +256,7 @@ def test_a_copy_that_is_killed_goes_on_where_it_was(command: Command, server: Ss
     report = done(words)
     assert 0 < report["sent_b"] <= len(data) - 16_000_000
     assert (tmp_path / "copy").read_bytes() == data
+    assert not part.exists()
 
 
 def test_files_that_fail_are_named_and_the_others_are_copied(command: Command, server: Sshd, tmp_path: Path) -> None:

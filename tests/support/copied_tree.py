@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import stat
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,17 @@ def tree(tmp_path: Path) -> Path:
     (root / "b").chmod(0o750)
     (root / "below").chmod(0o550)
     return root
+
+
+def content(root: Path) -> dict[str, object]:
+    """All that a copy must keep of a folder and of what is in it: content, modes, times, links."""
+    found: dict[str, object] = {}
+    for path in sorted([root, *root.rglob("*")]):
+        status = path.lstat()
+        what: object
+        if path.is_symlink():
+            what = os.readlink(path), status.st_mtime_ns
+        else:
+            what = stat.S_IMODE(status.st_mode), status.st_mtime_ns, path.read_bytes() if path.is_file() else None
+        found[str(path.relative_to(root))] = what
+    return found

@@ -143,6 +143,7 @@ class Target:
             alike = status is not None and stat.S_ISREG(status.st_mode) and _alike(status, entry)
             if alike and not self._compare:
                 tree.dress(entry)
+                tree.remove_part(entry)
                 self._report.untouched += 1
                 self._progress.advanced(entry.size)
                 self._channel.send(pack(Say.STANDS, which))

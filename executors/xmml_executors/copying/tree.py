@@ -126,7 +126,8 @@ class Tree:
         status = self.status(entry)
         if status is not None and stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, "a folder has this name at the target")
-        made = f".xmml-{os.urandom(8).hex()}"
+        made = part_name(name)
+        self.remove_part(entry)
         os.symlink(entry.link, made, dir_fd=folder)
         try:
             os.utime(made, ns=(entry.modified_ns, entry.modified_ns), dir_fd=folder, follow_symlinks=False)
@@ -165,6 +166,13 @@ class Tree:
             os.close(descriptor)
             return None
         return os.fdopen(descriptor, "rb", buffering=0)
+
+    def remove_part(self, entry: Entry) -> None:
+        """Removes what an interrupted copy has left under the provisional name."""
+        folder, name = self._at(entry)
+        # Mostly there is nothing. What cannot be removed is reported when its name is needed.
+        with contextlib.suppress(OSError):
+            os.unlink(part_name(name), dir_fd=folder)
 
     def begin_part(self, entry: Entry, base: BinaryIO | None) -> int:
         """A descriptor of the file under its provisional name, for writing; new ones begin as a copy of `base`."""

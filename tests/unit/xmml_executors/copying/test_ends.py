@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from copied_tree import content
 from waiting import LIMIT_S
 from xmml_executors.copying.channel import Broken, Stopped
 from xmml_executors.copying.messages import Say, chunk, pack, unpack
@@ -18,20 +18,6 @@ from xmml_executors.copying.ranges import RANGE_B
 from xmml_executors.copying.tree import PART_SUFFIX
 
 Copy = Callable[..., Any]
-
-
-def content(root: Path) -> dict[str, object]:
-    """All that a copy must keep."""
-    found: dict[str, object] = {}
-    for path in sorted(root.rglob("*")):
-        status = path.lstat()
-        what: object
-        if path.is_symlink():
-            what = os.readlink(path)
-        else:
-            what = (stat.S_IMODE(status.st_mode), status.st_mtime_ns, path.read_bytes() if path.is_file() else None)
-        found[str(path.relative_to(root))] = what
-    return found
 
 
 def clean(result: Any) -> bool:
@@ -284,3 +270,31 @@ def test_long_names_have_a_provisional_name_as_well(tmp_path: Path, copy: Copy) 
     (tmp_path / name).write_text("x")
     assert clean(copy([tmp_path / name], str(tmp_path / "to")))
     assert os.listdir(tmp_path / "to") == [name]
+
+
+def test_a_file_that_stands_has_no_second_copy_of_an_interrupted_attempt_beside_it(tmp_path: Path, copy: Copy) -> None:
+    for name in ("file", "copy"):
+        (tmp_path / name).write_bytes(b"data")
+        os.utime(tmp_path / name, ns=(1, 1))
+    part = tmp_path / f".copy{PART_SUFFIX}"
+    part.write_bytes(b"da")
+    result = copy([tmp_path / "file"], str(tmp_path / "copy"))
+    assert clean(result)
+    assert (result.source.untouched, part.exists()) == (1, False)
+
+
+def test_a_link_takes_the_place_of_what_an_interrupted_attempt_has_left(tmp_path: Path, copy: Copy) -> None:
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / "link").symlink_to("elsewhere")
+    (tmp_path / "to" / "from").mkdir(parents=True)
+    (tmp_path / "to" / "from" / f".link{PART_SUFFIX}").symlink_to("older")
+    assert clean(copy([tmp_path / "from"], str(tmp_path / "to")))
+    assert content(tmp_path / "to" / "from") == content(tmp_path / "from")
+
+
+def test_a_file_that_has_only_another_mode_gets_the_mode_of_the_source(tmp_path: Path, copy: Copy) -> None:
+    (tmp_path / "file").write_bytes(b"data")
+    copy([tmp_path / "file"], str(tmp_path / "copy"))
+    (tmp_path / "file").chmod(0o640)
+    result = copy([tmp_path / "file"], str(tmp_path / "copy"))
+    assert (result.sent_b, (tmp_path / "copy").stat().st_mode & 0o777) == (0, 0o640)
