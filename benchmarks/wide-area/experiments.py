@@ -11,7 +11,7 @@ import ends
 import files
 import mpwide
 from harness.processes import RunFailed
-from sample import AUTO, FIGURES_GIVEN, WARM_AFTER, Sample
+from sample import AUTO, FIGURES_GIVEN, SMALL_CLOSED, SMALL_OPEN, WARM_AFTER, Sample
 from wan import Site, Wan
 
 MIB = 1 << 20
@@ -19,6 +19,8 @@ GIGABIT = 1e9
 #: Those of the other experiments, and that at which a copy by ssh was published with MPWide.
 FILE_RTTS_MS = (1.0, 15.2, 20.0, 37.6, 273.0)
 OPEN = (Site("a", open_ports=None), Site("b", open_ports=None))
+#: The ports at which site a can be reached; site b can be reached at none of its own unless all are open.
+SMALL_COPIES = {SMALL_OPEN: None, SMALL_CLOSED: (22,)}
 #: Kernels remember how fast a host was; every connection shall begin alike.
 FORGETFUL = {"ipv4/tcp_no_metrics_save": "1"}
 
@@ -141,12 +143,28 @@ def file_copies(round: int, extent: Extent, say: Report) -> Iterator[Sample]:
         say("files")
 
 
+def small_copies(round: int, extent: Extent, say: Report) -> Iterator[Sample]:
+    """Little to copy, over an open network and through firewalls that let through ssh alone."""
+    rtt_ms = 10.0
+    for experiment, ports in SMALL_COPIES.items():
+        sites = (Site("a", open_ports=ports), Site("b", open_ports=ports and ()))
+        with Wan(sites, kernel=FORGETFUL) as wan:
+            _shape(wan, rtt_ms, 0.0)
+            for made in files.small_copies(round, wan, experiment, rtt_ms):
+                if isinstance(made, str):
+                    say(made)
+                else:
+                    yield made
+        say(experiment)
+
+
 EXPERIMENTS = {
     "bulk": bulk,
     "windows": windows,
     "long-haul": long_haul,
     "control": control,
     "files": file_copies,
+    "small-copies": small_copies,
 }
 
 

@@ -1,4 +1,4 @@
-"""Copying a large file to another site: xmml cp, the staging of a run, scp and rsync."""
+"""Copying files to another site: xmml cp, the staging of a run, scp and rsync."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from wan.ssh import sshd_on
 
 MIB = 1 << 20
 LIMIT_S = 300.0
+#: Small copies, by the number of files: the size of each.
+SMALL_B = {1: (1 << 10, 20_000_000), 1000: (1 << 10,)}
 
 
 def copies(round: int, wan: Wan, rtt_ms: float, size_b: int) -> Iterator[Sample | str]:
@@ -45,13 +47,53 @@ def copies(round: int, wan: Wan, rtt_ms: float, size_b: int) -> Iterator[Sample 
             order = list(commands)
             for peer in order[round % len(order) :] + order[: round % len(order)]:
                 target.unlink(missing_ok=True)
-                begin = time.monotonic()
                 try:
-                    wan["b"].login.run(commands[peer], timeout_s=LIMIT_S, env=places.environment())
+                    seconds = _seconds(wan, commands[peer])
                 except (AssertionError, subprocess.TimeoutExpired) as error:
                     yield f"{peer}: {error}"
                     continue
-                seconds = time.monotonic() - begin
                 if target.stat().st_size != size_b:
                     raise RunFailed(f"{peer} has not copied everything")
                 yield Sample(round, "files", peer, "", rtt_ms, 0.0, size_b, 0, seconds, lateness_us(wan))
+
+
+def small_copies(round: int, wan: Wan, experiment: str, rtt_ms: float) -> Iterator[Sample | str]:
+    """Copies little from b to a in turn with everybody; the sample of a login has the size 0."""
+    with tempfile.TemporaryDirectory(prefix="xmml-bench-") as name:
+        folder = Path(name)
+        with sshd_on(wan["a"].login, wan["a"].address, folder) as config:
+            ssh = f"ssh -F {config}"
+            xmml = str(places.tool("xmml") or "xmml")
+            commands = {
+                "scp": ["scp", "-F", str(config), "-q", "-r"],
+                "rsync": ["rsync", "-r", "-e", ssh],
+                "xmml cp": [xmml, "cp", "-q", "--ssh", ssh, "--remote", xmml],
+            }
+            seconds = _seconds(wan, [*ssh.split(), "there", "true"])
+            yield Sample(round, experiment, "ssh", "", rtt_ms, 0.0, 0, 0, seconds, lateness_us(wan))
+            for count, sizes in SMALL_B.items():
+                for size_b in sizes:
+                    source, target = folder / f"{count}x{size_b}", folder / "copy"
+                    source.mkdir()
+                    for number in range(count):
+                        (source / str(number)).write_bytes(os.urandom(size_b))
+                    order = list(commands)
+                    for peer in order[round % len(order) :] + order[: round % len(order)]:
+                        words = [*commands[peer], str(source if count > 1 else source / "0"), f"there:{target}"]
+                        try:
+                            seconds = _seconds(wan, words)
+                        except (AssertionError, subprocess.TimeoutExpired) as error:
+                            yield f"{peer}: {error}"
+                            continue
+                        copied = sum(path.stat().st_size for path in [target, *target.rglob("*")] if path.is_file())
+                        if copied != count * size_b:
+                            raise RunFailed(f"{peer} has not copied everything")
+                        subprocess.run(["rm", "-r", target], check=True)
+                        late_us = lateness_us(wan)
+                        yield Sample(round, experiment, peer, "", rtt_ms, 0.0, count * size_b, 0, seconds, late_us)
+
+
+def _seconds(wan: Wan, words: list[str]) -> float:
+    begin = time.monotonic()
+    wan["b"].login.run(words, timeout_s=LIMIT_S, env=places.environment())
+    return time.monotonic() - begin

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from files import SMALL_B
 from harness.figures import Spread, number, size, table
-from sample import FIGURES_GIVEN, Part, Sample, spread
+from sample import FIGURES_GIVEN, SMALL_CLOSED, SMALL_OPEN, Part, Sample, spread
 
 PEERS = {"path": "xMML path", "tcp": "bare TCP", "iperf3": "iperf3", "mpwide": "MPWide"}
 
@@ -27,6 +28,7 @@ def report(samples: Sequence[Sample], machine: str) -> str:
         ("Round the world", _long_haul),
         ("Control messages under load", _control),
         ("Files", _files),
+        ("Small copies", _small_copies),
     ):
         text = made(samples)
         if text:
@@ -199,6 +201,34 @@ def _files(samples: Sequence[Sample]) -> str:
         ]
         rows.append([peer, *(str(cell or "-") for cell in cells)])
     return table(["[MB/s]", *(f"{size(size_b)}, RTT {rtt:g} ms" for size_b, rtt in sizes)], rows) if rows else ""
+
+
+def _small_copies(samples: Sequence[Sample]) -> str:
+    rows = []
+    for experiment, network in ((SMALL_OPEN, "all ports open"), (SMALL_CLOSED, "port 22 alone")):
+        mine = _of(samples, experiment)
+        login = spread(mine, lambda s: s.seconds, experiment=experiment, peer="ssh")
+        for peer in sorted({sample.peer for sample in mine} - {"ssh"}):
+            cells = [
+                spread(mine, lambda s: s.seconds, experiment=experiment, peer=peer, size_b=count * size_b)
+                for count, sizes in SMALL_B.items()
+                for size_b in sizes
+            ]
+            rows.append([f"{peer}, {network}", str(login or "-"), *(str(cell or "-") for cell in cells)])
+    head = [
+        f"{_rtts(_of(samples, SMALL_OPEN))[0]:g} ms RTT [s]" if rows else "",
+        "ssh true",
+        *(
+            f"{f'{count} files of ' if count > 1 else ''}{_bytes(each)}"
+            for count, sizes in SMALL_B.items()
+            for each in sizes
+        ),
+    ]
+    return table(head, rows) if rows else ""
+
+
+def _bytes(size_b: int) -> str:
+    return size(size_b) if size_b % 1024 == 0 else f"{size_b / 1e6:g} MB"
 
 
 def _rate(sample: Sample) -> float:

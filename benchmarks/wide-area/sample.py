@@ -14,6 +14,9 @@ WARM_AFTER = 3
 #: As many streams as pay; the same where the program says what is known of the link.
 AUTO, FIGURES_GIVEN = "auto", "auto, link given"
 
+#: Small copies over a network without firewalls, and through firewalls.
+SMALL_OPEN, SMALL_CLOSED = "small copies, open", "small copies, ssh alone"
+
 Part = Literal["all", "first", "warm"]
 #: Which messages of a connection are meant.
 PARTS: dict[Part, Callable[[int], bool]] = {
