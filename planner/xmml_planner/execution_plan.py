@@ -136,6 +136,28 @@ class Build:
 
 
 @dataclass(frozen=True)
+class NodeShare:
+    """What an instance has of one node of its job.
+
+    Attributes:
+        node: counted from 0.
+        ranks: how many ranks of an MPI program run there; 1 for every other program.
+        cores: which of the cores that the job has there, counted from 0, one rank's after the other's; none: it only
+            hands messages on.
+        gpus: which of the GPUs, likewise.
+        memory_bytes: 0: not known.
+        takes_turns: the cores are also those of others, which wait while this one computes.
+    """
+
+    node: int
+    ranks: int = field(default=1, metadata=_LEFT_OUT)
+    cores: tuple[int, ...] = field(default=(), metadata=_LEFT_OUT)
+    gpus: tuple[int, ...] = field(default=(), metadata=_LEFT_OUT)
+    memory_bytes: int = field(default=0, metadata=_LEFT_OUT)
+    takes_turns: bool = field(default=False, metadata=_LEFT_OUT)
+
+
+@dataclass(frozen=True)
 class PlannedInstance:
     """One instance to be: who it is in the model, and how it is started.
 
@@ -152,6 +174,7 @@ class PlannedInstance:
         position: where the model says what to run, `file:line:column`.
         stage_in: files and globs, relative to the model's folder, copied to its working folder.
         stage_out: globs in its working folder that are results.
+        shares: what it has of each node of its job; none: everything runs on this machine.
     """
 
     name: str
@@ -179,6 +202,17 @@ class PlannedInstance:
     stage_in: tuple[str, ...] = ()
     stage_out: tuple[str, ...] = ()
     scales: tuple[ScaleSpec, ...] = ()
+    shares: tuple[NodeShare, ...] = field(default=(), metadata=_LEFT_OUT)
+
+    @property
+    def node(self) -> int:
+        """The node of its job on which it is started."""
+        return self.shares[0].node if self.shares else 0
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks it has at its site; 1 if it is no MPI program."""
+        return sum(share.ranks for share in self.shares) or 1
 
 
 @dataclass(frozen=True)
@@ -189,7 +223,8 @@ class Job:
     launched.
 
     Attributes:
-        nodes, cores, memory_bytes, gpus: what it asks for, over all its nodes; memory 0: not known.
+        nodes: how many it asks for.
+        cores_per_node, memory_per_node_bytes, gpus_per_node: what it asks for on each of them; memory 0: not known.
         walltime_s: for how long it asks.
         starts_s, ends_s: when it is expected to run.
         group: jobs of one group have to run at the same time.
@@ -201,15 +236,20 @@ class Job:
     site: str
     instances: tuple[str, ...]
     nodes: int = field(default=0, metadata=_LEFT_OUT)
-    cores: int = field(default=0, metadata=_LEFT_OUT)
-    memory_bytes: int = field(default=0, metadata=_LEFT_OUT)
-    gpus: int = field(default=0, metadata=_LEFT_OUT)
+    cores_per_node: int = field(default=0, metadata=_LEFT_OUT)
+    memory_per_node_bytes: int = field(default=0, metadata=_LEFT_OUT)
+    gpus_per_node: int = field(default=0, metadata=_LEFT_OUT)
     walltime_s: float = field(default=0.0, metadata=_LEFT_OUT)
     starts_s: float = field(default=0.0, metadata=_LEFT_OUT)
     ends_s: float = field(default=0.0, metadata=_LEFT_OUT)
     group: str = field(default="", metadata=_LEFT_OUT)
     after: tuple[str, ...] = field(default=(), metadata=_LEFT_OUT)
     cost: float = field(default=0.0, metadata=_LEFT_OUT)
+
+    @property
+    def cores(self) -> int:
+        """The cores of all its nodes; 0: not known."""
+        return self.nodes * self.cores_per_node
 
 
 @dataclass(frozen=True)

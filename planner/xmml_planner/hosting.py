@@ -32,9 +32,11 @@ def share_processes(plan: Plan, hosts: int | None = None, apart: Collection[str]
     Instances that import modules from different folders are kept apart, since a process knows one module of a name: if
     there are more such groups than `hosts`, there is a process for each.
 
+    Those of one process are on one node of their job.
+
     Args:
         plan: any plan; how it shared processes before does not matter.
-        hosts: `None`: as many as cores of this machine, or of a node of the job.
+        hosts: on each node; `None`: as many as cores of this machine, or of the job there.
         apart: instances that get a process of their own in any case.
     """
     processes: dict[str, str] = {}
@@ -46,12 +48,13 @@ def share_processes(plan: Plan, hosts: int | None = None, apart: Collection[str]
             for each in plan.instances
             if wanted and can_share(each) and each.name not in apart and (members is None or each.name in members)
         ]
-        groups = _by_folders(sharing)
-        for group, count in zip(groups, _shares([len(group) for group in groups], wanted), strict=True):
-            for part in _parts(_neighbours_together(group, plan.conduits), count):
-                if len(part) > 1:
-                    name = f"hosts/{len(set(processes.values())) + 1}"
-                    processes.update(dict.fromkeys(part, name))
+        for node in sorted({each.node for each in sharing}):
+            groups = _by_folders(each for each in sharing if each.node == node)
+            for group, count in zip(groups, _shares([len(group) for group in groups], wanted), strict=True):
+                for part in _parts(_neighbours_together(group, plan.conduits), count):
+                    if len(part) > 1:
+                        name = f"hosts/{len(set(processes.values())) + 1}"
+                        processes.update(dict.fromkeys(part, name))
     return dataclasses.replace(
         plan,
         instances=tuple(dataclasses.replace(each, process=processes.get(each.name)) for each in plan.instances),
@@ -59,12 +62,11 @@ def share_processes(plan: Plan, hosts: int | None = None, apart: Collection[str]
 
 
 def _wanted(plan: Plan, job: Job, hosts: int | None) -> int:
-    """Return how many processes the instances of a job share: as many as it has cores, at a site of a catalogue."""
+    """Return how many processes the instances of a job share on each node: as many as it has cores there, at a site of
+    a catalogue."""
     if hosts is not None:
         return hosts
-    if plan.sites and job.cores:
-        return max(1, job.cores // max(1, job.nodes))
-    return default_hosts()
+    return job.cores_per_node or default_hosts()
 
 
 def can_share(instance: PlannedInstance) -> bool:

@@ -12,7 +12,7 @@ from xmml.graphs.render import ImageFormat, plot
 from xmml.late_dataclass import dataclass
 from xmml.units import Dimension
 from xmml_planner.execution_plan import Job, Plan, Route
-from xmml_planner.summary import counted, folded, rate_text, site_text
+from xmml_planner.summary import counted, folded, on_nodes, rate_text, site_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,7 +110,10 @@ def _links(plan: Plan, sites: Sequence[str]) -> list[_Link]:
 
 def _chips(plan: Plan, job: Job) -> list[tuple[str, str]]:
     """Return what is written of a job's instances, with their kinds."""
-    chips = [(name, plan.by_name[members[0]].kind) for name, members in folded(plan, job.instances).items()]
+    chips = []
+    for node, own in on_nodes(plan, job).items():
+        chips += [(node, "")] if node else []
+        chips += [(label, instance.kind) for label, instance in own.items()]
     if len(chips) > _MOST_CHIPS:
         rest = len(chips) - _MOST_CHIPS + 1
         return [*chips[: _MOST_CHIPS - 1], (f"and {rest} more", "")]
@@ -155,9 +158,7 @@ def _map(axes: Axes, plan: Plan, jobs: Mapping[str, Sequence[Job]], links: Seque
             tall = _job_height(plan, job)
             _box(axes, (x + 0.12, y - tall), (_SITE_IN - 0.24, tall), _JOB, 0.07)
             _write(axes, x + 0.22, y - 0.17, shortened(job.name, 18), fontsize=8.5, fontweight="bold")
-            cores = (
-                f"{job.cores} core{'s' if job.cores != 1 else ''} on {job.nodes} node{'s' if job.nodes != 1 else ''}"
-            )
+            cores = f"{counted(job.cores, 'core')} on {counted(job.nodes, 'node')}"
             _write(axes, x + _SITE_IN - 0.22, y - 0.17, cores, fontsize=7.5, color=QUIET_INK, ha="right")
             for place, (text, kind) in enumerate(_chips(plan, job)):
                 top = y - 0.36 - place * _CHIP_IN
@@ -175,7 +176,7 @@ def _map(axes: Axes, plan: Plan, jobs: Mapping[str, Sequence[Job]], links: Seque
 def _connect(axes: Axes, link: _Link, middles: Sequence[float], bottom: float) -> None:
     """Draw a line from one site to another below both, with its text on it."""
     y = bottom - 0.2 - link.level * _LINK_IN
-    shift = 0.09 * link.level
+    shift = 0.12 + 0.09 * link.level  # lines that come from both sides do not meet
     ends = middles[link.first] + shift, middles[link.last] - shift
     colour = TEMPLATES["interact"] if link.is_direct else TEMPLATES["dispatch"]
     axes.plot(

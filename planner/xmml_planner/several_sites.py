@@ -175,7 +175,7 @@ class _Assembly:
         used = [*dict.fromkeys(self._site_of.values()), *routing.sites]
         part = self._catalogue.only(used)
         builds = self._builds()
-        jobs = jobs_of(self._predictor, self._placement.prediction, instances, conduits)
+        jobs, instances = jobs_of(self._predictor, self._placement.prediction, instances, conduits)
         made = Plan(
             model=self._model.id,
             model_version=self._model.version,

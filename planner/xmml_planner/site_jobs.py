@@ -8,12 +8,12 @@ taken what is theirs, so a job cannot wait for the cores of another one's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from xmml.late_dataclass import dataclass
-from xmml_planner.execution_plan import ConduitSpec, Job, PlannedInstance
-from xmml_planner.placement.packing import fits, pieces_at
+from xmml_planner.execution_plan import ConduitSpec, Job, NodeShare, PlannedInstance
+from xmml_planner.placement.layout import Layout, lay_out
 from xmml_planner.placement.prediction import SECOND_NS, Prediction, Predictor
 from xmml_planner.placement.search import GroupTimes, group_times
 from xmml_planner.ranks import RANK_MARK
@@ -42,23 +42,22 @@ def jobs_of(
     prediction: Prediction,
     instances: Sequence[PlannedInstance],
     conduits: Sequence[ConduitSpec],
-) -> tuple[Job, ...]:
-    """Return the jobs in the order in which they begin."""
+) -> tuple[tuple[Job, ...], tuple[PlannedInstance, ...]]:
+    """Return the jobs in the order in which they begin, and the instances with what they have of their nodes."""
     times = group_times(predictor, prediction)
     wanted = predictor.demands
     shares = _shares(predictor, times)
-    group_of_name = {
-        process.name: wanted.group_of[wanted.unit_of[process.index]] for process in predictor.network.processes
-    }
+    process_of = {process.name: process.index for process in predictor.network.processes}
     for conduit in conduits:  # a filter that runs by itself belongs to what it filters
         sender = conduit.sender.partition(RANK_MARK)[0]
-        if conduit.receiver.partition(RANK_MARK)[0] not in group_of_name and sender in group_of_name:
-            group_of_name[conduit.receiver] = group_of_name[sender]
+        if conduit.receiver.partition(RANK_MARK)[0] not in process_of and sender in process_of:
+            process_of[conduit.receiver] = process_of[sender]
     by_site: dict[str, int] = {}
     for share in shares:
         by_site[share.site.name] = by_site.get(share.site.name, 0) + 1
     numbers: dict[str, int] = {}
     made: list[tuple[_Share, Job]] = []
+    places: dict[str, tuple[NodeShare, ...]] = {}
     for share in shares:
         site = share.site.name
         numbers[site] = numbers.get(site, 0) + 1
@@ -66,16 +65,22 @@ def jobs_of(
         members = tuple(
             each.name
             for each in instances
-            if each.rank_of is None and each.site == site and group_of_name[each.name] in share.groups
+            if each.rank_of is None
+            and each.site == site
+            and wanted.group_of[wanted.unit_of[process_of[each.name]]] in share.groups
         )
-        made.append(
-            (share, _job(predictor, prediction, share, name, members, [times[group] for group in share.groups]))
-        )
+        layout = _layout(predictor, prediction, share)
+        for member in members:
+            own = layout.shares[process_of[member]]
+            is_in_network = predictor.network.processes[process_of[member]].name == member
+            places[member] = own if is_in_network else (NodeShare(own[0].node),)
+        made.append((share, _job(predictor, share, name, members, layout, [times[group] for group in share.groups])))
     named = {(share.site.name, group): job.name for share, job in made for group in share.groups}
     jobs = [replace(job, after=_after(predictor, share, job, named)) for share, job in made]
-    return tuple(
+    waiting = tuple(
         _with_time_to_wait(job, share.site, jobs, predictor) for (share, _), job in zip(made, jobs, strict=True)
     )
+    return waiting, tuple(replace(each, shares=places.get(each.name, ())) for each in instances)
 
 
 def _with_time_to_wait(job: Job, site: Site, jobs: Sequence[Job], predictor: Predictor) -> Job:
@@ -119,39 +124,43 @@ def _at_once(groups: Sequence[int], times: Sequence[GroupTimes], site: str) -> l
     return [tuple(each) for each in found]
 
 
+def _layout(predictor: Predictor, prediction: Prediction, share: _Share) -> Layout:
+    wanted, network = predictor.demands, predictor.network
+    here = {
+        unit: [process for process in wanted.units[unit].processes if prediction.sites[process] == share.site.name]
+        for group in share.groups
+        for unit in wanted.groups[group].units
+    }
+
+    def neighbours(process: int) -> Iterator[int]:
+        own = network.processes[process]
+        yield from (network.channels[channel].sender for channel in own.inputs)
+        yield from (network.channels[channel].receiver for channel in own.outputs)
+
+    return lay_out(wanted, share.groups, here, share.site, neighbours)
+
+
 def _job(
     predictor: Predictor,
-    prediction: Prediction,
     share: _Share,
     name: str,
     members: tuple[str, ...],
+    layout: Layout,
     times: Sequence[GroupTimes],
 ) -> Job:
     site, wanted = share.site, predictor.demands
     units = [unit for group in share.groups for unit in wanted.groups[group].units]
-    counts = {
-        unit: sum(prediction.sites[process] == site.name for process in wanted.units[unit].processes) for unit in units
-    }
-    choices = pieces_at(wanted, counts)
     cores = min(site.all_cores, max(1, sum(each.sites[site.name] for each in times)))
-    nodes = next(
-        (
-            nodes
-            for nodes in range(max(1, -(-cores // site.cores)), site.nodes + 1)
-            if all(fits(pieces, replace(site, nodes=nodes)) for pieces in choices)
-        ),
-        site.nodes,
-    )
     begins = min(each.begins_ns for each in times) / SECOND_NS
     ends = max(each.ends_ns for each in times) / SECOND_NS
     return Job(
         name=name,
         site=site.name,
         instances=members,
-        nodes=nodes,
-        cores=cores,
-        memory_bytes=sum(wanted.units[unit].memory_bytes * count for unit, count in counts.items()),
-        gpus=sum(wanted.units[unit].gpus * count for unit, count in counts.items()),
+        nodes=layout.nodes,
+        cores_per_node=layout.cores,
+        memory_per_node_bytes=layout.memory_bytes,
+        gpus_per_node=layout.gpus,
         walltime_s=_walltime(predictor, site, units, ends - begins),
         starts_s=begins,
         ends_s=ends,

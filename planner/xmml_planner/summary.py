@@ -6,10 +6,11 @@ import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from xmml.graphs.quantity_text import value_text
 from xmml.units import Dimension
-from xmml_planner.execution_plan import ConduitSpec, Expectation, FilterSpec, Plan, PlannedInstance
+from xmml_planner.execution_plan import ConduitSpec, Expectation, FilterSpec, Job, Plan, PlannedInstance
 from xmml_planner.sites.catalogue import Site
 
 #: A placement is told to be best if the bound is no further from it than this: what rounding makes.
@@ -76,7 +77,21 @@ def _expected(expected: Expectation) -> list[str]:
 
 def _jobs(plan: Plan) -> list[str]:
     described = {site.name: site for site in plan.sites}
-    rows = [("  job", "site", "group", "nodes", "cores", "memory", "GPUs", "starts", "ends", "asks for", "cost")]
+    rows = [
+        (
+            "  job",
+            "site",
+            "group",
+            "nodes",
+            "cores/node",
+            "memory/node",
+            "GPUs/node",
+            "starts",
+            "ends",
+            "asks for",
+            "cost",
+        )
+    ]
     for job in plan.jobs:
         rows.append(
             (
@@ -84,9 +99,9 @@ def _jobs(plan: Plan) -> list[str]:
                 f"{job.site} ({described[job.site].scheduler})",
                 job.group,
                 str(job.nodes),
-                str(job.cores),
-                value_text(job.memory_bytes, Dimension.DATA) if job.memory_bytes else "-",
-                str(job.gpus) if job.gpus else "-",
+                str(job.cores_per_node),
+                value_text(job.memory_per_node_bytes, Dimension.DATA) if job.memory_per_node_bytes else "-",
+                str(job.gpus_per_node) if job.gpus_per_node else "-",
                 value_text(job.starts_s, Dimension.TIME),
                 value_text(job.ends_s, Dimension.TIME),
                 value_text(job.walltime_s, Dimension.TIME) if described[job.site].has_queue else "-",
@@ -97,7 +112,8 @@ def _jobs(plan: Plan) -> list[str]:
     told = []
     for line, job in zip(lines[1:], plan.jobs, strict=True):
         after = f"   (after {', '.join(job.after)})" if job.after else ""
-        told += [line.rstrip() + after, f"    {', '.join(folded(plan, job.instances))}"]
+        told.append(line.rstrip() + after)
+        told += [f"    {node}{': ' if node else ''}{', '.join(own)}" for node, own in on_nodes(plan, job).items()]
     return [lines[0], *told]
 
 
@@ -157,6 +173,37 @@ def folded(plan: Plan, names: Sequence[str]) -> Mapping[str, list[str]]:
         count = plan.by_name[members[0]].count
         label = members[0] if len(members) == 1 else f"{element}[0..{count - 1}]"
         found[label if len(members) in (1, count) else f"{element} ({len(members)} of {count})"] = members
+    return found
+
+
+def on_nodes(plan: Plan, job: Job) -> Mapping[str, Mapping[str, PlannedInstance]]:
+    """Return what runs on which node of a job, as one of the instances by the label of its copies.
+
+    Neighbouring nodes with the same on them are put together: `nodes 1 to 3`. The only node of a job has an empty name.
+    """
+    if job.nodes <= 1:
+        return {"": _labelled(plan, job.instances)}
+    nodes: list[dict[str, int]] = [{} for _ in range(job.nodes)]
+    for name in job.instances:
+        for share in plan.by_name[name].shares:
+            nodes[share.node][name] = share.ranks
+    labelled = [_labelled(plan, list(ranks), ranks) for ranks in nodes]
+    found = {}
+    first = 0
+    for node, own in enumerate(labelled):
+        if node + 1 == job.nodes or labelled[node + 1].keys() != own.keys():
+            found[f"node {node}" if first == node else f"nodes {first} to {node}"] = own
+            first = node + 1
+    return found
+
+
+def _labelled(
+    plan: Plan, names: Sequence[str], ranks: Mapping[str, int] = MappingProxyType({})
+) -> dict[str, PlannedInstance]:
+    found = {}
+    for label, members in folded(plan, names).items():
+        one = plan.by_name[members[0]]
+        found[f"{label} ({counted(ranks[one.name], 'rank')})" if one.ranks > 1 and ranks else label] = one
     return found
 
 

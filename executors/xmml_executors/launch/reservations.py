@@ -56,13 +56,12 @@ class Reservations:
         """
         user, ahead_s = await self._user_and_clock()
         planned = job.planned
-        nodes = max(1, planned.nodes)
         wish = ReservationWish(
             # Each has a name of its own: the one before it may be being given back under its name at this moment.
             name=f"xmml-{self._run_id[-8:]}-{job.member}-{secrets.token_hex(2)}",
             user=user,
-            nodes=nodes,
-            cores=max(1, -(-planned.cores // nodes)),
+            nodes=max(1, planned.nodes),
+            cores=max(1, planned.cores_per_node),
             starts_at=max(math.ceil(starts_at + ahead_s), math.ceil(time.time() + ahead_s) + 1),
             duration_s=duration_s,
             partition=job.part.partition or "",

@@ -51,7 +51,7 @@ def test_it_has_every_field_of_every_value_and_says_which_may_be_left_out(name: 
 
 
 def test_it_refuses_what_the_reader_refuses(artery: Plan) -> None:
-    for path, value in ((("version",), 2), (("jobs", 0, "cores"), "four"), (("routes", 0, "unknown"), 1)):
+    for path, value in ((("version",), 2), (("jobs", 0, "cores_per_node"), "four"), (("routes", 0, "unknown"), 1)):
         broken = artery.as_json()
         place: Any = broken
         for key in path[:-1]:

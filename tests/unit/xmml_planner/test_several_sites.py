@@ -305,7 +305,7 @@ def test_what_comes_soon_after_shares_the_job(model: MakeModel, tmp_path: Path) 
 
 def test_one_after_the_other_may_have_the_same_cores_in_one_job(model: MakeModel, tmp_path: Path) -> None:
     (job,) = planned(chain(model, tmp_path, 3600), ALPHA.replace("nodes = 2", "nodes = 1")).jobs
-    assert (job.instances, job.cores) == (("first", "second"), 4)
+    assert (job.instances, job.cores_per_node) == (("first", "second"), 3)
 
 
 def test_the_queue_of_a_later_job_is_waited_for_meanwhile(model: MakeModel, tmp_path: Path) -> None:

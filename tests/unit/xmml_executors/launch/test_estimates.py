@@ -65,7 +65,7 @@ def site(tmp_path: Path, queue: Queue) -> Iterator[RunSite]:
 def jobs_at(site: RunSite, count: int = JOBS, *, queued: bool = True) -> list[JobAtSite]:
     jobs = []
     for number in range(count):
-        job = JobAtSite(f"j{number}", site.name, site.site, Job(f"j{number}", site.name, ("a",), cores=1), 3600.0)
+        job = JobAtSite(f"j{number}", site.name, site.site, Job(f"j{number}", site.name, ("a",), nodes=1, cores_per_node=1), 3600.0)
         jobs.append(dataclasses.replace(job, attempt=1, id=str(100 + number) if queued else ""))
     return jobs
 

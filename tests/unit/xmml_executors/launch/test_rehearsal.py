@@ -38,7 +38,7 @@ def test_files_builds_scripts_and_commands_of_each_site_are_shown(
         instances=tuple(
             dataclasses.replace(each, site="here" if each.name == "a" else "alpha") for each in plan.instances
         ),
-        jobs=(Job("here", "here", ("a",)), Job("alpha", "alpha", ("b",), nodes=2, cores=8, walltime_s=600.0)),
+        jobs=(Job("here", "here", ("a",)), Job("alpha", "alpha", ("b",), nodes=2, cores_per_node=4, walltime_s=600.0)),
         sites=sites,
         stage=(StagedFile("alpha", "solver.c", ("b",)),),
         builds=(Build("make solver", str(tmp_path), ("b",), "", "alpha"),),
@@ -77,7 +77,7 @@ def rehearsed(make_plan: Callable[..., Plan], tmp_path: Path) -> Rehearsed:
             instances=tuple(
                 dataclasses.replace(each, site=site.name) for each, site in zip(plan.instances, sites, strict=True)
             ),
-            jobs=tuple(Job(site.name, site.name, (f"at_{site.name}",), cores=4, walltime_s=600.0) for site in sites),
+            jobs=tuple(Job(site.name, site.name, (f"at_{site.name}",), nodes=1, cores_per_node=4, walltime_s=600.0) for site in sites),
             sites=(Site("here"), *sites),
         )
         return "\n".join(rehearsal(plan, "/runs/r", **options))
