@@ -19,6 +19,7 @@ from xmml_planner import Plan
 from xmml.late_dataclass import dataclass
 from xmml_executors import deadlock
 from xmml_executors.absences import Absences
+from xmml_executors.detours import Detours
 from xmml_executors.failure import SIMULTANEOUS_S, Failure, Sign, cause_of, concerns, describe, one_line
 from xmml_executors.instance_record import Awaited, InstanceRecord, State
 from xmml_executors.outcome import ExitStatus, Outcome
@@ -134,6 +135,7 @@ class Coordination:
         self._grown: tuple[str, float] | None = None
         self._unended = list(self.records)
         self._mappers = frozenset(instance.name for instance in plan.instances if instance.kind == "mapper")
+        self._detours = Detours(plan)
         self._capacities = {conduit.id: conduit.capacity for conduit in plan.conduits}
         self._ranks = Ranks(plan, self.records)
         self._door_problem = ""
@@ -274,7 +276,7 @@ class Coordination:
         return orders
 
     def _on_joined(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
-        record.language, record.joined_at = event["language"], now
+        record.language, record.host, record.joined_at = event["language"], event["host"], now
         self._is_present(record)
         if record.state is State.PLANNED:
             # A quick program joins before the supervisor's news of its start has come.
@@ -291,7 +293,8 @@ class Coordination:
 
     def _on_conduits(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
         record.methods.update(dict.fromkeys(event["conduits"], event["method"]))
-        return []
+        told = self._detours.notice(event["conduits"], event["method"], event.get("refused", {}))
+        return [] if told is None else [Notice(told)]
 
     def _on_changed(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
         if event["method"] is not None:

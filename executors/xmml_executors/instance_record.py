@@ -57,6 +57,7 @@ class InstanceRecord:
     Attributes:
         run, iteration, time: where it is in the submodel execution loop; runs count from 1, `time` is model time in
             seconds.
+        host: the host that it joined from; empty: it has not joined.
         process: the process that it shares with others, if it does.
         died_with: the other instances of that process, if the process itself ended.
         rank_of: the instance that it is a further rank of, if it is.
@@ -71,6 +72,7 @@ class InstanceRecord:
     name: str
     state: State = State.PLANNED
     pid: int | None = None
+    host: str = ""
     process: str | None = None
     died_with: tuple[str, ...] = ()
     rank_of: str | None = None
@@ -131,6 +133,7 @@ class InstanceRecord:
         """Return what the run's summary says about it."""
         return {
             "state": self.state.value,
+            "host": self.host or None,
             "process": self.process,
             "runs": self.runs,
             "messages_sent": self.messages_sent,

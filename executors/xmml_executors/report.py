@@ -50,6 +50,7 @@ def _instances(records: Sequence[InstanceRecord]) -> str:
     head = (
         "instance",
         "state",
+        "host",
         "runs",
         "messages sent",
         "received",
@@ -68,6 +69,7 @@ def _instances(records: Sequence[InstanceRecord]) -> str:
         cells = (
             link,
             record.state.value,
+            html.escape(record.host) or "-",
             str(record.runs),
             f"{record.messages_sent:,}",
             f"{record.messages_received:,}",

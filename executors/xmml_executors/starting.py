@@ -9,6 +9,7 @@ It is copied to sites beside the supervisor, and so needs nothing but Python's o
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import json
@@ -66,10 +67,11 @@ class Starter:
             env["XMML_REPORTS"] = str(reports)
         outputs = (pipes["stdout"][1], pipes["stderr"][1])
         what = (order["command"], env, order["folder"])
-        try:
-            return self._without_copy(*what, outputs, reports, self.restored, self.file_limits), None
-        except ValueError as error:
-            raise OSError(errno.EINVAL, str(error)) from None
+        with on_cpus(order):
+            try:
+                return self._without_copy(*what, outputs, reports, self.restored, self.file_limits), None
+            except ValueError as error:
+                raise OSError(errno.EINVAL, str(error)) from None
 
     def _fork(self, order: dict[str, Any], pipes: dict[str, tuple[int, int]]) -> tuple[int, int]:
         report_read, report_write = os.pipe2(os.O_CLOEXEC)
@@ -107,6 +109,8 @@ class Starter:
         if os.getppid() != parent:
             os._exit(127)
         os.chdir(order["folder"])
+        if order.get("cpus"):
+            os.sched_setaffinity(0, order["cpus"])
         env = {**self.environ, **order["env"]}
         if "reports" in pipes:
             os.set_inheritable(pipes["reports"][1], True)
@@ -138,6 +142,20 @@ class Starter:
         environ = {**self.environ, **order["env"]}
         packet = json.dumps({**order, "environ": environ, "parent": os.getpid()}).encode()
         return Forking(order, pipes, logs, packet) if len(packet) <= LONGEST_PACKET_BYTES else None
+
+
+@contextlib.contextmanager
+def on_cpus(order: dict[str, Any]) -> Iterator[None]:
+    """Run on the CPUs of a process while it is started, so that it inherits them."""
+    if not order.get("cpus"):
+        yield
+        return
+    own = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, order["cpus"])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, own)
 
 
 class Forking:

@@ -15,7 +15,8 @@ and run whatever happens to others:
 
 On the socket, both ways, each message is one line of JSON. To the supervisor:
 
-    {"do": "start", "name", "command", "env", "folder", "stdout", "stderr", "terminal", "hosted", "fork"}
+    {"do": "start", "name", "command", "env", "folder", "stdout", "stderr", "terminal", "hosted", "fork", "cpus"}
+                                           without `cpus`, it may use the same as we
     {"do": "signal", "name", "signal"}     to the process group of the instance, or of what hosts it
     {"do": "watch", "name", "pid"}         this process, below that of the instance, is the one that has joined the run
     {"do": "remove", "path"}               this file, or folder, when everything has ended

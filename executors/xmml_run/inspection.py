@@ -93,6 +93,8 @@ def _update(row: dict[str, Any], event: Mapping[str, Any]) -> None:
     row["state"] = _STATES.get(what, row["state"])
     if what == "started":
         row["process"] = event.get("process")
+    if what == "joined":
+        row["host"] = event["host"]
     if what == "progress":
         for key in ("messages_sent", "messages_received", "bytes_sent", "bytes_received"):
             row[key] = event[key]

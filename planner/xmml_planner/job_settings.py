@@ -54,7 +54,7 @@ class JobSettings:
         return replace(
             job,
             walltime_s=job.walltime_s if self.walltime_s is None else self.walltime_s,
-            memory_bytes=max(job.memory_bytes, self.memory_bytes * max(1, job.nodes)),
+            memory_per_node_bytes=max(job.memory_per_node_bytes, self.memory_bytes),
         )
 
 

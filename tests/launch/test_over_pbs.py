@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from rings import facts_of, write_ring
 from several_sites import Sites
 from waiting import wait_until
 
@@ -38,6 +39,31 @@ def test_a_run_over_two_pbs_gives_the_same_as_one_on_this_machine(queues: Sites)
     ids = {line["job"]: line["id"] for line in queues.journal("submitted")}
     assert ids == {name: f"1.{os.uname().nodename}" for name in ("alpha.1", "beta.1")}
     assert states(queues) == {"alpha": ["F"], "beta": ["F"]}
+
+
+def test_each_node_of_a_job_has_its_programs(queues: Sites) -> None:
+    queues.more["alpha"] += "nodes = 2\n"
+    queues.cores["alpha"] = 1
+    model = write_ring(queues.folder / "ring", {"a": "", "b": ""})
+    options = queues.options(model, {"a": "alpha", "b": "alpha"})
+    queues.end(queues.start("xmml-run", *options)).check(0, "2 instances ran")
+    assert [line["job"] for line in queues.journal("submitted")] == ["alpha.1"]
+    parents = {name: facts[0]["parent"] for name, facts in facts_of(queues.run_folder).items()}
+    assert parents["a"] != parents["b"], "each was started by an agent of its own"
+
+
+def test_a_node_on_which_nothing_can_be_started_ends_the_run_with_what_was_said(queues: Sites) -> None:
+    queues.more["alpha"] += "nodes = 2\n"
+    queues.cores["alpha"] = 1
+    for name in ("pbs_tmrsh", "pbsdsh"):
+        program = queues.servers["alpha"].home / "bin" / name
+        program.unlink()
+        program.write_text("#!/bin/sh\necho that node is not of this job >&2\nexit 1\n")
+        program.chmod(0o755)
+    options = queues.options(write_ring(queues.folder / "ring", {"a": "", "b": ""}), {"a": "alpha", "b": "alpha"})
+    said = "what starts programs on node 1 ended with status 1: that node is not of this job"
+    queues.end(queues.start("xmml-run", *options)).check(5, said)
+    assert queues.left_behind() == []
 
 
 def test_ctrl_c_takes_the_jobs_out_of_their_queues(queues: Sites) -> None:

@@ -261,7 +261,7 @@ def test_the_jobs_of_a_coupled_rule_have_its_resources(tmp_path: Path) -> None:
     sites, jobs, output = Plans(tmp_path, resources + 'runtime="2h", mem_mb=1000').planned()
     assert (sites["alpha"]["partition"], sites["alpha"]["account"]) == ("long", "abc")
     assert sites["alpha"]["options"] == ["--constraint=fast", "--nice=5"]
-    assert {name: (job["walltime_s"], job["memory_bytes"] // job["nodes"]) for name, job in jobs.items()} == {
+    assert {name: (job["walltime_s"], job["memory_per_node_bytes"]) for name, job in jobs.items()} == {
         "alpha": (7200.0, 1000 * 2**20),
         "beta": (7200.0, 1000 * 2**20),
     }
@@ -281,13 +281,13 @@ def test_what_the_command_of_a_rule_says_of_jobs_counts_more_than_its_resources(
 
 def test_memory_that_snakemake_guesses_is_not_asked_for(tmp_path: Path) -> None:
     _, jobs, _ = Plans(tmp_path, "runtime=5").planned("--default-resources", "slurm_account=abc")
-    assert jobs["alpha"].get("memory_bytes", 0) == 0
+    assert jobs["alpha"].get("memory_per_node_bytes", 0) == 0
 
 
 def test_memory_that_a_rule_computes_is_asked_for(tmp_path: Path) -> None:
     workflow = Plans(tmp_path, "mem_mb=lambda wildcards, attempt: 1500 * attempt")
     _, jobs, _ = workflow.planned("--default-resources", "slurm_account=abc")
-    assert jobs["alpha"]["memory_bytes"] == 1500 * 2**20
+    assert jobs["alpha"]["memory_per_node_bytes"] == 1500 * 2**20
 
 
 def test_resources_that_a_coupled_rule_cannot_have_are_told(tmp_path: Path) -> None:

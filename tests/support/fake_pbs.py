@@ -1,8 +1,10 @@
 #!/opt/xmml/bin/python
-"""Stands in for OpenPBS where it cannot run: qsub, qstat, qdel, qrls, pbsnodes, by the name it is called by.
+"""Stands in for OpenPBS where it cannot run: qsub, qstat, qdel, qrls, pbsnodes, pbs_tmrsh and Torque's pbsdsh, by the
+name it is called by.
 
 Its answers have the form of those that a real OpenPBS gave (tests/data/schedulers/pbs). Jobs really run, on this
-machine, as soon as they may: with hold, begin, time limit, output files and the signals of a real one.
+machine, as soon as they may: with hold, begin, time limit, output files and the signals of a real one. A job of
+several nodes has this machine by several names.
 
 If there is a file `~/.fake-pbs/torque`, it stands in for Torque, which takes and gives what Torque's manual says: other
 resources, and status as lines instead of JSON.
@@ -20,7 +22,9 @@ from pathlib import Path
 
 STATE = Path.home() / ".fake-pbs"
 SERVER = os.uname().nodename
+COMMANDS = ("qsub", "qstat", "qdel", "qrls", "pbsnodes", "pbs_tmrsh", "pbsdsh", "mom")
 QUEUES = ("workq",)
+NODES = (SERVER, "localhost")
 KILL_AFTER_S = 3
 
 
@@ -121,9 +125,12 @@ def mom(path):
             break
         time.sleep(0.05)
     text = path.with_suffix(".script")
-    text.write_text(fake["script"])
+    commands = Path(sys.argv[0]).parent
+    text.write_text(f"export PATH={commands}:$PATH\n{fake['script']}")
     with open(fake["out"], "wb") as out, open(fake["err"], "wb") as err:
-        environment = {**os.environ, "PBS_JOBID": f"{path.stem}.{SERVER}"}
+        nodes = path.with_suffix(".nodes")
+        nodes.write_text("".join(f"{node}\n" for node in NODES[: nodes_of(read(path)["Resource_List"])]))
+        environment = {**os.environ, "PBS_JOBID": f"{path.stem}.{SERVER}", "PBS_NODEFILE": str(nodes)}
         process = subprocess.Popen(
             ["/bin/bash", "-l", text], stdin=-3, stdout=out, stderr=err, start_new_session=True, env=environment
         )
@@ -140,10 +147,27 @@ def mom(path):
             os.killpg(process.pid, signal.SIGKILL)
         time.sleep(0.05)
     text.unlink()
+    nodes.unlink()
     status = {"terminated": 271, "exceeded resource walltime": -29, None: process.returncode}[why]
     word = why or ("failed" if status else "finished")
     by = f" by {os.environ['USER']}@{SERVER}" if word == "terminated" else ""
     return change(path, job_state="F", Exit_status=status, comment=f"Job run on ({SERVER}:ncpus=1) and {word}{by}")
+
+
+def nodes_of(resources):
+    """Return how many nodes a job asks for, in either dialect."""
+    return int(re.match(r"\d+", resources.get("select", resources.get("nodes", "1")))[0])
+
+
+def pbs_tmrsh(words):
+    """Run a command on a node of the job: as PBS does it, with hardly any environment."""
+    assert words[0] in NODES
+    return subprocess.call(words[1:], env={"HOME": os.environ["HOME"], "PATH": os.defpath})
+
+
+def pbsdsh(words):
+    assert words[:2] == ["-o", "-h"]
+    return pbs_tmrsh(words[2:])
 
 
 def qstat(words):

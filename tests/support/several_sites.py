@@ -92,6 +92,7 @@ class Sites:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.more: dict[str, str] = {"alpha": "", "beta": ""}
+        self.cores = dict.fromkeys(self.more, 2)  # of a node
         self.method = "tcp"
         self.going: list[subprocess.Popen[str]] = []
         self.umask = -1  # of the commands; -1: the one of the tests
@@ -132,14 +133,14 @@ class Sites:
             (state / "torque").touch()
         _, _, text = Path(fake_pbs.__file__).read_text().partition("\n")
         write_python(programs / "pbs", text)
-        for name in ("qsub", "qstat", "qdel", "qrls", "pbsnodes", "mom"):
+        for name in fake_pbs.COMMANDS:
             (programs / name).symlink_to("pbs")
         self.more[site] += f'scheduler = "pbs"\ndialect = "{dialect}"\nwalltime = "5 min"\n'
 
     def write_sites(self) -> Path:
         """Write sites.toml; `more` holds further lines of each site."""
         sites = "\n".join(
-            f'[site.{name}]\nssh = "{name}"\ncores = 2\npython = "{sys.executable}"\n{more}'
+            f'[site.{name}]\nssh = "{name}"\ncores = {self.cores[name]}\npython = "{sys.executable}"\n{more}'
             for name, more in self.more.items()
         )
         path = self.folder / "sites.toml"

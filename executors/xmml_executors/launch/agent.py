@@ -3,9 +3,11 @@
 It is copied into the run's folder at the site, beside the supervisor, and started with `python -I -S agent.py`, so it
 needs nothing but Python's own library. Launcher and agents speak through files in that folder, because that works
 wherever a job and a login node see the same files, and because nothing is lost when the launcher's connection is: what
-was not read is still there. A talker carries the lines to and from the launcher over ssh.
+was not read is still there. A talker carries the lines to and from the launcher over ssh. It holds a connection to each
+agent, over which both say, with a byte, that there is something new in a file. So files on the network are looked at
+when something is in them; where the connection does not stand, less and less often, down to once in two seconds.
 
-    agent.py wait JOB PATIENCE_S    in a job: says that it is ready, waits for a word, then starts the supervisor
+    agent.py wait JOB PATIENCE_S    on a node of a job: says that it is ready, waits for a word, starts the supervisor
     agent.py stage                  lays out the files that standard input names; says which of them are missing
     agent.py hash                   says the hashes of the programs that standard input names
     agent.py list                   says which logs and results are in the folders that standard input names
@@ -14,23 +16,28 @@ was not read is still there. A talker carries the lines to and from the launcher
     agent.py end-builds             ends builds that still go on on this host
     agent.py clean                  ends what still runs on this host and removes the folder of the run
 
-`JOB` is a folder below `jobs/`. In it each line of `orders` and `reports` is one JSON object. Orders to the agent:
+`JOB` is the folder of a job and, in that, of a node: below `jobs/`. In it each line of `orders` and `reports` is one
+JSON object. Orders to the agent:
 
     {"n", "do": "hold", "s"}    wait for so many seconds more, as long as the launcher lives
     {"n", "do": "go"}           start the supervisor; every later order is passed on to it
     {"n", "do": "abort"}        end
 
     {"n", "do": "prepare", "folder", "stage_in"}    make a working folder and copy the model's files into it
-    {"n", "do": "start", ..., "files", "stage_in"}  as the supervisor is told, with what must be there before
+    {"n", "do": "start", ..., "files", "stage_in", "cores", "of_cores", "gpus"}
+                                as the supervisor is told, with what must be there before, and places in the list of the
+                                CPUs that we may use, if these are so many, and of our GPUs
 
 `n` counts the orders of a job from 1; one that comes a second time (after a connection broke) is not obeyed again.
 Reports are those of the supervisor, and
 
-    {"is": "ready", "host", "port", "pid", "job", "python", "path", "nodes"}
+    {"is": "ready", "host", "port", "pid", "job", "python", "path", "nodes", "part"}
+                                `nodes`: the names of the job's nodes; `part`: its number in a heterogeneous job
     {"is": "killed"}            the batch system, or somebody, ends the job
     {"is": "given up"}          nobody said anything until its patience was over
     {"is": "lease over"}        the launcher has not been heard of for too long
     {"is": "over"}              everything has ended
+    {"is": "failed", "status"}  from the script of the job: the agent of this node has not begun, or has failed
 
 To the talker:
 
@@ -49,6 +56,7 @@ import contextlib
 import errno
 import glob
 import json
+import math
 import os
 import select
 import shutil
@@ -63,13 +71,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-#: How often files are looked at while things happen, and when nothing has for a while. Files on a network tell nobody
-#: that they have grown.
-LOOK_EVERY_S = 0.03
-LOOK_SELDOM_S = 0.25
-QUIET_AFTER_S = 20.0
+#: The pause between two looks at a file of which nobody says that it has grown: first, by what it grows, longest.
+LOOK_AFTER_S = 0.03
+LOOK_LESS_OFTEN = 1.2
+LOOK_AT_LEAST_EVERY_S = 2.0
+#: What is sent to say that there is something new. Whoever else sends something causes looks, not more often than this.
+NEWS = b"n"
+MOST_OFTEN_S = 0.005
+#: How often it is looked whether processes have ended.
+ENDED_LOOK_S = 0.03
 #: How often the lease is looked at.
-LEASE_LOOK_S = 1.0
+LEASE_LOOK_S = 2.0
 #: Longer lines are not ours.
 LONGEST_LINE_BYTES = 16 * 1024 * 1024
 READ_BYTES = 256 * 1024
@@ -85,7 +97,7 @@ NODE_LAST_ATTEMPT_S = 1.5
 #: Those who have connected to an agent are not more; there is one talker, and who comes instead of it is let go.
 MOST_WATCHERS = 8
 
-UNWRITABLE, ABORTED, GAVE_UP, LEASE_OVER, KILLED = 74, 75, 76, 77, 143
+UNWRITABLE, ABORTED, GAVE_UP, LEASE_OVER, KILLED = STATUSES = 74, 75, 76, 77, 143
 
 
 class Tail:
@@ -129,6 +141,26 @@ def append(path: str, line: bytes) -> None:
 def encoded(what: dict[str, Any]) -> bytes:
     """Return a line."""
     return json.dumps(what).encode() + b"\n"
+
+
+class Looks:
+    """When a file is looked at again: at once when somebody says that there is something new, else ever more seldom."""
+
+    def __init__(self) -> None:
+        self.pause = LOOK_AFTER_S
+        self.looked_at = -LOOK_AT_LEAST_EVERY_S
+        self.has_news = True
+
+    def due_in_s(self) -> float:
+        """Return how long there is nothing to be looked at."""
+        pause = MOST_OFTEN_S if self.has_news else self.pause
+        return max(0.0, self.looked_at + pause - time.monotonic())
+
+    def looked(self, *, found: bool) -> None:
+        """Somebody has looked; `found`: there was something, so that more may follow."""
+        self.looked_at = time.monotonic()
+        self.has_news = False
+        self.pause = LOOK_AFTER_S if found else min(LOOK_LESS_OFTEN * self.pause, LOOK_AT_LEAST_EVERY_S)
 
 
 class Lease:
@@ -175,11 +207,13 @@ class Agent:
         self.told_bytes = 0
         self.killed = False
         self.cannot_write = False
-        # Nothing is ever said over these connections. That they stand says that the node does, because its kernel
-        # answers; that they end, that we did.
+        self.looks = Looks()
+        # That these connections stand says that the node does, because its kernel answers; that they end, that we did.
         self.door = socket.create_server(("", 0), backlog=MOST_WATCHERS)
         self.door.setblocking(False)
         self.watchers: list[socket.socket] = []
+        self.woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
 
     def run(self) -> int:
         """Return the exit status of the job."""
@@ -197,11 +231,15 @@ class Agent:
                 "job": os.environ.get("SLURM_JOB_ID") or os.environ.get("PBS_JOBID") or "",
                 "python": sys.executable,
                 "path": os.environ.get("PATH", os.defpath),
-                "nodes": os.environ.get("SLURM_JOB_NODELIST", ""),
+                "nodes": os.environ.get("XMML_NODES", socket.gethostname()).split(),
+                "part": os.environ.get("XMML_HET_GROUP", ""),
             }
         )
         status = UNWRITABLE if self.cannot_write else self.wait()
-        return self.carry_out() if status is None else status
+        if status is None:
+            return self.carry_out()
+        self.tell({"is": "over"})
+        return status
 
     def on_terminate(self, *_: object) -> None:
         """The batch system, or somebody, wants us to end."""
@@ -218,11 +256,45 @@ class Agent:
                 append(self.reports, lines)
             except OSError:
                 self.cannot_write = True
+            for watcher in self.watchers:
+                with contextlib.suppress(OSError):
+                    watcher.send(NEWS, socket.MSG_DONTWAIT)
+
+    def await_something(self, others: list[socket.socket], until: float = math.inf) -> list[socket.socket]:
+        """Wait until there may be orders, a signal has come, a moment is there, or others have something; return
+        these others."""
+        timeout_s = min(self.looks.due_in_s(), max(0.0, until - time.monotonic()), LEASE_LOOK_S)
+        watched: list[Any] = [self.woken, self.door, *self.watchers, *others]
+        readable, _, _ = select.select(watched, [], [], timeout_s)
+        if self.woken in readable:
+            os.read(self.woken, READ_BYTES)
+        if self.door in readable:
+            self.let_in()
+        for watcher in self.watchers[:]:
+            if watcher in readable and not self.hear(watcher):
+                watcher.close()
+                self.watchers.remove(watcher)
+        return [other for other in others if other in readable]
+
+    def hear(self, watcher: socket.socket) -> bool:
+        """Take note that there are orders; return whether the connection still stands."""
+        try:
+            said = watcher.recv(READ_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        self.looks.has_news = True
+        return bool(said)
 
     def new_orders(self) -> list[dict[str, Any]]:
         """Return the orders that have not been obeyed yet."""
         fresh, self.pending = self.pending, []
-        for _, line in self.orders.lines():
+        if self.looks.due_in_s() > 0:
+            return fresh
+        lines = self.orders.lines()
+        self.looks.looked(found=bool(lines))
+        for _, line in lines:
             order = json.loads(line)
             if order["n"] > self.obeyed:
                 self.obeyed = order["n"]
@@ -231,8 +303,7 @@ class Agent:
 
     def wait(self) -> int | None:
         """Wait for a word; return `None` for go, else how to end."""
-        began = time.monotonic()
-        until = began + self.patience_s
+        until = time.monotonic() + self.patience_s
         is_held = False
         while not self.killed:
             orders = self.new_orders()
@@ -241,25 +312,26 @@ class Agent:
                     self.pending = orders[number + 1 :]
                     return None
                 if order["do"] == "abort":
-                    self.tell({"is": "over"})
                     return ABORTED
                 if order["do"] == "hold":
                     until, is_held = time.monotonic() + order["s"], True
             if is_held and self.lease.is_over():  # who held us will not come back in time
                 self.tell({"is": "lease over"})
                 return LEASE_OVER
-            now = time.monotonic()
-            if now >= until:
+            if time.monotonic() >= until:
                 self.tell({"is": "given up"})
                 return GAVE_UP
-            time.sleep(LOOK_EVERY_S if now - began < 600 else LOOK_EVERY_S * 3)
+            self.await_something([], until)
         self.tell({"is": "killed"})
         return KILLED
 
     def let_in(self) -> None:
         """Let somebody watch that we live."""
         with contextlib.suppress(OSError):
-            self.watchers.append(self.door.accept()[0])
+            watcher = self.door.accept()[0]
+            watcher.setblocking(False)
+            self.watchers.append(watcher)
+            self.looks.has_news = True  # it may have had something to say before
         for former in self.watchers[:-MOST_WATCHERS]:
             former.close()
         del self.watchers[:-MOST_WATCHERS]
@@ -275,12 +347,10 @@ class Agent:
         theirs.close()
         status, rest, quitting = 0, b"", False
         while True:
-            readable, _, _ = select.select([ours, self.door], [], [], LOOK_EVERY_S)
+            has_reports = self.await_something([ours])
             if self.killed and not quitting:
                 self.tell({"is": "killed"})  # before the news of those who were killed with us
-            if self.door in readable:
-                self.let_in()
-            if ours in readable:
+            if has_reports:
                 chunk = ours.recv(READ_BYTES)
                 if not chunk:
                     break
@@ -326,6 +396,7 @@ class Agent:
             self.tell({"is": "unwritable", "name": name, "file": path, "error": error.strerror})
             return
         if order["do"] == "start":
+            bind(order)
             if "/" not in order["command"][0]:
                 found = shutil.which(order["command"][0], path=order["env"].get("PATH"))
                 order["command"][0] = found or order["command"][0]
@@ -350,9 +421,32 @@ class Agent:
         return rest
 
 
+#: What tells programs which GPUs they may use.
+GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+
+
+def bind(order: dict[str, Any]) -> None:
+    """Turn the places of a process in our lists of CPUs and GPUs into what it is started with. If the CPUs are not
+    those that we should have, the kernel chooses.
+
+    See `JobNodes.devices`.
+    """
+    places, of_cores, gpus = (order.pop(key, None) for key in ("cores", "of_cores", "gpus"))
+    cpus = sorted(os.sched_getaffinity(0))
+    if places and len(cpus) == of_cores:
+        order["cpus"] = [cpus[place] for place in places]
+        order["env"].setdefault("OMP_PLACES", "cores")
+        order["env"].setdefault("OMP_PROC_BIND", "close")
+    if gpus is not None:
+        for variable in [name for name in GPU_VARIABLES if name in os.environ] or GPU_VARIABLES:
+            devices = [device for device in os.environ.get(variable, "").split(",") if device]
+            numbers = [devices[place] if place < len(devices) else str(place) for place in gpus]
+            order["env"].setdefault(variable, ",".join(numbers))
+
+
 class Watch:
-    """Sees from the login node whether the agent of a job lives, and its node: by a connection over which nothing is
-    said.
+    """The connection from the login node to an agent. By it both say that there is something new in a file; that it
+    stands says that the agent lives, and its node.
 
     Files cannot tell that. One that does not change may lie on a file system that is slow at the moment; who does not
     answer is gone.
@@ -361,6 +455,7 @@ class Watch:
     def __init__(self, host: str, port: int) -> None:
         self.address = (host, port)
         self.has_stood = False
+        self.has_news = False
         self.connecting: socket.socket | None = None
         self.standing: socket.socket | None = None
         self.connect()
@@ -381,13 +476,24 @@ class Watch:
         attempt.connect_ex(address)
         self.connecting = attempt
 
+    def say(self) -> None:
+        """Say that there are orders."""
+        if self.standing is not None:
+            with contextlib.suppress(OSError):
+                self.standing.send(NEWS, socket.MSG_DONTWAIT)
+
+    def sockets(self) -> tuple[list[socket.socket], list[socket.socket]]:
+        """Return what becomes readable, and writable, when something happens."""
+        return [self.standing] if self.standing else [], [self.connecting] if self.connecting else []
+
     def look(self) -> str | None:
         """Return why the agent is gone, empty while it is not; `None` if it cannot be watched."""
         if self.standing is not None and _is_readable(self.standing):
             try:
-                ended = not self.standing.recv(1)
+                ended = not self.standing.recv(READ_BYTES)
             except OSError:
                 ended = True
+            self.has_news = True
             if ended:
                 self.standing.close()
                 self.standing = None
@@ -402,6 +508,8 @@ class Watch:
             number = self.connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) if writable else errno.ETIMEDOUT
             if number == 0:
                 self.standing, self.connecting, self.has_stood = self.connecting, None, True
+                self.has_news = True  # what was reported before
+                self.say()
                 return ""
             self.connecting.close()
             self.connecting = None
@@ -421,32 +529,41 @@ class Talker:
         self.run_folder = run
         self.tails: dict[str, Tail] = {}
         self.watches: dict[str, Watch] = {}
+        self.looks = Looks()
         self.incoming = b""
         self.out = sys.stdout.buffer
 
     def run(self) -> int:
         """Carry lines until standard input ends."""
         os.set_blocking(0, False)
-        busy_at = time.monotonic()
         try:
             self.say({"is": "talking", "host": socket.gethostname()})
             while True:
-                now = time.monotonic()
-                pause = LOOK_EVERY_S if now - busy_at < QUIET_AFTER_S else LOOK_SELDOM_S
-                readable, _, _ = select.select([0], [], [], pause)
-                if readable:
-                    busy_at = now
+                if 0 in self.await_something():
                     chunk = os.read(0, READ_BYTES)
                     if not chunk:
                         return 0
                     *lines, self.incoming = (self.incoming + chunk).split(b"\n")
                     for line in lines:
                         self.obey(json.loads(line))
-                if self.pass_on():
-                    busy_at = now
                 self.watch()
+                if self.looks.due_in_s() <= 0:
+                    self.looks.looked(found=self.pass_on())
         except BrokenPipeError:
             return 0
+
+    def await_something(self) -> list[Any]:
+        """Wait until the launcher or an agent says something, or files are to be looked at; return what is readable."""
+        readable: list[Any] = [0]
+        writable: list[Any] = []
+        timeout_s = self.looks.due_in_s()
+        for watch in self.watches.values():
+            standing, connecting = watch.sockets()
+            readable += standing
+            writable += connecting
+            if connecting:
+                timeout_s = min(timeout_s, max(0.0, watch.until - time.monotonic()))
+        return select.select(readable, writable, [], timeout_s)[0]
 
     def say(self, what: dict[str, Any]) -> None:
         """Tell the launcher."""
@@ -458,8 +575,11 @@ class Talker:
         if "listen" in what:
             for job, offset in what["listen"].items():
                 self.tails[job] = Tail(os.path.join(self.run_folder, "jobs", job, "reports"), offset)
+                self.looks = Looks()
         if "to" in what:
             append(os.path.join(self.run_folder, "jobs", what["to"], "orders"), encoded(what["order"]))
+            if what["to"] in self.watches:
+                self.watches[what["to"]].say()
             self.say({"taken": what["order"]["n"], "by": what["to"]})
         if "lease" in what:
             path = os.path.join(self.run_folder, "lease")
@@ -474,6 +594,7 @@ class Talker:
         """Tell which agents are gone."""
         for job, watch in list(self.watches.items()):
             why = watch.look()
+            self.looks.has_news, watch.has_news = self.looks.has_news or watch.has_news, False
             if why:
                 self.pass_on()  # what it has said before
                 self.say({"gone": job, "why": why})
@@ -495,7 +616,7 @@ class Talker:
 def end(run: str) -> int:
     """End what still runs on this host for the run; of the run's folder only the secret goes."""
     end_builds(run)
-    agents = processes_of(run, "jobs/*/agent")
+    agents = processes_of(run, "jobs/*/*/agent")
     end_all(agents, os.kill)  # its supervisor sees that an agent is gone, and ends everything
     end_all(processes_of(run, "relay"), os.kill)  # of a launcher that was killed: its log lies in the folder
     with contextlib.suppress(FileNotFoundError):
@@ -531,7 +652,7 @@ def end_all(processes: list[tuple[int, str]], kill: Callable[[int, int], None]) 
             kill(pid, signal.SIGTERM)
     until = time.monotonic() + ENDS_WITHIN_S
     while (processes := [each for each in processes if start_of(each[0]) == each[1]]) and time.monotonic() < until:
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(ENDED_LOOK_S)
     for pid, _ in processes:
         with contextlib.suppress(ProcessLookupError):
             kill(pid, signal.SIGKILL)
@@ -560,10 +681,19 @@ def start_of(pid: int) -> str:
     return "" if fields[0] == b"Z" else fields[19].decode()
 
 
+def forget_own_binding() -> None:
+    """Remove what Slurm says of how this step is bound to CPUs and memory. Steps that are started from here would take
+    it for what they are to do, and fail."""
+    for name in list(os.environ):
+        if name.startswith(("SLURM_CPU_BIND", "SLURM_MEM_BIND")):
+            del os.environ[name]
+
+
 def main(arguments: list[str]) -> int:
     """Do what the first word says."""
     run = os.path.dirname(os.path.abspath(__file__))
     if arguments[0] == "wait":
+        forget_own_binding()
         return Agent(run, arguments[1], float(arguments[2])).run()
     if arguments[0] in ("stage", "list", "hash"):
         sys.path.append(run)  # an isolated interpreter does not look for modules where the program lies

@@ -144,13 +144,18 @@ class Allocation:
         self._carry_out(self.strategy.on(event, time.monotonic()))
         self._changed.set()
 
-    def on_report(self, job: JobAtSite, attempt: int, report: Mapping[str, Any]) -> None:
-        """A placeholder has said something."""
+    def on_report(self, job: JobAtSite, attempt: int, node: int, report: Mapping[str, Any]) -> None:
+        """The agent of a node has said something."""
         match report["is"]:
             case "ready":
-                job.about = report
-                self._tell(f"{job.site}: ready on {report['host']}" + (f", job {job.id}" if job.id else ""))
-                self.on(Ready(job.member, attempt))
+                if attempt != job.attempt:
+                    return
+                job.about[node] = report
+                self._sites[job.site].watch(job, node)
+                if job.is_ready:
+                    hosts = ", ".join(job.about[each.node]["host"] for each in job.nodes.agents)
+                    self._tell(f"{job.site}: ready on {hosts}" + (f", job {job.id}" if job.id else ""))
+                    self.on(Ready(job.member, attempt))
             case "given up":
                 self.on(Ended(job.member, attempt, "nobody spoke to it in time"))
             case "lease over":

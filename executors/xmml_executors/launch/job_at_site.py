@@ -10,6 +10,7 @@ from xmml_planner import Job
 from xmml_planner.sites import Site
 
 from xmml.late_dataclass import dataclass
+from xmml_executors.launch.job_nodes import JobNodes
 
 
 @dataclass
@@ -22,7 +23,8 @@ class JobAtSite:
         part: the site of the plan: the cluster itself, or a part of it.
         id: in the queue.
         limit_s: for how long it was asked for; 0: that is not known.
-        about: what its agent said of itself when it was ready.
+        nodes: what runs on its nodes.
+        about: what the agent of each node said of itself when it was ready.
     """
 
     member: str
@@ -30,12 +32,37 @@ class JobAtSite:
     part: Site
     planned: Job
     walltime_s: float
+    nodes: JobNodes
     attempt: int = 0
     id: str = ""
     limit_s: float = 0.0
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: dict[int, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def folder(self) -> str:
         """Its folder below `jobs/`."""
         return f"{self.member}.{self.attempt}"
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the agents of all nodes are."""
+        return len(self.about) == len(self.nodes.agents)
+
+    @property
+    def agents(self) -> list[str]:
+        """The folders of its agents below `jobs/`."""
+        return agent_folders(self.folder, self.nodes)
+
+    def agent(self, node: int) -> str:
+        """The folder of the agent of a node."""
+        return agent_folder(self.folder, node)
+
+
+def agent_folder(job: str, node: int) -> str:
+    """Return the folder of the agent of a node, from that of its job, below `jobs/`."""
+    return f"{job}/{node}"
+
+
+def agent_folders(job: str, nodes: JobNodes) -> list[str]:
+    """Return the folders of all agents of a job."""
+    return [agent_folder(job, each.node) for each in nodes.agents]

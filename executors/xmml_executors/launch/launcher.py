@@ -22,7 +22,8 @@ from xmml_executors.launch.allocation import Allocation, AllocationFailed, choos
 from xmml_executors.launch.at_site import SitePaths
 from xmml_executors.launch.channel import Channel, SiteSilent
 from xmml_executors.launch.coordinator_address import addresses_at
-from xmml_executors.launch.job_at_site import JobAtSite
+from xmml_executors.launch.job_at_site import JobAtSite, agent_folders
+from xmml_executors.launch.job_nodes import JobNodes
 from xmml_executors.launch.journal import Journal, Past
 from xmml_executors.launch.kept_there import KeptThere
 from xmml_executors.launch.later_jobs import due_in_s, first_and_later, why_over
@@ -46,6 +47,7 @@ from xmml_executors.launch.run_site import (
     RunSite,
 )
 from xmml_executors.launch.staging import FileToStage, built, describe, needed, programs_at
+from xmml_executors.launch.steps_awaited import STARTS_WITHIN_S, StepsAwaited
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.schedulers import SchedulerUnavailable
@@ -102,6 +104,7 @@ class Launcher:
         self._allocations: dict[str, Allocation] = {}
         self._gone: set[str] = set()
         self._wanted: dict[str, asyncio.Event] = {}
+        self._agents_over: set[str] = set()
         self._over: set[str] = set()
         self._lost_jobs: set[str] = set()
         self._silent_jobs: set[str] = set()
@@ -112,13 +115,15 @@ class Launcher:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="xmml sites", daemon=True)
         self._tasks: list[asyncio.Task[None]] = []
+        self._steps_awaited = StepsAwaited(self._loop, self._notice)
         self._acquiring: list[asyncio.Task[None]] = []
         self._kept: list[KeptThere] = []
         for name, (job, site) in remote_jobs(plan).items():
             cluster = cluster_of(plan, site)
             self.sites.setdefault(cluster.name, RunSite(cluster, folder.run_id, journal))
             walltime_s = job.walltime_s or site.walltime_s or USUAL_WALLTIME_S
-            self.jobs[name] = JobAtSite(name, cluster.name, site, job, walltime_s)
+            nodes = JobNodes(job, site, (plan.by_name[each] for each in job.instances))
+            self.jobs[name] = JobAtSite(name, cluster.name, site, job, walltime_s, nodes)
             self.job_of |= dict.fromkeys(job.instances, name)
         for instance in plan.instances:
             if instance.rank_of is not None and instance.rank_of in self.job_of:
@@ -183,31 +188,47 @@ class Launcher:
         for name in process.hosted:
             planned = self.plan.by_name[name]
             folder = paths.file(self.folder.work(planned))
-            self._tell(job, {"do": "prepare", "folder": folder, "stage_in": list(planned.stage_in)})
+            order = {"do": "prepare", "folder": folder, "stage_in": list(planned.stage_in)}
+            self._tell(job, planned.node, order)
         env = {**process.env}
         if "XMML_COORDINATOR" in env:
             env |= self._addresses[job.site]
+            if listen := job.nodes.where_to_listen(job.about[0]["nodes"], env.get("XMML_RELAY", "")):
+                env["XMML_LISTEN"] = listen
         instance = self.plan.by_name.get(process.name)
+        inside = [self.plan.by_name[name] for name in process.hosted or [process.name]]
+        command, more_files = paths.command(process.command), dict[str, str]()
+        if job.nodes.is_mpi(inside[0]):
+            command, variables, more_files = job.nodes.mpi_command(
+                inside[0], command, job.about[0], paths.file(self.folder.path / inside[0].folder)
+            )
+            env |= variables
         translated = {
             **process.order(),
-            "command": paths.command(process.command),
-            "env": paths.env(env),
+            "command": command,
+            "env": {**job.nodes.variables(inside), **paths.env(env)},
             "folder": paths.file(process.folder),
             "stdout": paths.file(process.stdout),
             "stderr": paths.file(process.stderr),
             "terminal": None,
-            "files": {paths.file(file): paths.text(file.read_text(encoding="utf-8")) for file in process.files},
+            "files": {
+                **{paths.file(file): paths.text(file.read_text(encoding="utf-8")) for file in process.files},
+                **more_files,
+            },
             "stage_in": list(instance.stage_in) if instance is not None else [],
+            **job.nodes.devices(inside),
         }
-        self._tell(job, translated)
+        self._tell(job, job.nodes.agent_of(inside[0]), translated)
 
     def signal(self, name: str, number: int) -> None:
         """Send a signal to the process group of an instance."""
-        self._tell(self.jobs[self.job_of[name]], {"do": "signal", "name": name, "signal": int(number)})
+        job = self.jobs[self.job_of[name]]
+        self._tell(job, self._node_of(job, name), {"do": "signal", "name": name, "signal": int(number)})
 
     def watch(self, name: str, pid: int) -> None:
         """Have the process watched that has joined as an instance."""
-        self._tell(self.jobs[self.job_of[name]], {"do": "watch", "name": name, "pid": pid})
+        job = self.jobs[self.job_of[name]]
+        self._tell(job, self._node_of(job, name), {"do": "watch", "name": name, "pid": pid})
 
     def close(self) -> list[Report]:
         """End everything at the sites, bring back what the run has made, clean up, and end the thread.
@@ -239,10 +260,15 @@ class Launcher:
     def _soon(self, what: Callable[[], object]) -> None:
         self._loop.call_soon_threadsafe(what)
 
-    def _tell(self, job: JobAtSite, order: Mapping[str, Any]) -> None:
+    def _node_of(self, job: JobAtSite, name: str) -> int:
+        """Return the node whose agent has started an instance, or what it is a rank of or runs in."""
+        instance = self.plan.by_name.get(name) or next(each for each in self.plan.instances if each.process == name)
+        return job.nodes.agent_of(self.plan.by_name[instance.rank_of or instance.name])
+
+    def _tell(self, job: JobAtSite, node: int, order: Mapping[str, Any]) -> None:
         channel = self.sites[job.site].channel
         if channel is not None:
-            self._soon(lambda: channel.tell(job.folder, order))
+            self._soon(lambda: channel.tell(job.agent(node), order))
 
     def _report(self, **report: Any) -> None:
         self._reports.append({key.replace("_is", "is"): value for key, value in report.items()})
@@ -305,8 +331,8 @@ class Launcher:
                 self.plan.model_folder,
                 str(self.folder.path),
                 site.folder,
-                job.about["python"],
-                job.about["path"],
+                job.about[0]["python"],
+                job.about[0]["path"],
                 job.part.mpi,
                 job.part.python,
                 site.home,
@@ -412,29 +438,63 @@ class Launcher:
                 self._notice("the relay of this machine has ended and is started again")
                 await relay.start_again()
 
-    def _on_report(self, site: RunSite, folder: str, report: Mapping[str, Any]) -> None:
+    def _on_report(self, site: RunSite, agent: str, report: Mapping[str, Any]) -> None:
+        folder, _, node = agent.rpartition("/")
         member, _, attempt = folder.rpartition(".")
         job, allocation = self.jobs.get(member), self._allocations.get(member)
         if job is None or allocation is None:
             return
         if report["is"] == "over":
-            self._over.add(folder)
+            self._agents_over.add(agent)
+            if all(each in self._agents_over for each in agent_folders(folder, job.nodes)):
+                self._over.add(folder)
             self._ended.set()
-        if report["is"] in ("killed", "gone") or (report["is"] == "over" and member in self._gone):
-            self._doubt(site, job, folder, report)
+        if report["is"] == "failed":
+            self._tasks.append(self._loop.create_task(self._keep(self._on_failed_step(site, job, agent, report))))
+        elif report["is"] in ("killed", "gone") or (report["is"] == "over" and member in self._gone):
+            self._doubt(site, job, agent, report)
         elif report["is"] in ("ready", "given up", "lease over"):
-            allocation.on_report(job, int(attempt), report)
+            allocation.on_report(job, int(attempt), int(node), report)
+            if report["is"] == "ready" and len(job.about) == 1 and not job.is_ready:
+                self._tasks.append(self._loop.create_task(self._keep(self._await_nodes(site, job))))
             if report["is"] == "lease over" and member in self._gone:
                 self._failed(SiteError(f"{site.name} has not heard of us for too long and has ended its part"))
         elif report["is"] != "over" and folder == job.folder and folder not in self._silent_jobs:
+            self._steps_awaited.on_report(report)
             self._reports.append(dict(report))
             os.eventfd_write(self._ring, 1)
 
-    def _doubt(self, site: RunSite, job: JobAtSite, folder: str, report: Mapping[str, Any]) -> None:
-        """A job ends, or seems to, that nobody told to."""
+    async def _await_nodes(self, site: RunSite, job: JobAtSite) -> None:
+        """Tell people if not all nodes of a job begin soon after the first one."""
+        folder = job.folder
+        await asyncio.sleep(STARTS_WITHIN_S)
+        if folder == job.folder and not job.is_ready and folder not in self._over | self._lost_jobs:
+            missing = ", ".join(str(each.node) for each in job.nodes.agents if each.node not in job.about)
+            said = await site.said_by(folder)
+            self._notice(
+                f"{job.member}: nothing has started on node {missing} of job {job.id} for {STARTS_WITHIN_S:.0f} s"
+                f"{f'; its script says: {said}' if said else ''}"
+            )
+
+    async def _on_failed_step(self, site: RunSite, job: JobAtSite, agent: str, report: Mapping[str, Any]) -> None:
+        """The agent of a node has not begun, or has failed: the job is of no use."""
+        folder, _, node = agent.rpartition("/")
         if self._is_closing or folder != job.folder or folder in self._lost_jobs:
             return
-        if report["is"] == "gone" and folder in self._over:
+        self._lost_jobs.add(folder)
+        attempt = job.attempt
+        said = await site.said_by(folder)
+        why = f"what starts programs on node {node} ended with status {report['status']}{f': {said}' if said else ''}"
+        with contextlib.suppress(TransportError):
+            await site.cancel(job, attempt)
+        self._lost(site, job, attempt, why, for_good=True)
+
+    def _doubt(self, site: RunSite, job: JobAtSite, agent: str, report: Mapping[str, Any]) -> None:
+        """A job ends, or a part of it, or seems to, that nobody told to."""
+        folder, _, node = agent.rpartition("/")
+        if self._is_closing or folder != job.folder or folder in self._lost_jobs:
+            return
+        if report["is"] == "gone" and agent in self._agents_over:
             return
         self._lost_jobs.add(folder)
         if job.member in self._gone:
@@ -443,6 +503,7 @@ class Launcher:
         within_s = KNOWN_WITHIN_S
         if report["is"] == "gone":
             within_s = 0.0  # a queue may believe in a dead node for minutes
+            why = f"{why} ({job.about[int(node)]['host']})"
             self._silent_jobs.add(folder)
         self._tasks.append(self._loop.create_task(self._keep(self._find_out(site, job, why, within_s))))
 
@@ -537,8 +598,9 @@ class Launcher:
         going = [each for each in going if not self.sites[each.site].is_given_up]
         for job in going:
             channel = self.sites[job.site].channel
-            if channel is not None and job.folder not in self._over:
-                channel.tell(job.folder, {"do": "quit"})
+            for agent in job.agents:
+                if channel is not None and agent not in self._agents_over and job.folder not in self._over:
+                    channel.tell(agent, {"do": "quit"})
         until = self._loop.time() + ENDS_WITHIN_S
         while any(job.folder not in self._over for job in going) and self._loop.time() < until:
             self._ended.clear()

@@ -15,6 +15,7 @@ from xmml_executors.launch import relay_here, relay_there
 from xmml_executors.launch.allocation import AllocationFailed, choose_strategy
 from xmml_executors.launch.at_site import SitePaths, below_home
 from xmml_executors.launch.job_at_site import JobAtSite
+from xmml_executors.launch.job_nodes import JobNodes
 from xmml_executors.launch.later_jobs import first_and_later
 from xmml_executors.launch.plan_of_sites import (
     USUAL_WALLTIME_S,
@@ -61,7 +62,8 @@ def rehearsal(plan: Plan, run_folder: str, *, is_direct: bool = False, strategy:
     for name, (planned, site) in remote_jobs(plan).items():
         cluster = clusters.setdefault(cluster_of(plan, site).name, cluster_of(plan, site))
         walltime_s = planned.walltime_s or site.walltime_s or USUAL_WALLTIME_S
-        jobs[name] = JobAtSite(name, cluster.name, site, planned, walltime_s)
+        nodes = JobNodes(planned, site, (plan.by_name[name] for name in planned.instances))
+        jobs[name] = JobAtSite(name, cluster.name, site, planned, walltime_s, nodes)
     has_relay = needs_relay(plan, is_direct=is_direct)
     submissions = _submissions(jobs, clusters, strategy)
     lines = ["", f"this machine: {_relay_here(plan, clusters, run_folder)}"] if has_relay else []

@@ -18,7 +18,7 @@ from xmml_executors.launch import agent, files_of_run
 from xmml_executors.launch.asked_together import answers_of, asked_together
 from xmml_executors.launch.at_site import below_home
 from xmml_executors.launch.channel import Channel, OnReport
-from xmml_executors.launch.job_at_site import JobAtSite
+from xmml_executors.launch.job_at_site import JobAtSite, agent_folder, agent_folders
 from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.reservations import Reservations
 from xmml_executors.launch.silence import given_up_after_s, lease_s
@@ -27,6 +27,7 @@ from xmml_executors.launch.submitted import ASKED_FOR_S, ask_what_was_noted, not
 from xmml_executors.outcome import SiteError
 from xmml_executors.schedulers import (
     RESULT,
+    STDERR,
     JobRejected,
     JobScript,
     JobState,
@@ -204,12 +205,13 @@ class RunSite:
         scripts = [self.script(job, attempt, slack_s, patience_s, reservation) for job in jobs]
         for job, script in zip(jobs, scripts, strict=True):
             job.attempt, job.id, job.limit_s, job.about = attempt, "", script.walltime_s, {}
-        await self.transport.mkdir(*[script.folder for script in scripts])
+        await self.transport.mkdir(*[f"{self.folder}/jobs/{agent}" for job in jobs for agent in job.agents])
         text = self.scheduler.render(scripts[0]) if len(jobs) == 1 else self.scheduler.render_together(scripts)
         path = f"{scripts[0].folder}/job.sh"
         await self.transport.put_text(path, text, mode=0o700)
         for job in jobs:
-            self.channel.listen(job.folder)
+            for folder in job.agents:
+                self.channel.listen(folder)
             self.journal.write("submit", site=self.name, job=job.folder)
         command = noting(self.scheduler.submit_command(path), [script.folder for script in scripts])
         id = self.scheduler.parse_submit(await self.transport.run(command))
@@ -250,27 +252,34 @@ class RunSite:
         assert self.channel is not None
         job.attempt, job.id = attempt, id
         self._attempts[job.folder] = id
-        self.channel.listen(job.folder, number=int(time.time()))
+        for folder in job.agents:
+            self.channel.listen(folder, number=int(time.time()))
+
+    def watch(self, job: JobAtSite, node: int) -> None:
+        """Hold a connection to an agent that is ready, from the login node."""
+        assert self.channel is not None
+        self.channel.watch(job.agent(node), job.about[node]["host"], job.about[node]["port"])
 
     def hold(self, job: JobAtSite, seconds: float) -> None:
         """Let a placeholder wait for so long."""
         assert self.channel is not None
-        self.channel.tell(job.folder, {"do": "hold", "s": round(seconds, 3)})
+        for folder in job.agents:
+            self.channel.tell(folder, {"do": "hold", "s": round(seconds, 3)})
 
     def go(self, job: JobAtSite) -> None:
         """Tell a placeholder to begin."""
         assert self.channel is not None
-        self.journal.write("go", site=self.name, job=job.folder, id=job.id, host=job.about["host"])
-        self.channel.tell(job.folder, {"do": "go"})
+        self.journal.write("go", site=self.name, job=job.folder, id=job.id, host=job.about[0]["host"])
+        for folder in job.agents:
+            self.channel.tell(folder, {"do": "go"})
         self.channel.given_up_after_s = self._given_up_after_s
-        if "port" in job.about:
-            self.channel.watch(job.folder, job.about["host"], job.about["port"])
 
     async def cancel(self, job: JobAtSite, attempt: int) -> None:
         """Take a job out of its queue, or end it."""
         assert self.channel is not None
         folder = f"{job.member}.{attempt}"
-        self.channel.tell(folder, {"do": "abort"})
+        for each in agent_folders(folder, job.nodes):
+            self.channel.tell(each, {"do": "abort"})
         if id := self._attempts.get(folder):
             await self.transport.run(self.scheduler.cancel_command([id]))
             self._told.pop(id, None)
@@ -361,6 +370,19 @@ class RunSite:
         }
         said = words.get(state, f"the queue calls it {state.value}")
         return (f"{said} ({status.reason})" if status.reason else said), False
+
+    async def said_by(self, job: str) -> str:
+        """Return the last line that a job has written to its standard error, if it can be read.
+
+        Args:
+            job: its folder below `jobs/`.
+        """
+        file = shlex.quote(f"{self.folder}/jobs/{job}/{STDERR}")
+        try:
+            said = await self.transport.run(f"tail -c 1000 {file} | grep . | tail -n 1")
+        except TransportError:
+            return ""
+        return said.stdout.strip()
 
     def _no_room(self) -> str:
         return f"cannot write in {self.folder}: the disk is full, or a quota"
@@ -466,7 +488,7 @@ def placeholder(
     patience_s: float,
     reservation: str = "",
 ) -> JobScript:
-    """Return the job that is submitted for a job of the plan: it asks for all its cores, and starts the agent.
+    """Return the job that is submitted for a job of the plan: it asks for all its cores, and starts the agents.
 
     Args:
         name: shown in the queue.
@@ -477,16 +499,23 @@ def placeholder(
         reservation: that it runs in; without it, the one that the site's description names.
     """
     site, planned = job.part, job.planned
+    own = f"{job.member}.{attempt}"
+    agents = {
+        each.node: f"exec {agent} wait {shlex.quote(agent_folder(own, each.node))} {patience_s:.0f}"
+        for each in job.nodes.agents
+    }
     walltime_s = job.walltime_s + slack_s
     if site.walltime_s is not None:
         walltime_s = min(walltime_s, site.walltime_s)
     nodes = max(1, planned.nodes)
     return JobScript(
         name=name[:100],
-        folder=f"{folder}/jobs/{job.member}.{attempt}",
-        command=f"exec {agent} wait {shlex.quote(f'{job.member}.{attempt}')} {patience_s:.0f}",
+        folder=f"{folder}/jobs/{own}",
+        command=agents[0],
+        steps=job.nodes.steps(agents),
         nodes=nodes,
         cores=max(1, planned.cores_per_node),
+        task_cores=job.nodes.task_cores,
         memory=planned.memory_per_node_bytes,
         gpus=planned.gpus_per_node,
         walltime_s=walltime_s,

@@ -66,6 +66,8 @@ class Fork:
         """The script, which also sees to the things that a batch system would: output, begin, time limit."""
         if job.is_held:
             raise NotSupported("a site without a batch system cannot hold a job")
+        if job.steps:
+            raise NotSupported("a site without a batch system has one node")
         folder = shlex.quote(job.folder)
         lines = ["#!/bin/bash", f"exec >{folder}/{STDOUT} 2>{folder}/{STDERR} </dev/null"]
         if job.starts_after_s > 0:

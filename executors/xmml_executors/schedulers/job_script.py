@@ -7,6 +7,7 @@ name first, so that whoever reads it reads all of it. Both are lines of `name=va
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.schedulers.scheduler import JobScript
@@ -94,6 +95,33 @@ def umask_of_this_process() -> int:
     """Return the umask. Only reading it leaves alone what other threads create meanwhile, so `os.umask` will not do."""
     with open("/proc/self/status", encoding="ascii", errors="replace") as status:
         return next(int(line.split()[1], 8) for line in status if line.startswith("Umask:"))
+
+
+def all_steps(job: JobScript, starts: Sequence[str]) -> str:
+    """Return shell text that starts the steps of a job, waits for all, and exits with the first status that is not 0.
+
+    Args:
+        starts: the command that starts each step. It is in the process group that is told when the job is to end.
+    """
+    lines = ["trap : TERM INT HUP", "xmml_steps=()"]
+    for step, start in zip(job.steps, starts, strict=True):
+        failed = step.on_failure or ":"
+        lines += [
+            "{",
+            "    trap : TERM INT HUP",
+            f"    {start} </dev/null || {{ xmml_status=$?; {failed}; exit $xmml_status; }}",
+            "} &",
+            "xmml_steps+=($!)",
+        ]
+    lines += [
+        "xmml_worst=0",
+        'for xmml_step in "${xmml_steps[@]}"; do',
+        '    while wait "$xmml_step"; xmml_status=$?; kill -0 "$xmml_step" 2>/dev/null; do :; done',
+        "    [ $xmml_worst = 0 ] && xmml_worst=$xmml_status",
+        "done",
+        "exit $xmml_worst",
+    ]
+    return "\n".join(lines)
 
 
 def _one_line(text: str) -> str:

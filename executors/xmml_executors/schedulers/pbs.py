@@ -10,11 +10,12 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from xmml_executors.completed import Completed
-from xmml_executors.schedulers.job_script import STDERR, STDOUT, body
+from xmml_executors.schedulers.job_script import STDERR, STDOUT, all_steps, body
 from xmml_executors.schedulers.scheduler import (
     CLOCK,
     JobRejected,
@@ -117,16 +118,49 @@ class Pbs:
         options += ["-h"] if job.is_held else []
         options += job.options
         lines = ["#!/bin/bash -l", *(f"#PBS {option}" for option in options)]
-        return "\n".join(lines) + "\n" + _begin(job) + body(job)
+        return "\n".join(lines) + "\n" + _begin(job) + body(self._stepwise(job))
 
     def _resources(self, job: JobScript) -> str:
         memory = math.ceil(job.memory / 2**20)
         if self.is_torque:
             words = f"-l nodes={job.nodes}:ppn={job.cores}" + (f":gpus={job.gpus}" if job.gpus else "")
             return words + (f" -l mem={memory * job.nodes}mb" if memory else "")
-        chunk = f"{job.nodes}:ncpus={job.cores}:mpiprocs={job.cores}"
+        chunk = f"{job.nodes}:ncpus={job.cores}:mpiprocs={job.cores // job.task_cores}"
         chunk += (f":mem={memory}mb" if memory else "") + (f":ngpus={job.gpus}" if job.gpus else "")
         return f"-l select={chunk}" + (" -l place=scatter" if job.nodes > 1 else "")
+
+    def _stepwise(self, job: JobScript) -> JobScript:
+        """Return the job with a command that starts its steps.
+
+        On other nodes than the first PBS starts them, which then knows and ends them, or ssh where its command is
+        missing. They get the environment by a file.
+        """
+        if not job.steps:
+            return job
+        lines = [
+            """xmml_nodes=($(awk '!seen[$0]++' "$PBS_NODEFILE")) || exit $?""",
+            'export XMML_NODES="${xmml_nodes[*]}"',
+            '{ export -p; umask -p; } > "$xmml_folder/environment"',
+        ]
+        if self.is_torque:
+            lines.append('xmml_on() { pbsdsh -o -h "$1" /bin/bash "$2"; }')
+        else:
+            lines += [
+                "if command -v pbs_tmrsh >/dev/null; then xmml_at=pbs_tmrsh; else xmml_at='ssh -o BatchMode=yes'; fi",
+                'xmml_on() { $xmml_at "$1" /bin/bash "$2"; }',
+            ]
+        starts = []
+        for step in job.steps:
+            if step.node == 0:
+                starts.append(f"bash -c {shlex.quote(step.command)}")
+                continue
+            file = f'"$xmml_folder/node-{step.node}.sh"'
+            text = (
+                f". {shlex.quote(f'{job.folder}/environment')}; cd {shlex.quote(job.folder)} || exit 72; {step.command}"
+            )
+            lines.append(f"printf '%s\\n' {shlex.quote(text)} > {file}")
+            starts.append(f'xmml_on "${{xmml_nodes[{step.node}]}}" {file}')
+        return replace(job, command="\n".join([*lines, all_steps(job, starts)]))
 
     def render_together(self, jobs: Sequence[JobScript]) -> str:
         """Not here."""

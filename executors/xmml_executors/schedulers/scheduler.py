@@ -62,6 +62,25 @@ class JobStatus:
 
 
 @dataclass(frozen=True)
+class NodeStep:
+    """A command on one node of a job.
+
+    Attributes:
+        node: which of the job's nodes, counted from 0.
+        command: shell text; it runs in the folder of the job, with its environment.
+        cores: how many cores are its alone; 0: it uses those of others.
+        gpus: how many GPUs it has.
+        on_failure: shell text for the first node if it ends with another status than 0, which is `$xmml_status`.
+    """
+
+    node: int
+    command: str
+    cores: int = 0
+    gpus: int = 0
+    on_failure: str = ""
+
+
+@dataclass(frozen=True)
 class JobScript:
     """A job before it is submitted.
 
@@ -69,7 +88,10 @@ class JobScript:
         name: shown in the queue.
         folder: at the site, absolute; there lie the script's output, `started` and `result`. It must exist.
         command: what to do, shell text; it runs on the first node, in `folder`.
+        steps: what to do instead on each of several nodes; `XMML_NODES` names all nodes of the job there. The job ends
+            when all have ended, with the first status that is not 0.
         nodes, cores, memory, gpus: of each node; memory in bytes, 0 means what the site gives by default.
+        task_cores: of the cores of a node, how many each rank of an MPI program has.
         walltime_s: the job is ended after this time.
         partition: of PBS: the queue.
         modules: loaded before the command; one that cannot be loaded ends the job and is named in the result.
@@ -83,9 +105,11 @@ class JobScript:
 
     name: str
     folder: str
-    command: str
+    command: str = ""
+    steps: tuple[NodeStep, ...] = ()
     nodes: int = 1
     cores: int = 1
+    task_cores: int = 1
     memory: int = 0
     gpus: int = 0
     walltime_s: float = 3600.0

@@ -6,10 +6,11 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from xmml_executors.completed import Completed
-from xmml_executors.schedulers.job_script import STDERR, STDOUT, body
+from xmml_executors.schedulers.job_script import STDERR, STDOUT, all_steps, body
 from xmml_executors.schedulers.scheduler import (
     CLOCK,
     JobRejected,
@@ -113,7 +114,7 @@ class Slurm:
 
     def render(self, job: JobScript) -> str:
         """The script, with its options as `#SBATCH` lines."""
-        return "\n".join(["#!/bin/bash -l", *_common(job), *_resources(job)]) + "\n" + body(job)
+        return "\n".join(["#!/bin/bash -l", *_common(job), *_resources(job)]) + "\n" + body(_stepwise(job))
 
     def render_together(self, jobs: Sequence[JobScript]) -> str:
         """A heterogeneous job: the script runs on the first part's first node and starts the other parts from there.
@@ -123,7 +124,7 @@ class Slurm:
         first = jobs[0]
         lines = ["#!/bin/bash -l", *_common(first), *_resources(first)]
         for job in jobs[1:]:
-            lines += ["#SBATCH hetjob", *_resources(job)]
+            lines += ["#SBATCH hetjob", f"#SBATCH {_time(job)}", *_resources(job)]
         for number, job in enumerate(jobs):
             end = f"XMML_PART_{number}"
             lines += [
@@ -131,7 +132,7 @@ class Slurm:
                 f" setsid --wait bash -l -c \"$(cat <<'{end}'",
                 f"export XMML_HET_GROUP={number}",
                 f"exec >{shlex.quote(f'{job.folder}/{STDOUT}')} 2>{shlex.quote(f'{job.folder}/{STDERR}')} </dev/null",
-                body(job).rstrip("\n"),
+                body(_stepwise(job)).rstrip("\n"),
                 end,
                 ')" &',
             ]
@@ -246,16 +247,57 @@ def _common(job: JobScript) -> list[str]:
         f"--output={job.folder}/{STDOUT}",
         f"--error={job.folder}/{STDERR}",
         "--no-requeue",  # a job that comes back alone, without its partners, is of no use
-        f"--time={hours_minutes_seconds(job.walltime_s)}",
+        _time(job),
     ]
     options += [f"--begin=now+{math.ceil(job.starts_after_s)}"] if job.starts_after_s > 0 else []
     options += ["--hold"] if job.is_held else []
     return [f'#SBATCH "{option}"' if " " in option else f"#SBATCH {option}" for option in options]
 
 
+def _time(job: JobScript) -> str:
+    return f"--time={hours_minutes_seconds(job.walltime_s)}"
+
+
+def _stepwise(job: JobScript) -> JobScript:
+    """Return the job with a command that starts its steps.
+
+    One that has cores has them to itself (`--exact`): without, the first one would have all, and the others would wait
+    for its end. `--mem=0` leaves the memory of the job to all of them. What uses cores of others runs beside them, on
+    the first node, where the script runs, without a step.
+    """
+    if not job.steps:
+        return job
+    starts = []
+    for step in job.steps:
+        if step.node == 0 and not step.cores:
+            starts.append(f"bash -c {shlex.quote(step.command)}")
+            continue
+        options = [
+            "${XMML_HET_GROUP:+--het-group=$XMML_HET_GROUP}",
+            "--nodes=1",
+            "--ntasks=1",
+            f'--nodelist="${{xmml_nodes[{step.node}]}}"',
+            f"--exact --cpus-per-task={step.cores}" if step.cores else "--overlap",
+            "--mem=0",
+            "--kill-on-bad-exit=0",
+        ]
+        if job.gpus and step.cores:
+            options.append(f"--gres=gpu:{step.gpus}" if step.gpus else "--gres=none")
+        starts.append(f"srun {' '.join(options)} bash -c {shlex.quote(step.command)}")
+    lines = [
+        'xmml_nodelist="SLURM_JOB_NODELIST${XMML_HET_GROUP:+_HET_GROUP_$XMML_HET_GROUP}"',
+        'xmml_nodes=($(scontrol show hostnames "${!xmml_nodelist}")) || exit $?',
+        'export XMML_NODES="${xmml_nodes[*]}"',
+        "unset SLURM_NTASKS_PER_NODE  # of the job; srun would hold its steps to it",
+        all_steps(job, starts),
+    ]
+    return replace(job, command="\n".join(lines))
+
+
 def _resources(job: JobScript) -> list[str]:
     """The options that each part of a heterogeneous job has for itself."""
-    options = [f"--nodes={job.nodes}", f"--ntasks-per-node={job.cores}", "--cpus-per-task=1"]
+    tasks = job.cores // job.task_cores
+    options = [f"--nodes={job.nodes}", f"--ntasks-per-node={tasks}", f"--cpus-per-task={job.task_cores}"]
     options += [f"--mem={math.ceil(job.memory / 2**20)}M"] if job.memory else []
     options += [f"--gres=gpu:{job.gpus}"] if job.gpus else []
     for option, value in [
@@ -324,4 +366,10 @@ _TELLING = [
 
 
 def _together(parts: Sequence[JobStatus]) -> JobStatus:
-    return min(parts, key=lambda part: _TELLING.index(part.state), default=JobStatus(JobState.GONE))
+    """Return the status of the part that tells most. One that can never start tells more than any other that waits."""
+
+    def rank(part: JobStatus) -> tuple[int, bool]:
+        state = JobState.HELD if part.can_never_run else part.state
+        return _TELLING.index(state), not part.can_never_run
+
+    return min(parts, key=rank, default=JobStatus(JobState.GONE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -65,10 +66,12 @@ def status_lines(view: RunView) -> list[str]:
         lines += [*(f"  {line}" for line in lost_lines(view.folder)), "  last news:"]
     lines += [f"  {site}: {told}" for site, told in view.sites.items()]
     width = max(map(len, view.instances), default=0)
+    is_elsewhere = bool({row["host"] for row in view.instances.values()} - {None, socket.gethostname()})
     for name, row in view.instances.items():
         numbers = f"{row['messages_sent']:,} messages sent, {row['messages_received']:,} received"
         where = f" ({row['process']})" if row.get("process") else ""
+        host = f" on {row['host']}" if is_elsewhere and row["host"] else ""
         waits = f"; waits for {', '.join(row['waits_for'])}" if row.get("waits_for") else ""
         away = "; its connection is broken, it may come back" if row.get("is_away") else ""
-        lines.append(f"  {name.ljust(width)}  {row['state']:<8}  {numbers}{where}{waits}{away}")
+        lines.append(f"  {name.ljust(width)}  {row['state']:<8}  {numbers}{host}{where}{waits}{away}")
     return [*lines, *conduit_lines(view.conduits)]

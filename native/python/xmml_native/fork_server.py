@@ -4,7 +4,7 @@ Starting an interpreter and importing this package takes tens of milliseconds, f
 The supervisor starts ``python -c "from xmml_native.fork_server import serve; serve(SOCKET)"`` and sends a packet of
 JSON for each program:
 
-    {"name", "command", "env", "folder", "parent", "environ"}
+    {"name", "command", "env", "folder", "parent", "environ", "cpus"}
 
 with the descriptors of its standard output, its standard error, and a pipe for the number of the error if it cannot be
 started; for a process that hosts instances also the pipe of its reports. The answer is ``{"name", "pid"}``. The new
@@ -96,6 +96,8 @@ def become(order: dict[str, Any], descriptors: Sequence[int]) -> None:
         time.sleep(0.0002)
     die_with_parent(order["parent"])
     os.chdir(order["folder"])
+    if order.get("cpus"):
+        os.sched_setaffinity(0, order["cpus"])
     for name in os.environ.keys() - env.keys():
         del os.environ[name]
     os.environ.update(env)

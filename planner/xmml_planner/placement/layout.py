@@ -243,17 +243,24 @@ def _free(nodes: int, cores: int, site: Site, taken: Iterable[_Seats]) -> list[_
 def _seat_by_turns(
     ranks: Sequence[_Rank], others: Sequence[_Rank], seats: _Seats, free: Sequence[_Node], *, crowded: bool
 ) -> bool:
-    """Give ranks the cores of others, each core to one of them as long as there are enough; return whether memory and
-    GPUs suffice."""
+    """Give ranks the cores of others, each core to one of them as long as there are enough.
+
+    Where these have no memory or GPUs left, ranks get what another node has. Return whether all have found a place.
+    """
     cores: dict[int, list[int]] = {}
     for other in others:
         cores.setdefault(seats[other].node, []).extend(seats[other].cores)
     left = {node: list(own) for node, own in cores.items()}
     for rank in ranks:
         fitting = [node for node in cores if free[node].has_room_beside_cores(rank)]
+        if not fitting:
+            fitting = [node for node in range(len(free)) if free[node].has_room_beside_cores(rank)]
         if not fitting and not crowded:
             return False
-        node = max(fitting or cores, key=lambda each: len(left[each]))
+        node = max(fitting or cores, key=lambda each: len(left.get(each, free[each].cores)))
+        if node not in cores:
+            seats[rank] = free[node].seat(node, rank)
+            continue
         if len(left[node]) < rank.cores:
             left[node] = list(cores[node])
         own, left[node] = left[node][: rank.cores], left[node][rank.cores :]

@@ -21,6 +21,8 @@ LINK_METHODS = ("tcp", "relay")
 
 _LARGEST_COUNT = 2**31 - 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+#: A network device, as Linux allows its name.
+_DEVICE = re.compile(r"[^\s/:]{1,15}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HOST_PORT = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/@\[\]]+):(\d{1,5})")
 _DESTINATION = re.compile(r"(?:[^\s@:/]+@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s:@/\[\]-][^\s:@/\[\]]*)(?::(\d{1,5}))?")
@@ -241,6 +243,17 @@ def launcher(node: Node) -> str:
     return value
 
 
+def listening(node: Node) -> str:
+    """Read where instances listen: "node", "loopback", or a network device."""
+    value = _text(node, '"node", "loopback" or a network device in quotes', '"node"')
+    if not _DEVICE.fullmatch(value):
+        help = 'write "node", "loopback", or a name like "ib0"'
+        if ":" in value:
+            help += "; host:port at which others dial the relay stands in [site.NAME.relay]"
+        raise FieldError(f'"{value}" is no name of a network device', help)
+    return value
+
+
 def streams(node: Node) -> int | None:
     """Read a number of streams, or "auto"."""
     if node.value == "auto":
@@ -308,6 +321,7 @@ SITE_FIELDS: Mapping[str, Field] = {
     "gpus": Field("gpus", count(0)),
     "speed": Field("speed", number(0, "1.0", exclusive=True)),
     "mpi": Field("mpi", launcher),
+    "listen": Field("listen", listening),
     "work": Field("work", text("~/xmml")),
     "python": Field("python", text("~/xmml/bin/python")),
     "software": Field("software", texts("openfoam")),

@@ -23,7 +23,7 @@ from wan.standing import Standing
 from testbed.accounts import User, write_accounts
 from testbed.files import INSTALLED, mount_script
 from testbed.leftovers import present, processes, wait_until_clean
-from testbed.slurm import CORES, MEMORY_MB, Slurm
+from testbed.slurm import CORES, GPUS, MEMORY_MB, Slurm
 
 #: The ports at which relays of the sites may dial each other.
 RELAY_PORTS = (40000, 40999)
@@ -50,13 +50,15 @@ Subsystem sftp internal-sftp
 
 @dataclass(frozen=True)
 class SiteKind:
-    """A site as it is asked for: compute nodes mean that it has a Slurm, which takes each for one of so many cores."""
+    """A site as it is asked for: compute nodes mean that it has a Slurm, which takes each for one of so many cores, or
+    binds programs to the one that each has."""
 
     name: str
     users: tuple[User, ...]
     nodes: int
     open_ports: tuple[int | tuple[int, int], ...]
     cores: int = CORES
+    is_bound: bool = False
 
 
 SITES = (
@@ -173,7 +175,7 @@ class Cluster(LoginSite):
 
     def __init__(self, kind: SiteKind, placed: PlacedSite, folder: Path) -> None:
         super().__init__(kind, placed, folder)
-        self.slurm = Slurm(placed, folder, kind.cores)
+        self.slurm = Slurm(placed, folder, kind.cores, is_bound=kind.is_bound)
 
     def prepare(self, public_key: str, hosts: str) -> None:
         super().prepare(public_key, hosts)
@@ -190,7 +192,18 @@ class Cluster(LoginSite):
     @contextlib.contextmanager
     def occupied(self) -> Iterator[Callable[[], None]]:
         """Within the block a job of the second user holds every node. The value ends the job sooner."""
-        words = f"sbatch --parsable -N{self.slurm.nodes} --exclusive -t 100 -o /dev/null --wrap 'sleep 6000'"
+        with self._held(f"-N{self.slurm.nodes} --exclusive") as end:
+            yield end
+
+    @contextlib.contextmanager
+    def taken(self, node: str, cores: int) -> Iterator[None]:
+        """Within the block a job of the second user holds cores of a node."""
+        with self._held(f"-n{cores} --nodelist={node}"):
+            yield
+
+    @contextlib.contextmanager
+    def _held(self, what: str) -> Iterator[Callable[[], None]]:
+        words = f"sbatch --parsable {what} -t 100 -o /dev/null --wrap 'sleep 6000'"
         job = self.run(words, self.users[1]).stdout.strip()
 
         def end() -> None:
@@ -204,7 +217,7 @@ class Cluster(LoginSite):
     def toml(self, ssh: str) -> str:
         return (
             f'[site.{self.name}]\nssh = "{ssh}"\nscheduler = "slurm"\npartition = "batch"\nnodes = {self.slurm.nodes}\n'
-            f'cores = {self.slurm.cores}\nmemory = "{MEMORY_MB} MiB"\nwalltime = "30 min"\n'
+            f'cores = {self.slurm.cores}\nmemory = "{MEMORY_MB} MiB"\ngpus = {len(GPUS)}\nwalltime = "30 min"\n'
             f'python = "{INSTALLED}/bin/python"\n'
             f'mpi = "srun"\nsoftware = ["openfoam"]\n'
             f'[site.{self.name}.relay]\nhost = "{self.name}-login"\nlisten = "{self.name}:{RELAY_PORTS[0] + 1}"\n'

@@ -11,6 +11,8 @@ from wan import Machine, PlacedSite
 
 CORES = 4
 MEMORY_MB = 2000
+#: Devices that Slurm takes for GPUs.
+GPUS = ("/dev/zero", "/dev/full")
 
 _CONFIGURATION = """\
 ClusterName={name}
@@ -25,7 +27,7 @@ SlurmdPidFile=/run/slurmd.pid
 SlurmctldLogFile=/mnt/log/slurmctld.log
 SlurmdLogFile=/mnt/log/slurmd-%h.log
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+TaskPlugin=task/{task}
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/none
@@ -41,7 +43,8 @@ SlurmdTimeout=15
 KillWait=3
 MinJobAge=300
 SrunPortRange=60001-60500
-NodeName={name}[1-{nodes}] CPUs={cores} RealMemory={memory} State=UNKNOWN
+GresTypes=gpu
+{node_lines}
 PartitionName=batch Nodes=ALL Default=YES MaxTime=120 State=UP
 PartitionName=short Nodes={name}1 MaxTime=5 State=UP
 """
@@ -50,20 +53,39 @@ PartitionName=short Nodes={name}1 MaxTime=5 State=UP
 class Slurm:
     """The batch system of a site."""
 
-    def __init__(self, placed: PlacedSite, shared: Path, cores: int = CORES) -> None:
+    def __init__(self, placed: PlacedSite, shared: Path, cores: int = CORES, *, is_bound: bool = False) -> None:
+        """
+        Args:
+            is_bound: each node has one core, which is a processor of this machine that no other node has, and programs
+                are bound to it. Else nodes claim more cores than there are, and programs run on all processors.
+        """
         self._placed = placed
         self._shared = shared
         self.nodes = len(placed.nodes)
-        self.cores = cores
+        self.cores = 1 if is_bound else cores
+        self._is_bound = is_bound
 
     def prepare(self) -> None:
         """Write what the daemons read."""
         name = self._placed.name
         (self._shared / "etc" / "slurm").mkdir()
         (self._shared / "slurm").mkdir()
-        (self._shared / "etc" / "slurm" / "slurm.conf").write_text(
-            _CONFIGURATION.format(name=name, nodes=self.nodes, cores=self.cores, memory=MEMORY_MB)
+        folder = self._shared / "etc" / "slurm"
+        (folder / "slurm.conf").write_text(
+            _CONFIGURATION.format(
+                name=name, task="affinity" if self._is_bound else "none", node_lines="\n".join(self._node_lines(name))
+            )
         )
+        (folder / "gres.conf").write_text("".join(f"Name=gpu File={device}\n" for device in GPUS))
+
+    def _node_lines(self, name: str) -> list[str]:
+        has = f"RealMemory={MEMORY_MB} Gres=gpu:{len(GPUS)} State=UNKNOWN"
+        if not self._is_bound:
+            return [f"NodeName={name}[1-{self.nodes}] CPUs={self.cores} {has}"]
+        numbers = range(self.nodes)
+        kept = {own: ",".join(str(other) for other in numbers if other != own) for own in numbers}
+        # Slurm keeps jobs off the processors of the other nodes.
+        return [f"NodeName={name}{own + 1} CPUs={self.nodes} CpuSpecList={kept[own]} {has}" for own in numbers]
 
     def start(self) -> None:
         """Start the daemons, and wait until all nodes are idle."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from testbed import Bed, why_not
+from testbed.bed import SITES
 from testbed.release import RELEASED_WITHIN_S, left_after_a_run
 
 #: The longest that a test takes on a busy machine, with the making of the test bed and what it takes to find it clean.
@@ -22,11 +26,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @contextlib.contextmanager
-def a_bed(*, is_open: bool = False) -> Iterator[Bed]:
-    """A test bed; skips the test where none can stand."""
+def a_bed(**options: Any) -> Iterator[Bed]:
+    """A test bed; skips the test where none can stand. The options are those of `Bed`."""
     if reason := why_not():
         pytest.skip(reason)
-    with Bed(is_open=is_open) as bed:
+    with Bed(**options) as bed:
         yield bed
 
 
@@ -58,6 +62,16 @@ def standing_open_bed() -> Iterator[Bed]:
 def own_bed() -> Iterator[Bed]:
     """A test bed that the test may break."""
     with a_bed() as bed:
+        yield bed
+
+
+@pytest.fixture
+def bound_bed() -> Iterator[Bed]:
+    """A test bed of one cluster, whose nodes have one processor of this machine each."""
+    nodes = 2
+    if len(os.sched_getaffinity(0)) < nodes:
+        pytest.skip(f"needs {nodes} processors")
+    with a_bed(kinds=[dataclasses.replace(SITES[0], nodes=nodes, is_bound=True)]) as bed:
         yield bed
 
 

@@ -344,7 +344,7 @@ def test_a_job_that_begins_when_its_launcher_was_killed_and_its_network_cut_ends
             left = wait_until_clean(firewalled, limit_s, "alpha", "beta", is_kept=is_file_of_a_run)
             assert left == [], "waits without a launcher"
     assert run.wait() != 0
-    ready = list((beta.home() / "xmml" / "runs").glob("*/jobs/*/reports"))
+    ready = list((beta.home() / "xmml" / "runs").glob("*/jobs/*/*/reports"))
     assert len(ready) == 1, "it did not begin"
     cancelled = run.cancel()
     assert (cancelled.returncode, cancelled.stderr) == (0, "")

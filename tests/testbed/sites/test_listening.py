@@ -17,17 +17,18 @@ XMML = Path(sys.executable).with_name("xmml")
 
 
 @pytest.mark.parametrize(
-    ("env", "method"),
-    [("{}", "relay"), ('{ XMML_LISTEN = "towards:alpha-login" }', "tcp"), ('{ XMML_LISTEN = "device:eth0" }', "tcp")],
+    ("listen", "method"),
+    [("", "relay"), ('listen = "node"\n', "tcp"), ('listen = "eth0"\n', "tcp")],
 )
 def test_messages_between_nodes_of_a_cluster_go_by_relay_unless_instances_listen_on_its_network(
-    firewalled: Bed, tmp_path: Path, env: str, method: str
+    firewalled: Bed, tmp_path: Path, listen: str, method: str
 ) -> None:
     pair = Pair(firewalled, tmp_path / "pair")
-    text = sites(firewalled, alpha=f'options = ["--nodelist=alpha1"]\nenv = {env}')
+    text = sites(firewalled, alpha=f'options = ["--nodelist=alpha1"]\n{listen}')
     text += '[site.other]\nlike = "alpha"\noptions = ["--nodelist=alpha2"]\n'
     run = pair.start(text, {"left": "alpha", "right": "other"}, is_direct=False)
     assert run.wait() == 0, run.output
     told = firewalled.laptop.run([XMML, "status", "run", "--json"], cwd=pair.folder).stdout
     conduits = json.loads(told)["conduits"]
     assert [conduit["method"] for conduit in conduits] == [method, method], conduits
+    assert ("goes through a relay, which is slower than planned" in run.output) == (method == "relay"), run.output

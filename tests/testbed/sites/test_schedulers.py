@@ -114,9 +114,7 @@ def queue(request, bed):
         queue = Queue(Slurm(), bed.site("alpha"))
     else:
         queue = Queue(Pbs(), bed.site("gamma"), "/home/carol/bin")
-        queue.run(
-            "mkdir bin; cd bin; touch pbs; for name in qsub qstat qdel qrls pbsnodes mom; do ln -s pbs $name; done"
-        )
+        queue.run(f"mkdir bin; cd bin; touch pbs; for name in {' '.join(fake_pbs.COMMANDS)}; do ln -s pbs $name; done")
         program = queue.site.home() / "bin" / "pbs"
         program.write_text(Path(fake_pbs.__file__).read_text())
         program.chmod(0o755)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,6 +29,8 @@ from xmml_executors.coordination import (
 from xmml_executors.instance_record import State
 from xmml_executors.outcome import ExitStatus
 from xmml_planner import Plan
+from xmml_planner.execution_plan import Route
+from xmml_planner.sites import Site
 
 MakePlan = Callable[..., Plan]
 
@@ -38,7 +41,7 @@ def started(plan: Plan, *, joined: bool = True, limits: bool = True, elsewhere: 
     for number, name in enumerate(run.records):
         run.on_started(name, 100 + number, 0.0)
         if joined:
-            hear(run, {"event": "joined", "instance": name, "language": "python"}, 0.0)
+            hear(run, {"event": "joined", "instance": name, "language": "python", "host": "here"}, 0.0)
     return run
 
 
@@ -81,7 +84,7 @@ def test_a_run_is_done_when_every_instance_has_left_and_ended(make_plan: MakePla
 
 def test_an_instance_may_join_before_the_news_that_its_process_has_started(make_plan: MakePlan) -> None:
     run = Coordination(make_plan("a"))
-    hear(run, {"event": "joined", "instance": "a", "language": "c++"}, 0.0)
+    hear(run, {"event": "joined", "instance": "a", "language": "c++", "host": "here"}, 0.0)
     run.on_started("a", 100, 0.0)
     hear(run, left("a"), 1.0)
     run.on_ended("a", 0, None, 1.1)
@@ -430,6 +433,7 @@ def test_the_final_counts_come_from_the_conduits(make_plan: MakePlan) -> None:
     hear(run, left("a", 2, totals), 1.0)
     assert run.records["a"].as_json() == {
         "state": "left",
+        "host": "here",
         "process": None,
         "runs": 2,
         "messages_sent": 3,
@@ -437,6 +441,27 @@ def test_the_final_counts_come_from_the_conduits(make_plan: MakePlan) -> None:
         "bytes_sent": 30,
         "bytes_received": 16,
     }
+
+
+def test_people_are_told_once_that_conduits_go_through_relays_that_should_not(make_plan: MakePlan) -> None:
+    plan = make_plan("a", "b", couplings=[("a", "b"), ("b", "a")])
+    run = started(dataclasses.replace(plan, sites=(Site("local"),)))
+    chosen = {"event": "conduits", "instance": "a", "method": "relay", "refused": {"tcp": "b listens on loopback"}}
+    (told,) = hear(run, {**chosen, "conduits": [0]}, 1.0)
+    assert isinstance(told, Notice)
+    assert told.text.startswith(
+        "a.o -> b.i goes through a relay, which is slower than planned: b listens on loopback; "
+    )
+    assert 'listen = "node" in [site.local]' in told.text
+    assert hear(run, {**chosen, "conduits": [1]}, 1.0) == []
+
+
+def test_conduits_that_the_plan_leads_through_relays_are_nothing_to_tell(make_plan: MakePlan) -> None:
+    plan = make_plan("a", "b", couplings=[("a", "b")])
+    route = Route(0, ("local", "far"), "relay", 0.01, 1e6)
+    run = started(dataclasses.replace(plan, sites=(Site("local"),), routes=(route,)))
+    chosen = {"event": "conduits", "instance": "a", "method": "relay", "refused": {}, "conduits": [0]}
+    assert hear(run, chosen, 1.0) == []
 
 
 def test_a_warning_reaches_people(make_plan: MakePlan) -> None:
@@ -484,7 +509,7 @@ def by_hand(plan: Plan) -> Coordination:
     run = Coordination(plan, by_hand={"b"})
     run.on_started("a", 100, 0.0)
     for name in ("a", "b"):
-        run.on_native({"event": "joined", "instance": name, "language": "python"}, 0.0)
+        run.on_native({"event": "joined", "instance": name, "language": "python", "host": "here"}, 0.0)
     return run
 
 

@@ -24,7 +24,7 @@ def run(make_plan: MakePlan) -> Coordination:
     run.on_started("a", 100, 0.0)
     run.on_started("b", 101, 0.0)
     for name in ("a", "a#1", "b"):
-        run.on_native({"event": "joined", "instance": name, "language": "c"}, 0.0)
+        run.on_native({"event": "joined", "instance": name, "language": "c", "host": "here"}, 0.0)
     return run
 
 

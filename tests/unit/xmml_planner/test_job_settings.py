@@ -9,7 +9,7 @@ from xmml_planner.sites import Site, SiteCatalogue
 
 SLURM = Site("alpha", ssh="alpha", scheduler="slurm", partition="batch", options=("--nice=1",), walltime_s=7200.0)
 CATALOGUE = SiteCatalogue({"here": Site("here"), "alpha": SLURM, "beta": Site("beta", ssh="beta", scheduler="pbs")})
-JOB = Job("alpha", "alpha", ("macro",), nodes=2, cores=8, memory_bytes=2**30, walltime_s=900.0)
+JOB = Job("alpha", "alpha", ("macro",), nodes=2, cores_per_node=4, memory_per_node_bytes=2**29, walltime_s=900.0)
 
 
 def settings(*given: str) -> dict[str, JobSettings]:
@@ -33,9 +33,9 @@ def test_the_last_value_of_a_key_counts_and_options_add_up() -> None:
 
 def test_a_job_asks_for_exactly_the_walltime_and_at_least_the_memory() -> None:
     small = settings("walltime=30 min", "memory=1 MiB")["alpha"].of_job(JOB, SLURM)
-    assert (small.walltime_s, small.memory_bytes) == (1800.0, JOB.memory_bytes)
+    assert (small.walltime_s, small.memory_per_node_bytes) == (1800.0, JOB.memory_per_node_bytes)
     large = settings("memory=4 GiB")["alpha"].of_job(JOB, SLURM)
-    assert (large.walltime_s, large.memory_bytes) == (JOB.walltime_s, 2 * 4 * 2**30)
+    assert (large.walltime_s, large.memory_per_node_bytes) == (JOB.walltime_s, 4 * 2**30)
 
 
 def test_the_planner_sees_the_shorter_of_the_walltimes() -> None:

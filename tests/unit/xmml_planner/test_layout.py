@@ -114,7 +114,8 @@ def test_whoever_computes_while_others_wait_has_their_cores(model: Callable[...,
 def test_what_only_hands_messages_on_is_beside_one_that_it_serves(model: Callable[..., Model]) -> None:
     made = plan_over_sites(
         model(
-            '<instance id="a" submodel="A" multiplicity="8"/><instance id="b" submodel="B"/><instance id="g" mapper="G"/>'
+            '<instance id="a" submodel="A" multiplicity="8"/><instance id="b" submodel="B"/>'
+            '<instance id="g" mapper="G"/>'
             '<coupling from="a.o" to="g.in"/><coupling from="g.out" to="b.i"/>',
             '<mapper id="G" type="fan-in" class="gather"><ports><in id="in"/><out id="out"/></ports></mapper>',
         ),

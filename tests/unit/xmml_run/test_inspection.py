@@ -50,7 +50,7 @@ def write_run(folder: Path, *events: dict[str, object]) -> None:
 @pytest.fixture
 def owner(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that carries out the run in `tmp_path`."""
-    write_run(tmp_path, {"what": "joined"})
+    write_run(tmp_path, {"what": "joined", "host": "here"})
     with subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "owned\n"
@@ -65,14 +65,14 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 def test_a_run_that_goes_on_shows_the_latest_progress(tmp_path: Path) -> None:
     progress = {"messages_sent": 3, "messages_received": 0, "bytes_sent": 24, "bytes_received": 0}
-    write_run(tmp_path, {"what": "joined"}, {"what": "progress", **progress})
+    write_run(tmp_path, {"what": "joined", "host": "here"}, {"what": "progress", **progress})
     with own(tmp_path):
         view = read_run(tmp_path)
     assert (view.state, view.instances["a"]["state"], view.instances["a"]["messages_sent"]) == ("running", "running", 3)
 
 
 def test_a_run_that_was_killed_is_lost(tmp_path: Path) -> None:
-    write_run(tmp_path, {"what": "joined"})
+    write_run(tmp_path, {"what": "joined", "host": "here"})
     assert read_run(tmp_path).state == "lost"
 
 
@@ -168,7 +168,7 @@ def test_a_run_is_named_by_its_folder_or_by_its_name_below_runs(
 ) -> None:
     folder = tmp_path / "runs" / "m-1"
     folder.mkdir(parents=True)
-    write_run(folder, {"what": "joined"})
+    write_run(folder, {"what": "joined", "host": "here"})
     monkeypatch.chdir(tmp_path)
     for name in ("m-1", "m-1/", "runs/m-1", str(folder)):
         assert xmml_command(["status", name]) == 0
@@ -178,7 +178,7 @@ def test_a_run_is_named_by_its_folder_or_by_its_name_below_runs(
 
 
 def test_a_lost_run_on_this_machine_can_be_started_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_run(tmp_path, {"what": "joined"})
+    write_run(tmp_path, {"what": "joined", "host": "here"})
     assert status_lines(read_run(tmp_path))[1:3] == [
         "  its xmml-run was killed; start it again with xmml-run MODEL",
         "  last news:",
@@ -230,7 +230,7 @@ SUBMITTED = {"what": "submitted", "site": "alpha", "job": "m.1", "id": "17"}
 def test_a_lost_run_over_sites_says_what_resuming_and_cancelling_it_would_do(
     tmp_path: Path, lines: list[dict[str, object]], resuming: str, left: str
 ) -> None:
-    write_run(tmp_path, {"what": "joined"}, {"what": "site", "text": "alpha: connecting"})
+    write_run(tmp_path, {"what": "joined", "host": "here"}, {"what": "site", "text": "alpha: connecting"})
     write_journal(tmp_path, *lines)
     assert status_lines(read_run(tmp_path))[1:6] == [
         "  its xmml-run was killed",
@@ -242,13 +242,13 @@ def test_a_lost_run_over_sites_says_what_resuming_and_cancelling_it_would_do(
 
 
 def test_a_lost_run_of_which_nothing_is_left_says_so(tmp_path: Path) -> None:
-    write_run(tmp_path, {"what": "joined"})
+    write_run(tmp_path, {"what": "joined", "host": "here"})
     write_journal(tmp_path, *({"what": "clean", "site": site} for site in ("alpha", "beta")))
     assert f"  xmml cancel {tmp_path} finds nothing at its sites" in status_lines(read_run(tmp_path))
 
 
 def test_a_lost_run_whose_journal_cannot_be_read_says_so(tmp_path: Path) -> None:
-    write_run(tmp_path, {"what": "joined"})
+    write_run(tmp_path, {"what": "joined", "host": "here"})
     (tmp_path / "journal.jsonl").write_text("nonsense\n")
     assert "is not the journal of a run" in status_lines(read_run(tmp_path))[1]
 
@@ -267,7 +267,7 @@ def test_a_run_that_has_ended_is_not_resumed_though_results_of_it_lie_at_a_site(
 
 
 def test_a_run_on_this_machine_is_not_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_run(tmp_path, {"what": "joined"})
+    write_run(tmp_path, {"what": "joined", "host": "here"})
     assert xmml_run(["--resume", str(tmp_path)]) == 2
     assert "only such runs can be resumed; start it again with xmml-run MODEL" in capsys.readouterr().err
 
@@ -293,7 +293,7 @@ def test_a_run_on_this_machine_is_not_resumed(tmp_path: Path, capsys: pytest.Cap
 def test_what_the_plan_of_a_run_fixes_is_refused_when_it_is_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
-    write_run(tmp_path, {"what": "joined"})
+    write_run(tmp_path, {"what": "joined", "host": "here"})
     write_journal(tmp_path)
     assert xmml_run(["--resume", str(tmp_path), *words]) == 2
     assert capsys.readouterr().err == (

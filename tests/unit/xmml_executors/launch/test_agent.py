@@ -4,120 +4,47 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import resource
 import signal
 import socket
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import LIMIT_S, complete_lines, wait_until
+from agents_at_a_site import Site
+from waiting import LIMIT_S, wait_until
 from xmml_executors.launch import agent
-from xmml_executors.launch.run_site import program_files
 
 #: When a staged file was written.
 WRITTEN_NS = 1_600_000_000_123_456_789
 
 
-class Site:
-    """The folder of a run at a site, with agents in it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.started: list[subprocess.Popen[bytes]] = []
-        for name in ("jobs", "model", "instances"):
-            (folder / name).mkdir(parents=True)
-        for name, text in program_files().items():
-            (folder / name).write_text(text)
-
-    def run(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-I", "-S", str(self.folder / "agent.py"), *words]
-        process = subprocess.Popen(command, **options)
-        self.started.append(process)
-        return process
-
-    def job(self, name: str, patience_s: float = LIMIT_S) -> subprocess.Popen[bytes]:
-        (self.folder / "jobs" / name).mkdir(exist_ok=True)
-        return self.run("wait", name, str(patience_s))
-
-    def tell(self, job: str, number: int, **order: Any) -> None:
-        (self.folder / "jobs" / job).mkdir(exist_ok=True)
-        with (self.folder / "jobs" / job / "orders").open("a") as file:
-            file.write(json.dumps({"n": number, **order}) + "\n")
-
-    def start(self, job: str, number: int, command: list[str], **more: Any) -> None:
-        instance = self.folder / "instances" / "a"
-        order = {
-            "do": "start",
-            "name": "a",
-            "command": command,
-            "env": {"PATH": os.environ["PATH"]},
-            "folder": str(instance / "work"),
-            "stdout": str(instance / "stdout"),
-            "stderr": str(instance / "stderr"),
-            "terminal": None,
-            "hosted": [],
-            "fork": False,
-            **more,
-        }
-        self.tell(job, number, **order)
-
-    def reports(self, job: str) -> list[dict[str, Any]]:
-        return complete_lines(self.folder / "jobs" / job / "reports")
-
-    def renew(self, sign: int, lasts_s: float) -> None:
-        """Say that the launcher lives, and may be silent for so long from now on."""
-        (self.folder / "lease.new").write_text(f"{sign} {lasts_s}\n")
-        (self.folder / "lease.new").replace(self.folder / "lease")
-
-    def await_report(self, job: str, what: str) -> dict[str, Any]:
-        return wait_until(
-            lambda: next((each for each in self.reports(job) if each["is"] == what), None), f"no report {what}"
-        )
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    made = Site(tmp_path / "run")
-    yield made
-    for process in made.started:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                stream.close()
-
-
 def test_a_placeholder_says_that_it_is_ready_and_ends_when_nobody_says_anything(site: Site) -> None:
-    placeholder = site.job("m.1", patience_s=0.3)
-    assert site.await_report("m.1", "ready")["pid"] == placeholder.pid
+    placeholder = site.job("m.1/0", patience_s=0.3)
+    assert site.await_report("m.1/0", "ready")["pid"] == placeholder.pid
     assert placeholder.wait(LIMIT_S) == agent.GAVE_UP
-    assert site.reports("m.1")[-1] == {"is": "given up"}
+    assert [each["is"] for each in site.reports("m.1/0")][1:] == ["given up", "over"]
 
 
 def test_a_placeholder_that_is_held_waits_longer_and_goes_when_it_is_aborted(site: Site) -> None:
-    site.tell("m.1", 1, do="hold", s=1000)
-    placeholder = site.job("m.1", patience_s=0.3)
-    site.await_report("m.1", "ready")
+    site.tell("m.1/0", 1, do="hold", s=1000)
+    placeholder = site.job("m.1/0", patience_s=0.3)
+    site.await_report("m.1/0", "ready")
     with pytest.raises(subprocess.TimeoutExpired):
         placeholder.wait(1.0)
-    site.tell("m.1", 2, do="abort")
+    site.tell("m.1/0", 2, do="abort")
     assert placeholder.wait(LIMIT_S) == agent.ABORTED
 
 
 def test_a_placeholder_that_is_held_ends_when_its_launcher_falls_silent(site: Site) -> None:
     site.renew(1, 1000)
-    site.tell("m.1", 1, do="hold", s=1000)
-    placeholder = site.job("m.1")
-    site.await_report("m.1", "ready")
+    site.tell("m.1/0", 1, do="hold", s=1000)
+    placeholder = site.job("m.1/0")
+    site.await_report("m.1/0", "ready")
     site.renew(2, 0.5)
     assert placeholder.wait(LIMIT_S) == agent.LEASE_OVER
-    assert site.reports("m.1")[-1] == {"is": "lease over"}
+    assert [each["is"] for each in site.reports("m.1/0")][1:] == ["lease over", "over"]
 
 
 def test_a_lease_is_over_when_it_has_not_been_renewed_for_as_long_as_it_says(
@@ -128,7 +55,7 @@ def test_a_lease_is_over_when_it_has_not_been_renewed_for_as_long_as_it_says(
     lease = agent.Lease(str(file))
     for sign in range(1, 25):
         file.write_text(f"{sign} 10\n")
-        for _ in range(8):
+        for _ in range(4):
             now_s += agent.LEASE_LOOK_S
             assert not lease.is_over()
     now_s += 11
@@ -136,40 +63,40 @@ def test_a_lease_is_over_when_it_has_not_been_renewed_for_as_long_as_it_says(
 
 
 def test_orders_that_come_together_with_go_are_carried_out(site: Site) -> None:
-    placeholder = site.job("m.1")
-    site.await_report("m.1", "ready")
+    placeholder = site.job("m.1/0")
+    site.await_report("m.1/0", "ready")
     (site.folder / "model" / "input.txt").write_text("water")
-    orders = site.folder / "jobs" / "m.1" / "orders"
-    site.tell("m.1", 1, do="go")
-    site.start("m.1", 2, ["cat", "input.txt"], stage_in=["input.txt"])
+    orders = site.folder / "jobs" / "m.1/0" / "orders"
+    site.tell("m.1/0", 1, do="go")
+    site.start("m.1/0", 2, ["cat", "input.txt"], stage_in=["input.txt"])
     assert orders.read_text().count("\n") == 2
-    assert site.await_report("m.1", "output")["text"] == "water"
-    assert site.await_report("m.1", "ended")["status"] == 0
+    assert site.await_report("m.1/0", "output")["text"] == "water"
+    assert site.await_report("m.1/0", "ended")["status"] == 0
     assert (site.folder / "instances/a/stdout").read_text() == "water"
-    site.tell("m.1", 3, do="quit")
+    site.tell("m.1/0", 3, do="quit")
     assert placeholder.wait(LIMIT_S) == 0
-    assert site.reports("m.1")[-1] == {"is": "over"}
+    assert site.reports("m.1/0")[-1] == {"is": "over"}
 
 
 def test_an_order_that_comes_twice_is_obeyed_once(site: Site) -> None:
-    site.job("m.1")
-    site.tell("m.1", 1, do="go")
+    site.job("m.1/0")
+    site.tell("m.1/0", 1, do="go")
     for _ in range(3):
-        site.start("m.1", 2, ["echo", "once"])
-    site.await_report("m.1", "ended")
-    site.tell("m.1", 3, do="quit")
-    site.await_report("m.1", "over")
-    assert [each["text"] for each in site.reports("m.1") if each["is"] == "output"] == ["once"]
+        site.start("m.1/0", 2, ["echo", "once"])
+    site.await_report("m.1/0", "ended")
+    site.tell("m.1/0", 3, do="quit")
+    site.await_report("m.1/0", "over")
+    assert [each["text"] for each in site.reports("m.1/0") if each["is"] == "output"] == ["once"]
 
 
 def test_silence_of_the_launcher_ends_what_runs(site: Site) -> None:
     site.renew(1, 1000)
-    placeholder = site.job("m.1")
-    site.tell("m.1", 1, do="go")
-    site.start("m.1", 2, ["sleep", "1000"])
-    pid = site.await_report("m.1", "started")["pid"]
+    placeholder = site.job("m.1/0")
+    site.tell("m.1/0", 1, do="go")
+    site.start("m.1/0", 2, ["sleep", "1000"])
+    pid = site.await_report("m.1/0", "started")["pid"]
     site.renew(2, 0.5)
-    site.await_report("m.1", "lease over")
+    site.await_report("m.1/0", "lease over")
     assert placeholder.wait(LIMIT_S) == agent.LEASE_OVER
     assert not Path(f"/proc/{pid}").exists()
 
@@ -182,72 +109,72 @@ def fill_up(site: Site, job: str, placeholder: subprocess.Popen[bytes]) -> None:
 
 def test_silence_of_the_launcher_ends_what_runs_also_on_a_full_disk(site: Site) -> None:
     site.renew(1, 1000)
-    placeholder = site.job("m.1")
-    site.tell("m.1", 1, do="go")
-    site.start("m.1", 2, ["sleep", "1000"])
-    pid = site.await_report("m.1", "started")["pid"]
-    fill_up(site, "m.1", placeholder)
+    placeholder = site.job("m.1/0")
+    site.tell("m.1/0", 1, do="go")
+    site.start("m.1/0", 2, ["sleep", "1000"])
+    pid = site.await_report("m.1/0", "started")["pid"]
+    fill_up(site, "m.1/0", placeholder)
     site.renew(2, 0.5)
     assert placeholder.wait(LIMIT_S) == agent.LEASE_OVER
     assert not Path(f"/proc/{pid}").exists()
 
 
 def test_a_full_disk_on_which_nothing_can_be_reported_ends_the_job(site: Site) -> None:
-    placeholder = site.job("m.1")
-    site.tell("m.1", 1, do="go")
-    site.start("m.1", 2, ["sleep", "1000"])
-    pid = site.await_report("m.1", "started")["pid"]
-    fill_up(site, "m.1", placeholder)
-    site.tell("m.1", 3, do="prepare", folder="/proc/nowhere", stage_in=[])
+    placeholder = site.job("m.1/0")
+    site.tell("m.1/0", 1, do="go")
+    site.start("m.1/0", 2, ["sleep", "1000"])
+    pid = site.await_report("m.1/0", "started")["pid"]
+    fill_up(site, "m.1/0", placeholder)
+    site.tell("m.1/0", 3, do="prepare", folder="/proc/nowhere", stage_in=[])
     assert placeholder.wait(LIMIT_S) == agent.UNWRITABLE
     assert not Path(f"/proc/{pid}").exists()
 
 
 def test_a_killed_agent_leaves_no_process_behind(site: Site) -> None:
-    placeholder = site.job("m.1")
-    site.tell("m.1", 1, do="go")
-    site.start("m.1", 2, ["sh", "-c", "setsid sleep 1000 & sleep 1000"])
-    pid = site.await_report("m.1", "started")["pid"]
+    placeholder = site.job("m.1/0")
+    site.tell("m.1/0", 1, do="go")
+    site.start("m.1/0", 2, ["sh", "-c", "setsid sleep 1000 & sleep 1000"])
+    pid = site.await_report("m.1/0", "started")["pid"]
     placeholder.send_signal(signal.SIGKILL)
     wait_until(lambda: not agent.start_of(pid), "the process has not ended")
 
 
 def test_a_batch_system_that_ends_the_job_ends_everything_in_it(site: Site) -> None:
-    placeholder = site.job("m.1")
-    site.tell("m.1", 1, do="go")
-    site.start("m.1", 2, ["sleep", "1000"])
-    pid = site.await_report("m.1", "started")["pid"]
+    placeholder = site.job("m.1/0")
+    site.tell("m.1/0", 1, do="go")
+    site.start("m.1/0", 2, ["sleep", "1000"])
+    pid = site.await_report("m.1/0", "started")["pid"]
     placeholder.terminate()
     assert placeholder.wait(LIMIT_S) == agent.KILLED
     assert not Path(f"/proc/{pid}").exists()
-    told = [each["is"] for each in site.reports("m.1")]
+    told = [each["is"] for each in site.reports("m.1/0")]
     assert told.index("killed") < told.index("ended")
 
 
 def test_a_batch_system_that_ends_a_waiting_placeholder_is_told_apart_from_us(site: Site) -> None:
-    placeholder = site.job("m.1")
-    site.await_report("m.1", "ready")
+    placeholder = site.job("m.1/0")
+    site.await_report("m.1/0", "ready")
     placeholder.terminate()
     assert placeholder.wait(LIMIT_S) == agent.KILLED
-    assert [each["is"] for each in site.reports("m.1")] == ["ready", "killed"]
+    assert [each["is"] for each in site.reports("m.1/0")] == ["ready", "killed", "over"]
 
 
 def test_a_talker_tells_at_once_when_an_agent_is_gone_without_a_word(site: Site) -> None:
-    placeholder = site.job("m.1")
-    ready = site.await_report("m.1", "ready")
-    site.tell("m.1", 1, do="go")
+    placeholder = site.job("m.1/0")
+    ready = site.await_report("m.1/0", "ready")
+    site.tell("m.1/0", 1, do="go")
     talker = site.run("talk", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert talker.stdin is not None
     assert talker.stdout is not None
     nobody = ["127.0.0.1", 1]  # who was never reached is not missed
-    watch = {"watch": {"m.1": ["127.0.0.1", ready["port"]], "m.2": nobody}}
+    watch = {"watch": {"m.1/0": ["127.0.0.1", ready["port"]], "m.2": nobody}}
     talker.stdin.write(json.dumps(watch).encode() + b"\n")
     talker.stdin.flush()
     assert json.loads(talker.stdout.readline())["is"] == "talking"
     wait_until(lambda: connections_to(ready["port"]), "nobody has connected")
     placeholder.kill()
     told = json.loads(talker.stdout.readline())
-    assert told == {"gone": "m.1", "why": "its agent has ended without a word"}
+    assert told == {"gone": "m.1/0", "why": "its agent has ended without a word"}
     talker.stdin.close()
     assert talker.wait(LIMIT_S) == 0
 
@@ -259,43 +186,43 @@ def connections_to(port: int) -> int:
 
 
 def test_a_folder_that_cannot_be_written_is_reported(site: Site) -> None:
-    site.job("m.1")
-    site.tell("m.1", 1, do="go")
-    site.start("m.1", 2, ["true"], folder="/proc/nowhere")
-    assert site.await_report("m.1", "unwritable")["file"].startswith("/proc/nowhere")
+    site.job("m.1/0")
+    site.tell("m.1/0", 1, do="go")
+    site.start("m.1/0", 2, ["true"], folder="/proc/nowhere")
+    assert site.await_report("m.1/0", "unwritable")["file"].startswith("/proc/nowhere")
 
 
 def test_a_talker_passes_on_what_jobs_report_from_where_it_is_told(site: Site) -> None:
-    site.job("m.1", patience_s=0.2)
-    site.await_report("m.1", "given up")
-    size = (site.folder / "jobs/m.1/reports").stat().st_size
+    site.job("m.1/0", patience_s=0.2)
+    site.await_report("m.1/0", "over")
+    size = (site.folder / "jobs/m.1/0/reports").stat().st_size
 
     def heard(offset: int, lines: int) -> list[Any]:
         talker = site.run("talk", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert talker.stdin is not None
         assert talker.stdout is not None
-        talker.stdin.write(json.dumps({"listen": {"m.1": offset}}).encode() + b"\n")
+        talker.stdin.write(json.dumps({"listen": {"m.1/0": offset}}).encode() + b"\n")
         talker.stdin.flush()
         found = [json.loads(talker.stdout.readline()) for _ in range(1 + lines)]
         talker.stdin.close()
         assert talker.wait(LIMIT_S) == 0
         return found[1:]
 
-    ready, over = heard(0, 2)
-    assert (ready["report"]["is"], over["report"], over["next"]) == ("ready", {"is": "given up"}, size)
-    assert heard(ready["next"], 1) == [over]
+    ready, given_up, over = heard(0, 3)
+    assert (ready["report"]["is"], over["report"], over["next"]) == ("ready", {"is": "over"}, size)
+    assert heard(ready["next"], 2) == [given_up, over]
 
 
 def test_a_talker_takes_orders_and_renews_the_lease(site: Site) -> None:
-    placeholder = site.job("m.1")
+    placeholder = site.job("m.1/0")
     talker = site.run("talk", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert talker.stdin is not None
     assert talker.stdout is not None
-    for what in ({"lease": "7", "s": 60}, {"to": "m.1", "order": {"n": 1, "do": "abort"}}):
+    for what in ({"lease": "7", "s": 60}, {"to": "m.1/0", "order": {"n": 1, "do": "abort"}}):
         talker.stdin.write(json.dumps(what).encode() + b"\n")
     talker.stdin.flush()
     answers = [json.loads(talker.stdout.readline()) for _ in range(3)][1:]
-    assert answers == [{"alive": "7"}, {"taken": 1, "by": "m.1"}]
+    assert answers == [{"alive": "7"}, {"taken": 1, "by": "m.1/0"}]
     assert (site.folder / "lease").read_text() == "7 60\n"
     assert placeholder.wait(LIMIT_S) == agent.ABORTED
 
@@ -392,9 +319,9 @@ def test_the_relay_of_a_launcher_that_was_killed_is_ended_before_the_folder_goes
 
 def test_what_runs_can_be_ended_without_removing_results(site: Site) -> None:
     (site.folder / ".secret").write_text("secret")
-    placeholder = site.job("m.1")
-    site.tell("m.1", 1, do="go")
-    site.start("m.1", 2, ["sh", "-c", "echo 42 >result; sleep 1000"])
+    placeholder = site.job("m.1/0")
+    site.tell("m.1/0", 1, do="go")
+    site.start("m.1/0", 2, ["sh", "-c", "echo 42 >result; sleep 1000"])
     result = site.folder / "instances/a/work/result"
     wait_until(lambda: result.exists() and result.read_text(), "there is no result")
     assert site.run("end").wait(LIMIT_S) == 0
@@ -404,10 +331,10 @@ def test_what_runs_can_be_ended_without_removing_results(site: Site) -> None:
 
 
 def test_cleaning_ends_what_runs_and_removes_the_folder(site: Site) -> None:
-    placeholder = site.job("m.1")
-    site.tell("m.1", 1, do="go")
-    site.start("m.1", 2, ["sleep", "1000"])
-    pid = site.await_report("m.1", "started")["pid"]
+    placeholder = site.job("m.1/0")
+    site.tell("m.1/0", 1, do="go")
+    site.start("m.1/0", 2, ["sleep", "1000"])
+    pid = site.await_report("m.1/0", "started")["pid"]
     cleaner = site.run("clean")
     assert placeholder.wait(LIMIT_S) == agent.KILLED
     assert cleaner.wait(LIMIT_S) == 0

@@ -16,6 +16,7 @@ import skipping_clock
 from xmml_executors.launch import bringing_back
 from xmml_executors.launch.bringing_back import SILENT_S
 from xmml_executors.launch.job_at_site import JobAtSite
+from xmml_executors.launch.job_nodes import JobNodes
 from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.run_site import RunSite, program_files
 from xmml_executors.run_folder import RunFolder
@@ -101,7 +102,7 @@ def test_each_piece_of_a_result_that_comes_is_a_sign_of_life(
         site = RunSite(Site("there", python=sys.executable), folder.run_id, Journal(folder.path))
         site.folder = str(there)
         try:
-            jobs = {"there": JobAtSite("there", "there", site.site, job, 60.0)}
+            jobs = {"there": JobAtSite("there", "there", site.site, job, 60.0, JobNodes(job, site.site, ()))}
             return await bringing_back.bring_back(site, plan, folder, jobs)
         finally:
             await site.transport.close()

@@ -15,6 +15,7 @@ from xmml_executors.completed import Completed
 from xmml_executors.launch.allocation import Allocation
 from xmml_executors.launch.asked_together import answers_of, asked_together
 from xmml_executors.launch.job_at_site import JobAtSite
+from xmml_executors.launch.job_nodes import JobNodes
 from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.schedulers import SchedulerUnavailable
@@ -65,7 +66,8 @@ def site(tmp_path: Path, queue: Queue) -> Iterator[RunSite]:
 def jobs_at(site: RunSite, count: int = JOBS, *, queued: bool = True) -> list[JobAtSite]:
     jobs = []
     for number in range(count):
-        job = JobAtSite(f"j{number}", site.name, site.site, Job(f"j{number}", site.name, ("a",), nodes=1, cores_per_node=1), 3600.0)
+        planned = Job(f"j{number}", site.name, (), nodes=1, cores_per_node=1)
+        job = JobAtSite(f"j{number}", site.name, site.site, planned, 3600.0, JobNodes(planned, site.site, ()))
         jobs.append(dataclasses.replace(job, attempt=1, id=str(100 + number) if queued else ""))
     return jobs
 

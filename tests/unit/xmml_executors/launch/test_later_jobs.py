@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from xmml_executors.launch.job_at_site import JobAtSite
+from xmml_executors.launch.job_nodes import JobNodes
 from xmml_executors.launch.later_jobs import AHEAD_S, due_in_s, first_and_later
 from xmml_planner import Job, Plan
 from xmml_planner.sites import Site
@@ -17,7 +18,7 @@ PLAIN = Site("plain", ssh="plain")
 
 def job(name: str, site: Site, group: str, *after: str, starts_s: float = 0.0) -> JobAtSite:
     planned = Job(name, site.name, (), group=group, after=after, starts_s=starts_s)
-    return JobAtSite(name, site.name, site, planned, 60.0)
+    return JobAtSite(name, site.name, site, planned, 60.0, JobNodes(planned, site, ()))
 
 
 def test_jobs_of_a_group_that_begins_after_others_come_later_together() -> None:

@@ -77,7 +77,10 @@ def rehearsed(make_plan: Callable[..., Plan], tmp_path: Path) -> Rehearsed:
             instances=tuple(
                 dataclasses.replace(each, site=site.name) for each, site in zip(plan.instances, sites, strict=True)
             ),
-            jobs=tuple(Job(site.name, site.name, (f"at_{site.name}",), nodes=1, cores_per_node=4, walltime_s=600.0) for site in sites),
+            jobs=tuple(
+                Job(site.name, site.name, (f"at_{site.name}",), nodes=1, cores_per_node=4, walltime_s=600.0)
+                for site in sites
+            ),
             sites=(Site("here"), *sites),
         )
         return "\n".join(rehearsal(plan, "/runs/r", **options))

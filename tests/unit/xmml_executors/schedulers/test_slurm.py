@@ -11,6 +11,7 @@ from xmml_executors.schedulers import (
     JobRejected,
     JobScript,
     JobState,
+    NodeStep,
     ReservationRefused,
     ReservationState,
     ReservationWish,
@@ -114,6 +115,12 @@ def test_of_a_heterogeneous_job_the_worst_part_counts():
     assert SLURM.parse_status(Completed(0, parts, ""), ["6"])["6"].state is JobState.NODE_FAILED
 
 
+def test_a_part_that_can_never_start_is_seen_behind_others_that_wait():
+    parts = "6+0|PENDING|Resources|N/A|\n6+1|PENDING|PartitionTimeLimit|N/A|\n6+2|PENDING|JobHeldUser|N/A|\n"
+    status = SLURM.parse_status(Completed(0, parts, ""), ["6"])["6"]
+    assert (status.can_never_run, status.reason) == (True, "PartitionTimeLimit")
+
+
 def test_the_estimate_of_a_job_that_was_not_submitted():
     answer = recorded("slurm/test_only")
     assert SLURM.parse_estimate(Completed(0, "1795209540 2026-11-21T01:18:05\n", answer.stderr)) == 60.0
@@ -206,7 +213,28 @@ def test_everything_that_a_job_asks_for_stands_in_its_script():
 
 
 def test_a_heterogeneous_job_states_the_resources_of_each_part():
-    script = SLURM.render_together([JobScript("a", "/a", "true", cores=2), JobScript("b", "/b", "true", nodes=2)])
+    parts = [JobScript("a", "/a", "true", cores=2), JobScript("b", "/b", "true", nodes=2, walltime_s=60)]
+    script = SLURM.render_together(parts)
+    assert script.index("--time=1:00:00") < script.index("#SBATCH hetjob") < script.index("--time=0:01:00")
     assert script.count("#SBATCH hetjob") == 1
     assert script.index("--ntasks-per-node=2") < script.index("#SBATCH hetjob") < script.index("--nodes=2")
     assert "--het-group=1" in script
+
+
+def test_steps_have_their_cores_and_gpus_to_themselves():
+    steps = (NodeStep(0, "exec agent 0", cores=2), NodeStep(1, "exec agent 1", cores=1, gpus=1))
+    script = SLURM.render(JobScript("a", "/a", steps=steps, nodes=2, cores=4, task_cores=2, gpus=1))
+    assert "#SBATCH --ntasks-per-node=2\n#SBATCH --cpus-per-task=2\n" in script
+    starts = [line.strip() for line in script.splitlines() if line.startswith("    srun ")]
+    assert starts == [
+        "srun ${XMML_HET_GROUP:+--het-group=$XMML_HET_GROUP} --nodes=1 --ntasks=1 "
+        f'--nodelist="${{xmml_nodes[{node}]}}" --exact --cpus-per-task={cores} --mem=0 --kill-on-bad-exit=0 '
+        f"--gres={gpus} bash -c 'exec agent {node}' </dev/null || {{ xmml_status=$?; :; exit $xmml_status; }}"
+        for node, cores, gpus in ((0, 2, "none"), (1, 1, "gpu:1"))
+    ]
+
+
+def test_a_step_without_cores_of_its_own_needs_none_on_the_first_node():
+    script = SLURM.render(JobScript("a", "/a", steps=(NodeStep(0, "first"), NodeStep(1, "second")), nodes=2))
+    assert "\n    bash -c first </dev/null || " in script
+    assert "--overlap --mem=0" in next(line for line in script.splitlines() if "second" in line)

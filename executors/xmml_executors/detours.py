@@ -1,0 +1,45 @@
+"""Conduits that go through relays although the plan expects their ends to reach each other: people are told, once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from xmml_planner import Plan
+
+RELAY = "relay"
+
+
+class Detours:
+    """What the plan expects of conduits, and whether people know that it is otherwise."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._through_relays = {route.conduit for route in plan.routes if route.method == RELAY}
+        self._is_told = False
+
+    def notice(self, conduits: Collection[int], method: str, refused: Mapping[str, str]) -> str | None:
+        """Return what people are to be told of the method that was chosen for conduits; `None`: nothing.
+
+        Args:
+            refused: why each of the faster methods was not taken.
+        """
+        if self._is_told or method != RELAY or not self._plan.sites:
+            return None
+        conduit = next(
+            (
+                self._plan.by_conduit[each]
+                for each in conduits
+                if each not in self._through_relays and self._plan.by_conduit[each].methods != (RELAY,)
+            ),
+            None,
+        )
+        if conduit is None:
+            return None
+        self._is_told = True
+        site = self._plan.by_name[conduit.receiver].site
+        why = f": {refused['tcp']}" if "tcp" in refused else ""
+        return (
+            f"{conduit.name} goes through a relay, which is slower than planned{why}; "
+            f'listen = "node" in [site.{site}] has instances listen where other nodes reach them; '
+            "xmml status shows the methods of all conduits"
+        )

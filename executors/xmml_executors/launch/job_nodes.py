@@ -1,0 +1,225 @@
+"""What runs on the nodes of a job, and with which of their cores: the agents, and the steps of MPI programs.
+
+Each node on which programs are to be started has an agent. It has all cores of the job on its node, and gives each
+program those that the plan says. Only where MPI programs are steps of a Slurm job, which then gives them cores by
+itself, an agent is one, too, and has the cores of the programs that it starts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from xmml_planner import Job, PlannedInstance
+from xmml_planner.execution_plan import NodeShare
+from xmml_planner.several_sites import tools_of
+from xmml_planner.sites import Site
+
+from xmml.late_dataclass import dataclass
+from xmml_executors.launch import agent
+from xmml_executors.schedulers import NodeStep
+
+#: Reports that the step of an agent has ended, unless the agent has told so itself.
+NOTE_FAILURE = (
+    f"case $xmml_status in {'|'.join(map(str, agent.STATUSES))}) ;; "
+    """*) printf '{{"is": "failed", "status": %d}}\\n' $xmml_status >> "$xmml_folder/{node}/reports";; esac"""
+)
+#: Of a file below the instance's folder: the node of each rank.
+RANKS_FILE = "ranks"
+
+
+@dataclass(frozen=True)
+class AgentNode:
+    """A node with an agent.
+
+    Attributes:
+        node: counted from 0.
+        cores, gpus: of the job there, that only programs of the agent have.
+    """
+
+    node: int
+    cores: tuple[int, ...]
+    gpus: tuple[int, ...]
+
+
+class JobNodes:
+    """The nodes of a job of a plan at a site."""
+
+    def __init__(self, job: Job, site: Site, instances: Iterable[PlannedInstance]) -> None:
+        """
+        Args:
+            site: at which it is, or the part of one.
+            instances: of the job.
+        """
+        self._job, self._site, self._instances = job, site, tuple(instances)
+
+    def is_mpi(self, instance: PlannedInstance) -> bool:
+        """Whether an instance is started by the MPI launcher of the site."""
+        launcher = tools_of(self._site).launcher(instance.ranks)
+        return bool(launcher) and instance.command[: len(launcher or ())] == launcher
+
+    @cached_property
+    def agents(self) -> tuple[AgentNode, ...]:
+        """The nodes that have agents: the first one, which also starts the MPI programs, and each on which another
+        program is to be started."""
+        by_node: dict[int, list[NodeShare]] = {0: []}
+        for instance in self._instances:
+            if not self.is_mpi(instance):
+                for share in instance.shares:
+                    by_node.setdefault(share.node, []).append(share)
+        mpi = [share for instance in self._instances if self.is_mpi(instance) for share in instance.shares]
+        return tuple(_agent(node, by_node[node], mpi) for node in sorted(by_node))
+
+    @cached_property
+    def divides_cores(self) -> bool:
+        """Whether the batch system gives MPI programs, and so also the agents, cores of their own."""
+        is_slurm = self._site.scheduler == "slurm"
+        return is_slurm and any(_is_step(each.command) for each in self._instances if self.is_mpi(each))
+
+    def steps(self, command: Mapping[int, str]) -> tuple[NodeStep, ...]:
+        """Return the steps that start the agents; none, if there is one that can have all of its node.
+
+        Args:
+            command: of the agent of each node.
+        """
+        if len(self.agents) == 1 and not self.divides_cores:
+            return ()
+        return tuple(
+            NodeStep(
+                each.node,
+                command[each.node],
+                *((len(each.cores), len(each.gpus)) if self.divides_cores else (0, 0)),
+                on_failure=NOTE_FAILURE.format(node=each.node),
+            )
+            for each in self.agents
+        )
+
+    @property
+    def task_cores(self) -> int:
+        """How many cores each rank of its MPI programs has; 1 if they have different numbers."""
+        found = {
+            len(share.cores) // share.ranks
+            for instance in self._instances
+            if self.is_mpi(instance)
+            for share in instance.shares
+        }
+        cores = found.pop() if len(found) == 1 else 1
+        return cores if cores and self._job.cores_per_node % cores == 0 else 1
+
+    def where_to_listen(self, nodes: Sequence[str], relay: str) -> str | None:
+        """Return where its instances listen for others, as the value of XMML_LISTEN; `None`: where the environment
+        of the site says, else on the loopback device.
+
+        Args:
+            nodes: the names of the job's nodes.
+            relay: `HOST:PORT/NAME`, on the login node; empty: there is none.
+        """
+        has_others = self._site.has_queue and self._job.nodes > 1
+        listen = self._site.listen or ("node" if has_others else "loopback")
+        if listen == "loopback" or "XMML_LISTEN" in self._site.env:
+            return None
+        if listen != "node":
+            return f"device:{listen}"
+        host = relay.rpartition(":")[0]
+        return f"towards:{nodes[-1] if host in ('', '127.0.0.1') else host}"
+
+    def agent_of(self, instance: PlannedInstance) -> int:
+        """Return the node whose agent starts an instance."""
+        return 0 if self.is_mpi(instance) else instance.node
+
+    def devices(self, instances: Sequence[PlannedInstance]) -> dict[str, Any]:
+        """Return what an agent is told of the cores and GPUs of a process: places in what it has of them itself.
+
+        Args:
+            instances: that run in the process.
+        """
+        if self.is_mpi(instances[0]):
+            return {}
+        node = instances[0].node
+        shares = [share for each in instances for share in each.shares if share.node == node]
+        cores = {core for share in shares for core in share.cores}
+        gpus = {gpu for share in shares for gpu in share.gpus}
+        agent = next(each for each in self.agents if each.node == node)
+        all_cores: Sequence[int] = agent.cores if self.divides_cores else range(self._job.cores_per_node)
+        all_gpus: Sequence[int] = agent.gpus if self.divides_cores else range(self._job.gpus_per_node)
+        told: dict[str, Any] = {}
+        if cores and cores <= set(all_cores):
+            told |= {"cores": [all_cores.index(core) for core in sorted(cores)], "of_cores": len(all_cores)}
+        if self._job.gpus_per_node:
+            told["gpus"] = [all_gpus.index(gpu) for gpu in sorted(gpus)]
+        return told
+
+    def variables(self, instances: Sequence[PlannedInstance]) -> dict[str, str]:
+        """Return variables that tell a process in a job of a batch system how many threads to have."""
+        cores = max((len(share.cores) // share.ranks for each in instances for share in each.shares), default=0)
+        if not self._site.has_queue or not cores:
+            return {}
+        threads = {"OMP_NUM_THREADS": str(cores)}
+        return {**threads, "SLURM_CPUS_PER_TASK": str(cores)} if self._site.scheduler == "slurm" else threads
+
+    def mpi_command(
+        self, instance: PlannedInstance, command: Sequence[str], about: Mapping[str, Any], folder: str
+    ) -> tuple[list[str], dict[str, str], dict[str, str]]:
+        """Return how an MPI program is started on the nodes of its plan: the command, further variables, and the texts
+        of files that it needs by their paths.
+
+        Args:
+            command: how its site starts it anywhere.
+            about: what the agent of the first node said of itself.
+            folder: of the instance at the site.
+        """
+        nodes = about["nodes"]
+        hosts = [nodes[share.node] for share in instance.shares for _ in range(share.ranks)]
+        file = f"{folder}/{RANKS_FILE}"
+        files = {file: "".join(f"{host}\n" for host in hosts)}
+        if self._site.scheduler == "slurm" and _is_step(command):
+            words, is_even = _step_options(instance, self._job, nodes)
+            words += [f"--het-group={about['part']}"] if about["part"] else []
+            if is_even:
+                return [command[0], *words, *command[1:]], {}, {}
+            return [command[0], *words, *command[1:]], {"SLURM_HOSTFILE": file}, files
+        if os.path.basename(command[0]) in ("mpirun", "mpiexec") and self._job.nodes > 1:
+            # Under Slurm it starts a daemon on each node as a step, which must not wait for the end of other steps.
+            return [command[0], "-machinefile", file, *command[1:]], {"SLURM_OVERLAP": "1"}, files
+        return list(command), {}, {}
+
+
+def _agent(node: int, own: Sequence[NodeShare], mpi: Sequence[NodeShare]) -> AgentNode:
+    of_mpi = {core for share in mpi if share.node == node for core in share.cores if not share.takes_turns}
+    cores = {core for share in own for core in share.cores} - of_mpi
+    gpus = {gpu for share in own for gpu in share.gpus}
+    return AgentNode(node, tuple(sorted(cores)), tuple(sorted(gpus)))
+
+
+def _is_step(command: Sequence[str]) -> bool:
+    return os.path.basename(command[0]) == "srun"
+
+
+def _step_options(instance: PlannedInstance, job: Job, nodes: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the options of srun for an MPI program, and whether each node has as many of its ranks."""
+    shares = instance.shares
+    cores = max(1, len(shares[0].cores) // shares[0].ranks)
+    takes_turns = any(share.takes_turns for share in shares)
+    memory = max(share.memory_bytes for share in shares)
+    gpus = len(shares[0].gpus) // shares[0].ranks
+    is_even = len({share.ranks for share in shares}) == 1
+    words = [
+        "--overlap" if takes_turns else "--exact",
+        f"--nodes={len(shares)}",
+        f"--cpus-per-task={cores}",
+        f"--mem={-(-memory // 2**20)}M" if memory and not takes_turns else "--mem=0",
+    ]
+    if is_even:
+        words += [
+            f"--nodelist={','.join(nodes[share.node] for share in shares)}",
+            f"--ntasks-per-node={shares[0].ranks}",
+        ]
+    else:
+        words.append("--distribution=arbitrary")
+    if gpus:
+        words.append(f"--gpus-per-task={gpus}")
+    elif job.gpus_per_node and not takes_turns:
+        words.append("--gres=none")
+    return words, is_even

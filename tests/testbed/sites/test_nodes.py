@@ -1,0 +1,176 @@
+"""What happens inside a job: every program on the node that the plan says, with its cores, memory and GPUs."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from commands import BIN
+from rings import facts_of, write_ring
+from waiting import RUN_LIMIT_S, wait_until
+
+if TYPE_CHECKING:
+    from testbed import Bed
+
+
+def launch(
+    bed: Bed, model: Path, *words: str, places: Mapping[str, str], sites: str | None = None, check: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Run a model from the laptop; the run's folder is `run` beside that of the model."""
+    file = model.parent.parent / "sites.toml"
+    file.write_text(sites or bed.sites_toml())
+    command = [BIN / "xmml-run", model, "--sites", file, "-o", model.parent.parent / "run", *words]
+    command += [f"--place={name}={site}" for name, site in places.items()]
+    return bed.laptop.run(command, cwd=model.parent, check=check, timeout_s=RUN_LIMIT_S)
+
+
+def planned_hosts(run: Path, job_nodes: list[str]) -> dict[str, list[str]]:
+    """The host of each rank by the plan of a run."""
+    plan = json.loads((run / "plan.json").read_text())
+    return {
+        each["name"]: [job_nodes[share["node"]] for share in each["shares"] for _ in range(share.get("ranks", 1))]
+        for each in plan["instances"]
+    }
+
+
+def hosts(run: Path) -> dict[str, list[str]]:
+    return {name: [each["host"] for each in facts] for name, facts in facts_of(run).items()}
+
+
+def methods(bed: Bed, run: Path) -> dict[str, str]:
+    """By which method the messages of each conduit went."""
+    told = json.loads(bed.laptop.run([BIN / "xmml", "status", "--json", run]).stdout)
+    return {each["name"]: each["method"] for each in told["conduits"]}
+
+
+@pytest.fixture
+def bed(firewalled: Bed) -> Bed:
+    """The test bed; what a run leaves there, but for staged files, is an error."""
+    return firewalled
+
+
+ALPHA = ["alpha1", "alpha2"]
+
+
+def test_instances_run_on_the_nodes_that_the_plan_says_and_speak_over_shm_and_tcp(bed: Bed, tmp_path: Path) -> None:
+    programs = {"a": "", "b": "", "c": "", "wide": 'run:threads="2"', "other": 'run:threads="2"'}
+    model = write_ring(tmp_path / "ring", programs)
+    launch(bed, model, places=dict.fromkeys(programs, "alpha"))
+    run = tmp_path / "run"
+    assert hosts(run) == planned_hosts(run, ALPHA)
+    assert set(hosts(run)["a"] + hosts(run)["wide"]) == set(ALPHA)
+    threads = {name: facts[0]["OMP_NUM_THREADS"] for name, facts in facts_of(run).items()}
+    assert threads == {"a": "1", "b": "1", "c": "1", "wide": "2", "other": "2"}
+    where = {name: each[0] for name, each in hosts(run).items()}
+    for conduit, method in methods(bed, run).items():
+        one, other = re.findall(r"(\w+)\.", conduit)
+        assert method == ("shm" if where[one] == where[other] else "tcp"), conduit
+
+
+def test_coupled_mpi_programs_of_one_job_run_at_the_same_time_beside_others(bed: Bed, tmp_path: Path) -> None:
+    programs = {"flow": 'run:mpi="3"', "heat": 'run:mpi="2" run:threads="2"', "plain": ""}
+    model = write_ring(tmp_path / "ring", programs)
+    launch(bed, model, places=dict.fromkeys(programs, "alpha"))
+    run = tmp_path / "run"
+    assert hosts(run) == planned_hosts(run, ALPHA)
+    cores = {name: {each["SLURM_CPUS_PER_TASK"] for each in facts} for name, facts in facts_of(run).items()}
+    assert cores == {"flow": {"1"}, "heat": {"2"}, "plain": {"1"}}
+
+
+def test_the_ranks_of_an_mpi_program_are_on_the_nodes_of_the_plan_also_if_these_have_different_numbers(
+    bed: Bed, tmp_path: Path
+) -> None:
+    programs = {"flow": 'run:mpi="5"', "plain": ""}
+    model = write_ring(tmp_path / "ring", programs)
+    launch(bed, model, places=dict.fromkeys(programs, "alpha"))
+    run = tmp_path / "run"
+    assert hosts(run) == planned_hosts(run, ALPHA)
+    assert len(set(hosts(run)["flow"])) == 2
+
+
+def test_mpi_programs_of_a_heterogeneous_job_run_in_their_parts(bed: Bed, tmp_path: Path) -> None:
+    sites = f'{bed.sites_toml("alpha")}[site.short]\nlike = "alpha"\npartition = "short"\nwalltime = "4 min"\n'
+    programs = {"flow": 'run:mpi="2"', "heat": 'run:mpi="1"'}
+    model = write_ring(tmp_path / "ring", programs)
+    with bed.cluster("alpha").taken("alpha1", cores=3):
+        launch(bed, model, places={"flow": "alpha", "heat": "short"}, sites=sites)
+    facts = facts_of(tmp_path / "run")
+    assert {each["host"] for each in facts["heat"]} == {"alpha1"}, "the only node of its partition"
+    assert {each["host"] for each in facts["flow"]} == {"alpha2"}, "the only node with room for both ranks"
+    ids = {line["id"] for line in journal(tmp_path / "run") if line["what"] == "submitted"}
+    assert len(ids) == 1, "one heterogeneous job"
+
+
+def journal(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+
+
+def test_each_program_sees_its_own_gpus_only(bed: Bed, tmp_path: Path) -> None:
+    programs = {"one": 'run:gpus="1"', "other": 'run:gpus="1"', "none": "", "ranks": 'run:mpi="2" run:gpus="1"'}
+    model = write_ring(tmp_path / "ring", programs)
+    launch(bed, model, places=dict.fromkeys(programs, "alpha"))
+    taken = [
+        (each["host"], gpu)
+        for facts in facts_of(tmp_path / "run").values()
+        for each in facts
+        for gpu in (each["CUDA_VISIBLE_DEVICES"] or "").split(",")
+        if gpu
+    ]
+    assert sorted(taken) == [("alpha1", "0"), ("alpha1", "1"), ("alpha2", "0"), ("alpha2", "1")]
+
+
+#: Programs, what Slurm is to say of the job (nodes, tasks and cores of a task on each), and the memory of a node [MB].
+SHAPES = {
+    "threads beside one core": ({"a": 'run:threads="4"', "b": ""}, (2, 4, 1), None),
+    "ranks of two threads": ({"a": 'run:mpi="2" run:threads="2"', "b": 'run:mpi="1" run:threads="2"'}, (2, 2, 2), None),
+    "few cores and much memory": ({"a": 'memory="1572.864 MB"', "b": 'memory="629.1456 MB"'}, (2, 1, 1), 1500),
+    "all on one node": ({"a": 'run:threads="2" memory="104.8576 MB"', "b": 'memory="104.8576 MB"'}, (1, 3, 1), 200),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_job_asks_slurm_for_what_its_fullest_node_needs(bed: Bed, tmp_path: Path, shape: str) -> None:
+    programs, (nodes, tasks, task_cores), memory = SHAPES[shape]
+    model = write_ring(tmp_path / "ring", programs)
+    launch(bed, model, places=dict.fromkeys(programs, "alpha"))
+    run = tmp_path / "run"
+    (job,) = {each["SLURM_JOB_ID"] for facts in facts_of(run).values() for each in facts}
+    told = bed.site("alpha").run(f"scontrol show job {job}").stdout
+    assert f"NumNodes={nodes} " in told
+    assert f"CPUs/Task={task_cores} " in told
+    assert f"NumTasks={nodes * tasks} " in told
+    if memory is not None:
+        assert f"MinMemoryNode={memory}M" in told
+    assert hosts(run) == planned_hosts(run, sorted({host for own in hosts(run).values() for host in own}))
+
+
+def test_a_second_node_that_is_lost_ends_the_run_with_its_name(own_bed: Bed, tmp_path: Path) -> None:
+    programs = {"a": 'run:threads="4"', "b": 'run:threads="4"'}
+    model = write_ring(tmp_path / "ring", programs, pause=5.0)
+    file = tmp_path / "sites.toml"
+    file.write_text(own_bed.sites_toml())
+    command = [BIN / "xmml-run", model, "--sites", file, "-o", tmp_path / "run", "--place=a=alpha", "--place=b=alpha"]
+    run = own_bed.laptop.start(command, stderr=subprocess.PIPE, text=True)
+    joined = tmp_path / "run/events.jsonl"
+    wait_until(
+        lambda: joined.exists() and joined.read_text().count('"joined"') == 2, lambda: "not both join", RUN_LIMIT_S
+    )
+    own_bed.site("alpha").placed.node(2).crash()
+    _, said = run.communicate(timeout=RUN_LIMIT_S)
+    assert run.returncode == 5, said
+    assert re.search(r"the job of alpha is over: its (node|agent) .* \(alpha2\)", said), said
+
+
+def test_programs_are_bound_to_their_cores_where_slurm_gives_a_job_its_own(bound_bed: Bed, tmp_path: Path) -> None:
+    programs = {"plain": "", "ranks": 'run:mpi="1"'}
+    model = write_ring(tmp_path / "ring", programs)
+    launch(bound_bed, model, places=dict.fromkeys(programs, "alpha"))
+    facts = {name: own[0] for name, own in facts_of(tmp_path / "run").items()}
+    assert {each["host"] for each in facts.values()} == set(ALPHA)
+    assert {each["host"]: each["cpus"] for each in facts.values()} == {"alpha1": [0], "alpha2": [1]}
+    assert facts["plain"]["OMP_PLACES"] == "cores"
