@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xmml_native import Error
-from xmml_native._native import Path, PathListener, make_path_credentials
+from xmml_native._native import Path, PathListener, leave_paths, make_path_credentials
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.copying.channel import Broken
@@ -23,6 +24,9 @@ _GOOD_FOR_S = 30 * 24 * 3600.0
 #: Bytes on their way at most, in each direction.
 _WINDOW_B = 64 << 20
 _DIALLER, _LISTENER = "dialler", "listener"
+
+# A copy may be done while a thread dials: CPython would end that thread, and by that abort the process.
+atexit.register(leave_paths)
 
 
 @dataclass(frozen=True, repr=False)
