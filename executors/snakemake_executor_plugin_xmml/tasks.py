@@ -115,7 +115,7 @@ class AdoptedRun:
         if self._successor is not None:
             return self._successor.ended()
         state = run_state(self.folder)
-        if state == "running":
+        if state in ("running", "waiting"):
             return None
         if state == "done":
             return Ended()

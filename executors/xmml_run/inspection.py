@@ -28,7 +28,8 @@ class RunView:
     """A run seen from its folder.
 
     Attributes:
-        state: `running`, or the word of its exit status; `lost` if it ended without a word (kill -9, loss of power).
+        state: `waiting` while its jobs wait in queues, `running`, or the word of its exit status; `lost` if it ended
+            without a word (kill -9, loss of power).
         instances: the numbers of each instance.
         conduits: how each conduit travels, and what has passed it.
         sites: of a run over sites that goes on or is lost, what was last told of each.
@@ -76,13 +77,25 @@ def read_run(folder: Path) -> RunView:
     sites = dict(event["text"].split(": ", 1) for event in events if event["what"] == "site" and ": " in event["text"])
     live = ask(folder, {"ask": "status"})
     if live is not None:
-        return RunView(folder, "running", "", live["instances"], None, live["conduits"], sites)
+        state = going(live["instances"], sites)
+        return RunView(folder, state, "", live["instances"], None, live["conduits"], sites)
     rows = {instance.name: InstanceRecord(instance.name).as_json() for instance in plan.instances}
     for event in events:
         if event["instance"] in rows:
             _update(rows[event["instance"]], event)
-    state = "running" if is_owned(folder) else "lost"
+    state = going(rows, sites) if is_owned(folder) else "lost"
     return RunView(folder, state, "", rows, None, conduits, sites)
+
+
+def going(instances: Mapping[str, Mapping[str, Any]], sites: Mapping[str, str]) -> str:
+    """Return the state of a run that goes on.
+
+    Args:
+        instances: as in `RunView`.
+        sites: what was last told of each; a queue tells of jobs that are pending.
+    """
+    has_begun = any(row["state"] != "planned" for row in instances.values())
+    return "running" if has_begun or not any(" pending" in told for told in sites.values()) else "waiting"
 
 
 _STATES = {"started": "started", "joined": "running", "left": "left", "lost": "failed", "failed": "failed"}

@@ -37,6 +37,7 @@ from xmml_executors.launch.plan_of_sites import (
     remote_jobs,
 )
 from xmml_executors.launch.python_there import check_python
+from xmml_executors.launch.queue_news import QueueNews
 from xmml_executors.launch.relay_here import RelayHere
 from xmml_executors.launch.remote_builds import build_at
 from xmml_executors.launch.run_site import (
@@ -115,6 +116,7 @@ class Launcher:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="xmml sites", daemon=True)
         self._tasks: list[asyncio.Task[None]] = []
+        self._queue_news = QueueNews()
         self._steps_awaited = StepsAwaited(self._loop, self._notice)
         self._acquiring: list[asyncio.Task[None]] = []
         self._kept: list[KeptThere] = []
@@ -547,6 +549,8 @@ class Launcher:
                 status = found.get(job.id)
                 if status is None or attempts.get(job.id) != job.attempt or job.folder in self._over:
                     continue
+                if told := self._queue_news.of(job, status, self._loop.time()):
+                    self._notice(told)
                 if status.can_never_run:
                     with contextlib.suppress(TransportError):  # it stays in the queue for ever unless it is taken out
                         await site.cancel(job, job.attempt)

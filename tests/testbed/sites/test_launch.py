@@ -324,3 +324,27 @@ def test_the_job_of_a_component_that_comes_later_is_asked_for_when_somebody_wait
     assert (tmp_path / "run/instances/second/stdout").read_text() == "heard 42\n"
     journal = [(line["what"], line["job"]) for line in lines_of(tmp_path / "run/journal.jsonl") if "job" in line]
     assert journal.index(("submit", "alpha-2.1")) > journal.index(("go", "alpha-1.1"))
+
+
+def test_a_run_whose_job_is_in_a_full_queue_says_that_it_waits_why_and_until_when(bed: Bed, tmp_path: Path) -> None:
+    model = write_pair(tmp_path / "pair")
+    sites, folder = tmp_path / "sites.toml", tmp_path / "run"
+    sites.write_text(bed.sites_toml("alpha"))
+    command = [XMML_RUN, model, "--sites", sites, "-o", folder, "--place=asks=alpha", "--place=answers=alpha"]
+    with bed.cluster("alpha").occupied() as end:
+        run = bed.laptop.start(command, cwd=model.parent, stderr=subprocess.PIPE, text=True)
+        waiting = wait_until(lambda: told_of(bed, folder, "waiting"), "it does not say that it waits", LIMIT_S)
+        assert re.fullmatch(
+            r"job \d+ pending \((Resources|Priority)\), expected .*, waited .*", waiting["sites"]["alpha"]
+        )
+        end()
+    _, said = run.communicate(timeout=LIMIT_S)
+    assert run.returncode == 0, said
+    assert re.search(r"alpha: job \d+ pending \(", said), said
+
+
+def told_of(bed: Bed, run: Path, state: str) -> dict[str, Any] | None:
+    """What `xmml status` says of a run once it is in a state."""
+    answer = bed.laptop.run([XMML, "status", "--json", run], check=False).stdout
+    told: dict[str, Any] = json.loads(answer) if answer else {}
+    return told if told.get("state") == state else None

@@ -16,7 +16,7 @@ from xmml_executors.ownership import Owned, is_owned, own
 from xmml_planner import Job, Plan, PlannedInstance
 from xmml_run.arguments import UsageError
 from xmml_run.commands.status import status_lines
-from xmml_run.inspection import follow, read_run
+from xmml_run.inspection import follow, going, read_run
 from xmml_run.main import xmml_run
 from xmml_run.not_a_run import NotARun
 from xmml_run.resuming import resumed
@@ -175,6 +175,13 @@ def test_a_run_is_named_by_its_folder_or_by_its_name_below_runs(
         assert capsys.readouterr().out.startswith("m-1: lost\n")
     assert xmml_command(["status", "m-2"]) == 2
     assert "m-2 is not the folder of a run" in capsys.readouterr().err
+
+
+def test_a_run_waits_while_queues_say_so_and_nothing_has_started() -> None:
+    planned, joined = {"a": {"state": "planned"}}, {"a": {"state": "running"}}
+    pending = {"alpha": "job 80 pending (Resources), waited 6 min 0 s"}
+    assert going(planned, pending) == "waiting"
+    assert going(joined, pending) == going(planned, {"alpha": "connecting"}) == "running"
 
 
 def test_a_lost_run_on_this_machine_can_be_started_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
