@@ -84,7 +84,7 @@ class JobNodes:
         Args:
             command: of the agent of each node.
         """
-        if len(self.agents) == 1 and not self.divides_cores:
+        if self._job.nodes <= 1 and not self.divides_cores:
             return ()
         return tuple(
             NodeStep(

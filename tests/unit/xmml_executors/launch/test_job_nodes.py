@@ -51,6 +51,11 @@ def test_a_job_on_one_node_without_mpi_needs_no_steps(planned: Planned) -> None:
     assert job.devices([other]) == {"cores": [1], "of_cores": 4}
 
 
+def test_the_only_agent_of_several_nodes_is_told_the_names_of_all(planned: Planned) -> None:
+    mpi = planned("flow", ("mpirun", "-n", "8", "/x/flow"), *(NodeShare(node, 4, (0, 1, 2, 3)) for node in (0, 1)))
+    assert without_notes(nodes_of(PBS, mpi).steps({0: "agent"})) == [NodeStep(0, "agent")]
+
+
 def test_nodes_with_programs_have_agents_that_share_them_with_nobody(planned: Planned) -> None:
     job = nodes_of(SLURM, planned("a", PLAIN, NodeShare(0, 1, (0,))), planned("b", PLAIN, NodeShare(2, 1, (0, 1))))
     assert without_notes(job.steps({0: "zero", 2: "two"})) == [NodeStep(0, "zero"), NodeStep(2, "two")]
