@@ -182,16 +182,38 @@ def _packed(rounds: Sequence[_Round], site: Site) -> tuple[int, _Seats]:
     for what its heuristics miss, uses the cores of others."""
     largest = max((rank.cores for each in rounds for rank in each.ranks), default=0)
     cores = max((sum(rank.cores for rank in each.ranks) for each in rounds), default=0)
-    for nodes in range(max(1, -(-cores // site.cores)), site.nodes + 1):
+    gpus = max((sum(rank.gpus for rank in each.ranks) for each in rounds), default=0)
+
+    def packed(nodes: int, of_each: int) -> _Seats | None:
+        ways = (_pack(rounds, nodes, of_each, site, size, best) for size in _SIZES for best in (False, True))
+        return next((seats for seats in ways if seats is not None), None)
+
+    least = max(1, -(-cores // site.cores), -(-gpus // max(1, site.gpus)))
+    nodes = _least(least, site.nodes, lambda number: packed(number, site.cores) is not None)
+    if nodes is not None:
         for of_each in range(max(1, largest, -(-cores // nodes)), site.cores + 1):
-            for size in _SIZES:
-                for best in (False, True):
-                    seats = _pack(rounds, nodes, of_each, site, size, best)
-                    if seats is not None:
-                        return nodes, seats
+            seats = packed(nodes, of_each)
+            if seats is not None:
+                return nodes, seats
     seats = _pack(rounds, site.nodes, site.cores, site, _SIZES[0], best=False, crowded=True)
     assert seats is not None
     return site.nodes, seats
+
+
+def _least(least: int, most: int, works: Callable[[int], bool]) -> int | None:
+    """Return the smallest number that works, if all greater ones do, too; `None`: none does.
+
+    Small ones are tried first.
+    """
+    fails, step = least - 1, 1
+    while fails < most and not works(number := min(fails + step, most)):
+        fails, step = number, 2 * step
+    if fails >= most:
+        return None
+    while number - fails > 1:
+        middle = (fails + number) // 2
+        fails, number = (fails, middle) if works(middle) else (middle, number)
+    return number
 
 
 _Size = Callable[[_Rank], tuple[int, ...]]

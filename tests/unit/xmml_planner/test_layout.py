@@ -140,6 +140,18 @@ def test_the_table_of_a_plan_says_what_runs_on_which_node(programs: Programs) ->
     assert "    nodes 0 to 3: x (4 of 16)" in lines
 
 
+def test_hundreds_of_programs_that_each_fill_more_than_half_a_node_find_their_nodes_at_once() -> None:
+    wanted = _demands([(65, 1, 0, 0, 300)], in_order=False)
+    layout = lay_out(wanted, [0], {0: range(300)}, Site("s", nodes=1000, cores=128), lambda process: ())
+    assert (layout.nodes, layout.cores) == (300, 65)
+
+
+def test_gpus_can_be_what_spreads_instances() -> None:
+    wanted = _demands([(1, 1, 0, 1, 10)], in_order=False)
+    layout = lay_out(wanted, [0], {0: range(10)}, Site("s", nodes=100, cores=64, gpus=4), lambda process: ())
+    assert (layout.nodes, layout.cores, layout.gpus) == (3, 4, 4)
+
+
 # --- any packing ----------------------------------------------------------------------------------------------------
 
 units = st.lists(
