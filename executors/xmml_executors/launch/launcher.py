@@ -521,6 +521,9 @@ class Launcher:
             if self._loop.time() > until:
                 break
             await asyncio.sleep(ASK_AGAIN_S)
+        if job.member not in self._gone:  # its other nodes would keep the next attempt waiting
+            with contextlib.suppress(TransportError):
+                await site.cancel(job, attempt)
         self._lost(site, job, attempt, why)
 
     # --- watching the queues ----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,6 +56,8 @@ def bed(firewalled: Bed) -> Bed:
 
 
 ALPHA = ["alpha1", "alpha2"]
+#: How long a job may take to leave its queue; an agent to which nobody speaks ends it after a minute.
+LEAVES_WITHIN_S = 20.0
 
 
 def test_instances_run_on_the_nodes_that_the_plan_says_and_speak_over_shm_and_tcp(bed: Bed, tmp_path: Path) -> None:
@@ -164,6 +167,29 @@ def test_a_second_node_that_is_lost_ends_the_run_with_its_name(own_bed: Bed, tmp
     _, said = run.communicate(timeout=RUN_LIMIT_S)
     assert run.returncode == 5, said
     assert re.search(r"the job of alpha is over: its (node|agent) .* \(alpha2\)", said), said
+
+
+def test_a_job_that_loses_an_agent_while_it_waits_leaves_its_queue(own_bed: Bed, tmp_path: Path) -> None:
+    programs = {"a": 'run:threads="4"', "b": 'run:threads="4"', "c": ""}
+    model = write_ring(tmp_path / "ring", programs)
+    file = tmp_path / "sites.toml"
+    file.write_text(own_bed.sites_toml())
+    places = ["--place=a=alpha", "--place=b=alpha", "--place=c=beta"]
+    alpha = own_bed.site("alpha")
+    with own_bed.cluster("beta").occupied():
+        command = [BIN / "xmml-run", model, "--sites", file, "-o", tmp_path / "run", *places]
+        run = own_bed.laptop.start(command, stderr=subprocess.PIPE, text=True)
+        assert run.stderr is not None
+        assert any("alpha: ready on alpha1, alpha2" in line for line in run.stderr)
+        ready = json.loads(next(alpha.home().glob("xmml/runs/*/jobs/alpha.1/1/reports")).read_text())
+        node = own_bed.machines["alpha2"]
+        connections = ["ss", "-Htn", "state", "established", f"sport = :{ready['port']}"]
+        wait_until(lambda: node.run(connections, cwd="/").stdout, "nobody watches the agent")
+        node.run(["kill", "-KILL", str(ready["pid"])], cwd="/")
+        wait_until(lambda: not alpha.run("squeue -h").stdout, "its first node keeps the job", LEAVES_WITHIN_S)
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate(timeout=RUN_LIMIT_S)
+    assert run.returncode == 130, said
 
 
 def test_programs_are_bound_to_their_cores_where_slurm_gives_a_job_its_own(bound_bed: Bed, tmp_path: Path) -> None:
