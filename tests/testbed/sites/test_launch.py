@@ -221,7 +221,7 @@ def test_what_was_reserved_is_given_back_by_cancel_if_the_queue_did_not_answer_w
         wait_until(lambda: events.exists() and events.read_text().count('"joined"') == 2, "it does not run", 120)
         slurm.stop_controller()
         try:
-            agent = next((folder / "work/runs").glob("*/jobs/part.*/agent"))
+            agent = next((folder / "work/runs").glob("*/jobs/part.*/*/agent"))
             number, _, host = agent.read_text().split()
             bed.machines[host].run(["kill", "-KILL", number], cwd="/")
             output, _ = going.communicate(timeout=LIMIT_S)
