@@ -25,8 +25,6 @@ MARGIN = 1.5
 START_UP_S = 600.0
 #: What begins so much later than another job at the same site gets a job of its own [s].
 WORTH_A_JOB_S = 600.0
-#: What a job asks for if the run time of something in it is not known and the site gives no limit [s].
-UNKNOWN_WALLTIME_S = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -87,6 +85,8 @@ def _with_time_to_wait(job: Job, site: Site, jobs: Sequence[Job], predictor: Pre
     """Let a job ask for the time that the queues of those take that come after it: its instances may have to wait for
     them, if they are asked for too late because a run time was foretold too long."""
     sites = predictor.ways.catalogue.sites
+    if not job.walltime_s:
+        return job
     waits = [
         sites[each.site].queue_wait_s or 0.0 for each in jobs if job.name in each.after and sites[each.site].has_queue
     ]
@@ -173,5 +173,5 @@ def _walltime(predictor: Predictor, site: Site, units: Sequence[int], expected_s
     processes = [predictor.network.processes[predictor.demands.units[unit].processes[0]] for unit in units]
     is_known = all(each.runtime_ns and not each.until for each in processes if each.is_submodel)
     if not is_known:
-        return site.walltime_s or max(UNKNOWN_WALLTIME_S, MARGIN * expected_s + START_UP_S)
+        return site.walltime_s or 0.0
     return min(site.walltime_s or float("inf"), MARGIN * expected_s + START_UP_S)

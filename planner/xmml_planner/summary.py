@@ -104,7 +104,7 @@ def _jobs(plan: Plan) -> list[str]:
                 str(job.gpus_per_node) if job.gpus_per_node else "-",
                 value_text(job.starts_s, Dimension.TIME),
                 value_text(job.ends_s, Dimension.TIME),
-                value_text(job.walltime_s, Dimension.TIME) if described[job.site].has_queue else "-",
+                _walltime(job) if described[job.site].has_queue else "-",
                 f"{job.cost:.3g}" if job.cost else "-",
             )
         )
@@ -115,6 +115,10 @@ def _jobs(plan: Plan) -> list[str]:
         told.append(line.rstrip() + after)
         told += [f"    {node}{': ' if node else ''}{', '.join(own)}" for node, own in on_nodes(plan, job).items()]
     return [lines[0], *told]
+
+
+def _walltime(job: Job) -> str:
+    return value_text(job.walltime_s, Dimension.TIME) if job.walltime_s else "the default"
 
 
 def _routes(plan: Plan) -> list[str]:

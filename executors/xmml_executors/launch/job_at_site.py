@@ -23,6 +23,7 @@ class JobAtSite:
         part: the site of the plan: the cluster itself, or a part of it.
         id: in the queue.
         limit_s: for how long it was asked for; 0: that is not known.
+        longest_s: what its queue gives at most; `None`: that is not known.
         nodes: what runs on its nodes.
         about: what the agent of each node said of itself when it was ready.
     """
@@ -36,6 +37,7 @@ class JobAtSite:
     attempt: int = 0
     id: str = ""
     limit_s: float = 0.0
+    longest_s: float | None = None
     about: dict[int, Mapping[str, Any]] = field(default_factory=dict)
 
     @property

@@ -376,6 +376,7 @@ class Launcher:
         elif left is not None and left.folder:
             await site.end_builds(left.folder)
         await site.prepare(self.folder.secret.hex())
+        await site.ask_for_limits([job for job in self.jobs.values() if job.site == site.name])
         await together([self._stage(site, files), check_python(site, parts, self.plan)])
         await build_at(site, parts, self.plan, self.folder, self._notice)
         await site.note_programs(programs_at(self.plan, parts))

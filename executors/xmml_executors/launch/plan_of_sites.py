@@ -9,8 +9,8 @@ from xmml_planner.sites import HERE, Site
 
 from xmml_executors.launch.relay_links import RelayLinks, links_of
 
-#: How long a job without a time limit of its own is asked for.
-USUAL_WALLTIME_S = 3600.0
+#: For how long a job is asked whose run time nobody knows, where the queue gives no time by default.
+USUAL_WALLTIME_S = 86_400.0
 
 
 def remote_jobs(plan: Plan) -> dict[str, tuple[Any, Site]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import math
 import shlex
 import tarfile
 import time
@@ -181,6 +182,22 @@ class RunSite:
         return self.channel
 
     # --- jobs -------------------------------------------------------------------------------------------------------
+
+    async def ask_for_limits(self, jobs: Sequence[JobAtSite]) -> None:
+        """Complete the time limits of jobs of which neither the plan nor the file of sites knows enough.
+
+        Raises:
+            TransportError: the site cannot be reached.
+        """
+        asked = [job for job in jobs if job.part.walltime_s is None and job.part.has_queue]
+        commands = [self.scheduler.limits_command(job.part.partition or "") for job in asked]
+        if asked:
+            answers = answers_of(await self.transport.run(asked_together(commands)))
+            for job, answer in zip(asked, answers, strict=False):
+                limits = self.scheduler.parse_limits(answer)
+                job.longest_s = limits.longest_s
+                if not job.planned.walltime_s and limits.default_s is not None:
+                    job.walltime_s = limits.default_s
 
     def script(
         self, job: JobAtSite, attempt: int, slack_s: float, patience_s: float, reservation: str = ""
@@ -504,9 +521,8 @@ def placeholder(
         each.node: f"exec {agent} wait {shlex.quote(agent_folder(own, each.node))} {patience_s:.0f}"
         for each in job.nodes.agents
     }
-    walltime_s = job.walltime_s + slack_s
-    if site.walltime_s is not None:
-        walltime_s = min(walltime_s, site.walltime_s)
+    longest_s = min((each for each in (site.walltime_s, job.longest_s) if each is not None), default=math.inf)
+    walltime_s = min(job.walltime_s + slack_s, longest_s)
     nodes = max(1, planned.nodes)
     return JobScript(
         name=name[:100],

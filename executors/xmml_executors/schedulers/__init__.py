@@ -23,6 +23,7 @@ from xmml_executors.schedulers.scheduler import (
     ReservationWish,
     Scheduler,
     SchedulerUnavailable,
+    TimeLimits,
 )
 from xmml_executors.schedulers.slurm import Slurm
 
@@ -46,6 +47,7 @@ __all__ = [
     "Scheduler",
     "SchedulerUnavailable",
     "Slurm",
+    "TimeLimits",
     "by_name",
     "read_result",
     "umask_of_this_process",

@@ -22,6 +22,7 @@ from xmml_executors.schedulers.scheduler import (
     ReservationState,
     ReservationWish,
     SchedulerUnavailable,
+    TimeLimits,
     quoted,
 )
 
@@ -156,6 +157,14 @@ class Fork:
     def unreserve_command(self, id: str) -> str:
         """Nothing to do."""
         return "true"
+
+    def limits_command(self, partition: str) -> str:
+        """Nothing to ask."""
+        return "true"
+
+    def parse_limits(self, answer: Completed) -> TimeLimits:
+        """Any time."""
+        return TimeLimits()
 
     def free_command(self, partition: str) -> str:
         """Processors, and how busy they have been in the last minute."""

@@ -27,6 +27,7 @@ from xmml_executors.schedulers.scheduler import (
     ReservationState,
     ReservationWish,
     SchedulerUnavailable,
+    TimeLimits,
     hours_minutes_seconds,
     quoted,
 )
@@ -254,6 +255,22 @@ class Pbs:
     def unreserve_command(self, id: str) -> str:
         """`pbs_rdel`."""
         return f"pbs_rdel {shlex.quote(id)}"
+
+    def limits_command(self, partition: str) -> str:
+        """What the server says of a queue; of its default queue, when none is named."""
+        queue = shlex.quote(partition) or "''"
+        asked = "$(qstat -B -f | sed -n 's/^ *default_queue = //p' | head -n 1)"
+        return f'queue={queue}; qstat -Q -f "${{queue:-{asked}}}"'
+
+    def parse_limits(self, answer: Completed) -> TimeLimits:
+        """From `resources_default.walltime` and `resources_max.walltime`."""
+        found = {
+            kind: 3600.0 * int(hours) + 60.0 * int(minutes) + int(seconds)
+            for kind, hours, minutes, seconds in re.findall(
+                r"resources_(default|max)\.walltime = (\d+):(\d+):(\d+)", answer.stdout
+            )
+        }
+        return TimeLimits(found.get("default", found.get("max")), found.get("max"))
 
     def free_command(self, partition: str) -> str:
         """What the nodes have and what is taken of it."""

@@ -62,6 +62,19 @@ class JobStatus:
 
 
 @dataclass(frozen=True)
+class TimeLimits:
+    """How long jobs of a partition may run.
+
+    Attributes:
+        default_s: what a job has that does not say how long it takes; `None`: not known, or any time.
+        longest_s: what a job may ask for; `None`: not known, or any time.
+    """
+
+    default_s: float | None = None
+    longest_s: float | None = None
+
+
+@dataclass(frozen=True)
 class NodeStep:
     """A command on one node of a job.
 
@@ -260,6 +273,12 @@ class Scheduler(Protocol):
 
     def unreserve_command(self, id: str) -> str:
         """Gives a reservation back."""
+
+    def limits_command(self, partition: str) -> str:
+        """Asks for the time limits of a partition; of the usual one, when none is named."""
+
+    def parse_limits(self, answer: Completed) -> TimeLimits:
+        """What a partition gives."""
 
     def free_command(self, partition: str) -> str:
         """Asks how many cores of a partition are free now."""

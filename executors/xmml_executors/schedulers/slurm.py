@@ -21,6 +21,7 @@ from xmml_executors.schedulers.scheduler import (
     ReservationState,
     ReservationWish,
     SchedulerUnavailable,
+    TimeLimits,
     hours_minutes_seconds,
     quoted,
 )
@@ -227,6 +228,19 @@ class Slurm:
         """`scontrol delete`."""
         return f"scontrol delete ReservationName={shlex.quote(id)}"
 
+    def limits_command(self, partition: str) -> str:
+        """The longest and the default time of a partition."""
+        return f"sinfo -h -o '%P|%l|%L' {'-p ' + shlex.quote(partition) if partition else ''}".rstrip()
+
+    def parse_limits(self, answer: Completed) -> TimeLimits:
+        """From `batch*|1-00:00:00|1:00:00`. Without a default time Slurm gives a job the longest one."""
+        rows = re.findall(r"^([^|\s]+)\|([^|\s]+)\|([^|\s]+)$", answer.stdout, re.MULTILINE)
+        if answer.status != 0 or not rows:
+            return TimeLimits()
+        _, longest, default = next((row for row in rows if row[0].endswith("*")), rows[0])
+        longest_s = _duration(longest)
+        return TimeLimits(_duration(default) or longest_s, longest_s)
+
     def free_command(self, partition: str) -> str:
         """The processors of a partition by use; the partition that Slurm takes by default when none is named."""
         return f"sinfo -h -o '%P|%C' {'-p ' + shlex.quote(partition) if partition else ''}".rstrip()
@@ -334,6 +348,15 @@ def _in_seconds(moment: str, now: tuple[int, datetime] | None) -> float | None:
         return max(0.0, (datetime.fromisoformat(moment) - now[1]).total_seconds())
     except ValueError:
         return None
+
+
+def _duration(text: str) -> float | None:
+    """Return `[days-]hours:minutes:seconds` or `minutes:seconds` in seconds; `None` for `infinite` and `n/a`."""
+    found = re.fullmatch(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)", text)
+    if not found:
+        return None
+    days, hours, minutes, seconds = (int(each or 0) for each in found.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
 def _status(state: str, reason: str, start: str, nodes: str, *, now: tuple[int, datetime] | None) -> JobStatus:

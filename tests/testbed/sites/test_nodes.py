@@ -200,3 +200,14 @@ def test_programs_are_bound_to_their_cores_where_slurm_gives_a_job_its_own(bound
     assert {each["host"] for each in facts.values()} == set(ALPHA)
     assert {each["host"]: each["cpus"] for each in facts.values()} == {"alpha1": [0], "alpha2": [1]}
     assert facts["plain"]["OMP_PLACES"] == "cores"
+
+
+def test_a_job_of_which_nobody_knows_how_long_it_takes_has_the_time_that_its_partition_gives(
+    bed: Bed, tmp_path: Path
+) -> None:
+    model = write_ring(tmp_path / "ring", {"a": "", "b": ""})
+    model.write_text(model.read_text().replace('runtime="10 s"', ""))
+    sites = bed.sites_toml("alpha").replace('walltime = "30 min"\n', "")
+    launch(bed, model, places={"a": "alpha", "b": "alpha"}, sites=sites)
+    (job,) = {each["SLURM_JOB_ID"] for facts in facts_of(tmp_path / "run").values() for each in facts}
+    assert "TimeLimit=02:00:00 " in bed.site("alpha").run(f"scontrol show job {job}").stdout

@@ -342,6 +342,15 @@ def test_unknown_run_times_and_guessed_links_are_told(model: MakeModel, tmp_path
     assert made.expected.unknown == ("micro",)
 
 
+def test_a_job_of_unknown_length_asks_for_what_its_site_says_else_for_what_its_queue_gives(
+    model: MakeModel, tmp_path: Path
+) -> None:
+    (tmp_path / "macro.py").write_text("")
+    unknown = model(TWO.partition("/>")[0] + "/>", definitions().replace('runtime="100 s"', ""))
+    assert [job.walltime_s for job in planned(unknown, ALPHA).jobs] == [0.0]
+    assert [job.walltime_s for job in planned(unknown, ALPHA, 'walltime = "2 hr"\n').jobs] == [7200.0]
+
+
 def test_the_same_question_has_the_same_answer(calling: MakeModel) -> None:
     plans = [planned(calling(), LAPTOP, ALPHA, BETA, LINK).to_text() for _ in range(2)]
     assert plans[0] == plans[1]

@@ -13,6 +13,7 @@ from xmml_executors.schedulers import (
     ReservationState,
     ReservationWish,
     SchedulerUnavailable,
+    TimeLimits,
 )
 
 OPENPBS = Pbs("openpbs")
@@ -178,3 +179,11 @@ def test_there_are_no_heterogeneous_jobs_and_no_other_dialects():
         OPENPBS.render_together([])
     with pytest.raises(ValueError, match="openpbs and torque"):
         Pbs("sge")
+
+
+def test_the_time_that_a_queue_gives_is_its_default_else_its_longest() -> None:
+    longest = "Queue: workq\n    resources_max.walltime = 24:00:00\n"
+    default = "    resources_default.walltime = 01:30:00\n"
+    assert OPENPBS.parse_limits(Completed(0, longest + default, "")) == TimeLimits(5400.0, 86_400.0)
+    assert OPENPBS.parse_limits(Completed(0, longest, "")) == TimeLimits(86_400.0, 86_400.0)
+    assert OPENPBS.parse_limits(Completed(1, "", "qstat: Unknown queue")) == TimeLimits()

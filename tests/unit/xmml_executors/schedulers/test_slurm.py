@@ -17,6 +17,7 @@ from xmml_executors.schedulers import (
     ReservationWish,
     SchedulerUnavailable,
     Slurm,
+    TimeLimits,
 )
 
 SLURM = Slurm()
@@ -238,3 +239,16 @@ def test_a_step_without_cores_of_its_own_needs_none_on_the_first_node():
     script = SLURM.render(JobScript("a", "/a", steps=(NodeStep(0, "first"), NodeStep(1, "second")), nodes=2))
     assert "\n    bash -c first </dev/null || " in script
     assert "--overlap --mem=0" in next(line for line in script.splitlines() if "second" in line)
+
+
+@pytest.mark.parametrize(
+    ("said", "limits"),
+    [
+        ("batch*|1-00:00:00|1:00:00\nlong|infinite|n/a\n", TimeLimits(3600.0, 86_400.0)),
+        ("short|30:00|n/a\n", TimeLimits(1800.0, 1800.0)),
+        ("long|infinite|n/a\n", TimeLimits(None, None)),
+        ("", TimeLimits()),
+    ],
+)
+def test_the_time_that_a_partition_gives_is_its_default_else_its_longest(said: str, limits: TimeLimits) -> None:
+    assert SLURM.parse_limits(Completed(0, said, "")) == limits
