@@ -480,17 +480,18 @@ class Launcher:
             )
 
     async def _on_failed_step(self, site: RunSite, job: JobAtSite, agent: str, report: Mapping[str, Any]) -> None:
-        """The agent of a node has not begun, or has failed: the job is of no use."""
+        """The agent of a node has not begun, or has failed: the job is of no use. Another one that cannot begin is not
+        either."""
         folder, _, node = agent.rpartition("/")
         if self._is_closing or folder != job.folder or folder in self._lost_jobs:
             return
         self._lost_jobs.add(folder)
-        attempt = job.attempt
+        attempt, has_begun = job.attempt, int(node) in job.about
         said = await site.said_by(folder)
         why = f"what starts programs on node {node} ended with status {report['status']}{f': {said}' if said else ''}"
         with contextlib.suppress(TransportError):
             await site.cancel(job, attempt)
-        self._lost(site, job, attempt, why, for_good=True)
+        self._lost(site, job, attempt, why, for_good=not has_begun)
 
     def _doubt(self, site: RunSite, job: JobAtSite, agent: str, report: Mapping[str, Any]) -> None:
         """A job ends, or a part of it, or seems to, that nobody told to."""

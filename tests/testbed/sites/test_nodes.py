@@ -169,27 +169,59 @@ def test_a_second_node_that_is_lost_ends_the_run_with_its_name(own_bed: Bed, tmp
     assert re.search(r"the job of alpha is over: its (node|agent) .* \(alpha2\)", said), said
 
 
+WAITING = {"a": 'run:threads="4"', "b": 'run:threads="4"', "c": ""}
+
+
+def start_waiting(bed: Bed, folder: Path) -> subprocess.Popen[str]:
+    """Start a run whose job on both nodes of alpha waits for beta."""
+    file = folder / "sites.toml"
+    file.write_text(bed.sites_toml())
+    command = [BIN / "xmml-run", write_ring(folder / "ring", WAITING), "--sites", file, "-o", folder / "run"]
+    command += ["--place=a=alpha", "--place=b=alpha", "--place=c=beta"]
+    run = bed.laptop.start(command, stderr=subprocess.PIPE, text=True)
+    assert run.stderr is not None
+    assert any("alpha: ready on alpha1, alpha2" in line for line in run.stderr)
+    return run
+
+
+def second_agent(bed: Bed) -> dict[str, Any]:
+    """What the agent on the second node of alpha has said of itself."""
+    file = next(bed.site("alpha").home().glob("xmml/runs/*/jobs/alpha.1/1/reports"))
+    told: dict[str, Any] = json.loads(file.read_text().splitlines()[0])
+    return told
+
+
 def test_a_job_that_loses_an_agent_while_it_waits_leaves_its_queue(own_bed: Bed, tmp_path: Path) -> None:
-    programs = {"a": 'run:threads="4"', "b": 'run:threads="4"', "c": ""}
-    model = write_ring(tmp_path / "ring", programs)
-    file = tmp_path / "sites.toml"
-    file.write_text(own_bed.sites_toml())
-    places = ["--place=a=alpha", "--place=b=alpha", "--place=c=beta"]
-    alpha = own_bed.site("alpha")
+    alpha, node = own_bed.site("alpha"), own_bed.machines["alpha2"]
     with own_bed.cluster("beta").occupied():
-        command = [BIN / "xmml-run", model, "--sites", file, "-o", tmp_path / "run", *places]
-        run = own_bed.laptop.start(command, stderr=subprocess.PIPE, text=True)
-        assert run.stderr is not None
-        assert any("alpha: ready on alpha1, alpha2" in line for line in run.stderr)
-        ready = json.loads(next(alpha.home().glob("xmml/runs/*/jobs/alpha.1/1/reports")).read_text())
-        node = own_bed.machines["alpha2"]
-        connections = ["ss", "-Htn", "state", "established", f"sport = :{ready['port']}"]
+        run = start_waiting(own_bed, tmp_path)
+        agent = second_agent(own_bed)
+        connections = ["ss", "-Htn", "state", "established", f"sport = :{agent['port']}"]
         wait_until(lambda: node.run(connections, cwd="/").stdout, "nobody watches the agent")
-        node.run(["kill", "-KILL", str(ready["pid"])], cwd="/")
+        node.run(["kill", "-KILL", str(agent["pid"])], cwd="/")
         wait_until(lambda: not alpha.run("squeue -h").stdout, "its first node keeps the job", LEAVES_WITHIN_S)
         run.send_signal(signal.SIGINT)
         _, said = run.communicate(timeout=RUN_LIMIT_S)
     assert run.returncode == 130, said
+
+
+def test_a_resumed_run_submits_a_job_anew_that_has_lost_an_agent_meanwhile(own_bed: Bed, tmp_path: Path) -> None:
+    alpha = own_bed.site("alpha")
+    with own_bed.cluster("beta").occupied() as end:
+        run = start_waiting(own_bed, tmp_path)
+        run.kill()
+        run.communicate()
+        agent = second_agent(own_bed)
+        own_bed.machines["alpha2"].run(["kill", "-KILL", str(agent["pid"])], cwd="/")
+        reports = next(alpha.home().glob("xmml/runs/*/jobs/alpha.1/1/reports"))
+        wait_until(lambda: '"failed"' in reports.read_text(), "the script does not say that its step has ended")
+        resume = [BIN / "xmml-run", "--resume", tmp_path / "run"]
+        resumed = own_bed.laptop.start(resume, stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: not alpha.run("squeue -h").stdout, "its first node keeps the job", LEAVES_WITHIN_S)
+        end()
+        _, said = resumed.communicate(timeout=RUN_LIMIT_S)
+    assert resumed.returncode == 0, said
+    assert re.search(r"alpha: submitted as job \d+, attempt 2", said), said
 
 
 def test_programs_are_bound_to_their_cores_where_slurm_gives_a_job_its_own(bound_bed: Bed, tmp_path: Path) -> None:
