@@ -1,7 +1,8 @@
-"""Whether the Python of a site has xMML: told before a job waits in a queue for nothing."""
+"""Whether the Python of a site is new enough, and has xMML: told before a job waits in a queue for nothing."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Collection
@@ -16,7 +17,13 @@ from xmml_executors.transports.remote_shell import path_word
 #: Modules and lines of the setup may take their time.
 ANSWERS_WITHIN_S = 120.0
 _LACKS, _HAS = "python-without-xmml", "python-with-xmml"
-_LOOK = f"import importlib.util; print({_HAS!r} if importlib.util.find_spec('xmml_native') else {_LACKS!r})"
+#: What starts programs at a site needs this Python, or a newer one.
+LEAST = (3, 11)
+_LOOK = (
+    "import sys, importlib.util; print('python-version %d.%d' % sys.version_info[:2], "
+    f"{_HAS!r} if importlib.util.find_spec('xmml_native') else {_LACKS!r})"
+)
+_VERSION = re.compile(r"^python-version (\d+)\.(\d+) ", re.MULTILINE)
 
 
 def needs_python(plan: Plan, parts: Collection[str]) -> list[str]:
@@ -36,20 +43,27 @@ def needs_python(plan: Plan, parts: Collection[str]) -> list[str]:
 
 
 async def check_python(site: RunSite, parts: Collection[str], plan: Plan) -> None:
-    """Look, in the environment that programs have there, whether the site's Python has xMML. What else is wrong with
-    that environment, the job tells.
+    """Look, in the environment that programs have there, whether the site's Python is new enough, and, where instances
+    run in it, has xMML. What else is wrong with that environment, the job tells.
 
     Raises:
-        SiteError: it has not.
+        SiteError: it is not, or has not.
         TransportError: the site cannot be reached.
     """
-    for name in needs_python(plan, parts):
+    needing = needs_python(plan, parts)
+    for name in sorted(parts):
         part = next(each for each in plan.sites if each.name == name)
         lines = environment_of(part)
         look = f"{path_word(part.python)} -c {shlex.quote(_LOOK)}"
         text = f"bash -lc {shlex.quote(' && '.join([*lines, look]))}" if lines else look
         answer = await site.transport.run(text, timeout_s=ANSWERS_WITHIN_S)
-        if _LACKS in answer.stdout:
+        found = _VERSION.search(answer.stdout)
+        if found and (int(found[1]), int(found[2])) < LEAST:
+            raise SiteError(
+                f"{part.python} at {name} is Python {found[1]}.{found[2]}, but what starts programs there needs "
+                f"{LEAST[0]}.{LEAST[1]} or newer: name a module that has it (modules), or set python = to one"
+            )
+        if name in needing and _LACKS in answer.stdout:
             raise SiteError(
                 f"{part.python} at {name} has no xMML: install it there, or set python = to the Python that has it; "
                 f"xmml sites check {name} looks again"

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from xmml_planner.sites import Site
 
 from xmml_executors.schedulers import SchedulerUnavailable, by_name
+from xmml_executors.site_check.job_trial import job_trial
 from xmml_executors.site_check.report import Finding, SiteReport, Verdict
 from xmml_executors.transports import RemoteProcess, Transport, TransportError
 from xmml_executors.transports.remote_shell import path_word
@@ -38,10 +39,12 @@ async def probe(site: Site, transport: Transport, version: str) -> SiteReport:
         findings.append(await _reached(site, transport))
         looks: list[Callable[[Site, Transport], Awaitable[Finding | None]]] = [
             _scheduler,
+            _job,
             _work,
             _clock,
             lambda site, transport: _xmml(site, transport, version),
             _modules,
+            _set_up_lines,
             _software,
             _mpi,
         ]
@@ -125,6 +128,10 @@ async def _scheduler(site: Site, transport: Transport) -> Finding:
     return Finding("scheduler", Verdict.OK, text, facts)
 
 
+async def _job(site: Site, transport: Transport) -> Finding | None:
+    return await job_trial(site, by_name(site.scheduler, site.dialect or "openpbs"), transport)
+
+
 async def _work(site: Site, transport: Transport) -> Finding:
     # The folder need not be there yet: what counts is the one in which it would be made.
     script = (
@@ -194,6 +201,24 @@ async def _modules(site: Site, transport: Transport) -> Finding | None:
         text = f"cannot be loaded: {', '.join(missing)}; see what there is with: module avail"
         return Finding("modules", Verdict.FAILED, text, {"missing": missing})
     return Finding("modules", Verdict.OK, f"{', '.join(site.modules)} can be loaded")
+
+
+async def _set_up_lines(site: Site, transport: Transport) -> Finding | None:
+    """Whether the lines of `setup` work, each after the ones before it, as in a job."""
+    if not site.setup:
+        return None
+    modules = [f"module load {shlex.quote(module)} >/dev/null 2>&1" for module in site.modules]
+    lines = [f"{line} || {{ echo failed {number} $?; exit; }}" for number, line in enumerate(site.setup)]
+    script = "\n".join([*modules, *lines, "echo worked"])
+    answer = await transport.run(f"bash -lc {shlex.quote(script)}", timeout_s=120)
+    failed = re.search(r"^failed (\d+) (\d+)$", answer.stdout, re.MULTILINE)
+    if failed:
+        said = f": {answer.stderr.strip()[-200:]}" if answer.stderr.strip() else ""
+        text = f"the line {site.setup[int(failed[1])]!r} fails with exit status {failed[2]}{said}"
+        return Finding("setup", Verdict.FAILED, text)
+    if "worked" not in answer.stdout:
+        return Finding("setup", Verdict.FAILED, f"its lines end the shell: {answer.said}")
+    return Finding("setup", Verdict.OK, f"{len(site.setup)} lines work")
 
 
 async def _software(site: Site, transport: Transport) -> Finding | None:

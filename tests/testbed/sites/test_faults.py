@@ -60,6 +60,24 @@ def test_a_python_without_xmml_ends_the_run_before_a_job_waits_in_the_queue(open
     assert "alpha: submitted" not in run.output
 
 
+#: Says that it is an old Python, and is none in truth.
+OLD_PYTHON = """#!/bin/sh
+case "$*" in *version_info*) echo "python-version 3.9 python-with-xmml"; exit;; esac
+exec /opt/xmml/bin/python "$@"
+"""
+
+
+def test_a_python_that_is_too_old_ends_the_run_before_a_job_waits_in_the_queue(open_bed, pair):
+    python = open_bed.site("alpha").home() / "old-python"
+    python.write_text(OLD_PYTHON)
+    python.chmod(0o755)
+    run = pair().start(sites(open_bed, alpha='python = "~/old-python"'), CLUSTERS)
+    run.wait()
+    python.unlink()
+    check(run, "~/old-python at alpha is Python 3.9, but what starts programs there needs 3.11 or newer")
+    assert "alpha: submitted" not in run.output
+
+
 def test_a_rejected_job_ends_the_run_in_the_queues_own_words(open_bed, pair):
     run = pair().start(sites(open_bed, alpha='partition = "nosuch"'), CLUSTERS)
     check(run, "(?i)invalid partition")

@@ -122,3 +122,34 @@ def test_only_the_sites_that_are_named_are_checked(bed, check):
     assert (status, list(json.loads(output)["sites"])) == (0, ["gamma"])
     status, _, errors = check(bed.sites_toml("gamma"), "delta")
     assert (status, errors.strip().rpartition(", ")[2]) == (2, "only: gamma")
+
+
+def test_a_job_of_the_size_that_the_file_says_is_asked_for_and_not_submitted(bed, check):
+    status, output, _ = check(bed.sites_toml("alpha"), "--json")
+    assert status == 0
+    assert findings(output, "alpha")["job"]["text"].startswith("a job of 2 x 4 cores, ")
+    assert bed.site("alpha").run("squeue -h -t all").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("cores = 4", "cores = 64", "cores of the site are more than there is"),
+        ("gpus = 2", "gpus = 8", "gpus of the site are more than there is"),
+        ('walltime = "30 min"', 'walltime = "1 day"', "is more than its queue gives: at most 2 hr"),
+        ("nodes = 2", 'nodes = 2\noptions = ["--constraint=nothing"]', "look at partition, account, qos"),
+    ],
+)
+def test_what_no_job_can_have_is_named(bed, check, before, after, told):
+    status, output, _ = check(bed.sites_toml("alpha").replace(before, after), "--json")
+    assert status == 5
+    job = findings(output, "alpha")["job"]
+    assert job["verdict"] == "failed"
+    assert told in job["text"]
+
+
+def test_a_line_of_the_setup_that_fails_is_named(bed, check):
+    lines = 'setup = ["true", "test -e /nowhere"]'
+    status, output, _ = check(bed.sites_toml("gamma").replace("cores = 2", f"cores = 2\n{lines}"), "--json")
+    assert status == 5
+    assert findings(output, "gamma")["setup"]["text"] == "the line 'test -e /nowhere' fails with exit status 1"
