@@ -681,11 +681,11 @@ def start_of(pid: int) -> str:
     return "" if fields[0] == b"Z" else fields[19].decode()
 
 
-def forget_own_binding() -> None:
-    """Remove what Slurm says of how this step is bound to CPUs and memory. Steps that are started from here would take
-    it for what they are to do, and fail."""
+def forget_own_step() -> None:
+    """Remove what Slurm says of the CPUs and memory of this step. Steps that are started from here would take it for
+    what they are to do, and fail."""
     for name in list(os.environ):
-        if name.startswith(("SLURM_CPU_BIND", "SLURM_MEM_BIND")):
+        if name.startswith(("SLURM_CPU_BIND", "SLURM_MEM_BIND", "SLURM_TRES_PER_TASK")):
             del os.environ[name]
 
 
@@ -693,7 +693,7 @@ def main(arguments: list[str]) -> int:
     """Do what the first word says."""
     run = os.path.dirname(os.path.abspath(__file__))
     if arguments[0] == "wait":
-        forget_own_binding()
+        forget_own_step()
         return Agent(run, arguments[1], float(arguments[2])).run()
     if arguments[0] in ("stage", "list", "hash"):
         sys.path.append(run)  # an isolated interpreter does not look for modules where the program lies

@@ -56,6 +56,9 @@ STATES = {
     "BOOT_FAIL": JobState.NODE_FAILED,
 }
 
+#: Of a job; srun of some versions holds steps to them, an agent to one core.
+FORGET_TASKS = "unset SLURM_NTASKS_PER_NODE SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK"
+
 #: Reasons for which a pending job waits until somebody changes it or the site (man squeue, JOB REASON CODES).
 HELD_REASONS = {"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "launch failed requeued held"}
 NEVER_REASONS = {
@@ -126,6 +129,7 @@ class Slurm:
         lines = ["#!/bin/bash -l", *_common(first), *_resources(first)]
         for job in jobs[1:]:
             lines += ["#SBATCH hetjob", f"#SBATCH {_time(job)}", *_resources(job)]
+        lines.append(FORGET_TASKS)
         for number, job in enumerate(jobs):
             end = f"XMML_PART_{number}"
             lines += [
@@ -302,7 +306,7 @@ def _stepwise(job: JobScript) -> JobScript:
         'xmml_nodelist="SLURM_JOB_NODELIST${XMML_HET_GROUP:+_HET_GROUP_$XMML_HET_GROUP}"',
         'xmml_nodes=($(scontrol show hostnames "${!xmml_nodelist}")) || exit $?',
         'export XMML_NODES="${xmml_nodes[*]}"',
-        "unset SLURM_NTASKS_PER_NODE  # of the job; srun would hold its steps to it",
+        FORGET_TASKS,
         all_steps(job, starts),
     ]
     return replace(job, command="\n".join(lines))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import resource
 import signal
 import socket
@@ -45,6 +46,15 @@ def test_a_placeholder_that_is_held_ends_when_its_launcher_falls_silent(site: Si
     site.renew(2, 0.5)
     assert placeholder.wait(LIMIT_S) == agent.LEASE_OVER
     assert [each["is"] for each in site.reports("m.1/0")][1:] == ["lease over", "over"]
+
+
+def test_programs_do_not_inherit_how_slurm_binds_the_step_of_their_agent(site: Site) -> None:
+    bound = {"SLURM_CPU_BIND": "quiet,mask_cpu:0x1", "SLURM_MEM_BIND_LIST": "0x1", "SLURM_TRES_PER_TASK": "cpu=1"}
+    site.tell("m.1/0", 1, do="go")
+    site.run("wait", "m.1/0", str(LIMIT_S), env={**os.environ, **bound, "SLURM_JOB_ID": "7"})
+    site.start("m.1/0", 2, ["sh", "-c", "env | grep ^SLURM_"])
+    site.await_report("m.1/0", "ended")
+    assert (site.folder / "instances/a/stdout").read_text() == "SLURM_JOB_ID=7\n"
 
 
 def test_a_lease_is_over_when_it_has_not_been_renewed_for_as_long_as_it_says(

@@ -241,6 +241,14 @@ def test_a_step_without_cores_of_its_own_needs_none_on_the_first_node():
     assert "--overlap --mem=0" in next(line for line in script.splitlines() if "second" in line)
 
 
+@pytest.mark.parametrize("is_heterogeneous", [False, True])
+def test_steps_are_not_held_to_the_tasks_of_their_job(is_heterogeneous):
+    job = JobScript("a", "/a", steps=(NodeStep(0, "first"), NodeStep(1, "second")), nodes=2, cores=4)
+    script = SLURM.render_together([job, replace(job, folder="/b")]) if is_heterogeneous else SLURM.render(job)
+    variables = "unset SLURM_NTASKS_PER_NODE SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK\n"
+    assert variables in script[: script.index("srun ")]
+
+
 @pytest.mark.parametrize(
     ("said", "limits"),
     [
