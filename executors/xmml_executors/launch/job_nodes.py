@@ -143,7 +143,9 @@ class JobNodes:
         gpus = {gpu for share in shares for gpu in share.gpus}
         agent = next(each for each in self.agents if each.node == node)
         all_cores: Sequence[int] = agent.cores if self.divides_cores else range(self._job.cores_per_node)
-        all_gpus: Sequence[int] = agent.gpus if self.divides_cores else range(self._job.gpus_per_node)
+        # An agent without cores of its own uses all of its node, so it sees all GPUs.
+        has_own_gpus = self.divides_cores and agent.cores
+        all_gpus: Sequence[int] = agent.gpus if has_own_gpus else range(self._job.gpus_per_node)
         told: dict[str, Any] = {}
         if cores and cores <= set(all_cores):
             told |= {"cores": [all_cores.index(core) for core in sorted(cores)], "of_cores": len(all_cores)}

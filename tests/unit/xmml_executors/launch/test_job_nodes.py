@@ -80,6 +80,12 @@ def test_who_uses_cores_of_an_mpi_program_by_turns_is_not_bound_to_cores(planned
     assert "cores" not in job.devices([caller])
 
 
+def test_who_uses_cores_of_an_mpi_program_by_turns_has_its_own_gpus_among_all_of_the_node(planned: Planned) -> None:
+    mpi = planned("flow", ("srun", "-n", "4", "/x/flow"), NodeShare(0, 4, (0, 1, 2, 3), (0,)))
+    caller = planned("a", PLAIN, NodeShare(0, 1, (0,), (1,), takes_turns=True))
+    assert nodes_of(SLURM, mpi, caller, gpus=2).devices([caller]) == {"gpus": [1]}
+
+
 MPI: Mapping[str, tuple[Site, tuple[NodeShare, ...], list[str], dict[str, str]]] = {
     "as many ranks on each node": (
         SLURM,
