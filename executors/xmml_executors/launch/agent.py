@@ -421,6 +421,8 @@ class Agent:
         return rest
 
 
+#: What tells threads to stay on the cores of their process.
+BOUND = {"OMP_PLACES": "cores", "OMP_PROC_BIND": "close"}
 #: What tells programs which GPUs they may use.
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
@@ -435,8 +437,7 @@ def bind(order: dict[str, Any]) -> None:
     cpus = sorted(os.sched_getaffinity(0))
     if places and len(cpus) == of_cores:
         order["cpus"] = [cpus[place] for place in places]
-        order["env"].setdefault("OMP_PLACES", "cores")
-        order["env"].setdefault("OMP_PROC_BIND", "close")
+        order["env"] = {**{name: value for name, value in BOUND.items() if name not in os.environ}, **order["env"]}
     if gpus is not None:
         for variable in [name for name in GPU_VARIABLES if name in os.environ] or GPU_VARIABLES:
             devices = [device for device in os.environ.get(variable, "").split(",") if device]

@@ -57,6 +57,14 @@ def test_programs_do_not_inherit_how_slurm_binds_the_step_of_their_agent(site: S
     assert (site.folder / "instances/a/stdout").read_text() == "SLURM_JOB_ID=7\n"
 
 
+def test_threads_are_bound_as_the_site_says_if_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_PROC_BIND", "spread")
+    monkeypatch.delenv("OMP_PLACES", raising=False)
+    order: dict[str, Any] = {"env": {}, "cores": [0], "of_cores": len(os.sched_getaffinity(0))}
+    agent.bind(order)
+    assert order["env"] == {"OMP_PLACES": "cores"}
+
+
 def test_a_lease_is_over_when_it_has_not_been_renewed_for_as_long_as_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
