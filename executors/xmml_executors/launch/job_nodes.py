@@ -26,6 +26,12 @@ NOTE_FAILURE = (
     f"case $xmml_status in {'|'.join(map(str, agent.STATUSES))}) ;; "
     """*) printf '{{"is": "failed", "status": %d}}\\n' $xmml_status >> "$xmml_folder/{node}/reports";; esac"""
 )
+#: Have mpirun (OpenMPI to 4, OpenMPI from 5, Intel MPI) leave cores to the kernel: each binds its ranks to the first.
+UNBOUND = {
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+    "I_MPI_PIN": "off",
+}
 #: Of a file below the instance's folder: the node of each rank.
 RANKS_FILE = "ranks"
 
@@ -154,12 +160,29 @@ class JobNodes:
         return told
 
     def variables(self, instances: Sequence[PlannedInstance]) -> dict[str, str]:
-        """Return variables that tell a process in a job of a batch system how many threads to have."""
+        """Return variables that tell a process in a job of a batch system how many threads to have, and `mpirun` not to
+        bind ranks to cores where others run, too; without those that the site sets.
+
+        Args:
+            instances: that run in the process.
+        """
         cores = max((len(share.cores) // share.ranks for each in instances for share in each.shares), default=0)
         if not self._site.has_queue or not cores:
             return {}
-        threads = {"OMP_NUM_THREADS": str(cores)}
-        return {**threads, "SLURM_CPUS_PER_TASK": str(cores)} if self._site.scheduler == "slurm" else threads
+        found = {"OMP_NUM_THREADS": str(cores)}
+        if self._site.scheduler == "slurm":
+            found["SLURM_CPUS_PER_TASK"] = str(cores)
+        if self._chooses_cores(instances[0]):
+            found |= UNBOUND
+        return {name: value for name, value in found.items() if name not in self._site.env}
+
+    def _chooses_cores(self, instance: PlannedInstance) -> bool:
+        """Whether an instance is started by an `mpirun` that would choose cores where others run, too."""
+        if not (self.is_mpi(instance) and _is_mpirun(instance.command)):
+            return False
+        nodes = {share.node for share in instance.shares}
+        others = (each for each in self._instances if each.name != instance.name)
+        return any(share.cores and share.node in nodes for each in others for share in each.shares)
 
     def mpi_command(
         self, instance: PlannedInstance, command: Sequence[str], about: Mapping[str, Any], folder: str
@@ -182,7 +205,7 @@ class JobNodes:
             if is_even:
                 return [command[0], *words, *command[1:]], {}, {}
             return [command[0], *words, *command[1:]], {"SLURM_HOSTFILE": file}, files
-        if os.path.basename(command[0]) in ("mpirun", "mpiexec") and self._job.nodes > 1:
+        if _is_mpirun(command) and self._job.nodes > 1:
             # Under Slurm it starts a daemon on each node as a step, which must not wait for the end of other steps.
             return [command[0], "-machinefile", file, *command[1:]], {"SLURM_OVERLAP": "1"}, files
         return list(command), {}, {}
@@ -197,6 +220,10 @@ def _agent(node: int, own: Sequence[NodeShare], mpi: Sequence[NodeShare]) -> Age
 
 def _is_step(command: Sequence[str]) -> bool:
     return os.path.basename(command[0]) == "srun"
+
+
+def _is_mpirun(command: Sequence[str]) -> bool:
+    return os.path.basename(command[0]) in ("mpirun", "mpiexec")
 
 
 def _step_options(instance: PlannedInstance, job: Job, nodes: Sequence[str]) -> tuple[list[str], bool]:

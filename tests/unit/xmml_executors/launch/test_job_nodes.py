@@ -86,6 +86,20 @@ def test_who_uses_cores_of_an_mpi_program_by_turns_has_its_own_gpus_among_all_of
     assert nodes_of(SLURM, mpi, caller, gpus=2).devices([caller]) == {"gpus": [1]}
 
 
+def test_mpirun_leaves_cores_to_the_kernel_where_other_programs_run_too(planned: Planned) -> None:
+    one, other = (planned(name, ("mpirun", "-n", "2", "/x"), NodeShare(0, 2, (0, 1))) for name in "ab")
+    far = planned("c", PLAIN, NodeShare(1, 1, (0,)))
+    assert "OMPI_MCA_hwloc_base_binding_policy" not in nodes_of(PBS, one, far).variables([one])
+    assert nodes_of(PBS, one, other).variables([one])["OMPI_MCA_hwloc_base_binding_policy"] == "none"
+
+
+def test_what_a_site_says_of_threads_counts(planned: Planned) -> None:
+    site = dataclasses.replace(PBS, env={"OMP_NUM_THREADS": "2"})
+    one = planned("a", PLAIN, NodeShare(0, 1, (0, 1, 2, 3)))
+    assert nodes_of(PBS, one).variables([one]) == {"OMP_NUM_THREADS": "4"}
+    assert nodes_of(site, one).variables([one]) == {}
+
+
 MPI: Mapping[str, tuple[Site, tuple[NodeShare, ...], list[str], dict[str, str]]] = {
     "as many ranks on each node": (
         SLURM,
