@@ -29,7 +29,10 @@ class Detours:
             (
                 self._plan.by_conduit[each]
                 for each in conduits
-                if each not in self._through_relays and self._plan.by_conduit[each].methods != (RELAY,)
+                # Of conduits that handles open while the model runs the plan expects nothing.
+                if each in self._plan.by_conduit
+                and each not in self._through_relays
+                and self._plan.by_conduit[each].methods != (RELAY,)
             ),
             None,
         )

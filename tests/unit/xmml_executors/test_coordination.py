@@ -28,7 +28,7 @@ from xmml_executors.coordination import (
 )
 from xmml_executors.instance_record import State
 from xmml_executors.outcome import ExitStatus
-from xmml_planner import Plan
+from xmml_planner import FIRST_OPENED, Plan
 from xmml_planner.execution_plan import Route
 from xmml_planner.sites import Site
 
@@ -461,6 +461,12 @@ def test_conduits_that_the_plan_leads_through_relays_are_nothing_to_tell(make_pl
     route = Route(0, ("local", "far"), "relay", 0.01, 1e6)
     run = started(dataclasses.replace(plan, sites=(Site("local"),), routes=(route,)))
     chosen = {"event": "conduits", "instance": "a", "method": "relay", "refused": {}, "conduits": [0]}
+    assert hear(run, chosen, 1.0) == []
+
+
+def test_of_conduits_that_handles_open_no_plan_expects_a_method(make_plan: MakePlan) -> None:
+    run = started(dataclasses.replace(make_plan("a", "b"), sites=(Site("local"),)))
+    chosen = {"event": "conduits", "instance": "a", "method": "relay", "refused": {}, "conduits": [FIRST_OPENED]}
     assert hear(run, chosen, 1.0) == []
 
 
