@@ -207,7 +207,8 @@ class JobNodes:
             return [command[0], *words, *command[1:]], {"SLURM_HOSTFILE": file}, files
         if _is_mpirun(command) and self._job.nodes > 1:
             # Under Slurm it starts a daemon on each node as a step, which must not wait for the end of other steps.
-            return [command[0], "-machinefile", file, *command[1:]], {"SLURM_OVERLAP": "1"}, files
+            overlap = {"SLURM_OVERLAP": "1"} if self._site.scheduler == "slurm" else {}
+            return [command[0], "-machinefile", file, *command[1:]], overlap, files
         return list(command), {}, {}
 
 

@@ -129,6 +129,12 @@ MPI: Mapping[str, tuple[Site, tuple[NodeShare, ...], list[str], dict[str, str]]]
         PBS,
         (NodeShare(0, 3, (0, 1, 2)), NodeShare(1, 1, (0,))),
         ["-machinefile", "/run/flow/ranks"],
+        {},
+    ),
+    "mpirun on several nodes of a Slurm job": (
+        dataclasses.replace(SLURM, mpi="mpirun"),
+        (NodeShare(0, 3, (0, 1, 2)), NodeShare(1, 1, (0,))),
+        ["-machinefile", "/run/flow/ranks"],
         {"SLURM_OVERLAP": "1"},
     ),
     "mpirun on one node": (PBS, (NodeShare(0, 4, (0, 1, 2, 3)),), [], {}),
