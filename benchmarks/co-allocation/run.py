@@ -25,16 +25,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from harness import figures, places
 from simulation import CORES, PATIENT_S, SITES, TALK_S, MakeStrategy, simulate
-from xmml_executors.coallocation import HeterogeneousJob, Manners, Rendezvous, Reservation
+from xmml_executors.coallocation import HeterogeneousJob, Rendezvous, RendezvousPolicy, Reservation
 
 EVERY_S = 8 * 3600.0
-ENDLESS = Manners(budget=1e9, longest_wait_s=2 * PATIENT_S, use_estimates=False)
+ENDLESS = RendezvousPolicy(budget=1e9, longest_wait_s=2 * PATIENT_S, use_estimates=False)
 BEGIN, END = "<!-- co-allocation table -->", "<!-- end of the table -->"
 
 STRATEGIES: dict[str, tuple[MakeStrategy, Sequence[str]]] = {
     "rendezvous (default)": (lambda members, seed: Rendezvous(members, seed=seed), SITES),
     "rendezvous, no estimates": (
-        lambda members, seed: Rendezvous(members, Manners(use_estimates=False), seed),
+        lambda members, seed: Rendezvous(members, RendezvousPolicy(use_estimates=False), seed),
         SITES,
     ),
     "reservation": (lambda members, _: Reservation(members, ahead_s=60.0), SITES),

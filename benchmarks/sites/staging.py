@@ -31,8 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"
 from harness import figures, places
 from harness.figures import Spread
 from testbed import Bed, why_not
-from xmml_executors.transports import open_transport
 from xmml_planner.sites import Site
+from xmml_sites.ssh import open_transport
 
 TO = "alpha"
 REMOTE = "arrived"

@@ -4,9 +4,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from xmml_executors.transports.destination import Destination
-from xmml_executors.transports.over_asyncssh import AsyncsshTransport
-from xmml_executors.transports.over_openssh import OpensshTransport
+from xmml_sites.ssh.asyncssh_transport import AsyncsshTransport
+from xmml_sites.ssh.destination import Destination
+from xmml_sites.ssh.openssh_transport import OpensshTransport
 
 
 async def stage(kind: str, config: str, host: str, file: str, target: str) -> None:

@@ -15,7 +15,8 @@ from concurrent.futures import Future
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from xmml_executors.schedulers import (
+from xmml_planner.sites import Site
+from xmml_sites.batch import (
     RESULT,
     STDERR,
     STDOUT,
@@ -26,8 +27,7 @@ from xmml_executors.schedulers import (
     read_result,
     umask_of_this_process,
 )
-from xmml_executors.transports import RemoteFileError, Transport, TransportError, open_transport
-from xmml_planner.sites import Site
+from xmml_sites.ssh import RemoteFileError, Transport, TransportError, open_transport
 
 from snakemake_executor_plugin_xmml.placement import Needs
 from snakemake_executor_plugin_xmml.tasks import Ended
@@ -137,7 +137,7 @@ class SiteJobs:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="site jobs", daemon=True)
         self._thread.start()
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, _SiteSession] = {}
 
     def begin(self, site: Site, job: SiteJob, *, resumed: bool = False) -> SiteTask:
         """Carry out a job, or go on with one that was submitted before.
@@ -145,7 +145,7 @@ class SiteJobs:
         Args:
             site: as the job sees it: jobs may ask their queue for different things.
         """
-        place = self._places.setdefault(site.name, _Place(site))
+        place = self._places.setdefault(site.name, _SiteSession(site))
         done: Future[Ended] = Future()
         made: Future[asyncio.Task[None]] = Future()
 
@@ -182,7 +182,7 @@ class SiteJobs:
             self._thread.join(10)
 
 
-class _Place:
+class _SiteSession:
     """One site: its connection, its queue, and who waits for which job."""
 
     def __init__(self, site: Site) -> None:

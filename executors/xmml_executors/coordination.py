@@ -18,10 +18,10 @@ from xmml_planner import Plan
 
 from xmml.late_dataclass import dataclass
 from xmml_executors import deadlock
-from xmml_executors.absences import Absences
 from xmml_executors.detours import Detours
-from xmml_executors.failure import SIMULTANEOUS_S, Failure, Sign, cause_of, concerns, describe, one_line
-from xmml_executors.instance_record import Awaited, InstanceRecord, State
+from xmml_executors.disconnected_instances import DisconnectedInstances
+from xmml_executors.failure import SIMULTANEOUS_S, Failure, FailureSymptom, cause_of, concerns, describe, one_line
+from xmml_executors.instance_record import Awaited, InstanceRecord, Lifecycle
 from xmml_executors.outcome import ExitStatus, Outcome
 from xmml_executors.ranks import Ranks
 
@@ -126,10 +126,10 @@ class Coordination:
         self._settled_at = 0.0
         self._is_in_doubt = False
         self._stop_steps: list[tuple[float, int | None]] = []
-        self._absences = Absences()
+        self._absences = DisconnectedInstances()
         self._waiting: dict[str, deadlock.Waiting] = {}
         self._is_to_look = False
-        self._suspected: tuple[deadlock.Link, ...] = ()
+        self._suspected: tuple[deadlock.WaitEdge, ...] = ()
         self._concerned: frozenset[str] = frozenset()
         self._unconfirmed: set[tuple[str, int]] = set()
         self._grown: tuple[str, float] | None = None
@@ -146,16 +146,16 @@ class Coordination:
         """The process of an instance runs; `process` is its name if it is shared."""
         record = self.records[name]
         record.process = process
-        if record.state is State.PLANNED:
-            record.become(State.STARTED)
+        if record.state is Lifecycle.PLANNED:
+            record.become(Lifecycle.STARTED)
         record.pid, record.started_at = pid, now
         self._ranks.on_started(name, now)
         return [] if self.phase is not Phase.STOPPING else [Signal(name, signal.SIGTERM)]
 
     def on_refused(self, name: str, reason: str, now: float) -> list[Order]:
         """The operating system would not start an instance."""
-        self.records[name].become(State.FAILED)
-        return self._fail(name, Sign.REFUSED, f"its program could not be started: {reason}", now)
+        self.records[name].become(Lifecycle.FAILED)
+        return self._fail(name, FailureSymptom.REFUSED, f"its program could not be started: {reason}", now)
 
     def on_output(self, name: str, stream: str, line: str) -> None:
         """An instance has written a line."""
@@ -201,15 +201,15 @@ class Coordination:
                 self._await_news(rank, now)
         if record.failure or signal_number is not None or status != 0:
             return self._end_badly(name, now)
-        if record.state is State.LEFT:
-            record.become(State.DONE)
+        if record.state is Lifecycle.LEFT:
+            record.become(Lifecycle.DONE)
             return self._look_whether_all_ended(now)
         self._await_news(record, now)
         return []
 
     def _await_news(self, record: InstanceRecord, now: float) -> None:
         """Give an instance whose process is gone time for what it said last."""
-        self._pending[record.name] = now + (LEAVING_NEWS_S if record.state is State.RUNNING else JOINING_NEWS_S)
+        self._pending[record.name] = now + (LEAVING_NEWS_S if record.state is Lifecycle.RUNNING else JOINING_NEWS_S)
 
     def on_vanished(self, name: str, now: float) -> list[Order]:
         """The process that has joined as an instance is gone, though what has started it may not be: if its connection
@@ -222,8 +222,8 @@ class Coordination:
         record = self.records[name]
         self._pending.pop(name, None)
         stopped = self.phase is Phase.STOPPING and name not in self._failures
-        record.become(State.STOPPED if stopped else State.FAILED)
-        orders = [] if stopped else self._fail(name, Sign.ENDED, "", now)
+        record.become(Lifecycle.STOPPED if stopped else Lifecycle.FAILED)
+        orders = [] if stopped else self._fail(name, FailureSymptom.ENDED, "", now)
         return [*orders, *self._look_whether_all_ended(now)]
 
     def on_site_failure(self, reason: str, now: float, gone: Collection[str] = ()) -> list[Order]:
@@ -231,22 +231,22 @@ class Coordination:
         orders = self._stop(Outcome(ExitStatus.SITE_FAILED, one_line(reason)), now)
         for record in self._alive():
             if record.name in gone:
-                record.become(State.STOPPED)
+                record.become(Lifecycle.STOPPED)
         return [*orders, *self._look_whether_all_ended(now)]
 
-    def on_site_doubt(self, now: float) -> list[Order]:
+    def on_site_suspected(self, now: float) -> list[Order]:
         """Something is wrong with a site. What it is, or that it is nothing, will be known soon; until then no instance
         is blamed."""
         self._settled_at = max(self._settled_at, now + ASKED_WITHIN_S)
         self._is_in_doubt = True
         return []
 
-    def on_supervisor_gone(self, now: float, why: str = "") -> list[Order]:
+    def on_supervisor_exit(self, now: float, why: str = "") -> list[Order]:
         """The supervisor of the machine was killed, and with it the instances; `why`, if that is known."""
         reason = "the supervisor of this machine was killed, and the instances with it" + (f": {why}" if why else "")
         orders = self._stop(Outcome(ExitStatus.SITE_FAILED, reason), now)
         for record in self._alive():
-            record.become(State.STOPPED)
+            record.become(Lifecycle.STOPPED)
         return [*orders, *self._look_whether_all_ended(now)]
 
     def on_interrupt(self, now: float) -> list[Order]:
@@ -278,11 +278,11 @@ class Coordination:
     def _on_joined(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
         record.language, record.host, record.joined_at = event["language"], event["host"], now
         self._is_present(record)
-        if record.state is State.PLANNED:
+        if record.state is Lifecycle.PLANNED:
             # A quick program joins before the supervisor's news of its start has come.
-            record.become(State.STARTED)
-        if record.state is State.STARTED:
-            record.become(State.RUNNING)
+            record.become(Lifecycle.STARTED)
+        if record.state is Lifecycle.STARTED:
+            record.become(Lifecycle.RUNNING)
         return []
 
     def _on_progress(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
@@ -317,7 +317,7 @@ class Coordination:
         record.failure = record.failure or event["text"] or "it says that it failed, but not why"
         if self.phase is Phase.STOPPING:
             return []
-        return self._fail(record.name, Sign.REPORTED, record.failure, now)
+        return self._fail(record.name, FailureSymptom.REPORTED, record.failure, now)
 
     def _on_left(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
         self._no_longer_waiting(record.name)
@@ -325,11 +325,11 @@ class Coordination:
         record.runs, record.left_at = event["runs"], now
         self._count(record, event["conduits"])
         orders = self._tell_dropped(record, event["conduits"])
-        if record.state is not State.RUNNING:
+        if record.state is not Lifecycle.RUNNING:
             return orders
-        record.become(State.LEFT)
+        record.become(Lifecycle.LEFT)
         if self._pending.pop(record.name, None) is not None or record.name in self._by_hand:
-            record.become(State.DONE)
+            record.become(Lifecycle.DONE)
             return [*orders, *self._look_whether_all_ended(now)]
         return orders
 
@@ -389,18 +389,18 @@ class Coordination:
             return []
         if record.name in self._pending:
             return self._end_badly(record.name, now)
-        return self._fail(record.name, Sign.LOST, "", now)
+        return self._fail(record.name, FailureSymptom.LOST, "", now)
 
     def _lose_by_hand(self, record: InstanceRecord, now: float) -> list[Order]:
         record.ended_at = now
         stopped = self.phase is Phase.STOPPING and record.name not in self._failures
-        record.become(State.STOPPED if stopped else State.FAILED)
-        orders = [] if stopped else self._fail(record.name, Sign.LOST, "", now)
+        record.become(Lifecycle.STOPPED if stopped else Lifecycle.FAILED)
+        orders = [] if stopped else self._fail(record.name, FailureSymptom.LOST, "", now)
         return [*orders, *self._look_whether_all_ended(now)]
 
     # --- failing and stopping ---------------------------------------------------------------------------------------
 
-    def _fail(self, name: str, sign: Sign, text: str, now: float) -> list[Order]:
+    def _fail(self, name: str, sign: FailureSymptom, text: str, now: float) -> list[Order]:
         failure = self._failures.setdefault(name, Failure(name, sign, text, now))
         settled_at = now + self._settling_s(failure)
         if self.phase is Phase.RUNNING:
@@ -424,7 +424,7 @@ class Coordination:
         reason = describe(cause, record, own_files=(self.plan.model_folder,))
         if self._door_problem and record.joined_at is None:
             reason = f"{reason}; {self._door_problem}"
-        log = None if cause.sign is Sign.REFUSED else f"{own_log(record)}/stderr"
+        log = None if cause.sign is FailureSymptom.REFUSED else f"{own_log(record)}/stderr"
         return self._stop(Outcome(ExitStatus.INSTANCE_FAILED, reason, cause.instance, log), now)
 
     def _stop(self, outcome: Outcome, now: float) -> list[Order]:
@@ -443,8 +443,8 @@ class Coordination:
             self._stop_steps.append((at, number))
         self._stop_steps.reverse()
         for record in self.records.values():
-            if record.state is State.PLANNED or (record.is_alive and record.ended_at is not None):
-                record.become(State.STOPPED)
+            if record.state is Lifecycle.PLANNED or (record.is_alive and record.ended_at is not None):
+                record.become(Lifecycle.STOPPED)
         return [Abort(outcome.reason), *self._look_whether_all_ended(now)]
 
     def _alive(self) -> list[InstanceRecord]:
@@ -501,7 +501,7 @@ class Coordination:
         if number is not None:
             return self._signals(number)
         for record in self._alive():
-            record.become(State.STOPPED)
+            record.become(Lifecycle.STOPPED)
         return [
             Notice("a killed process has not disappeared; the supervisor ends what is left"),
             *self._look_whether_all_ended(now),

@@ -48,7 +48,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Link:
+class WaitEdge:
     """One step of a cycle: `waiter` waits on `conduit` for `partner`, to send (room for a message) or to receive (a
     message)."""
 
@@ -71,7 +71,7 @@ def find_cycle(
     conduits: Mapping[int, ConduitSpec],
     mappers: Collection[str] = (),
     staying: Collection[str] = (),
-) -> tuple[Link, ...] | None:
+) -> tuple[WaitEdge, ...] | None:
     """Return a cycle of waiting instances between which nothing is on its way, or `None`.
 
     A mapper goes on also when one of the conduits it waits for ends: it counts only if none of its partners can go on.
@@ -90,7 +90,7 @@ def find_cycle(
 
 
 def concerned(
-    cycle: Sequence[Link],
+    cycle: Sequence[WaitEdge],
     waiting: Mapping[str, Waiting],
     conduits: Mapping[int, ConduitSpec],
     mappers: Collection[str] = (),
@@ -114,7 +114,7 @@ def _stuck_links(
     conduits: Mapping[int, ConduitSpec],
     mappers: Collection[str],
     staying: Collection[str],
-) -> dict[str, list[Link]]:
+) -> dict[str, list[WaitEdge]]:
     """Return the links of every waiting instance, without those that a mapper's end or a holder of a handle may
     release."""
     links = {name: _links(report, waiting, conduits, staying) for name, report in sorted(waiting.items())}
@@ -188,12 +188,12 @@ def _is_silent(waiter: Waiting, partner: Waiting, conduits: Mapping[int, Conduit
 
 def _links(
     report: Waiting, waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec], staying: Collection[str]
-) -> list[Link]:
+) -> list[WaitEdge]:
     links = []
     if is_for_holders(report):
         partners = sorted(_holders(report.instance, conduits, staying) & waiting.keys())
         silent = [name for name in partners if _is_silent(report, waiting[name], conduits)]
-        links += [Link(report.instance, name, 0, "holders") for name in silent]
+        links += [WaitEdge(report.instance, name, 0, "holders") for name in silent]
     for number, kind in report.waits:
         if kind == "holders":
             continue
@@ -201,7 +201,7 @@ def _links(
         partner = conduit.sender if kind == "receive" else conduit.receiver
         other = waiting.get(partner)
         if other is not None and _is_stuck(number, kind, report, other):
-            links.append(Link(report.instance, partner, number, kind))
+            links.append(WaitEdge(report.instance, partner, number, kind))
     return links
 
 
@@ -212,9 +212,9 @@ def _is_stuck(conduit: int, kind: WaitKind, waiter: Waiting, partner: Waiting) -
     return waiter.sent.get(conduit, 0) > partner.received.get(conduit, 0)
 
 
-def _cycle_from(start: str, links: Mapping[str, Sequence[Link]], finished: set[str]) -> tuple[Link, ...] | None:
+def _cycle_from(start: str, links: Mapping[str, Sequence[WaitEdge]], finished: set[str]) -> tuple[WaitEdge, ...] | None:
     """Search in depth from `start`; `finished` are the instances that lead to no cycle."""
-    path: list[Link] = []
+    path: list[WaitEdge] = []
     on_path = {start: 0}
     iterators = [iter(links[start])]
     while iterators:
@@ -233,7 +233,7 @@ def _cycle_from(start: str, links: Mapping[str, Sequence[Link]], finished: set[s
     return None
 
 
-def judge(cycle: Sequence[Link], capacities: Mapping[int, int]) -> Grow | None:
+def judge(cycle: Sequence[WaitEdge], capacities: Mapping[int, int]) -> Grow | None:
     """Return which conduit must grow to end the cycle, or `None` if it is a deadlock: everyone in it waits for a
     message.
 
@@ -246,12 +246,12 @@ def judge(cycle: Sequence[Link], capacities: Mapping[int, int]) -> Grow | None:
     return Grow(smallest, 2 * capacities[smallest])
 
 
-def witness(cycle: Sequence[Link], waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec]) -> str:
+def witness(cycle: Sequence[WaitEdge], waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec]) -> str:
     """Return the cycle in words: who waits for whom, at which port, after how many messages."""
     return "; ".join(_step(link, waiting, conduits) for link in cycle)
 
 
-def _step(link: Link, waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec]) -> str:
+def _step(link: WaitEdge, waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec]) -> str:
     if link.kind == "holders":
         return f"{link.waiter} waits at an open port for whoever has a handle of it; {link.partner} sends nothing"
     conduit = conduits[link.conduit]

@@ -24,18 +24,18 @@ from xmml.late_dataclass import dataclass
 from xmml_executors import coordination as policy
 from xmml_executors.builds import Builds, build_name, missing_after_builds
 from xmml_executors.coordination import Coordination, Phase
+from xmml_executors.debug_terminal import take_terminal_back
+from xmml_executors.deferred_instances import DeferredInstances
 from xmml_executors.executor import Executor, Start
-from xmml_executors.instance_record import InstanceRecord, State
-from xmml_executors.latecomers import Latecomers
+from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.limits import explained
 from xmml_executors.local import LocalExecutor
 from xmml_executors.memory_group import MemoryGroup
 from xmml_executors.model_files import note_built, snapshot
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError, not_all_back
-from xmml_executors.questions import Questions
+from xmml_executors.query_server import QueryServer
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.stop_signals import STOP_SIGNALS, stop_signals
-from xmml_executors.terminal import take_terminal_back
 
 #: What starts a process that instances share.
 SHARED_HOST_COMMAND = (sys.executable, "-c", "from xmml_native.shared_host import main; raise SystemExit(main())")
@@ -57,7 +57,7 @@ PROGRESS_NOTES_PER_S = 20
 _NOT_NOTED = frozenset(("event", "instance", "time", "sent", "received"))
 
 
-class Watcher(Protocol):
+class Observer(Protocol):
     """Who watches a run: a terminal, a test, nobody."""
 
     def output(self, instance: str, stream: str, line: str) -> None:
@@ -99,7 +99,7 @@ class RunResult:
 def execute(
     plan: Plan,
     folder: RunFolder,
-    watcher: Watcher,
+    watcher: Observer,
     options: Options | None = None,
     make_executor: Callable[[], Executor] = LocalExecutor,
 ) -> RunResult:
@@ -117,7 +117,7 @@ class _Execution:
         self,
         plan: Plan,
         folder: RunFolder,
-        watcher: Watcher,
+        watcher: Observer,
         options: Options,
         make_executor: Callable[[], Executor],
     ) -> None:
@@ -136,8 +136,8 @@ class _Execution:
         self.selector = selectors.DefaultSelector()
         self.executor: Executor
         self.coordinator: Coordinator | None = None
-        self.questions: Questions | None = None
-        self.latecomers: Latecomers | None = None
+        self.questions: QueryServer | None = None
+        self.latecomers: DeferredInstances | None = None
         self.started = time.monotonic()
         self.refresh_at: float | None = None
         self.noted: dict[str, float] = {}
@@ -177,7 +177,7 @@ class _Execution:
                     self.selector.register(wake, selectors.EVENT_READ, lambda: self.on_wake(wake))
                     self.selector.register(self.executor, selectors.EVENT_READ, self.on_reports)
                     self.executor.remove_at_end(self.folder.secret_file)
-                    self.questions = self.hear_questions()
+                    self.questions = self.answer_queries()
                     outcome = self.build() or self.couple()
                 finally:
                     self.on_last_reports(self.executor.close(self.folder.path))
@@ -194,10 +194,10 @@ class _Execution:
         self.watcher.refresh(self.coordination.records)
         return RunResult(outcome, time.monotonic() - self.started, self.coordination.records)
 
-    def hear_questions(self) -> Questions | None:
+    def answer_queries(self) -> QueryServer | None:
         """Let people ask how the run goes; without that it goes on all the same."""
         try:
-            questions = Questions(
+            questions = QueryServer(
                 self.folder.path, self.plan, self.coordination.records, self.selector, self.on_signals
             )
         except OSError as error:
@@ -249,7 +249,7 @@ class _Execution:
         if self.questions is not None:
             self.questions.open(self.coordinator)
         if self.executor.late:
-            self.latecomers = Latecomers(self.plan, self.executor, self.coordination.records)
+            self.latecomers = DeferredInstances(self.plan, self.executor, self.coordination.records)
         self.executor.acquire(self.coordinator.addresses)
         # Programs that can be started now are: they begin while the coordinator is told of them, which keeps who joins
         # before that waiting.
@@ -411,7 +411,7 @@ class _Execution:
             why = self.memory.ran_out()
             reason = "the supervisor of this machine was killed" + (f": {why}" if why else "")
             self.early = Outcome(ExitStatus.SITE_FAILED, reason)
-            self.carry_out(self.coordination.on_supervisor_gone(now, why))
+            self.carry_out(self.coordination.on_supervisor_exit(now, why))
             return
         for report in reports:
             self.on_report(report, now)
@@ -448,11 +448,11 @@ class _Execution:
         elif report["is"] == "site failed":
             self.note("site failed", reason=report["reason"], failed_site=report["site"])
             inside = [self.coordination.records[name] for name in report.get("inside", ())]
-            if inside and all(record.state is State.DONE for record in inside):
+            if inside and all(record.state is Lifecycle.DONE for record in inside):
                 return  # a job whose time is over while it waits for nothing but the end of the others
             self.carry_out(self.coordination.on_site_failure(report["reason"], now, report.get("gone", ())))
         elif report["is"] == "site in doubt":
-            self.carry_out(self.coordination.on_site_doubt(now))
+            self.carry_out(self.coordination.on_site_suspected(now))
         else:
             self.note(report["is"])
             if report["is"] == "come" and self.coordination.phase is Phase.RUNNING:

@@ -21,7 +21,7 @@ SIMULTANEOUS_S = 0.05
 MOST_NAMES = 20
 
 
-class Sign(Enum):
+class FailureSymptom(Enum):
     """The first sign that an instance gave of its failure."""
 
     REPORTED = "reported"
@@ -33,7 +33,7 @@ class Sign(Enum):
     @property
     def is_silent(self) -> bool:
         """Whether it came without a word of the instance."""
-        return self in (Sign.LOST, Sign.ENDED)
+        return self in (FailureSymptom.LOST, FailureSymptom.ENDED)
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Failure:
     """That an instance failed: the first sign, what it says, and when it came (monotonic seconds)."""
 
     instance: str
-    sign: Sign
+    sign: FailureSymptom
     text: str
     at: float
 
@@ -91,7 +91,7 @@ def describe(failure: Failure, record: InstanceRecord, own_files: Collection[str
 
 
 def _what(failure: Failure, record: InstanceRecord) -> str:
-    if failure.sign in (Sign.REFUSED, Sign.UNWRITABLE):
+    if failure.sign in (FailureSymptom.REFUSED, FailureSymptom.UNWRITABLE):
         return failure.text
     if record.failure:
         return record.failure

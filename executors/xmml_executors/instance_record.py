@@ -13,7 +13,7 @@ from xmml.late_dataclass import dataclass
 LAST_WORDS = 30
 
 
-class State(Enum):
+class Lifecycle(Enum):
     """The life of an instance. It only goes on in this order, and ends in one of the last three."""
 
     PLANNED = "planned"
@@ -27,18 +27,18 @@ class State(Enum):
     @property
     def is_final(self) -> bool:
         """Whether its process is gone."""
-        return self in (State.DONE, State.FAILED, State.STOPPED)
+        return self in (Lifecycle.DONE, Lifecycle.FAILED, Lifecycle.STOPPED)
 
 
 #: The states that may follow each state.
-TRANSITIONS: dict[State, frozenset[State]] = {
-    State.PLANNED: frozenset({State.STARTED, State.FAILED, State.STOPPED}),
-    State.STARTED: frozenset({State.RUNNING, State.FAILED, State.STOPPED}),
-    State.RUNNING: frozenset({State.LEFT, State.FAILED, State.STOPPED}),
-    State.LEFT: frozenset({State.DONE, State.FAILED, State.STOPPED}),
-    State.DONE: frozenset(),
-    State.FAILED: frozenset(),
-    State.STOPPED: frozenset(),
+TRANSITIONS: dict[Lifecycle, frozenset[Lifecycle]] = {
+    Lifecycle.PLANNED: frozenset({Lifecycle.STARTED, Lifecycle.FAILED, Lifecycle.STOPPED}),
+    Lifecycle.STARTED: frozenset({Lifecycle.RUNNING, Lifecycle.FAILED, Lifecycle.STOPPED}),
+    Lifecycle.RUNNING: frozenset({Lifecycle.LEFT, Lifecycle.FAILED, Lifecycle.STOPPED}),
+    Lifecycle.LEFT: frozenset({Lifecycle.DONE, Lifecycle.FAILED, Lifecycle.STOPPED}),
+    Lifecycle.DONE: frozenset(),
+    Lifecycle.FAILED: frozenset(),
+    Lifecycle.STOPPED: frozenset(),
 }
 
 
@@ -70,7 +70,7 @@ class InstanceRecord:
     """
 
     name: str
-    state: State = State.PLANNED
+    state: Lifecycle = Lifecycle.PLANNED
     pid: int | None = None
     host: str = ""
     process: str | None = None
@@ -102,7 +102,7 @@ class InstanceRecord:
     memory_bytes: int = 0
     last_words: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
 
-    def become(self, state: State) -> None:
+    def become(self, state: Lifecycle) -> None:
         """Go over to another state.
 
         Raises:
@@ -115,12 +115,12 @@ class InstanceRecord:
     @property
     def may_still_act(self) -> bool:
         """Whether it may still do something that others wait for: it has not left, nor ended."""
-        return not self.state.is_final and self.state is not State.LEFT
+        return not self.state.is_final and self.state is not Lifecycle.LEFT
 
     @property
     def is_alive(self) -> bool:
         """Whether it has a process."""
-        return self.state in (State.STARTED, State.RUNNING, State.LEFT)
+        return self.state in (Lifecycle.STARTED, Lifecycle.RUNNING, Lifecycle.LEFT)
 
     @property
     def wall_s(self) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from xmml_planner import Plan
 
-from xmml_executors.instance_record import InstanceRecord, State
+from xmml_executors.instance_record import InstanceRecord, Lifecycle
 
 
 class Ranks:
@@ -33,8 +33,8 @@ class Ranks:
         """The process of an instance runs, and so do its ranks."""
         for record in self._of.get(name, ()):
             record.started_at = now
-            if record.state is State.PLANNED:
-                record.become(State.STARTED)
+            if record.state is Lifecycle.PLANNED:
+                record.become(Lifecycle.STARTED)
 
     def on_ended(self, name: str, failed: Collection[str]) -> list[InstanceRecord]:
         """The process of an instance is gone, and its ranks with it; return these.
@@ -48,8 +48,8 @@ class Ranks:
             record.exit_status, record.signal, record.ended_at = process.exit_status, process.signal, process.ended_at
             if record.state.is_final:
                 continue
-            if record.state is State.LEFT:
-                record.become(State.DONE)
+            if record.state is Lifecycle.LEFT:
+                record.become(Lifecycle.DONE)
             elif process.exit_status != 0:
-                record.become(State.FAILED if record.name in failed else State.STOPPED)
+                record.become(Lifecycle.FAILED if record.name in failed else Lifecycle.STOPPED)
         return ended

@@ -17,7 +17,7 @@ from xmml_planner.hosting import members
 
 from xmml_executors.limits import explained
 from xmml_executors.outcome import Outcome, SiteError
-from xmml_executors.ownership import Owned, own
+from xmml_executors.run_lock import RunLocked, own
 
 #: The file that says where people can ask how the run goes, as long as it goes on.
 DOOR = ".questions"
@@ -83,7 +83,7 @@ class RunFolder:
             if resumed is None:
                 (self.path / "events.jsonl").unlink(missing_ok=True)
             self._events = open(self.path / "events.jsonl", "a", encoding="utf-8")  # noqa: SIM115 - open as long as the run
-        except Owned as error:
+        except RunLocked as error:
             raise SiteError(str(error)) from None
         except PermissionError as error:
             raise SiteError(f"{self.unwritable(error)}; name another folder with -o") from None

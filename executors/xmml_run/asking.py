@@ -1,4 +1,4 @@
-"""Asking a run that goes on (see `xmml_executors.questions`)."""
+"""Asking a run that goes on (see `xmml_executors.query_server`)."""
 
 from __future__ import annotations
 

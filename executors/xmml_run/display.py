@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
-from xmml_executors.instance_record import InstanceRecord, State
+from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.report import seconds, size
 from xmml_planner import Plan, PlannedInstance
 
@@ -43,7 +43,7 @@ WIDEST_NAME = 24
 MOST_ROWS = 24
 
 
-class Silent:
+class NoDisplay:
     """Shows nothing but notices."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -63,7 +63,7 @@ class Silent:
         """Nothing is open."""
 
 
-class PlainLines(Silent):
+class PlainLines(NoDisplay):
     """Lines with the instance's name in front: for files, pipes, and terminals without a live display."""
 
     def __init__(self, names: Iterable[str], out: TextIO, err: TextIO, *, colour: bool) -> None:
@@ -193,9 +193,9 @@ def fraction(instance: PlannedInstance, record: InstanceRecord, end_s: float | N
     """
     if instance.kind != "submodel" or instance.steps == 0:
         return None
-    if record.state in (State.LEFT, State.DONE):
+    if record.state in (Lifecycle.LEFT, Lifecycle.DONE):
         return 1.0
-    if record.state is not State.RUNNING:
+    if record.state is not Lifecycle.RUNNING:
         return 0.0
     if end_s is not None:
         return min(1.0, max(0.0, record.time / end_s))
@@ -238,9 +238,9 @@ def quantity(time_s: float) -> str:
 
 def state_in_words(plan: Plan, record: InstanceRecord) -> str:
     """Return the state of an instance, and of one that waits, for whom."""
-    if record.state is State.RUNNING and record.away_since is not None:
+    if record.state is Lifecycle.RUNNING and record.away_since is not None:
         return "its connection is broken"
-    if record.state is not State.RUNNING or not record.waits_for:
+    if record.state is not Lifecycle.RUNNING or not record.waits_for:
         return record.state.value
     return f"waits for {record.waits_for[0].partner}"
 
@@ -256,10 +256,10 @@ def summary_line(plan: Plan, wall_s: float, records: Mapping[str, InstanceRecord
     )
 
 
-Display = Silent | Live
+Display = NoDisplay | Live
 
 
-class Steadfast:
+class FailsafeDisplay:
     """A display whose terminal or reader may go away: then the run goes on, and nothing is shown any more."""
 
     def __init__(self, display: Display) -> None:
@@ -290,16 +290,16 @@ class Steadfast:
             self._display = None
 
 
-def choose_display(plan: Plan, *, quiet: bool, json: bool, progress: bool) -> Steadfast:
+def choose_display(plan: Plan, *, quiet: bool, json: bool, progress: bool) -> FailsafeDisplay:
     """Return the display that fits the options and where the output goes."""
     names = [
         *(instance.name for instance in plan.instances),
         *(f"build {number}" for number in range(1, len(plan.builds) + 1)),
     ]
     if quiet:
-        return Steadfast(Silent(sys.stderr))
+        return FailsafeDisplay(NoDisplay(sys.stderr))
     if json:
-        return Steadfast(PlainLines(names, sys.stderr, sys.stderr, colour=sys.stderr.isatty()))
+        return FailsafeDisplay(PlainLines(names, sys.stderr, sys.stderr, colour=sys.stderr.isatty()))
     if progress and sys.stdout.isatty() and sys.stderr.isatty():
-        return Steadfast(Live(plan, names))
-    return Steadfast(PlainLines(names, sys.stdout, sys.stderr, colour=sys.stdout.isatty()))
+        return FailsafeDisplay(Live(plan, names))
+    return FailsafeDisplay(PlainLines(names, sys.stdout, sys.stderr, colour=sys.stdout.isatty()))

@@ -7,16 +7,16 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from xmml_executors.collecting import read_events
 from xmml_executors.conduit_figures import from_events
 from xmml_executors.instance_record import InstanceRecord
-from xmml_executors.ownership import is_owned
+from xmml_executors.run_lock import is_owned
+from xmml_executors.run_outputs import read_events
 from xmml_planner import PlanFormatError, plan_from_text
 
 from xmml.late_dataclass import dataclass
 from xmml_run.asking import ask
+from xmml_run.errors import NotARun
 from xmml_run.file_growth import wait_for_growth
-from xmml_run.not_a_run import NotARun
 
 #: How long to wait for logs to grow before looking whether the run goes on.
 LOOK_EVERY_S = 0.5

@@ -23,7 +23,7 @@ from xmml_planner.hosting import share_processes
 
 from xmml.problems import ModelError
 from xmml_run.arguments import UsageError, overrides_of, run_parser
-from xmml_run.not_a_run import NotARun
+from xmml_run.errors import NotARun
 from xmml_run.reading import Planned, read_and_plan, refusal, show_problems, sites_of
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _by_hand(options: Namespace, plan: Plan) -> ByHand | None:
 
 def _resume(options: Namespace) -> int:
     """Go on with a run whose launcher was interrupted."""
-    from xmml_run.resuming import refuse_what_the_plan_fixes, resumed, what_resuming_does
+    from xmml_run.resume import refuse_what_the_plan_fixes, resumed, what_resuming_does
 
     try:
         refuse_what_the_plan_fixes(options)
@@ -114,7 +114,7 @@ def _begin(
 ) -> int:
     """Run here, or go on in the background."""
     if options.detach:
-        from xmml_run.detaching import detach
+        from xmml_run.detach import detach
 
         if terminal is not None:
             return _end(options, Outcome(ExitStatus.USAGE, "xmml-run: --detach: a debugger needs the terminal"))
@@ -147,7 +147,7 @@ def _dry_run(options: Namespace, plan: Plan) -> int:
     else:
         print(summary(plan))
         if plan.sites:
-            from xmml_executors.launch.rehearsal import rehearsal
+            from xmml_executors.launch.dry_run import rehearsal
 
             try:
                 folder = options.folder or new_folder(Path("runs"), plan.model)
@@ -208,9 +208,9 @@ def _run(
     journal: Journal | None = None,
     by_hand: ByHand | None = None,
 ) -> int:
-    from xmml_executors.collecting import collect
     from xmml_executors.execution import Options, RunResult, execute
-    from xmml_executors.launch.beginning import executor_for, listen_at
+    from xmml_executors.launch.setup import executor_for, listen_at
+    from xmml_executors.run_outputs import collect
 
     from xmml_run.display import choose_display
 

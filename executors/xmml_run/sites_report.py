@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xmml_executors.site_check import LinkReport, SitesReport, Verdict
+from xmml_sites.check import LinkReport, SitesReport, Verdict
 
 _MARKS = {Verdict.OK: "ok", Verdict.WARNING: "warning", Verdict.FAILED: "FAILED"}
 

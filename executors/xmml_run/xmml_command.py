@@ -12,7 +12,7 @@ from xmml_executors.outcome import ExitStatus
 
 import xmml
 from xmml_run.commands import COMMANDS
-from xmml_run.not_a_run import NotARun
+from xmml_run.errors import NotARun
 
 
 def xmml_command(arguments: Sequence[str]) -> int:

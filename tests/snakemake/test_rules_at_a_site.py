@@ -13,8 +13,8 @@ from snakemake_executor_plugin_xmml.placement import Needs
 from snakemake_executor_plugin_xmml.site_jobs import SiteJob, SiteJobs, script_of
 from sshd import Sshd, running_sshd
 from waiting import wait_until
-from xmml_executors.schedulers import by_name
 from xmml_planner.sites import Site
+from xmml_sites.batch import by_name
 
 from workflows import Workflow, ended
 

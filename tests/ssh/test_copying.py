@@ -49,15 +49,15 @@ sys.exit(xmml())
 #: This end, whose attempts to dial the host are answered by nobody before a file is there.
 UNANSWERED = """
 import os, sys, time
-from xmml_executors.copying import agreement
-from xmml_executors.copying.channel import Broken
+from xmml_sites.transfer import negotiation
+from xmml_sites.transfer.message_stream import ConnectionBroken
 
 def unanswered(*_):
     while not os.path.exists({there!r}):
         time.sleep(0.02)
-    raise Broken("nobody answers")
+    raise ConnectionBroken("nobody answers")
 
-agreement.dial = unanswered
+negotiation.dial = unanswered
 from xmml_run.main import xmml
 sys.exit(xmml())
 """

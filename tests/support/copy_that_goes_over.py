@@ -11,7 +11,7 @@ BEFORE_B = 9 << 20
 CODE = f"""
 import os, sys, threading
 from waiting import LIMIT_S
-from xmml_executors.copying.switching import SwitchingChannel
+from xmml_sites.transfer.switching import SwitchingChannel
 from xmml_run.main import xmml
 read, way_out = os.pread, SwitchingChannel._way_out
 left, gone_over = [{BEFORE_B}], threading.Event()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from xmml_executors.completed import Completed
+from xmml_sites.command_result import CommandResult
 
 FOLDER = Path(__file__).parents[1] / "data" / "schedulers"
 
 
-def recorded(name: str) -> Completed:
+def recorded(name: str) -> CommandResult:
     """The answer in a file such as `slurm/squeue_pipe`."""
     text = (FOLDER / f"{name}.txt").read_text()
     found = re.match(r"# command: .*?\n# exit status: (\d+)\n# --- stdout\n(.*)# --- stderr\n(.*)", text, re.DOTALL)
     assert found, f"{name} is not a recorded answer"
-    return Completed(int(found[1]), found[2], found[3])
+    return CommandResult(int(found[1]), found[2], found[3])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.run_site import RunSite
-from xmml_executors.transports.local import LocalTransport
 from xmml_planner.sites import Site
+from xmml_sites.ssh.local import LocalTransport
 
 
 def site_at(folder: Path, name: str = "here") -> RunSite:

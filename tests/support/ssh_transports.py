@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from sshd import Sshd
-from xmml_executors.transports.destination import Destination
-from xmml_executors.transports.local import LocalTransport
-from xmml_executors.transports.over_asyncssh import AsyncsshTransport
-from xmml_executors.transports.over_openssh import OpensshTransport
+from xmml_sites.ssh.asyncssh_transport import AsyncsshTransport
+from xmml_sites.ssh.destination import Destination
+from xmml_sites.ssh.local import LocalTransport
+from xmml_sites.ssh.openssh_transport import OpensshTransport
 
 OVER_SSH = {"asyncssh": AsyncsshTransport, "openssh": OpensshTransport}
 

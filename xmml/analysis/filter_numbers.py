@@ -1,4 +1,4 @@
-"""Questions about the numbers of messages that filters let through, with answers also where numbers are huge."""
+"""QueryServer about the numbers of messages that filters let through, with answers also where numbers are huge."""
 
 from __future__ import annotations
 

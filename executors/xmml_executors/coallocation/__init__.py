@@ -6,9 +6,9 @@ real schedulers, `benchmarks/co-allocation` with simulated ones.
 
 from __future__ import annotations
 
-from xmml_executors.coallocation.hetjob import HeterogeneousJob
-from xmml_executors.coallocation.rendezvous import Manners, Rendezvous
+from xmml_executors.coallocation.heterogeneous_job import HeterogeneousJob
+from xmml_executors.coallocation.rendezvous import Rendezvous, RendezvousPolicy
 from xmml_executors.coallocation.reservation import Reservation
 from xmml_executors.coallocation.strategy import Member, Phase, Strategy
 
-__all__ = ["HeterogeneousJob", "Manners", "Member", "Phase", "Rendezvous", "Reservation", "Strategy"]
+__all__ = ["HeterogeneousJob", "Member", "Phase", "Rendezvous", "RendezvousPolicy", "Reservation", "Strategy"]

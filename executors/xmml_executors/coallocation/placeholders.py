@@ -12,7 +12,7 @@ from xmml_executors.coallocation.events import Ended, Event, Ready, Rejected, Su
 from xmml_executors.coallocation.strategy import Member, Phase, check_group
 
 
-class Place(Enum):
+class PlaceholderState(Enum):
     """Where the placeholder of a member is."""
 
     ABSENT = "absent"
@@ -25,14 +25,14 @@ class Placeholder:
     """The placeholder of a member, the last of its attempts: when it was submitted, and when it became ready."""
 
     member: Member
-    place: Place = Place.ABSENT
+    place: PlaceholderState = PlaceholderState.ABSENT
     attempt: int = 0
     queued_at: float = 0.0
     ready_at: float = 0.0
 
     def submit(self, now: float, attempt: int | None = None) -> None:
         """Begin the next attempt, or the one with a number."""
-        self.place, self.queued_at = Place.QUEUED, now
+        self.place, self.queued_at = PlaceholderState.QUEUED, now
         self.attempt = self.attempt + 1 if attempt is None else attempt
 
 
@@ -60,27 +60,31 @@ class Placeholders:
             self.placeholders[name].attempt = attempt
         for name, attempt in attempts.items():
             placeholder = self.placeholders[name]
-            placeholder.place, placeholder.attempt, placeholder.queued_at = Place.QUEUED, attempt, now
+            placeholder.place, placeholder.attempt, placeholder.queued_at = PlaceholderState.QUEUED, attempt, now
 
     def on(self, event: Event, now: float) -> list[Action]:
         """Something has happened."""
         if not isinstance(event, Submitted | Rejected | Ready | Ended):
             return self.on_other(event, now)
         placeholder = self.placeholders[event.member]
-        if event.attempt != placeholder.attempt or placeholder.place is Place.ABSENT or self.phase is Phase.FAILED:
+        if (
+            event.attempt != placeholder.attempt
+            or placeholder.place is PlaceholderState.ABSENT
+            or self.phase is Phase.FAILED
+        ):
             return []
         match event:
             case Submitted():
                 return []
             case Rejected():
-                placeholder.place = Place.ABSENT
+                placeholder.place = PlaceholderState.ABSENT
                 return self.give_up(f"{placeholder.member.site} does not take the job: {event.reason}", now)
-            case Ready() if placeholder.place is Place.QUEUED:
-                placeholder.place, placeholder.ready_at = Place.READY, now
+            case Ready() if placeholder.place is PlaceholderState.QUEUED:
+                placeholder.place, placeholder.ready_at = PlaceholderState.READY, now
                 return self.go_if_complete() or self.on_ready(placeholder, now)
             case Ended():
                 was = placeholder.place
-                placeholder.place = Place.ABSENT
+                placeholder.place = PlaceholderState.ABSENT
                 if self.phase is Phase.GONE or event.for_good:
                     return self.give_up(f"the job at {placeholder.member.site} has ended: {event.reason}", now)
                 return self.on_ended(placeholder, was, event.reason, now)
@@ -88,7 +92,7 @@ class Placeholders:
 
     def go_if_complete(self) -> list[Action]:
         """Say go if everybody is ready."""
-        if self.phase is not Phase.GATHERING or any(each.place is not Place.READY for each in self.all()):
+        if self.phase is not Phase.GATHERING or any(each.place is not PlaceholderState.READY for each in self.all()):
             return []
         self.phase = Phase.GONE
         return [Go({name: each.attempt for name, each in self.placeholders.items()})]
@@ -101,9 +105,9 @@ class Placeholders:
         """Cancel what is queued or waits."""
         actions: list[Action] = []
         for each in self.all():
-            if each.place is not Place.ABSENT:
+            if each.place is not PlaceholderState.ABSENT:
                 actions.append(Cancel(each.member.name, each.attempt, reason))
-                each.place = Place.ABSENT
+                each.place = PlaceholderState.ABSENT
         return actions
 
     def give_up(self, reason: str, now: float) -> list[Action]:
@@ -121,7 +125,7 @@ class Placeholders:
         """A placeholder waits, but not all do."""
         return []
 
-    def on_ended(self, placeholder: Placeholder, was: Place, reason: str, now: float) -> list[Action]:
+    def on_ended(self, placeholder: Placeholder, was: PlaceholderState, reason: str, now: float) -> list[Action]:
         """A placeholder was lost before anybody was told to go."""
         return self.give_up(f"the job at {placeholder.member.site} has ended: {reason}", now)
 

@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from xmml.late_dataclass import dataclass
 from xmml_executors.coallocation.actions import Action, Cancel, Estimate, Hold, Submit
 from xmml_executors.coallocation.events import Estimated, Event
-from xmml_executors.coallocation.placeholders import Place, Placeholder, Placeholders
+from xmml_executors.coallocation.placeholders import Placeholder, Placeholders, PlaceholderState
 from xmml_executors.coallocation.strategy import Member, Phase
 
 
 @dataclass(frozen=True)
-class Manners:
+class RendezvousPolicy:
     """How a rendezvous weighs waste against delay.
 
     Attributes:
@@ -58,10 +58,10 @@ class Manners:
 class Rendezvous(Placeholders):
     """Submits, holds, gives back and submits again until all placeholders are ready at the same time."""
 
-    def __init__(self, members: Sequence[Member], manners: Manners | None = None, seed: int = 0) -> None:
+    def __init__(self, members: Sequence[Member], manners: RendezvousPolicy | None = None, seed: int = 0) -> None:
         """`seed`: of the jitter that keeps two groups from chasing each other."""
         super().__init__(members)
-        self._manners = manners or Manners()
+        self._manners = manners or RendezvousPolicy()
         self._random = random.Random(seed)
         self._begun = self._looked_at = 0.0
         self._ask_at = 0.0
@@ -84,7 +84,7 @@ class Rendezvous(Placeholders):
         """When a wait is over, a slot is to be asked for again, or the sites are to be asked."""
         if self.phase is not Phase.GATHERING:
             return None
-        times = [self._again_at[each.member.name] for each in self.all() if each.place is Place.ABSENT]
+        times = [self._again_at[each.member.name] for each in self.all() if each.place is PlaceholderState.ABSENT]
         if ready := self._ready():
             times.append(self._until(ready, self._looked_at))
         if self._manners.use_estimates:
@@ -94,7 +94,7 @@ class Rendezvous(Placeholders):
     # --- budget -----------------------------------------------------------------------------------------------------
 
     def _ready(self) -> list[Placeholder]:
-        return [each for each in self.all() if each.place is Place.READY]
+        return [each for each in self.all() if each.place is PlaceholderState.READY]
 
     def _until(self, ready: Sequence[Placeholder], now: float) -> float:
         """Until when those that are ready can wait: what the budget allows, but always for a meeting, and never longer
@@ -120,7 +120,7 @@ class Rendezvous(Placeholders):
         """Submit to every site at which no placeholder was adopted."""
         self._begun = self._looked_at = now
         self._ask_at = now + self._manners.first_ask_s
-        return [self._submit(each, now) for each in self.all() if each.place is Place.ABSENT]
+        return [self._submit(each, now) for each in self.all() if each.place is PlaceholderState.ABSENT]
 
     def _submit(self, each: Placeholder, now: float) -> Submit:
         each.submit(now)
@@ -133,15 +133,15 @@ class Rendezvous(Placeholders):
         if self.phase is not Phase.GATHERING or not isinstance(event, Estimated):
             return []
         name, place = event.member, self.placeholders[event.member].place
-        if place is Place.ABSENT:
+        if place is PlaceholderState.ABSENT:
             if event.start is not None:
                 self._queue_wait[name] = max(0.0, event.start - now)
-        elif place is Place.QUEUED and event.start is not None:
+        elif place is PlaceholderState.QUEUED and event.start is not None:
             self._estimates[name] = event.start
         else:
             self._estimates.pop(name, None)
         for each in self.all():
-            if each.place is Place.ABSENT:
+            if each.place is PlaceholderState.ABSENT:
                 self._aim(each, now)
         return self._look(now)
 
@@ -151,7 +151,7 @@ class Rendezvous(Placeholders):
         self._queue_wait[placeholder.member.name] = now - placeholder.queued_at
         return self._look(now)
 
-    def on_ended(self, placeholder: Placeholder, was: Place, reason: str, now: float) -> list[Action]:
+    def on_ended(self, placeholder: Placeholder, was: PlaceholderState, reason: str, now: float) -> list[Action]:
         """A placeholder was lost; it is submitted again, unless that happens too often."""
         self._losses += 1
         if self._losses > self._manners.losses:
@@ -166,7 +166,7 @@ class Rendezvous(Placeholders):
         actions: list[Action] = []
         if self._manners.use_estimates and now >= self._ask_at:
             self._ask_at = now + self._manners.ask_every_s
-            actions = [Estimate(each.member.name) for each in self.all() if each.place is not Place.READY]
+            actions = [Estimate(each.member.name) for each in self.all() if each.place is not PlaceholderState.READY]
         return [*actions, *self._look(now)]
 
     def _look(self, now: float) -> list[Action]:
@@ -178,12 +178,12 @@ class Rendezvous(Placeholders):
             if now >= until or now + self._expected_s(now) > until:
                 for each in ready:
                     actions.append(Cancel(each.member.name, each.attempt, "the others did not start in time"))
-                    self._leave(each, Place.READY, now)
+                    self._leave(each, PlaceholderState.READY, now)
                 ready = []
             else:
                 actions += [Hold(each.member.name, each.attempt, until) for each in ready]
         for each in self.all():
-            if each.place is Place.ABSENT and (ready or self._again_at[each.member.name] <= now):
+            if each.place is PlaceholderState.ABSENT and (ready or self._again_at[each.member.name] <= now):
                 actions.append(self._submit(each, now))
         return actions
 
@@ -193,16 +193,16 @@ class Rendezvous(Placeholders):
             return 0.0
         waits = [0.0]
         for each in self.all():
-            if each.place is Place.QUEUED and each.member.name in self._estimates:
+            if each.place is PlaceholderState.QUEUED and each.member.name in self._estimates:
                 waits.append((self._estimates[each.member.name] - now) / self._manners.trust)
-            elif each.place is Place.ABSENT:
+            elif each.place is PlaceholderState.ABSENT:
                 waits.append(self._queue_wait.get(each.member.name, 0.0) / self._manners.trust)
         return max(waits)
 
-    def _leave(self, each: Placeholder, was: Place, now: float) -> None:
+    def _leave(self, each: Placeholder, was: PlaceholderState, now: float) -> None:
         """Note that a placeholder is gone, and when it comes again."""
-        each.place = Place.ABSENT
-        if was is Place.READY:
+        each.place = PlaceholderState.ABSENT
+        if was is PlaceholderState.READY:
             self._wasted += each.member.cores * (now - each.ready_at)
         self._given_back[each.member.name] += 1
         pause = min(
@@ -218,7 +218,7 @@ class Rendezvous(Placeholders):
         starts = [
             self._estimates[other.member.name]
             for other in self.all()
-            if other.place is Place.QUEUED and other.member.name in self._estimates
+            if other.place is PlaceholderState.QUEUED and other.member.name in self._estimates
         ]
         if self._manners.use_estimates and starts:
             name = each.member.name

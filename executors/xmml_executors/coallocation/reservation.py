@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xmml_executors.coallocation.actions import Action, Hold, Reserve, Submit, Unreserve
 from xmml_executors.coallocation.events import Event, NotReserved, Reserved
-from xmml_executors.coallocation.placeholders import Place, Placeholder, Placeholders
+from xmml_executors.coallocation.placeholders import Placeholder, Placeholders, PlaceholderState
 from xmml_executors.coallocation.strategy import Member, Phase
 
 #: From now until the first reservation begins: every site must have answered by then.
@@ -41,7 +41,7 @@ class Reservation(Placeholders):
     @property
     def deadline(self) -> float | None:
         """When everybody must have come."""
-        if self.phase is Phase.GATHERING and any(each.place is not Place.ABSENT for each in self.all()):
+        if self.phase is Phase.GATHERING and any(each.place is not PlaceholderState.ABSENT for each in self.all()):
             return self._start + self._meeting_s
         return None
 
@@ -112,14 +112,14 @@ class Reservation(Placeholders):
         """Give up if somebody does not come."""
         if self.deadline is None or now < self.deadline:
             return []
-        late = ", ".join(each.member.site for each in self.all() if each.place is not Place.READY)
+        late = ", ".join(each.member.site for each in self.all() if each.place is not PlaceholderState.READY)
         return self.give_up(f"the reservation began, but the job did not start at {late}", now)
 
     def on_ready(self, placeholder: Placeholder, now: float) -> list[Action]:
         """Let it wait for the others: for as long as we live, and no longer than anybody may take."""
         return [Hold(placeholder.member.name, placeholder.attempt, self._start + self._meeting_s)]
 
-    def on_ended(self, placeholder: Placeholder, was: Place, reason: str, now: float) -> list[Action]:
+    def on_ended(self, placeholder: Placeholder, was: PlaceholderState, reason: str, now: float) -> list[Action]:
         """A placeholder is lost: its reservation is not ours any more."""
         return self.give_up(f"the job in the reservation at {placeholder.member.site} has ended: {reason}", now)
 

@@ -698,9 +698,9 @@ def main(arguments: list[str]) -> int:
         return Agent(run, arguments[1], float(arguments[2])).run()
     if arguments[0] in ("stage", "list", "hash"):
         sys.path.append(run)  # an isolated interpreter does not look for modules where the program lies
-        import files_of_run  # type: ignore[import-not-found]
+        import site_files  # type: ignore[import-not-found]
 
-        actions = {"stage": files_of_run.stage, "list": files_of_run.list_results, "hash": files_of_run.hash_programs}
+        actions = {"stage": site_files.stage, "list": site_files.list_results, "hash": site_files.hash_programs}
         return int(actions[arguments[0]](run))
     if arguments[0] == "talk":
         return Talker(run).run()

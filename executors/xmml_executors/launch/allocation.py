@@ -10,8 +10,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from xmml_planner.sites import Site
+from xmml_sites.batch import JobRejected, NotSupported, ReservationRefused, SchedulerUnavailable, by_name
+from xmml_sites.ssh import TransportError
 
-from xmml_executors.coallocation import HeterogeneousJob, Manners, Member, Phase, Rendezvous, Reservation, Strategy
+from xmml_executors.coallocation import (
+    HeterogeneousJob,
+    Member,
+    Phase,
+    Rendezvous,
+    RendezvousPolicy,
+    Reservation,
+    Strategy,
+)
 from xmml_executors.coallocation.actions import (
     Action,
     Cancel,
@@ -33,10 +43,8 @@ from xmml_executors.coallocation.events import (
     Reserved,
     Submitted,
 )
-from xmml_executors.launch.job_at_site import JobAtSite
 from xmml_executors.launch.run_site import RunSite
-from xmml_executors.schedulers import JobRejected, NotSupported, ReservationRefused, SchedulerUnavailable, by_name
-from xmml_executors.transports import TransportError
+from xmml_executors.launch.site_job import SiteJob
 
 Tell = Callable[[str], None]
 
@@ -53,7 +61,7 @@ FIRST_ASK_S = 5.0
 HETJOB, RESERVATION, RENDEZVOUS = STRATEGIES = ("hetjob", "reservation", "rendezvous")
 
 
-def choose_strategy(jobs: Collection[JobAtSite], sites: Mapping[str, Site], wanted: str | None = None) -> Strategy:
+def choose_strategy(jobs: Collection[SiteJob], sites: Mapping[str, Site], wanted: str | None = None) -> Strategy:
     """Return how a group is got together: as somebody wants it, else by the best that its sites allow.
 
     Args:
@@ -76,14 +84,14 @@ def choose_strategy(jobs: Collection[JobAtSite], sites: Mapping[str, Site], want
         return HeterogeneousJob(members)
     if wanted == RESERVATION or (wanted is None and not cannot_reserve and len(members) > 1):
         return Reservation(members)
-    return Rendezvous(members, Manners(first_ask_s=FIRST_ASK_S))
+    return Rendezvous(members, RendezvousPolicy(first_ask_s=FIRST_ASK_S))
 
 
 class Allocation:
     """One group on its way: events of its sites go into the strategy, its actions go to the sites."""
 
     def __init__(
-        self, strategy: Strategy, jobs: Mapping[str, JobAtSite], sites: Mapping[str, RunSite], tell: Tell
+        self, strategy: Strategy, jobs: Mapping[str, SiteJob], sites: Mapping[str, RunSite], tell: Tell
     ) -> None:
         """
         Args:
@@ -144,7 +152,7 @@ class Allocation:
         self._carry_out(self.strategy.on(event, time.monotonic()))
         self._changed.set()
 
-    def on_report(self, job: JobAtSite, attempt: int, node: int, report: Mapping[str, Any]) -> None:
+    def on_report(self, job: SiteJob, attempt: int, node: int, report: Mapping[str, Any]) -> None:
         """The agent of a node has said something."""
         match report["is"]:
             case "ready":
@@ -161,14 +169,14 @@ class Allocation:
             case "lease over":
                 self.on(Ended(job.member, attempt, "it has not heard of us for too long"))
 
-    def on_gone(self, job: JobAtSite, attempt: int, reason: str, *, for_good: bool = False) -> None:
+    def on_gone(self, job: SiteJob, attempt: int, reason: str, *, for_good: bool = False) -> None:
         """The queue or its own result says that a job is over; `for_good`: another one would end in the same way."""
         self.on(Ended(job.member, attempt, reason, for_good))
 
     # --- what is done -----------------------------------------------------------------------------------------------
 
     def _carry_out(self, actions: Sequence[Action]) -> None:
-        asked: dict[str, list[JobAtSite]] = {}
+        asked: dict[str, list[SiteJob]] = {}
         for action in actions:
             match action:
                 case Hold(member, attempt, until):
@@ -214,7 +222,7 @@ class Allocation:
                 await self._sites[job.site].reservations.give_back(name)
 
     async def _submit(
-        self, jobs: Sequence[JobAtSite], attempt: int, slack_s: float, patience_s: float, reservation: str | None
+        self, jobs: Sequence[SiteJob], attempt: int, slack_s: float, patience_s: float, reservation: str | None
     ) -> None:
         site = self._sites[jobs[0].site]
         try:
@@ -228,11 +236,11 @@ class Allocation:
             self._tell(f"{job.site}: submitted{where}{again}")
             self.on(Submitted(job.member, attempt))
 
-    async def _cancel(self, job: JobAtSite, attempt: int, reason: str) -> None:
+    async def _cancel(self, job: SiteJob, attempt: int, reason: str) -> None:
         self._tell(f"{job.site}: released ({reason})")
         await self._sites[job.site].cancel(job, attempt)
 
-    async def _estimate(self, site: RunSite, jobs: Sequence[JobAtSite]) -> None:
+    async def _estimate(self, site: RunSite, jobs: Sequence[SiteJob]) -> None:
         """Ask a site, once for all its jobs, when they will start."""
         starts: dict[str, float | None] = dict.fromkeys(job.member for job in jobs)
         with contextlib.suppress(SchedulerUnavailable, TransportError):
@@ -241,7 +249,7 @@ class Allocation:
         for member, in_s in starts.items():
             self.on(Estimated(member, None if in_s is None else now + in_s))
 
-    async def _reserve(self, job: JobAtSite, start: float, end: float) -> None:
+    async def _reserve(self, job: SiteJob, start: float, end: float) -> None:
         try:
             name = await self._sites[job.site].reservations.reserve(job, self._clock + start, end - start)
         except ReservationRefused as error:

@@ -11,7 +11,7 @@ from typing import Protocol
 HEARD_WITHIN_S = 10.0
 
 
-class Trusting(Protocol):
+class RelayTrust(Protocol):
     """A relay that can be told whom to believe."""
 
     async def trust(self, certificates: Sequence[str]) -> None:
@@ -22,14 +22,14 @@ class Certificates:
     """Tells each relay of a run the certificates of all of them. One that is started again has a new one."""
 
     def __init__(self) -> None:
-        self._shown: dict[Trusting, str] = {}
+        self._shown: dict[RelayTrust, str] = {}
         self._lock = asyncio.Lock()
 
-    def begin(self, relay: Trusting, certificate: str) -> None:
+    def begin(self, relay: RelayTrust, certificate: str) -> None:
         """Note the first relay, which has nobody to be told of yet."""
         self._shown[relay] = certificate
 
-    async def show(self, relay: Trusting, certificate: str) -> None:
+    async def show(self, relay: RelayTrust, certificate: str) -> None:
         """A relay has begun with this certificate: tell all others, so that it can be linked to them, and itself.
 
         Args:
@@ -40,7 +40,7 @@ class Certificates:
             certificates = sorted(self._shown.values())
             await asyncio.gather(*(self._tell(each, certificates) for each in self._shown))
 
-    async def _tell(self, relay: Trusting, certificates: Sequence[str]) -> None:
+    async def _tell(self, relay: RelayTrust, certificates: Sequence[str]) -> None:
         # Whatever keeps a relay from hearing it ends it too, sooner or later; it is then told at its new start.
         with contextlib.suppress(Exception):
             async with asyncio.timeout(HEARD_WITHIN_S):

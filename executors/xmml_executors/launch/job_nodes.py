@@ -16,10 +16,10 @@ from xmml_planner import Job, PlannedInstance
 from xmml_planner.execution_plan import NodeShare
 from xmml_planner.several_sites import tools_of
 from xmml_planner.sites import Site
+from xmml_sites.batch import NodeStep
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.launch import agent
-from xmml_executors.schedulers import NodeStep
 
 #: Reports that the step of an agent has ended, unless the agent has told so itself.
 NOTE_FAILURE = (

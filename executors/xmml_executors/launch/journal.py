@@ -29,7 +29,7 @@ from xmml_executors.outcome import SiteError
 JOURNAL = "journal.jsonl"
 
 
-class JournalHeld(SiteError):
+class JournalLocked(SiteError):
     """Somebody else goes on with the run, or cleans up after it."""
 
 
@@ -44,7 +44,7 @@ class Journal:
         """Open it, behind its last whole line if there is one.
 
         Raises:
-            JournalHeld: somebody else has it open.
+            JournalLocked: somebody else has it open.
             SiteError: it cannot be written, or is none.
         """
         self.path = folder / JOURNAL
@@ -58,12 +58,12 @@ class Journal:
             os.close(self._descriptor)
             raise
 
-    def _taken_up(self, folder: Path) -> Past:
+    def _taken_up(self, folder: Path) -> JournalContent:
         """Lock the file, put an end to its last line, and return what it tells."""
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise JournalHeld(f"{_holder(read_journal(folder))} {folder}; try again when it has ended") from None
+            raise JournalLocked(f"{_holder(read_journal(folder))} {folder}; try again when it has ended") from None
         except OSError:
             pass  # a file system without locks
         try:
@@ -104,7 +104,7 @@ class Journal:
 
 
 @dataclass
-class AtSite:
+class SiteRecord:
     """What the journal says there may be at one site.
 
     Attributes:
@@ -123,7 +123,7 @@ class AtSite:
 
 
 @dataclass
-class Past:
+class JournalContent:
     """What a journal tells.
 
     Attributes:
@@ -134,7 +134,7 @@ class Past:
     run_id: str = ""
     launcher: tuple[int, str] = (0, "")
     canceller: tuple[int, str] = (0, "")
-    sites: dict[str, AtSite] = field(default_factory=dict)
+    sites: dict[str, SiteRecord] = field(default_factory=dict)
 
     @property
     def unclean(self) -> list[str]:
@@ -142,7 +142,7 @@ class Past:
         return [name for name, site in self.sites.items() if not site.is_clean]
 
 
-def read_journal(folder: Path) -> Past | None:
+def read_journal(folder: Path) -> JournalContent | None:
     """Return what the journal of a run tells; `None` if it has none.
 
     Raises:
@@ -157,7 +157,7 @@ def read_journal(folder: Path) -> Past | None:
     return _past_of(folder / JOURNAL, text)
 
 
-def _past_of(path: Path, text: bytes) -> Past:
+def _past_of(path: Path, text: bytes) -> JournalContent:
     try:
         return past(whole_lines(text))
     except (ValueError, KeyError, TypeError) as error:
@@ -170,7 +170,7 @@ def is_alive(process: tuple[int, str]) -> bool:
     return bool(started) and start_of(pid) == started
 
 
-def _holder(told: Past | None) -> str:
+def _holder(told: JournalContent | None) -> str:
     """Return who does what with a run whose journal is held; somebody who has not noted it yet stays unnamed."""
     if told is not None and is_alive(told.canceller):
         return f"process {told.canceller[0]} is cancelling"
@@ -209,12 +209,12 @@ def programs_at_sites(folder: Path) -> dict[str, dict[str, str | None]]:
     return told
 
 
-def past(lines: Iterable[Mapping[str, Any]]) -> Past:
+def past(lines: Iterable[Mapping[str, Any]]) -> JournalContent:
     """Return what the lines of a journal tell."""
-    told = Past()
+    told = JournalContent()
     for line in lines:
         what = line["what"]
-        site = told.sites.setdefault(line["site"], AtSite()) if "site" in line else AtSite()
+        site = told.sites.setdefault(line["site"], SiteRecord()) if "site" in line else SiteRecord()
         match what:
             case "launch":
                 told.run_id, told.launcher = line["run"], (line["pid"], line["started"])

@@ -16,30 +16,21 @@ from pathlib import Path
 from typing import Any
 
 from xmml_planner import Plan
+from xmml_sites.batch import SchedulerUnavailable
+from xmml_sites.ssh import TransportError
 
 from xmml_executors.executor import Start
 from xmml_executors.launch.allocation import Allocation, AllocationFailed, choose_strategy
-from xmml_executors.launch.at_site import SitePaths
-from xmml_executors.launch.channel import Channel, SiteSilent
 from xmml_executors.launch.coordinator_address import addresses_at
-from xmml_executors.launch.job_at_site import JobAtSite, agent_folders
+from xmml_executors.launch.deferred_jobs import due_in_s, first_and_later, why_over
 from xmml_executors.launch.job_nodes import JobNodes
-from xmml_executors.launch.journal import Journal, Past
-from xmml_executors.launch.kept_there import KeptThere
-from xmml_executors.launch.later_jobs import due_in_s, first_and_later, why_over
-from xmml_executors.launch.leaving import Leaving, on_signals
-from xmml_executors.launch.plan_of_sites import (
-    USUAL_WALLTIME_S,
-    cluster_of,
-    launch_site,
-    needs_relay,
-    relay_links,
-    remote_jobs,
-)
-from xmml_executors.launch.python_there import check_python
+from xmml_executors.launch.journal import Journal, JournalContent
+from xmml_executors.launch.local_relay import LocalRelay
+from xmml_executors.launch.paths import SitePaths
 from xmml_executors.launch.queue_news import QueueNews
-from xmml_executors.launch.relay_here import RelayHere
 from xmml_executors.launch.remote_builds import build_at
+from xmml_executors.launch.remote_helpers import RemoteHelper
+from xmml_executors.launch.remote_python import check_python
 from xmml_executors.launch.run_site import (
     POLL_FIRST_S,
     POLL_LONGEST_S,
@@ -47,12 +38,21 @@ from xmml_executors.launch.run_site import (
     QUEUE_SILENT_S,
     RunSite,
 )
+from xmml_executors.launch.site_job import SiteJob, agent_folders
+from xmml_executors.launch.site_plan import (
+    USUAL_WALLTIME_S,
+    cluster_of,
+    launch_site,
+    needs_relay,
+    relay_links,
+    remote_jobs,
+)
+from xmml_executors.launch.site_session import SiteSession, SiteTimedOut
 from xmml_executors.launch.staging import FileToStage, built, describe, needed, programs_at
 from xmml_executors.launch.steps_awaited import STARTS_WITHIN_S, StepsAwaited
+from xmml_executors.launch.teardown import Teardown, on_signals
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
-from xmml_executors.schedulers import SchedulerUnavailable
-from xmml_executors.transports import TransportError
 
 Report = dict[str, Any]
 
@@ -66,7 +66,7 @@ ASK_AGAIN_S = 0.3
 RELAY_LOOK_S = 0.2
 
 #: What can go wrong at sites and is told in its own words.
-EXPECTED = (AllocationFailed, TransportError, SiteError, SiteSilent, SchedulerUnavailable)
+EXPECTED = (AllocationFailed, TransportError, SiteError, SiteTimedOut, SchedulerUnavailable)
 
 
 class Launcher:
@@ -77,7 +77,7 @@ class Launcher:
         plan: Plan,
         folder: RunFolder,
         journal: Journal,
-        past: Past | None = None,
+        past: JournalContent | None = None,
         *,
         is_direct: bool = False,
         strategy: str | None = None,
@@ -94,12 +94,12 @@ class Launcher:
         self.plan = plan
         self.folder = folder
         self.journal = journal
-        self.jobs: dict[str, JobAtSite] = {}
+        self.jobs: dict[str, SiteJob] = {}
         self.sites: dict[str, RunSite] = {}
         self.job_of: dict[str, str] = {}
         self.is_acquired = False
         self.late: frozenset[str] = frozenset()
-        self.relay: RelayHere | None = None
+        self.relay: LocalRelay | None = None
         self._addresses: dict[str, dict[str, str]] = {}
         self._paths: dict[str, SitePaths] = {}
         self._allocations: dict[str, Allocation] = {}
@@ -119,20 +119,20 @@ class Launcher:
         self._queue_news = QueueNews()
         self._steps_awaited = StepsAwaited(self._loop, self._notice)
         self._acquiring: list[asyncio.Task[None]] = []
-        self._kept: list[KeptThere] = []
+        self._kept: list[RemoteHelper] = []
         for name, (job, site) in remote_jobs(plan).items():
             cluster = cluster_of(plan, site)
             self.sites.setdefault(cluster.name, RunSite(cluster, folder.run_id, journal))
             walltime_s = job.walltime_s or site.walltime_s or USUAL_WALLTIME_S
             nodes = JobNodes(job, site, (plan.by_name[each] for each in job.instances))
-            self.jobs[name] = JobAtSite(name, cluster.name, site, job, walltime_s, nodes)
+            self.jobs[name] = SiteJob(name, cluster.name, site, job, walltime_s, nodes)
             self.job_of |= dict.fromkeys(job.instances, name)
         for instance in plan.instances:
             if instance.rank_of is not None and instance.rank_of in self.job_of:
                 self.job_of[instance.name] = self.job_of[instance.rank_of]
             if instance.process is not None and instance.name in self.job_of:
                 self.job_of[instance.process] = self.job_of[instance.name]
-        self._leaving = Leaving(plan, folder, self.jobs, self._report)
+        self._leaving = Teardown(plan, folder, self.jobs, self._report)
         self._first, self._later = first_and_later(list(self.jobs.values()))
         self.late = self._names_of(member for wave in self._later for member in wave)
         self._thread.start()
@@ -164,7 +164,7 @@ class Launcher:
         name, clear = f"{site}-{self.folder.run_id[-8:]}", relay_links(self.plan, site).takes_clear
         is_open = any(each.site.is_here for each in self.sites.values())
         log = self.folder.relay_log(site)
-        self.relay = RelayHere(name, self.folder.run_id, self.folder.secret, log, is_open=is_open, takes_clear=clear)
+        self.relay = LocalRelay(name, self.folder.run_id, self.folder.secret, log, is_open=is_open, takes_clear=clear)
         return self.relay.address
 
     # --- orders of the run's loop -----------------------------------------------------------------------------------
@@ -262,12 +262,12 @@ class Launcher:
     def _soon(self, what: Callable[[], object]) -> None:
         self._loop.call_soon_threadsafe(what)
 
-    def _node_of(self, job: JobAtSite, name: str) -> int:
+    def _node_of(self, job: SiteJob, name: str) -> int:
         """Return the node whose agent has started an instance, or what it is a rank of or runs in."""
         instance = self.plan.by_name.get(name) or next(each for each in self.plan.instances if each.process == name)
         return job.nodes.agent_of(self.plan.by_name[instance.rank_of or instance.name])
 
-    def _tell(self, job: JobAtSite, node: int, order: Mapping[str, Any]) -> None:
+    def _tell(self, job: SiteJob, node: int, order: Mapping[str, Any]) -> None:
         channel = self.sites[job.site].channel
         if channel is not None:
             self._soon(lambda: channel.tell(job.agent(node), order))
@@ -415,21 +415,21 @@ class Launcher:
             await work
         except Exception as error:
             # Also what nobody thought of: a run must not wait for something that nobody keeps any more.
-            is_known = isinstance(error, (SiteSilent, SiteError, TransportError))
+            is_known = isinstance(error, (SiteTimedOut, SiteError, TransportError))
             if not self._is_closing:
                 self._failed(error if is_known else SiteError(f"{type(error).__name__}: {error}"))
 
-    async def _keep_channel(self, site: RunSite, channel: Channel) -> None:
+    async def _keep_channel(self, site: RunSite, channel: SiteSession) -> None:
         """Speak with a site until it is given up, and with it what runs there."""
         try:
             await channel.keep()
-        except SiteSilent as error:
+        except SiteTimedOut as error:
             site.is_given_up = True
             if not self._is_closing:
                 here = self._names_of(job.member for job in self.jobs.values() if job.site == site.name)
                 self._failed(error, gone=sorted(here))
 
-    async def _keep_relay(self, relay: RelayHere) -> None:
+    async def _keep_relay(self, relay: LocalRelay) -> None:
         """Start the relay of this machine again when it ends; those who use it come back to it.
 
         Raises:
@@ -467,7 +467,7 @@ class Launcher:
             self._reports.append(dict(report))
             os.eventfd_write(self._ring, 1)
 
-    async def _await_nodes(self, site: RunSite, job: JobAtSite) -> None:
+    async def _await_nodes(self, site: RunSite, job: SiteJob) -> None:
         """Tell people if not all nodes of a job begin soon after the first one."""
         folder = job.folder
         await asyncio.sleep(STARTS_WITHIN_S)
@@ -479,7 +479,7 @@ class Launcher:
                 f"{f'; its script says: {said}' if said else ''}"
             )
 
-    async def _on_failed_step(self, site: RunSite, job: JobAtSite, agent: str, report: Mapping[str, Any]) -> None:
+    async def _on_failed_step(self, site: RunSite, job: SiteJob, agent: str, report: Mapping[str, Any]) -> None:
         """The agent of a node has not begun, or has failed: the job is of no use. Another one that cannot begin is not
         either."""
         folder, _, node = agent.rpartition("/")
@@ -493,7 +493,7 @@ class Launcher:
             await site.cancel(job, attempt)
         self._lost(site, job, attempt, why, for_good=not has_begun)
 
-    def _doubt(self, site: RunSite, job: JobAtSite, agent: str, report: Mapping[str, Any]) -> None:
+    def _doubt(self, site: RunSite, job: SiteJob, agent: str, report: Mapping[str, Any]) -> None:
         """A job ends, or a part of it, or seems to, that nobody told to."""
         folder, _, node = agent.rpartition("/")
         if self._is_closing or folder != job.folder or folder in self._lost_jobs:
@@ -511,7 +511,7 @@ class Launcher:
             self._silent_jobs.add(folder)
         self._tasks.append(self._loop.create_task(self._keep(self._find_out(site, job, why, within_s))))
 
-    async def _find_out(self, site: RunSite, job: JobAtSite, why: str, within_s: float) -> None:
+    async def _find_out(self, site: RunSite, job: SiteJob, why: str, within_s: float) -> None:
         """Ask its queue why a job ends, until that knows."""
         attempt, until = job.attempt, self._loop.time() + within_s
         while True:
@@ -567,7 +567,7 @@ class Launcher:
                     if job.folder not in self._over | self._lost_jobs:
                         self._lost(site, job, attempt, why, for_good=for_good)
 
-    def _lost(self, site: RunSite, job: JobAtSite, attempt: int, why: str, *, for_good: bool = False) -> None:
+    def _lost(self, site: RunSite, job: SiteJob, attempt: int, why: str, *, for_good: bool = False) -> None:
         """A job is over that should not be; `for_good`: another one would end in the same way."""
         if self._is_closing or attempt != job.attempt or job.member not in self._allocations:
             return

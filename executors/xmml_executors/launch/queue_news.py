@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 
+from xmml_sites.batch import JobState, JobStatus
+
 from xmml.late_dataclass import dataclass
-from xmml_executors.launch.job_at_site import JobAtSite
+from xmml_executors.launch.site_job import SiteJob
 from xmml_executors.report import seconds
-from xmml_executors.schedulers import JobState, JobStatus
 
 #: Whose job begins within so long need not be told that it waits [s].
 WORTH_TELLING_S = 5.0
@@ -34,7 +35,7 @@ class QueueNews:
         self._since: dict[str, float] = {}
         self._told: dict[str, _Told] = {}
 
-    def of(self, job: JobAtSite, status: JobStatus, now: float) -> str | None:
+    def of(self, job: SiteJob, status: JobStatus, now: float) -> str | None:
         """Return what people are to be told of a job; `None`: nothing that they do not know.
 
         Args:

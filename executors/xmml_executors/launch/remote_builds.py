@@ -10,13 +10,13 @@ from pathlib import Path
 
 from xmml_planner import Build, Plan
 from xmml_planner.sites import Site
+from xmml_sites.ssh import TransportError
+from xmml_sites.ssh.remote_shell import path_word
 
-from xmml_executors.launch.at_site import environment_of
+from xmml_executors.launch.paths import environment_of
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
-from xmml_executors.transports import TransportError
-from xmml_executors.transports.remote_shell import path_word
 
 #: A build that takes longer is ended.
 BUILD_WITHIN_S = 3600.0

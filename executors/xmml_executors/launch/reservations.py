@@ -8,12 +8,13 @@ import secrets
 import time
 from collections.abc import Sequence
 
-from xmml_executors.launch.job_at_site import JobAtSite
+from xmml_sites.batch import ReservationRefused, ReservationRequest, ReservationState, Scheduler
+from xmml_sites.ssh import Transport
+
 from xmml_executors.launch.journal import Journal
-from xmml_executors.launch.silence import lease_s
+from xmml_executors.launch.site_job import SiteJob
+from xmml_executors.launch.timeouts import lease_s
 from xmml_executors.outcome import SiteError
-from xmml_executors.schedulers import ReservationRefused, ReservationState, ReservationWish, Scheduler
-from xmml_executors.transports import Transport
 
 #: Clocks that are not further apart show the same time, as far as whole seconds and the way to a site can tell.
 CLOCKS_AGREE_S = 1.0
@@ -44,7 +45,7 @@ class Reservations:
     async def _state(self, id: str) -> ReservationState:
         return self._scheduler.parse_reservation(await self._transport.run(self._scheduler.reservation_command(id)))
 
-    async def reserve(self, job: JobAtSite, starts_at: float, duration_s: float) -> str:
+    async def reserve(self, job: SiteJob, starts_at: float, duration_s: float) -> str:
         """Reserve the cores of a job; return the id of the reservation. All sites that are given the same time begin in
         the same second, as far as their clocks can be known.
 
@@ -56,7 +57,7 @@ class Reservations:
         """
         user, ahead_s = await self._user_and_clock()
         planned = job.planned
-        wish = ReservationWish(
+        wish = ReservationRequest(
             # Each has a name of its own: the one before it may be being given back under its name at this moment.
             name=f"xmml-{self._run_id[-8:]}-{job.member}-{secrets.token_hex(2)}",
             user=user,
@@ -91,7 +92,7 @@ class Reservations:
         ahead_s = int(clock) + 0.5 - (asked_at + answered_at) / 2
         return user, 0.0 if abs(ahead_s) <= (answered_at - asked_at) / 2 + CLOCKS_AGREE_S else ahead_s
 
-    def _note(self, name: str, job: JobAtSite) -> None:
+    def _note(self, name: str, job: SiteJob) -> None:
         """Note, before it is made, what has to be given back whatever happens."""
         self._journal.write("reserve", site=self._site, name=name, job=job.member)
         self.open.add(name)

@@ -13,20 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xmml_planner.sites import Site
-
-from xmml_executors import memory_group, starting, supervisor
-from xmml_executors.launch import agent, files_of_run
-from xmml_executors.launch.asked_together import answers_of, asked_together
-from xmml_executors.launch.at_site import below_home
-from xmml_executors.launch.channel import Channel, OnReport
-from xmml_executors.launch.job_at_site import JobAtSite, agent_folder, agent_folders
-from xmml_executors.launch.journal import Journal
-from xmml_executors.launch.reservations import Reservations
-from xmml_executors.launch.silence import given_up_after_s, lease_s
-from xmml_executors.launch.staging import FileToStage, ask_agent, stage
-from xmml_executors.launch.submitted import ASKED_FOR_S, ask_what_was_noted, noted, noting
-from xmml_executors.outcome import SiteError
-from xmml_executors.schedulers import (
+from xmml_sites.batch import (
     RESULT,
     STDERR,
     JobRejected,
@@ -38,8 +25,21 @@ from xmml_executors.schedulers import (
     read_result,
     umask_of_this_process,
 )
-from xmml_executors.transports import RemoteFileError, Transport, TransportError, open_transport
-from xmml_executors.transports.bulk import CAUSE_SAID_BY_TAR
+from xmml_sites.batched_queries import answers_of, batched
+from xmml_sites.ssh import RemoteFileError, Transport, TransportError, open_transport
+from xmml_sites.ssh.bulk_transfer import CAUSE_SAID_BY_TAR
+
+from xmml_executors import memory_group, starting, supervisor
+from xmml_executors.launch import agent, site_files
+from xmml_executors.launch.job_ids import ASKED_FOR_S, noted, noting, query_noted_ids
+from xmml_executors.launch.journal import Journal
+from xmml_executors.launch.paths import below_home
+from xmml_executors.launch.reservations import Reservations
+from xmml_executors.launch.site_job import SiteJob, agent_folder, agent_folders
+from xmml_executors.launch.site_session import OnReport, SiteSession
+from xmml_executors.launch.staging import FileToStage, ask_agent, stage
+from xmml_executors.launch.timeouts import lease_s, site_timeout_s
+from xmml_executors.outcome import SiteError
 
 #: Signs for the time in which the supervisor of a job may end everything before the batch system is asked to.
 ENDS_WITHIN_S = 8.0
@@ -57,7 +57,7 @@ _SMALL_FILE = 8192
 #: The program of the agent, in the folder of a run.
 AGENT = "agent.py"
 #: How it is told that a job has reached its limit.
-OUT_OF_TIME = "its time was over"
+WALLTIME_EXPIRED = "its time was over"
 
 
 class RunSite:
@@ -75,7 +75,7 @@ class RunSite:
         self.work = ""
         self.folder = ""
         self.python = site.python
-        self.channel: Channel | None = None
+        self.channel: SiteSession | None = None
         self.is_given_up = False
         self._given_up_after_s = lease_s()
         self._attempts: dict[str, str] = {}
@@ -171,19 +171,19 @@ class RunSite:
             hashes = await ask_agent(self.transport, self.agent, "hash", {"files": list(paths)})
             self.journal.write("programs", site=self.name, sha256=hashes)
 
-    def listen(self, on_report: OnReport, *, is_direct: bool) -> Channel:
+    def listen(self, on_report: OnReport, *, is_direct: bool) -> SiteSession:
         """Return the channel to the jobs; somebody must `keep` it.
 
         Args:
             is_direct: instances reach the coordinator without ssh.
         """
-        self._given_up_after_s = given_up_after_s(is_direct=is_direct)
-        self.channel = Channel(self.name, self.transport, self.agent, on_report, lease_s())
+        self._given_up_after_s = site_timeout_s(is_direct=is_direct)
+        self.channel = SiteSession(self.name, self.transport, self.agent, on_report, lease_s())
         return self.channel
 
     # --- jobs -------------------------------------------------------------------------------------------------------
 
-    async def ask_for_limits(self, jobs: Sequence[JobAtSite]) -> None:
+    async def ask_for_limits(self, jobs: Sequence[SiteJob]) -> None:
         """Complete the time limits of jobs of which neither the plan nor the file of sites knows enough.
 
         Raises:
@@ -192,23 +192,21 @@ class RunSite:
         asked = [job for job in jobs if job.part.walltime_s is None and job.part.has_queue]
         commands = [self.scheduler.limits_command(job.part.partition or "") for job in asked]
         if asked:
-            answers = answers_of(await self.transport.run(asked_together(commands)))
+            answers = answers_of(await self.transport.run(batched(commands)))
             for job, answer in zip(asked, answers, strict=False):
                 limits = self.scheduler.parse_limits(answer)
                 job.longest_s = limits.longest_s
                 if not job.planned.walltime_s and limits.default_s is not None:
                     job.walltime_s = limits.default_s
 
-    def script(
-        self, job: JobAtSite, attempt: int, slack_s: float, patience_s: float, reservation: str = ""
-    ) -> JobScript:
+    def script(self, job: SiteJob, attempt: int, slack_s: float, patience_s: float, reservation: str = "") -> JobScript:
         """Return the script of a placeholder; its agent runs in the Python that its part of the cluster has."""
         name = f"xmml-{self.run_id}-{job.member}"
         agent = self._agent(below_home(job.part.python, self.home))
         return placeholder(job, attempt, name, self.folder, agent, slack_s, patience_s, reservation)
 
     async def submit(
-        self, jobs: Sequence[JobAtSite], attempt: int, slack_s: float, patience_s: float, reservation: str
+        self, jobs: Sequence[SiteJob], attempt: int, slack_s: float, patience_s: float, reservation: str
     ) -> None:
         """Submit a placeholder, or several that start together. One that hears nothing of us for as long as a lease
         lasts ends also if it is to be more patient.
@@ -249,7 +247,7 @@ class RunSite:
         """
         unknown = [folder for folder, id in jobs.items() if not id]
         if unknown:
-            asked = ask_what_was_noted([f"{self.folder}/jobs/{folder}" for folder in unknown])
+            asked = query_noted_ids([f"{self.folder}/jobs/{folder}" for folder in unknown])
             answers = noted(await self.transport.run(asked, timeout_s=60.0 + len(unknown) * ASKED_FOR_S))
             for folder, answer in zip(unknown, answers, strict=False):
                 if answer is not None:
@@ -263,7 +261,7 @@ class RunSite:
         """The ids of all jobs that may be in the queue, also those of an earlier launcher."""
         return list(dict.fromkeys(self._attempts.values()))
 
-    def adopt(self, job: JobAtSite, attempt: int, id: str) -> None:
+    def adopt(self, job: SiteJob, attempt: int, id: str) -> None:
         """Take over a placeholder that an earlier launcher has submitted. Orders are counted from the clock: they come
         after that launcher's."""
         assert self.channel is not None
@@ -272,26 +270,26 @@ class RunSite:
         for folder in job.agents:
             self.channel.listen(folder, number=int(time.time()))
 
-    def watch(self, job: JobAtSite, node: int) -> None:
+    def watch(self, job: SiteJob, node: int) -> None:
         """Hold a connection to an agent that is ready, from the login node."""
         assert self.channel is not None
         self.channel.watch(job.agent(node), job.about[node]["host"], job.about[node]["port"])
 
-    def hold(self, job: JobAtSite, seconds: float) -> None:
+    def hold(self, job: SiteJob, seconds: float) -> None:
         """Let a placeholder wait for so long."""
         assert self.channel is not None
         for folder in job.agents:
             self.channel.tell(folder, {"do": "hold", "s": round(seconds, 3)})
 
-    def go(self, job: JobAtSite) -> None:
+    def go(self, job: SiteJob) -> None:
         """Tell a placeholder to begin."""
         assert self.channel is not None
         self.journal.write("go", site=self.name, job=job.folder, id=job.id, host=job.about[0]["host"])
         for folder in job.agents:
             self.channel.tell(folder, {"do": "go"})
-        self.channel.given_up_after_s = self._given_up_after_s
+        self.channel.site_timeout_s = self._given_up_after_s
 
-    async def cancel(self, job: JobAtSite, attempt: int) -> None:
+    async def cancel(self, job: SiteJob, attempt: int) -> None:
         """Take a job out of its queue, or end it."""
         assert self.channel is not None
         folder = f"{job.member}.{attempt}"
@@ -302,7 +300,7 @@ class RunSite:
             self._told.pop(id, None)
         self.journal.write("over", site=self.name, job=folder)
 
-    async def status(self, jobs: Sequence[JobAtSite]) -> dict[str, JobStatus]:
+    async def status(self, jobs: Sequence[SiteJob]) -> dict[str, JobStatus]:
         """Return what the queue says of jobs, by their ids; one command for all.
 
         Raises:
@@ -316,7 +314,7 @@ class RunSite:
         self._told |= {id: (now, status) for id, status in found.items()}
         return found
 
-    async def estimates(self, jobs: Sequence[JobAtSite]) -> dict[str, float | None]:
+    async def estimates(self, jobs: Sequence[SiteJob]) -> dict[str, float | None]:
         """Return in how many seconds each job will start, by its member: a queued one, else one that were submitted
         now. `None`: the site does not say. The queue is not asked anew about jobs of which it has just told.
 
@@ -345,17 +343,17 @@ class RunSite:
         is_open = status.state in (JobState.WAITING, JobState.HELD) and status.starts_in_s is None
         return now - told_at <= (POLL_FIRST_S if is_open else TOLD_HOLDS_S)
 
-    async def _estimates_of_absent(self, jobs: Sequence[JobAtSite]) -> dict[str, float | None]:
+    async def _estimates_of_absent(self, jobs: Sequence[SiteJob]) -> dict[str, float | None]:
         """The same for jobs that are in no queue; one command for all of them."""
         starts: dict[str, float | None] = dict.fromkeys(job.member for job in jobs)
         if jobs:
             commands = [self.scheduler.estimate_command(f"{self.folder}/jobs/{job.folder}/job.sh") for job in jobs]
-            for job, answer in zip(jobs, answers_of(await self.transport.run(asked_together(commands))), strict=False):
+            for job, answer in zip(jobs, answers_of(await self.transport.run(batched(commands))), strict=False):
                 with contextlib.suppress(JobRejected, SchedulerUnavailable):
                     starts[job.member] = self.scheduler.parse_estimate(answer)
         return starts
 
-    async def why_ended(self, job: JobAtSite, status: JobStatus) -> tuple[str, bool]:
+    async def why_ended(self, job: SiteJob, status: JobStatus) -> tuple[str, bool]:
         """Return why a job is over, by its own words if it left any, else by the queue's; and whether another one would
         end in the same way."""
         try:
@@ -365,13 +363,13 @@ class RunSite:
             result = None
         # A job that was told to end does not know why; its queue does.
         state = status.ends_as or status.state
-        queue_knows = state in (JobState.OUT_OF_TIME, JobState.NODE_FAILED, JobState.CANCELLED)
+        queue_knows = state in (JobState.WALLTIME_EXPIRED, JobState.NODE_FAILED, JobState.CANCELLED)
         if result is not None and not (result.phase == "stopped" and queue_knows):
             if result.phase in ("module", "setup"):
                 what = "module" if result.phase == "module" else "line of its setup"
                 return f"the {what} {result.detail!r} failed on {result.host} with exit status {result.status}", True
             if result.phase == "walltime":
-                return OUT_OF_TIME, False
+                return WALLTIME_EXPIRED, False
             if result.phase == "command" and result.status == agent.UNWRITABLE:
                 return f"its agent on {result.host} {self._no_room()}", False
             if result.phase == "command":
@@ -380,7 +378,7 @@ class RunSite:
         if not queue_knows and await self._is_full():  # so it could not leave a word
             return f"it {self._no_room()}", False
         words = {
-            JobState.OUT_OF_TIME: OUT_OF_TIME,
+            JobState.WALLTIME_EXPIRED: WALLTIME_EXPIRED,
             JobState.NODE_FAILED: "its node failed",
             JobState.CANCELLED: "somebody has cancelled it",
             JobState.GONE: "the queue does not know it any more",
@@ -480,7 +478,7 @@ class RunSite:
 
 def program_files() -> dict[str, str]:
     """Return the texts of the programs that a run needs at a site, by their names in its folder."""
-    modules = (memory_group, starting, supervisor, files_of_run, agent)
+    modules = (memory_group, starting, supervisor, site_files, agent)
     files = [Path(str(module.__file__)) for module in modules]
     return {file.name: file.read_text(encoding="utf-8") for file in files}
 
@@ -496,7 +494,7 @@ def _archive(texts: Mapping[str, str]) -> bytes:
 
 
 def placeholder(
-    job: JobAtSite,
+    job: SiteJob,
     attempt: int,
     name: str,
     folder: str,

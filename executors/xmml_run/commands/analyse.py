@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xmml_executors.measured import NotMeasured, runtimes_of_run
+from xmml_executors.measured_times import NotMeasured, runtimes_of_run
 from xmml_executors.outcome import ExitStatus
 
 from xmml.problems import ModelError

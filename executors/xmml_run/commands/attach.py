@@ -10,9 +10,9 @@ from xmml_executors.outcome import ExitStatus
 
 from xmml_run.arguments import add_run_argument
 from xmml_run.commands.status import lost_lines
-from xmml_run.detaching import OUTPUT
+from xmml_run.detach import OUTPUT
+from xmml_run.errors import NotARun
 from xmml_run.inspection import follow, read_run
-from xmml_run.not_a_run import NotARun
 
 DESCRIPTION = "Follow a detached run to its end, and return its exit status. Ctrl-C leaves it alone."
 

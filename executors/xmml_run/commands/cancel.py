@@ -8,14 +8,14 @@ from pathlib import Path
 
 from xmml_executors.launch.journal import read_journal
 from xmml_executors.outcome import ExitStatus, SiteError
-from xmml_executors.ownership import is_owned
+from xmml_executors.run_lock import is_owned
 from xmml_planner import PlanFormatError, plan_from_text
 
 from xmml_run.arguments import add_run_argument
 from xmml_run.asking import ask
-from xmml_run.following import wait_until_ended
+from xmml_run.errors import NotARun
+from xmml_run.follow import wait_until_ended
 from xmml_run.inspection import read_run
-from xmml_run.not_a_run import NotARun
 
 DESCRIPTION = "Stop a run, and remove every trace of it at every site."
 #: How long a launcher may take to stop its run and to clean up.
@@ -50,7 +50,7 @@ def _cancel(folder: Path) -> int:
     if told is None or not told.unclean:
         print(f"{folder.name}: nothing is left of it")
         return ExitStatus.DONE
-    from xmml_executors.launch.cancelling import clean_sites
+    from xmml_executors.launch.cancellation import clean_sites
 
     try:
         plan = plan_from_text((folder / "plan.json").read_text(encoding="utf-8"))

@@ -8,10 +8,10 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from xmml_executors.copying.place import Place, place
-from xmml_executors.copying.progress import Progress, Quiet, Report
-from xmml_executors.copying.settings import Settings, Way
 from xmml_executors.outcome import ExitStatus
+from xmml_sites.transfer.file_location import FileLocation, place
+from xmml_sites.transfer.progress import NoProgress, Progress, Report
+from xmml_sites.transfer.settings import Settings, TransferMethod
 
 DESCRIPTION = """Copy files and folders to or from a host that ssh gets to.
 
@@ -52,7 +52,7 @@ def add_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--way",
-        choices=["auto", *Way],
+        choices=["auto", *TransferMethod],
         default="auto",
         help="how the bytes travel: this end dials the host (dial), the host dials this end (dialled), or through the "
         "ssh connection (ssh); auto begins through ssh and goes over to the first of the others that opens",
@@ -95,7 +95,7 @@ def _ports(text: str) -> tuple[int, int]:
 def run(options: Namespace) -> int:
     """Copy; say what came of it."""
     if options.serve:
-        from xmml_executors.copying.remote_end import serve
+        from xmml_sites.transfer.server import serve
 
         return serve(sys.stdin.buffer, sys.stdout.buffer)
     if len(options.places) < 2:
@@ -109,12 +109,12 @@ def run(options: Namespace) -> int:
     return _copy(options, sources, destination)
 
 
-def _copy(options: Namespace, sources: list[Place], destination: Place) -> int:
-    from xmml_executors.copying.failure import CopyFailed, CopyUsage
-    from xmml_executors.copying.session import copy
+def _copy(options: Namespace, sources: list[FileLocation], destination: FileLocation) -> int:
+    from xmml_sites.transfer.copy import copy
+    from xmml_sites.transfer.failure import CopyFailed, CopyUsage
 
     settings = Settings(
-        ways=tuple(Way) if options.way == "auto" else (Way(options.way),),
+        ways=tuple(TransferMethod) if options.way == "auto" else (TransferMethod(options.way),),
         streams=options.streams,
         ports=options.port,
         address=options.address,
@@ -197,7 +197,7 @@ class _Bar(Progress):
             self._bar.stop()
 
 
-class _None(Quiet):
+class _None(NoProgress):
     """Nothing to be seen."""
 
     def close(self) -> None:

@@ -8,8 +8,8 @@ from argparse import ArgumentParser, Namespace
 from xmml_executors.outcome import ExitStatus
 
 from xmml_run.arguments import add_run_argument
+from xmml_run.errors import NotARun
 from xmml_run.inspection import follow, read_run
-from xmml_run.not_a_run import NotARun
 
 DESCRIPTION = "Print what an instance of a run has written."
 

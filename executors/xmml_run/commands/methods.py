@@ -16,8 +16,8 @@ from xmml.run_options import METHODS
 from xmml_run.arguments import add_run_argument
 from xmml_run.asking import ask
 from xmml_run.conduit_table import conduit_lines
+from xmml_run.errors import NotARun
 from xmml_run.inspection import read_run
-from xmml_run.not_a_run import NotARun
 
 DESCRIPTION = "Say how the conduits of a run travel; with --set, have them travel otherwise while messages pass."
 

@@ -35,8 +35,8 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Check sites."""
-    from xmml_executors.site_check import check_sites, with_links
     from xmml_planner.sites import SitesError, read_sites
+    from xmml_sites.check import check_sites, with_links
 
     from xmml_run.sites_report import report_lines
 
@@ -72,9 +72,9 @@ def run(options: Namespace) -> int:
 
 def _meet(sites: list[Site]) -> None:
     """Log in to each site once, with somebody at the terminal; what fails is told by the check itself."""
-    from xmml_executors.site_check.first_contact import first_contact
-    from xmml_executors.transports import TransportError
-    from xmml_executors.transports.destination import read_destination
+    from xmml_sites.ssh import TransportError
+    from xmml_sites.ssh.destination import read_destination
+    from xmml_sites.ssh.first_login import first_contact
 
     for site in sites:
         if site.ssh is None or site.like is not None or site.transport != "asyncssh":

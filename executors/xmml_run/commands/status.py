@@ -13,7 +13,7 @@ from xmml_executors.outcome import ExitStatus, SiteError
 from xmml_run.arguments import add_run_argument
 from xmml_run.conduit_table import conduit_lines
 from xmml_run.inspection import RunView, read_run
-from xmml_run.resuming import what_resuming_does
+from xmml_run.resume import what_resuming_does
 
 DESCRIPTION = (
     "Say how a run is going, or how it ended: of a run over sites the last news of each site, then each instance with "

@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 
-from xmml_executors.transports import bulk
+from xmml_sites.ssh import bulk_transfer
 
 
 def test_a_file_gets_there_whole_though_a_command_of_a_killed_launcher_still_writes_it(tmp_path, monkeypatch):
@@ -15,8 +15,8 @@ def test_a_file_gets_there_whole_though_a_command_of_a_killed_launcher_still_wri
     async def keep(_transport, command, _remote, _part):
         commands.append(command)
 
-    monkeypatch.setattr(bulk, "_put_part", keep)
-    asyncio.run(bulk._put_whole(None, local, str(there / "file"), len(text)))
+    monkeypatch.setattr(bulk_transfer, "_put_part", keep)
+    asyncio.run(bulk_transfer._put_whole(None, local, str(there / "file"), len(text)))
     killed, ours = (
         subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0)
         for command in commands * 2

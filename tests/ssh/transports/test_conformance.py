@@ -9,8 +9,8 @@ import time
 import pytest
 from processes import is_running
 from waiting import until
-from xmml_executors.transports import NoAnswer, RemoteFileError, TooMuchOutput, bulk
-from xmml_executors.transports.over_openssh import OpensshTransport
+from xmml_sites.ssh import NoAnswer, RemoteFileError, TooMuchOutput, bulk_transfer
+from xmml_sites.ssh.openssh_transport import OpensshTransport
 
 LARGE = os.urandom(2**20) * 18 + b"and a rest"
 
@@ -221,7 +221,7 @@ def test_small_and_large_files_travel_both_ways_with_their_permissions(using, tm
 
 
 def test_a_large_file_goes_there_in_parts(using, tmp_path, monkeypatch):
-    monkeypatch.setattr(bulk, "PART", 2**22)
+    monkeypatch.setattr(bulk_transfer, "PART", 2**22)
     local, remote = tmp_path / "here", tmp_path / "there"
     local.write_bytes(LARGE)
     local.chmod(0o750)
@@ -238,10 +238,10 @@ def test_a_large_file_goes_there_in_parts(using, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("part", [2**22, 2**30])
 def test_a_file_that_becomes_shorter_on_its_way_does_not_get_there(using, tmp_path, monkeypatch, part):
-    monkeypatch.setattr(bulk, "PART", part)
+    monkeypatch.setattr(bulk_transfer, "PART", part)
     local, remote = tmp_path / "here", tmp_path / "there"
     local.write_bytes(LARGE)
-    put = bulk._put_in_parts if part < len(LARGE) else bulk._put_whole
+    put = bulk_transfer._put_in_parts if part < len(LARGE) else bulk_transfer._put_whole
 
     async def work(transport):
         with pytest.raises(OSError, match="has become shorter"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from waiting import LIMIT_S
-from xmml_executors.transports.remote_shell import kill_group, leased
+from xmml_sites.ssh.remote_shell import kill_group, leased
 
 FOREIGN_STATUS = 73
 

@@ -13,7 +13,7 @@ import pytest
 from processes import is_running, parent
 from ssh_transports import OVER_SSH, leases, make
 from waiting import LIMIT_S, number_in, until
-from xmml_executors.transports import (
+from xmml_sites.ssh import (
     AuthenticationFailed,
     ConnectionLost,
     HostKeyChanged,
@@ -28,7 +28,7 @@ SENDER = """
 import asyncio, sys
 from pathlib import Path
 from ssh_transports import OVER_SSH
-from xmml_executors.transports.destination import Destination
+from xmml_sites.ssh.destination import Destination
 
 kind, name, configuration, local, remote = sys.argv[1:]
 

@@ -12,8 +12,7 @@ import fake_pbs
 import pytest
 from waiting import wait_until
 from wan.soak import long_form
-from xmml_executors.completed import Completed
-from xmml_executors.schedulers import (
+from xmml_sites.batch import (
     RESULT,
     STARTED,
     STDERR,
@@ -25,11 +24,12 @@ from xmml_executors.schedulers import (
     NotSupported,
     Pbs,
     ReservationRefused,
+    ReservationRequest,
     ReservationState,
-    ReservationWish,
     Slurm,
     read_result,
 )
+from xmml_sites.command_result import CommandResult
 
 #: Far more than a job takes to start or end, on a machine that does much else.
 LIMIT_S = 150.0
@@ -48,7 +48,7 @@ class Queue:
     def run(self, command):
         before = f"PATH={self.path}:$PATH; export PATH; " if self.path else ""
         answer = self.site.run(before + command, check=False)
-        return Completed(answer.returncode, answer.stdout, answer.stderr)
+        return CommandResult(answer.returncode, answer.stdout, answer.stderr)
 
     def folder(self):
         """A new folder for a job, with a blank in its name."""
@@ -202,7 +202,7 @@ def test_the_time_limit_ends_a_job_and_is_named(queue):
     job = JobScript("long", queue.folder(), "sleep 1000", walltime_s=2)
     id = queue.submit(job)
     status = queue.wait(id, lambda status: status.state.is_over)
-    assert status.state in (JobState.OUT_OF_TIME, JobState.GONE)
+    assert status.state in (JobState.WALLTIME_EXPIRED, JobState.GONE)
     assert queue.ended(job).phase == "walltime"
 
 
@@ -293,7 +293,7 @@ def test_cancelling_a_heterogeneous_job_ends_all_parts(slurm):
 
 
 def test_slurm_reserves_for_an_operator_and_refuses_a_plain_user(bed, slurm):
-    wish = ReservationWish(
+    wish = ReservationRequest(
         "xmml-test", "alice", nodes=1, cores=4, starts_at=int(time.time()) + 3600, duration_s=60, partition="batch"
     )
     ask = slurm.scheduler.reserve_command(wish)
@@ -303,7 +303,7 @@ def test_slurm_reserves_for_an_operator_and_refuses_a_plain_user(bed, slurm):
 
     def as_operator(command):
         answer = operator.root(command, check=True)
-        return Completed(0, answer, "")
+        return CommandResult(0, answer, "")
 
     try:
         assert slurm.scheduler.parse_reserve(as_operator(ask), wish) == "xmml-test"
@@ -317,7 +317,7 @@ def test_slurm_reserves_for_an_operator_and_refuses_a_plain_user(bed, slurm):
 
 def test_a_job_runs_in_a_reservation_made_for_its_user(bed, slurm):
     operator = bed.cluster("alpha").slurm
-    wish = ReservationWish(
+    wish = ReservationRequest(
         "xmml-now", "alice", nodes=1, cores=4, starts_at=int(time.time()), duration_s=3600, partition="batch"
     )
     operator.root(slurm.scheduler.reserve_command(wish), check=True)

@@ -16,7 +16,7 @@ import greeting
 from disclosed import mode_of
 from testbed.release import RELEASED_WITHIN_S, jobs_of, left_after_a_run
 from waiting import wait_until
-from xmml_executors.schedulers import umask_of_this_process
+from xmml_sites.batch import umask_of_this_process
 
 if TYPE_CHECKING:
     from testbed import Bed

@@ -7,16 +7,16 @@ import time
 import pytest
 from testbed.pair import full_folder
 from wan.soak import long_form
-from xmml_executors.transports import (
+from xmml_sites.ssh import (
     ConnectionLost,
     HostKeyChanged,
     NoAnswer,
     RemoteFileError,
     SiteUnreachable,
 )
-from xmml_executors.transports.destination import Destination
-from xmml_executors.transports.over_asyncssh import AsyncsshTransport
-from xmml_executors.transports.over_openssh import OpensshTransport
+from xmml_sites.ssh.asyncssh_transport import AsyncsshTransport
+from xmml_sites.ssh.destination import Destination
+from xmml_sites.ssh.openssh_transport import OpensshTransport
 
 KINDS = {"asyncssh": AsyncsshTransport, "openssh": OpensshTransport}
 pytestmark = pytest.mark.parametrize("kind", KINDS)
@@ -55,7 +55,7 @@ def test_commands_and_files_cross_the_wide_area(bed, kind, tmp_path):
 
 
 def test_jobs_are_submitted_watched_and_cancelled(bed, kind):
-    from xmml_executors.schedulers import JobScript, JobState, Slurm
+    from xmml_sites.batch import JobScript, JobState, Slurm
 
     slurm = Slurm()
 

@@ -21,7 +21,7 @@ from exchanged import MessagesWrong, require
 from timers import Record
 from waiting import LIMIT_S, wait_until
 from wan import Machine, MachineProcess, PlacedSite, Site, Wan
-from xmml_executors.launch.relay_here import program
+from xmml_executors.launch.local_relay import program
 from xmml_native import Coordinator
 
 #: Where relays listen.

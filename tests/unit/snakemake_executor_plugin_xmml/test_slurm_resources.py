@@ -9,8 +9,8 @@ import pytest
 from snakemake_executor_plugin_xmml.placement import DoesNotFit, needs_of
 from snakemake_executor_plugin_xmml.site_jobs import SiteJob, script_of
 from snakemake_executor_plugin_xmml.slurm_resources import KEYS, UNUSED, slurm_settings, with_slurm_settings
-from xmml_executors.schedulers import by_name
 from xmml_planner.sites import Site
+from xmml_sites.batch import by_name
 
 SITE = Site("alpha", ssh="alpha", scheduler="slurm", partition="batch", account="mine", options=("--nice=1",))
 

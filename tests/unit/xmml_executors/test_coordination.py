@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from xmml_executors.absences import TOLD_AFTER_S
 from xmml_executors.coordination import (
     GROWN_S,
     JOINING_NEWS_S,
@@ -26,7 +25,8 @@ from xmml_executors.coordination import (
     Phase,
     Signal,
 )
-from xmml_executors.instance_record import State
+from xmml_executors.disconnected_instances import TOLD_AFTER_S
+from xmml_executors.instance_record import Lifecycle
 from xmml_executors.outcome import ExitStatus
 from xmml_planner import FIRST_OPENED, Plan
 from xmml_planner.execution_plan import Route
@@ -97,7 +97,7 @@ def test_a_process_may_end_before_the_news_that_it_left(make_plan: MakePlan) -> 
     assert run.deadline == 1.0 + LEAVING_NEWS_S
     hear(run, left("a"), 1.01)
     assert run.phase is Phase.ENDED
-    assert run.records["a"].state is State.DONE
+    assert run.records["a"].state is Lifecycle.DONE
 
 
 def test_a_program_that_never_joins_fails(make_plan: MakePlan) -> None:
@@ -129,7 +129,7 @@ def test_when_one_fails_the_others_are_told_then_terminated_then_killed(make_pla
     assert run.on_time(at + KILL_AFTER_S) == [Signal("b", signal.SIGKILL)]
     run.on_ended("b", None, signal.SIGKILL, at + KILL_AFTER_S)
     assert run.phase is Phase.ENDED
-    assert (run.records["a"].state, run.records["b"].state) == (State.FAILED, State.STOPPED)
+    assert (run.records["a"].state, run.records["b"].state) == (Lifecycle.FAILED, Lifecycle.STOPPED)
     assert outcome(run)[0] is ExitStatus.INSTANCE_FAILED
 
 
@@ -142,7 +142,7 @@ def test_who_is_gone_at_another_site_without_a_word_is_not_blamed_if_its_job_is_
     run.on_native({"event": "lost", "instance": "a"}, 1.0)
     assert run.on_time(1.0 + SETTLE_S) == []
     run.on_ended("a", None, signal.SIGTERM, 1.2)
-    run.on_site_doubt(1.3)
+    run.on_site_suspected(1.3)
     assert run.on_time(1.0 + 2 * SETTLE_ELSEWHERE_S) == []
     run.on_site_failure("the job of alpha is over: its time was over", 5.0)
     assert outcome(run) == (ExitStatus.SITE_FAILED, "the job of alpha is over: its time was over")
@@ -151,7 +151,7 @@ def test_who_is_gone_at_another_site_without_a_word_is_not_blamed_if_its_job_is_
 def test_nobody_waits_for_the_instances_of_a_node_that_is_dead(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"), elsewhere=["a", "b"])
     run.on_site_failure("its node does not answer", 1.0, ["a", "process/1"])
-    assert run.records["a"].state is State.STOPPED
+    assert run.records["a"].state is Lifecycle.STOPPED
     run.on_ended("b", None, signal.SIGTERM, 1.4)
     assert run.phase is Phase.ENDED
     assert outcome(run) == (ExitStatus.SITE_FAILED, "its node does not answer")
@@ -162,7 +162,7 @@ def test_the_end_of_an_instance_whose_site_was_given_up_before_is_no_news(make_p
     run.on_site_failure("its node does not answer", 1.0, ["a"])
     assert run.on_ended("a", 3, None, 1.2) == []
     assert run.on_process_ended("a", None, signal.SIGKILL, 1.3) == []
-    assert run.records["a"].state is State.STOPPED
+    assert run.records["a"].state is Lifecycle.STOPPED
     run.on_ended("b", None, signal.SIGTERM, 1.4)
     assert outcome(run) == (ExitStatus.SITE_FAILED, "its node does not answer")
 
@@ -296,7 +296,7 @@ def test_errors_that_follow_from_the_abort_do_not_become_the_cause(make_plan: Ma
     run.on_ended("a", 1, None, 1.4)
     assert run.outcome is not None
     assert run.outcome.instance == "a"
-    assert run.records["b"].state is State.STOPPED
+    assert run.records["b"].state is Lifecycle.STOPPED
 
 
 def test_the_log_of_the_instance_that_failed_is_named(make_plan: MakePlan) -> None:
@@ -339,7 +339,7 @@ def test_a_full_disk_is_a_failure_of_the_site(make_plan: MakePlan) -> None:
 def test_a_killed_supervisor_ends_the_run(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"))
     hear(run, {"event": "lost", "instance": "a"}, 1.0)
-    run.on_supervisor_gone(1.01)
+    run.on_supervisor_exit(1.01)
     assert run.phase is Phase.ENDED
     assert outcome(run)[0] is ExitStatus.SITE_FAILED
 
@@ -485,7 +485,7 @@ def test_a_stranger_is_reported_and_does_no_harm(make_plan: MakePlan) -> None:
 def test_the_life_of_an_instance_has_no_way_back(make_plan: MakePlan) -> None:
     run = started(make_plan("a"))
     with pytest.raises(ValueError, match="a cannot become started: it is running"):
-        run.records["a"].become(State.STARTED)
+        run.records["a"].become(Lifecycle.STARTED)
 
 
 def test_only_bystanders_that_repeat_why_the_run_stops_are_not_shown(make_plan: MakePlan) -> None:
@@ -536,7 +536,7 @@ def test_an_instance_that_was_started_by_hand_and_is_lost_ends_the_run(make_plan
     run.on_ended("a", 1, None, 1.2)
     assert run.phase is Phase.ENDED
     assert outcome(run)[0] is ExitStatus.INSTANCE_FAILED
-    assert run.records["b"].state is State.FAILED
+    assert run.records["b"].state is Lifecycle.FAILED
 
 
 def test_a_run_that_is_stopped_ends_when_those_who_were_started_by_hand_have_gone(make_plan: MakePlan) -> None:
@@ -546,4 +546,4 @@ def test_a_run_that_is_stopped_ends_when_those_who_were_started_by_hand_have_gon
     assert run.phase is Phase.STOPPING
     run.on_native({"event": "lost", "instance": "b"}, 1.2)
     assert run.phase is Phase.ENDED
-    assert run.records["b"].state is State.STOPPED
+    assert run.records["b"].state is Lifecycle.STOPPED

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
-from xmml_executors.deadlock import Grow, Link, Waiting, WaitKind, concerned, find_cycle, judge, witness
+from xmml_executors.deadlock import Grow, WaitEdge, Waiting, WaitKind, concerned, find_cycle, judge, witness
 from xmml_planner import FIRST_OPENED, ConduitSpec
 
 
@@ -32,11 +32,11 @@ def reports(*each: Waiting) -> dict[str, Waiting]:
 def test_two_that_wait_for_each_other_are_a_cycle() -> None:
     wires = conduits(("a", "b"), ("b", "a"))
     cycle = find_cycle(reports(waiting("a", 1), waiting("b", 0)), wires)
-    assert cycle == (Link("a", "b", 1, "receive"), Link("b", "a", 0, "receive"))
+    assert cycle == (WaitEdge("a", "b", 1, "receive"), WaitEdge("b", "a", 0, "receive"))
 
 
 def test_one_that_waits_for_itself_is_a_cycle() -> None:
-    assert find_cycle(reports(waiting("a", 0)), conduits(("a", "a"))) == (Link("a", "a", 0, "receive"),)
+    assert find_cycle(reports(waiting("a", 0)), conduits(("a", "a"))) == (WaitEdge("a", "a", 0, "receive"),)
 
 
 def test_a_chain_into_a_cycle_does_not_hide_it() -> None:
@@ -59,7 +59,7 @@ def test_a_mapper_whose_partners_all_wait_for_it_is_in_a_cycle() -> None:
     mapper = Waiting("m", 1, ((0, "receive"), (1, "receive")))
     told = reports(waiting("a", 2), waiting("b", 3), mapper)
     cycle = find_cycle(told, wires, {"m"})
-    assert cycle == (Link("a", "m", 2, "receive"), Link("m", "a", 0, "receive"))
+    assert cycle == (WaitEdge("a", "m", 2, "receive"), WaitEdge("m", "a", 0, "receive"))
     assert concerned(cycle, told, wires, {"m"}) == {"a", "b", "m"}
 
 
@@ -89,18 +89,18 @@ def test_one_that_waits_for_several_is_stuck_with_any_of_them() -> None:
 
 
 def test_a_cycle_of_receives_is_a_deadlock() -> None:
-    assert judge([Link("a", "b", 1, "receive"), Link("b", "a", 0, "receive")], {0: 4, 1: 4}) is None
+    assert judge([WaitEdge("a", "b", 1, "receive"), WaitEdge("b", "a", 0, "receive")], {0: 4, 1: 4}) is None
 
 
 def test_the_smallest_full_conduit_of_a_cycle_grows() -> None:
-    cycle = [Link("a", "b", 0, "send"), Link("b", "c", 1, "send"), Link("c", "a", 2, "receive")]
+    cycle = [WaitEdge("a", "b", 0, "send"), WaitEdge("b", "c", 1, "send"), WaitEdge("c", "a", 2, "receive")]
     assert judge(cycle, {0: 16, 1: 4, 2: 1}) == Grow(1, 8)
 
 
 def test_the_witness_says_who_waits_for_whom_at_which_port() -> None:
     wires = conduits(("a", "b"), ("b", "a"))
     told = reports(waiting("a", 1, received={1: 2}), waiting("b", 0, "send"))
-    cycle = (Link("a", "b", 1, "receive"), Link("b", "a", 0, "send"))
+    cycle = (WaitEdge("a", "b", 1, "receive"), WaitEdge("b", "a", 0, "send"))
     words = witness(cycle, told, wires)
     assert "a waits at i for message 3 of b.o" in words
     assert "b waits at o for room to send to a.i" in words
@@ -147,7 +147,7 @@ def test_one_that_waits_for_a_holder_of_a_handle_is_stuck_only_with_all_the_othe
     assert find_cycle(one, wires, staying=["a", "b"]) is not None, "c has left"
     both = reports(at_open_port("b"), waiting("a", 0), waiting("c", 1))
     cycle = find_cycle(both, wires, staying=["a", "b", "c"])
-    assert cycle == (Link("a", "b", 0, "receive"), Link("b", "a", 0, "holders"))
+    assert cycle == (WaitEdge("a", "b", 0, "receive"), WaitEdge("b", "a", 0, "holders"))
     assert concerned(cycle, both, wires, staying=["a", "b", "c"]) == {"a", "b", "c"}
     assert judge(cycle, {}) is None
     assert "b waits at an open port for whoever has a handle of it; a sends nothing" in witness(cycle, both, wires)

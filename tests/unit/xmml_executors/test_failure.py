@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from xmml_executors.failure import Failure, Sign, cause_of, describe, one_line
+from xmml_executors.failure import Failure, FailureSymptom, cause_of, describe, one_line
 from xmml_executors.instance_record import InstanceRecord
 
 
@@ -17,26 +17,35 @@ def record(**values: object) -> InstanceRecord:
     return made
 
 
-ENDED = Failure("a", Sign.ENDED, "", 2.0)
+ENDED = Failure("a", FailureSymptom.ENDED, "", 2.0)
 
 
 def test_the_first_failure_is_the_cause() -> None:
-    first, second = Failure("a", Sign.REPORTED, "bad input", 1.0), Failure("b", Sign.LOST, "", 1.01)
+    first, second = Failure("a", FailureSymptom.REPORTED, "bad input", 1.0), Failure("b", FailureSymptom.LOST, "", 1.01)
     assert cause_of([second, first]) is first
 
 
 def test_a_crash_is_the_cause_of_the_failure_that_names_it() -> None:
-    partner, crash = Failure("b", Sign.REPORTED, "a closed the connection", 1.0), Failure("a", Sign.LOST, "", 1.01)
+    partner, crash = (
+        Failure("b", FailureSymptom.REPORTED, "a closed the connection", 1.0),
+        Failure("a", FailureSymptom.LOST, "", 1.01),
+    )
     assert cause_of([partner, crash]) is crash
 
 
 def test_a_later_crash_is_not_taken_for_the_cause() -> None:
-    first, crash = Failure("b", Sign.REPORTED, "a sent nonsense", 1.0), Failure("a", Sign.LOST, "", 1.5)
+    first, crash = (
+        Failure("b", FailureSymptom.REPORTED, "a sent nonsense", 1.0),
+        Failure("a", FailureSymptom.LOST, "", 1.5),
+    )
     assert cause_of([first, crash]) is first
 
 
 def test_a_name_inside_another_name_does_not_count() -> None:
-    first, crash = Failure("b", Sign.REPORTED, "a[10] is out of range", 1.0), Failure("a[1]", Sign.LOST, "", 1.0)
+    first, crash = (
+        Failure("b", FailureSymptom.REPORTED, "a[10] is out of range", 1.0),
+        Failure("a[1]", FailureSymptom.LOST, "", 1.0),
+    )
     assert cause_of([first, crash]) is first
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from xmml_executors.coordination import LEAVING_NEWS_S, SETTLE_S, TERMINATE_AFTER_S, Coordination, Phase, Signal
-from xmml_executors.instance_record import State
+from xmml_executors.instance_record import Lifecycle
 from xmml_executors.outcome import ExitStatus
 from xmml_planner import Plan
 
@@ -38,7 +38,7 @@ def test_a_rank_that_has_left_is_done_when_the_process_ends(run: Coordination) -
     run.on_ended("b", 0, None, 1.0)
     run.on_ended("a", 0, None, 1.0)
     assert run.phase is Phase.ENDED
-    assert run.records["a#1"].state is State.DONE
+    assert run.records["a#1"].state is Lifecycle.DONE
 
 
 def test_a_rank_that_never_left_is_a_failure_although_the_process_ended_well(run: Coordination) -> None:
@@ -73,4 +73,4 @@ def test_signals_go_to_processes_not_to_ranks(run: Coordination) -> None:
     orders = run.on_time(1.0 + SETTLE_S + TERMINATE_AFTER_S)
     assert orders == [Signal("a", signal.SIGTERM), Signal("b", signal.SIGTERM)]
     run.on_ended("a", None, signal.SIGTERM, 2.0)
-    assert run.records["a#1"].state is State.STOPPED
+    assert run.records["a#1"].state is Lifecycle.STOPPED

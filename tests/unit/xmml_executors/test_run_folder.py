@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from xmml_executors.collecting import collect, read_events
 from xmml_executors.execution import RunResult
-from xmml_executors.instance_record import InstanceRecord, State
+from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError
 from xmml_executors.profile import trace
 from xmml_executors.run_folder import FolderTaken, RunFolder, new_folder
+from xmml_executors.run_outputs import collect, read_events
 from xmml_planner import Plan, plan_from_text
 
 MakePlan = Callable[..., Plan]
@@ -91,7 +91,7 @@ def test_report_profile_and_provenance_are_written(make_plan: MakePlan, tmp_path
     plan = make_plan("a", "<b>", couplings=[("a", "<b>")])
     folder = RunFolder(tmp_path / "run", plan)
     folder.event("started", site="local", instance="a", pid=7)
-    record = InstanceRecord("a", State.DONE, messages_sent=3, started_at=1.0, ended_at=3.5)
+    record = InstanceRecord("a", Lifecycle.DONE, messages_sent=3, started_at=1.0, ended_at=3.5)
     result = RunResult(Outcome(ExitStatus.DONE), 2.5, {"a": record, "<b>": InstanceRecord("<b>")})
     collect(plan, folder, result, ["xmml-run", "m.xmml"], 1.7e9)
     folder.close()

@@ -7,11 +7,11 @@ import io
 
 import pytest
 from rich.console import Console
-from xmml_executors.instance_record import Awaited, InstanceRecord, State
+from xmml_executors.instance_record import Awaited, InstanceRecord, Lifecycle
 from xmml_planner import ConduitSpec, Job, Plan, PlannedInstance, PortSpec
 from xmml_run.display import (
+    NoDisplay,
     PlainLines,
-    Silent,
     called_instances,
     end_of_run,
     fraction,
@@ -69,7 +69,7 @@ def test_names_are_coloured_on_a_terminal() -> None:
 
 def test_quiet_shows_notices_only() -> None:
     err = io.StringIO()
-    display = Silent(err)
+    display = NoDisplay(err)
     display.output("a", "stdout", "hello")
     display.notice("the clocks drift", "a")
     assert err.getvalue() == "warning: a: the clocks drift\n"
@@ -79,8 +79,8 @@ def test_quiet_shows_notices_only() -> None:
     ("record", "expected"),
     [
         (InstanceRecord("a"), 0.0),
-        (InstanceRecord("a", State.RUNNING, iteration=5), 0.5),
-        (InstanceRecord("a", State.LEFT), 1.0),
+        (InstanceRecord("a", Lifecycle.RUNNING, iteration=5), 0.5),
+        (InstanceRecord("a", Lifecycle.LEFT), 1.0),
     ],
 )
 def test_progress_is_the_share_of_the_steps(record: InstanceRecord, expected: float) -> None:
@@ -88,7 +88,7 @@ def test_progress_is_the_share_of_the_steps(record: InstanceRecord, expected: fl
 
 
 def test_a_mapper_has_no_progress_bar() -> None:
-    assert fraction(instance(kind="mapper"), InstanceRecord("a", State.RUNNING)) is None
+    assert fraction(instance(kind="mapper"), InstanceRecord("a", Lifecycle.RUNNING)) is None
 
 
 def test_an_instance_that_is_called_is_as_far_as_its_model_time() -> None:
@@ -97,7 +97,7 @@ def test_an_instance_that_is_called_is_as_far_as_its_model_time() -> None:
     made = dataclasses.replace(plan("caller", "micro"), instances=(caller, micro), conduits=(conduit,))
     assert called_instances(made) == {"micro"}
     assert end_of_run(made, {"micro"}) == 600.0
-    record = InstanceRecord("micro", State.RUNNING)
+    record = InstanceRecord("micro", Lifecycle.RUNNING)
     record.run, record.time = 6, 300.0
     assert fraction(micro, record, 600.0) == 0.5
 
@@ -111,17 +111,18 @@ def test_the_state_of_its_own_previous_run_does_not_make_an_instance_a_called_on
 
 def test_model_time_is_shown_against_its_total() -> None:
     assert (
-        model_time(instance(), InstanceRecord("a", State.RUNNING, run=1, time=90.0, joined_at=1.0)) == "90 s of 600 s"
+        model_time(instance(), InstanceRecord("a", Lifecycle.RUNNING, run=1, time=90.0, joined_at=1.0))
+        == "90 s of 600 s"
     )
 
 
 def test_of_several_runs_the_present_one_is_told() -> None:
-    record = InstanceRecord("a", State.RUNNING, run=4, time=90.0, joined_at=1.0)
+    record = InstanceRecord("a", Lifecycle.RUNNING, run=4, time=90.0, joined_at=1.0)
     assert model_time(instance(), record) == "run 4, 90 s"
 
 
 def test_one_that_waits_says_for_whom() -> None:
-    record = InstanceRecord("b", State.RUNNING, waits_for=(Awaited("a", "a.o -> b.i"),))
+    record = InstanceRecord("b", Lifecycle.RUNNING, waits_for=(Awaited("a", "a.o -> b.i"),))
     assert state_in_words(plan("a", "b"), record) == "waits for a"
 
 

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from xmml_executors.ownership import Owned, is_owned, own
+from xmml_executors.run_lock import RunLocked, is_owned, own
 from xmml_planner import Job, Plan, PlannedInstance
 from xmml_run.arguments import UsageError
 from xmml_run.commands.status import status_lines
+from xmml_run.errors import NotARun
 from xmml_run.inspection import follow, going, read_run
 from xmml_run.main import xmml_run
-from xmml_run.not_a_run import NotARun
-from xmml_run.resuming import resumed
+from xmml_run.resume import resumed
 from xmml_run.xmml_command import xmml_command
 
 A = PlannedInstance(
@@ -31,7 +31,7 @@ PLAN = Plan("m", "/m.xmml", "/", (Job("all", "local", ("a",)),), (), (A,), ())
 #: Owns the run in a folder until it is killed, and leaves what a run leaves whose machine loses its power.
 OWNER = """import sys, time
 from pathlib import Path
-from xmml_executors.ownership import own
+from xmml_executors.run_lock import own
 folder = Path(sys.argv[1])
 owned = own(folder)
 (folder / ".secret").write_text("s")
@@ -78,7 +78,7 @@ def test_a_run_that_was_killed_is_lost(tmp_path: Path) -> None:
 
 def test_a_run_is_owned_as_long_as_its_command_lives(tmp_path: Path, owner: subprocess.Popen[str]) -> None:
     assert read_run(tmp_path).state == "running"
-    with pytest.raises(Owned, match="another process carries out the run"):
+    with pytest.raises(RunLocked, match="another process carries out the run"):
         own(tmp_path)
     kill(owner)
     assert (tmp_path / ".secret").exists()

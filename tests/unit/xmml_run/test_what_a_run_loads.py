@@ -29,13 +29,13 @@ OTHERS = [
     "xmml_planner.placement",
     "xmml_planner.several_sites",
     "xmml_planner.sites.reading",
-    "xmml_executors.schedulers",
-    "xmml_executors.transports",
-    "xmml_executors.copying",
+    "xmml_sites.batch",
+    "xmml_sites.ssh",
+    "xmml_sites.transfer",
     "xmml_executors.coallocation",
-    "xmml_executors.site_check",
+    "xmml_sites.check",
     "xmml_executors.launch.launcher",
-    "xmml_executors.launch.over_sites",
+    "xmml_executors.launch.multi_site_executor",
     "snakemake_executor_plugin_xmml",
 ]
 

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wan.soak import LONG
-from xmml_executors.coallocation import HeterogeneousJob, Manners, Member, Phase, Rendezvous, Reservation, Strategy
+from xmml_executors.coallocation import (
+    HeterogeneousJob,
+    Member,
+    Phase,
+    Rendezvous,
+    RendezvousPolicy,
+    Reservation,
+    Strategy,
+)
 from xmml_executors.coallocation.actions import (
     Action,
     Cancel,
@@ -29,7 +37,7 @@ Make = Callable[[Sequence[Member]], Strategy]
 
 STRATEGIES: dict[str, tuple[Make, bool]] = {
     "rendezvous": (lambda members: Rendezvous(members), False),
-    "rendezvous without estimates": (lambda members: Rendezvous(members, Manners(use_estimates=False)), False),
+    "rendezvous without estimates": (lambda members: Rendezvous(members, RendezvousPolicy(use_estimates=False)), False),
     "reservation": (lambda members: Reservation(members), False),
     "heterogeneous job": (lambda members: HeterogeneousJob(members), True),
 }
@@ -195,7 +203,7 @@ def test_a_rendezvous_wastes_no_more_than_its_budget_and_the_meetings(
     sizes: list[int], steps: list[tuple[str, int, float]], budget: float, growth: float, estimates: bool
 ) -> None:
     members = group(sizes, one_site=False)
-    manners = Manners(budget=budget, budget_growth=growth, use_estimates=estimates, losses=10**6)
+    manners = RendezvousPolicy(budget=budget, budget_growth=growth, use_estimates=estimates, losses=10**6)
     sites = Sites(Rendezvous(members, manners), members)
     sites.do(sites.strategy.begin(0.0))
     for step in steps:
@@ -250,7 +258,7 @@ def test_a_slot_that_was_given_back_is_asked_for_again_when_the_slowest_is_ready
 def test_patience_grows_with_the_time_a_group_has_been_trying() -> None:
     def patience_after(hours: float) -> float:
         members = group([8, 8], one_site=False)
-        strategy = Rendezvous(members, Manners(use_estimates=False))
+        strategy = Rendezvous(members, RendezvousPolicy(use_estimates=False))
         sites = begun(strategy, members)
         sites.now = hours * 3600.0
         let_happen(sites, "start", 0, 0.0)

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 from waiting import until
-from xmml_executors.coallocation import Manners, Member, Rendezvous
-from xmml_executors.completed import Completed
+from xmml_executors.coallocation import Member, Rendezvous, RendezvousPolicy
 from xmml_executors.launch.allocation import Allocation
-from xmml_executors.launch.asked_together import answers_of, asked_together
-from xmml_executors.launch.job_at_site import JobAtSite
 from xmml_executors.launch.job_nodes import JobNodes
 from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.run_site import RunSite
-from xmml_executors.schedulers import SchedulerUnavailable
-from xmml_executors.transports.local import LocalTransport
+from xmml_executors.launch.site_job import SiteJob
 from xmml_planner import Job
 from xmml_planner.sites import Site
+from xmml_sites.batch import SchedulerUnavailable
+from xmml_sites.batched_queries import answers_of, batched
+from xmml_sites.command_result import CommandResult
+from xmml_sites.ssh.local import LocalTransport
 
 NOW = datetime(2026, 11, 21, 1, 17, 5)
 CLOCK = f"1795209540 {NOW.isoformat()}\n"
@@ -37,18 +37,18 @@ class Queue(LocalTransport):
         self.starts_in_s: float | None = 600.0
         self.is_down = False
 
-    async def run(self, command: str, **_: object) -> Completed:  # type: ignore[override]
+    async def run(self, command: str, **_: object) -> CommandResult:  # type: ignore[override]
         self.asked.append(command)
         if self.is_down:
             raise SchedulerUnavailable("no answer")
         if "squeue" in command:
             ids = command.rpartition("-j ")[2].strip("'").split(",")
             start = "N/A" if self.starts_in_s is None else (NOW + timedelta(seconds=self.starts_in_s)).isoformat()
-            return Completed(0, CLOCK + "".join(f"{id}|PENDING|Priority|{start}|\n" for id in ids), "")
+            return CommandResult(0, CLOCK + "".join(f"{id}|PENDING|Priority|{start}|\n" for id in ids), "")
         tried = command.count("sbatch --test-only")
         assert tried
         start = f"sbatch: Job 9 to start at {(NOW + timedelta(seconds=60)).isoformat()} using 4 processors\n"
-        return Completed(0, "".join(f"{CLOCK}{start}\nxmml-answered 0\n" for _ in range(tried)), "")
+        return CommandResult(0, "".join(f"{CLOCK}{start}\nxmml-answered 0\n" for _ in range(tried)), "")
 
 
 @pytest.fixture
@@ -63,11 +63,11 @@ def site(tmp_path: Path, queue: Queue) -> Iterator[RunSite]:
     journal.close()
 
 
-def jobs_at(site: RunSite, count: int = JOBS, *, queued: bool = True) -> list[JobAtSite]:
+def jobs_at(site: RunSite, count: int = JOBS, *, queued: bool = True) -> list[SiteJob]:
     jobs = []
     for number in range(count):
         planned = Job(f"j{number}", site.name, (), nodes=1, cores_per_node=1)
-        job = JobAtSite(f"j{number}", site.name, site.site, planned, 3600.0, JobNodes(planned, site.site, ()))
+        job = SiteJob(f"j{number}", site.name, site.site, planned, 3600.0, JobNodes(planned, site.site, ()))
         jobs.append(dataclasses.replace(job, attempt=1, id=str(100 + number) if queued else ""))
     return jobs
 
@@ -113,7 +113,7 @@ def test_one_command_asks_about_all_jobs_that_are_in_no_queue(site: RunSite, que
 def test_a_group_asks_each_site_once_however_many_jobs_it_has(site: RunSite, queue: Queue) -> None:
     async def gather() -> Rendezvous:
         jobs = {job.member: job for job in jobs_at(site)}
-        manners = Manners(first_ask_s=0.0, ask_every_s=1000.0)
+        manners = RendezvousPolicy(first_ask_s=0.0, ask_every_s=1000.0)
         members = [Member(job.member, job.site, 1, 3600.0) for job in jobs.values()]
         strategy = Rendezvous(members, manners)
         strategy.adopt(dict.fromkeys(jobs, 1), asyncio.get_running_loop().time(), {})
@@ -137,10 +137,10 @@ def test_a_site_that_does_not_answer_says_nothing(site: RunSite, queue: Queue) -
 
 @pytest.mark.parametrize("commands", [[], ["true"], ["echo one; exit 3", "echo two >&2", "cat", "printf three"]])
 def test_questions_that_are_asked_together_are_answered_one_by_one(commands: Sequence[str]) -> None:
-    async def ask() -> list[Completed]:
+    async def ask() -> list[CommandResult]:
         transport = LocalTransport("here")
         try:
-            return answers_of(await transport.run(asked_together(commands)))
+            return answers_of(await transport.run(batched(commands)))
         finally:
             await transport.close()
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 
 import pytest
 from xmml_executors.launch.job_nodes import JobNodes
-from xmml_executors.schedulers import NodeStep
 from xmml_planner import Job, Plan, PlannedInstance
 from xmml_planner.execution_plan import NodeShare
 from xmml_planner.sites import Site
+from xmml_sites.batch import NodeStep
 
 SLURM = Site("alpha", ssh="alpha", scheduler="slurm", mpi="srun", nodes=3, cores=4)
 PBS = dataclasses.replace(SLURM, scheduler="pbs", mpi="mpirun")

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from xmml_executors.launch.agent import start_of
-from xmml_executors.launch.journal import JOURNAL, Journal, JournalHeld, past, read_journal
+from xmml_executors.launch.journal import JOURNAL, Journal, JournalLocked, past, read_journal
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_planner import Plan
 from xmml_run.commands import cancel
-from xmml_run.resuming import resumed
+from xmml_run.resume import resumed
 
 
 def test_what_was_begun_may_exist_and_what_was_cleaned_does_not(tmp_path: Path) -> None:
@@ -140,13 +140,13 @@ def test_only_its_owner_can_read_a_journal(tmp_path: Path) -> None:
 
 def test_one_at_a_time_has_a_journal_and_who_comes_second_is_told_who(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    with pytest.raises(JournalHeld, match=f"another process is going on with {tmp_path}"):
+    with pytest.raises(JournalLocked, match=f"another process is going on with {tmp_path}"):
         Journal(tmp_path)
     journal.write("launch", run="r-1", pid=os.getpid(), started=start_of(os.getpid()))
-    with pytest.raises(JournalHeld, match=f"process {os.getpid()} is launching {tmp_path}"):
+    with pytest.raises(JournalLocked, match=f"process {os.getpid()} is launching {tmp_path}"):
         Journal(tmp_path)
     journal.write_cancel()
-    with pytest.raises(JournalHeld, match=f"process {os.getpid()} is cancelling {tmp_path}"):
+    with pytest.raises(JournalLocked, match=f"process {os.getpid()} is cancelling {tmp_path}"):
         Journal(tmp_path)
     journal.close()
     Journal(tmp_path).close()

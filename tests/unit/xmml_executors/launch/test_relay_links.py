@@ -13,9 +13,9 @@ import pytest
 from commands import MTO
 from site_here import site_at
 from waiting import LIMIT_S, until
-from xmml_executors.launch.plan_of_sites import relay_links
-from xmml_executors.launch.relay_here import RelayHere
-from xmml_executors.launch.relay_there import RelayThere
+from xmml_executors.launch.local_relay import LocalRelay
+from xmml_executors.launch.remote_relay import RemoteRelay
+from xmml_executors.launch.site_plan import relay_links
 from xmml_planner import Plan
 from xmml_planner.execution_plan import PlannedPath
 from xmml_planner.sites import Site
@@ -78,7 +78,7 @@ def test_parts_of_a_cluster_share_its_relay_and_need_no_link_among_themselves() 
 @pytest.mark.parametrize(("streams", "encrypt"), [(3, False), (5, True)])
 def test_links_stand_as_the_plan_says(tmp_path: Path, streams: int, encrypt: bool) -> None:
     plan = plan_of(path("laptop", "alpha", streams=streams, encrypt=encrypt))
-    here = RelayHere(
+    here = LocalRelay(
         f"t{os.getpid()}-h",
         RUN,
         SECRET,
@@ -90,7 +90,7 @@ def test_links_stand_as_the_plan_says(tmp_path: Path, streams: int, encrypt: boo
     async def statuses() -> list[dict[str, Any]]:
         site = site_at(tmp_path, "alpha")
         options = relay_links(plan, "alpha").words(f"127.0.0.1:{here.port}")
-        there = RelayThere(site, f"t{os.getpid()}-t", options, RUN, SECRET, here.certificates)
+        there = RemoteRelay(site, f"t{os.getpid()}-t", options, RUN, SECRET, here.certificates)
 
         def links() -> list[dict[str, Any]]:
             return [link_of(here.site), link_of(there.name)]
@@ -135,14 +135,14 @@ def stranger_to(port: int) -> subprocess.Popen[bytes]:
 
 
 def test_relays_of_a_run_trust_each_other_only_also_after_they_were_started_again(tmp_path: Path) -> None:
-    here = RelayHere(f"t{os.getpid()}-h", RUN, SECRET, tmp_path / "here.log", is_open=False)
+    here = LocalRelay(f"t{os.getpid()}-h", RUN, SECRET, tmp_path / "here.log", is_open=False)
     stranger: subprocess.Popen[bytes] | None = None
 
     async def all_of_it() -> None:
         nonlocal stranger
         site = site_at(tmp_path, "alpha")
         options = ["--link", f"127.0.0.1:{here.port}"]
-        there = RelayThere(site, f"t{os.getpid()}-t", options, RUN, SECRET, here.certificates)
+        there = RemoteRelay(site, f"t{os.getpid()}-t", options, RUN, SECRET, here.certificates)
 
         def are_linked() -> bool:
             return [link_of(here.site).get("site"), link_of(there.name).get("site")] == [there.name, here.site]

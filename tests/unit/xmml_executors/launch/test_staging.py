@@ -11,7 +11,7 @@ from pathlib import Path
 
 from xmml_executors.launch.run_site import program_files
 from xmml_executors.launch.staging import describe, files_of, stage
-from xmml_executors.transports.local import LocalTransport
+from xmml_sites.ssh.local import LocalTransport
 
 
 def test_the_whole_folder_of_a_model_is_without_the_folders_of_runs_that_were_put_there(tmp_path: Path) -> None:

@@ -1,0 +1,66 @@
+"""Cancelling a run whose launcher is gone: everything that its journal speaks of is removed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from xmml_planner import Plan
+from xmml_sites.batch import SchedulerUnavailable
+from xmml_sites.ssh import TransportError
+
+from xmml_executors.launch.journal import Journal, JournalContent
+from xmml_executors.launch.run_site import RunSite
+from xmml_executors.outcome import SiteError
+
+
+def clean_sites(plan: Plan, folder: Path, tell: Callable[[str], None]) -> list[str]:
+    """Remove what may be left at every site; return what went wrong, a line for each site.
+
+    Raises:
+        JournalLocked: somebody else is at it, or goes on with the run.
+        SiteError: the journal cannot be read or written.
+    """
+    return asyncio.run(_clean_sites(plan, folder, tell))
+
+
+async def _clean_sites(plan: Plan, folder: Path, tell: Callable[[str], None]) -> list[str]:
+    journal = Journal(folder)
+    past = journal.past
+    sites = {site.name: site for site in plan.sites}
+    try:
+        journal.write_cancel()
+        problems = await asyncio.gather(
+            *(_clean(RunSite(sites[name], past.run_id, journal), past, tell) for name in past.unclean if name in sites)
+        )
+    finally:
+        journal.close()
+    return [problem for problem in problems if problem]
+
+
+async def _clean(site: RunSite, past: JournalContent, tell: Callable[[str], None]) -> str:
+    left = past.sites[site.name]
+    try:
+        await site.locate()
+        if left.folder:
+            site.folder = left.folder
+        await site.look_up(left.jobs)
+        found = await site.standing(list(left.reservations))
+        await site.clean(site.job_ids, list(left.reservations))
+    except (TransportError, SiteError, SchedulerUnavailable) as error:
+        return _what_to_do(site, left.folder, str(error))
+    finally:
+        await site.transport.close()
+    tell(f"{site.name}: nothing is left" + (f"; removed: {', '.join(found)}" if found else ""))
+    return ""
+
+
+def _what_to_do(site: RunSite, folder: str, why: str) -> str:
+    """Return what is told of a site where something may be left."""
+    named = why if why.startswith(f"site {site.name}:") else f"site {site.name}: {why}"
+    files = f", its files stay in {folder}" if folder else ""
+    return (
+        f"{named}; programs of the run that still live there end by themselves, jobs that wait end when they begin"
+        f"{files}; when that is mended, again: xmml cancel {site.journal.path.parent}"
+    )

@@ -1,0 +1,214 @@
+"""What a launch would do at each site, without doing it: files, builds, relays, jobs with their scripts, commands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from xmml_planner import Plan
+from xmml_planner.sites import Site
+from xmml_sites.batch import JobScript, by_name
+
+from xmml_executors.coallocation.actions import Action, Reserve, Submit, SubmitTogether
+from xmml_executors.launch import local_relay, remote_relay
+from xmml_executors.launch.allocation import AllocationFailed, choose_strategy
+from xmml_executors.launch.deferred_jobs import first_and_later
+from xmml_executors.launch.job_nodes import JobNodes
+from xmml_executors.launch.paths import SitePaths, below_home
+from xmml_executors.launch.remote_builds import builds_at
+from xmml_executors.launch.run_site import placeholder, program_files
+from xmml_executors.launch.site_job import SiteJob
+from xmml_executors.launch.site_plan import (
+    USUAL_WALLTIME_S,
+    cluster_of,
+    launch_site,
+    needs_relay,
+    relay_links,
+    remote_jobs,
+)
+from xmml_executors.launch.staging import built, files_of, needed
+from xmml_executors.outcome import SiteError
+from xmml_executors.run_folder import relay_log
+
+#: Stands for the home folder at a site, in scripts that want absolute paths; people see `~`.
+HOME = "/the-home-folder-at-the-site"
+#: Stand for what is not known before the run: its name, a port of a login node that leads here, a reservation.
+RUN, PORT, RESERVATION = "RUN", "PORT", "RESERVATION"
+#: What people are told that these stand for.
+MEANINGS = {
+    "~": "stands for your home folder",
+    RUN: "for the name of the run",
+    PORT: "for a port that is free",
+    RESERVATION: "for the name of the reservation",
+}
+#: How long a job that runs in a reservation waits for a word.
+PATIENCE_S = 60.0
+
+
+def rehearsal(plan: Plan, run_folder: str, *, is_direct: bool = False, strategy: str | None = None) -> list[str]:
+    """Return what would be done at the sites of a plan, as lines.
+
+    Args:
+        is_direct: every site can reach the coordinator's addresses as they are.
+        strategy: how the jobs are got together; `None`: as the sites allow it best.
+
+    Raises:
+        SiteError: a file that a site needs is not there, or the sites do not allow the strategy.
+    """
+    jobs: dict[str, SiteJob] = {}
+    clusters: dict[str, Site] = {}
+    for name, (planned, site) in remote_jobs(plan).items():
+        cluster = clusters.setdefault(cluster_of(plan, site).name, cluster_of(plan, site))
+        walltime_s = planned.walltime_s or site.walltime_s or USUAL_WALLTIME_S
+        nodes = JobNodes(planned, site, (plan.by_name[name] for name in planned.instances))
+        jobs[name] = SiteJob(name, cluster.name, site, planned, walltime_s, nodes)
+    has_relay = needs_relay(plan, is_direct=is_direct)
+    submissions = _submissions(jobs, clusters, strategy)
+    lines = ["", f"this machine: {_relay_here(plan, clusters, run_folder)}"] if has_relay else []
+    for cluster in clusters.values():
+        here = [job for job in jobs.values() if job.site == cluster.name]
+        parts = {job.part.name for job in here}
+        files = list(files_of(Path(plan.model_folder), needed(plan, parts), built(plan)))
+        lines += ["", f"site {cluster.name}: {where(cluster)}"]
+        lines.append(f"  folder {_folder(cluster)} with {', '.join(sorted(program_files()))}")
+        lines.append(
+            f"  {len(files)} files ({sum(file.stat().st_size for file in files):,} bytes), if not there already:"
+        )
+        lines += [f"    {file.relative_to(plan.model_folder)}" for file in files]
+        lines += [f"  build: {build.command}" for build, _ in builds_at(plan, parts)]
+        lines += _way_back(plan, cluster, has_relay=has_relay, is_direct=is_direct)
+        for job in here:
+            lines += [*submissions.get(job.member, []), *_commands(plan, job, cluster, run_folder)]
+    lines = [line.replace(HOME, "~") for line in lines]
+    return [*_legend(lines), *lines]
+
+
+def _legend(lines: Sequence[str]) -> list[str]:
+    """Return what the names stand for that these lines have in place of what is not known yet."""
+    text = "\n".join(lines)
+    used = [name for name in MEANINGS if re.search(rf"(?<!\w){name}(?!\w)", text)]
+    told = ", ".join(f"{name} {MEANINGS[name]}" for name in used)
+    return ["", f"At the sites, {told}. The run replaces these by what they stand for."] if used else []
+
+
+def where(site: Site) -> str:
+    """Return how a site is reached, and what starts jobs there."""
+    way = f"ssh {site.ssh}" if site.ssh is not None else "this machine"
+    return f"{way}, {site.scheduler}" if site.has_queue else f"{way}, no queue"
+
+
+def _home(cluster: Site) -> str:
+    return str(Path.home()) if cluster.is_here else HOME
+
+
+def _folder(cluster: Site) -> str:
+    return f"{below_home(cluster.work, _home(cluster))}/runs/{RUN}"
+
+
+# --- relays -----------------------------------------------------------------------------------------------------------
+
+
+def _relay_here(plan: Plan, clusters: Mapping[str, Site], run_folder: str) -> str:
+    site = launch_site(plan)
+    device = local_relay.device_of(is_open=any(cluster.is_here for cluster in clusters.values()))
+    takes_clear = relay_links(plan, site).takes_clear
+    log = Path(run_folder, relay_log(site))
+    return f"mto {shlex.join(local_relay.words_of(f'{site}-{RUN}', device, 0, log, takes_clear=takes_clear))}"
+
+
+def _way_back(plan: Plan, cluster: Site, *, has_relay: bool, is_direct: bool) -> list[str]:
+    """Return how the processes of a site reach this machine."""
+    if cluster.is_here or (is_direct and not has_relay):
+        return []
+    leads_to = "the relay of this machine" if has_relay else "the coordinator"
+    lines = [f"  ssh leads 127.0.0.1:{PORT} there to {leads_to}"]
+    if has_relay and cluster.has_queue:
+        options = relay_links(plan, cluster.name).words(f"127.0.0.1:{PORT}")
+        log = f"{_folder(cluster)}/{relay_log(cluster.name)}"
+        words = remote_relay.words_of(f"{cluster.name}-{RUN}", remote_relay.port_named(cluster), log, options)
+        lines.append(f"  mto {shlex.join(words)}")
+        lines.append("    or, if it has no mto: door.py, which leads there, too")
+    return lines
+
+
+# --- jobs -------------------------------------------------------------------------------------------------------------
+
+
+def _commands(plan: Plan, job: SiteJob, cluster: Site, run_folder: str) -> Iterator[str]:
+    """Yield what runs in a job."""
+    home, planned_python = _home(cluster), job.part.python
+    python = below_home(planned_python, home)
+    folder = _folder(cluster)
+    paths = SitePaths(plan.model_folder, run_folder, folder, python, "$PATH", job.part.mpi, planned_python, home)
+    inside = [plan.by_name[name] for name in job.planned.instances]
+    for each in inside:
+        if each.process is None:
+            yield f"  {each.name}: {' '.join(paths.command(each.command))}"
+    for process in sorted({str(each.process) for each in inside if each.process is not None}):
+        names = ", ".join(each.name for each in inside if each.process == process)
+        yield f"  {process}: a process of ours with {names}"
+
+
+def _submissions(jobs: Mapping[str, SiteJob], clusters: Mapping[str, Site], wanted: str | None) -> dict[str, list[str]]:
+    """Return how each job is submitted, by its name; of those that are submitted together, by that of the first."""
+    first, later = first_and_later(list(jobs.values()))
+    shown: dict[str, list[str]] = {}
+    for group in [first, *later] if first else later:
+        try:
+            strategy = choose_strategy([jobs[name] for name in group], clusters, wanted)
+        except AllocationFailed as error:
+            raise SiteError(str(error)) from None
+        for action in strategy.begin(0.0):
+            name, lines = _submission(action, jobs, clusters)
+            shown[name] = lines
+    return shown
+
+
+def _submission(action: Action, jobs: Mapping[str, SiteJob], clusters: Mapping[str, Site]) -> tuple[str, list[str]]:
+    match action:
+        case SubmitTogether(members, _, slack_s, patience_s):
+            together = [jobs[name] for name in members]
+            title = f"jobs {', '.join(members)}, as one heterogeneous job:"
+            return members[0], _job(title, clusters, together, slack_s, patience_s)
+        case Submit(member, _, slack_s, patience_s):
+            return member, _job(f"job {member}:", clusters, [jobs[member]], slack_s, patience_s)
+        case Reserve(member, start, end):
+            job = jobs[member]
+            title = f"job {member}, in cores that are reserved from {start:.0f} s to {end:.0f} s from now on:"
+            slack_s = end - start - job.walltime_s
+            return member, _job(title, clusters, [job], slack_s, PATIENCE_S, RESERVATION)
+    raise ValueError(f"no strategy begins with {action}")
+
+
+def _job(
+    title: str,
+    clusters: Mapping[str, Site],
+    jobs: Sequence[SiteJob],
+    slack_s: float,
+    patience_s: float,
+    reservation: str = "",
+) -> list[str]:
+    """Return the command that submits a script, and the script."""
+    cluster = clusters[jobs[0].site]
+    folder, scheduler = _folder(cluster), by_name(cluster.scheduler, cluster.dialect or "openpbs")
+    home = _home(cluster)
+    scripts: list[JobScript] = [
+        placeholder(
+            job,
+            1,
+            f"xmml-{RUN}-{job.member}",
+            folder,
+            f"{below_home(job.part.python, home)} -I -S {folder}/agent.py",
+            slack_s,
+            patience_s,
+            reservation,
+        )
+        for job in jobs
+    ]
+    known = all(job.planned.walltime_s or job.part.walltime_s or not job.part.has_queue for job in jobs)
+    title += "" if known else " (its queue is asked for the time that it gives by default; here a day)"
+    text = scheduler.render(scripts[0]) if len(scripts) == 1 else scheduler.render_together(scripts)
+    lines = [scheduler.submit_command(f"{scripts[0].folder}/job.sh"), *text.splitlines()]
+    return [f"  {title}", *(f"    {line}" for line in lines)]

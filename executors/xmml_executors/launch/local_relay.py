@@ -1,0 +1,179 @@
+"""The relay of a run, on the machine that it is launched from: the meeting point of sites that can only dial out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from xmml_executors.launch.certificates import Certificates
+from xmml_executors.outcome import SiteError
+
+#: How long the relay may take to answer.
+ANSWER_WITHIN_S = 10.0
+
+
+def device_of(*, is_open: bool) -> str:
+    """Return the device that the relay of this machine listens on."""
+    return "0.0.0.0" if is_open else "127.0.0.1"
+
+
+def words_of(site: str, device: str, port: int, log: Path, *, takes_clear: bool) -> list[str]:
+    """Return what stands behind `mto` on the command line of the relay of this machine."""
+    options = ["--no-encryption"] if takes_clear else []
+    return ["--site", site, "--listen", f"{device}:{port}", "--stdin", "--log", str(log), *options]
+
+
+class LocalRelay:
+    """A process of `mto` that serves one run, and ends with us, however we end."""
+
+    def __init__(
+        self, site: str, run: str, secret: bytes, log: Path, *, is_open: bool, takes_clear: bool = False
+    ) -> None:
+        """Start it.
+
+        Args:
+            site: the name of this site.
+            log: the file that it appends its log to; its folder is made.
+            is_open: compute nodes of the cluster that we are on dial it; else it listens on the loopback device only.
+            takes_clear: some relays that dial it do so without encryption. (It dials nobody itself.)
+
+        Raises:
+            SiteError: it cannot be started, or does not answer.
+        """
+        self.site, self.run, self.secret = site, run, secret
+        self._log = log
+        self._takes_clear = takes_clear
+        self._device = device_of(is_open=is_open)
+        self.host = socket.gethostname() if is_open else "127.0.0.1"
+        self.port = 0
+        self._asking = threading.RLock()
+        self.start()
+        #: Of all relays of the run.
+        self.certificates = Certificates()
+        self.certificates.begin(self, self.certificate)
+
+    def start(self) -> None:
+        """Start it, on the port that it had if it has ended. It believes no other relay until it is told of one.
+
+        Raises:
+            SiteError: it cannot be started, or does not answer.
+        """
+        with self._asking:
+            self._start()
+
+    def _start(self) -> None:
+        found = program()
+        if found is None:
+            raise SiteError("the relay mto is not installed beside xmml-run; install xMML again")
+        command = [found, *words_of(self.site, self._device, self.port, self._log, takes_clear=self._takes_clear)]
+        try:
+            self._log.parent.mkdir(parents=True, exist_ok=True)
+            # Why it does not begin, or falls, it says there.
+            with open(self._log, "ab", opener=_for_the_owner) as standard_error:
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=standard_error, process_group=0
+                )
+        except OSError as error:
+            raise SiteError(f"the relay cannot be started: {error.filename or found}: {error.strerror}") from None
+        status = self._answer()
+        self.port, self.certificate = port_of(status), str(status["certificate"])
+        orders: tuple[dict[str, object], ...] = (
+            {"command": "trust", "fingerprints": [self.certificate]},
+            {"command": "add-run", "run": self.run, "secret": self.secret.hex()},
+        )
+        for order in orders:
+            answer = self._ask(order)
+            if not answer.get("ok"):
+                self.close()
+                raise SiteError(f"the relay does not serve the run: {answer.get('problem')}")
+
+    async def start_again(self) -> None:
+        """The same while others are linked to it, which are told of its new certificate.
+
+        Raises:
+            SiteError: it cannot be started, or does not answer.
+        """
+        await asyncio.to_thread(self.start)
+        await self.certificates.show(self, self.certificate)
+
+    async def trust(self, certificates: Sequence[str]) -> None:
+        """Have it believe relays that show these certificates, and no others."""
+        await asyncio.to_thread(self._ask, {"command": "trust", "fingerprints": list(certificates)})
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it must be started again."""
+        return self._process.poll() is not None
+
+    @property
+    def address(self) -> str:
+        """Where processes of this machine find it: the value of XMML_RELAY."""
+        return f"127.0.0.1:{self.port}/{self.site}"
+
+    def at(self, host: str, port: int) -> str:
+        """The value of XMML_RELAY where it is reached at another address."""
+        return f"{host}:{port}/{self.site}"
+
+    def close(self) -> None:
+        """End it."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        try:
+            self._process.wait(ANSWER_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _ask(self, what: dict[str, object]) -> dict[str, object]:
+        with self._asking:
+            self._tell(what)
+            return self._answer()
+
+    def _tell(self, what: dict[str, object]) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(json.dumps(what).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def _answer(self) -> dict[str, object]:
+        assert self._process.stdout is not None
+        readable, _, _ = select.select([self._process.stdout], [], [], ANSWER_WITHIN_S)
+        line = self._process.stdout.readline() if readable else b""
+        try:
+            answer: dict[str, object] = json.loads(line)
+        except ValueError:
+            self.close()
+            raise SiteError(f"the relay of this machine does not begin; why it says in {self._log}") from None
+        return answer
+
+
+def _for_the_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def program() -> str | None:
+    """Return where `mto` is: beside our Python, on the search path, or, in a folder of sources, where cargo made it."""
+    made = Path(__file__).resolve().parents[3] / "target" / "release" / "mto"
+    beside = Path(sys.executable).parent / "mto"
+    if beside.is_file():
+        return str(beside)
+    return shutil.which("mto") or (str(made) if made.is_file() else None)
+
+
+def port_of(status: dict[str, object]) -> int:
+    """Return the port that a relay says it listens on."""
+    listening = status["listen"]
+    assert isinstance(listening, list)
+    return int(str(listening[0]).rpartition(":")[2])

@@ -1,0 +1,143 @@
+"""The executor of a run over several sites: this machine's supervisor and the jobs elsewhere, as one."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from xmml_planner import Plan
+
+from xmml_executors.executor import Start
+from xmml_executors.launch.journal import Journal, JournalContent
+from xmml_executors.launch.launcher import Launcher
+from xmml_executors.local import LocalExecutor
+from xmml_executors.run_folder import RunFolder
+
+
+class MultiSiteExecutor:
+    """Gives each order to whoever has the instance, and brings the reports together.
+
+    What instances elsewhere write goes also into the run's folder here, line by line, so that it can be followed; at
+    the end the true logs take its place.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        journal: Journal,
+        past: JournalContent | None = None,
+        *,
+        is_direct: bool = False,
+        strategy: str | None = None,
+    ) -> None:
+        """
+        Args:
+            past: what an earlier launcher of this run has left, if one was interrupted.
+            is_direct: every site can reach the coordinator's addresses as they are.
+            strategy: how the jobs are got together; `None`: as the sites allow it best.
+
+        Raises:
+            SiteError: the supervisor of this machine cannot be started.
+        """
+        self._folder = folder
+        self._local = LocalExecutor()
+        self._journal = journal
+        self._launcher = Launcher(plan, folder, journal, past, is_direct=is_direct, strategy=strategy)
+        self._poll = select.epoll()
+        self._poll.register(self._local.fileno(), select.EPOLLIN)
+        self._poll.register(self._launcher.fileno(), select.EPOLLIN)
+        self._logs: dict[Path, Any] = {}
+
+    @property
+    def is_acquired(self) -> bool:
+        """Whether all jobs run that the run begins with."""
+        return self._launcher.is_acquired
+
+    @property
+    def late(self) -> frozenset[str]:
+        """What runs in jobs that come later, and have not come yet."""
+        return self._launcher.late
+
+    def hasten(self, names: Collection[str]) -> None:
+        """Ask now for the jobs of these instances."""
+        self._launcher.hasten(names)
+
+    def fileno(self) -> int:
+        """A descriptor to wait on for reports."""
+        return self._poll.fileno()
+
+    def open_relay(self) -> str | None:
+        """Start the relay of this machine, if some site needs one."""
+        return self._launcher.open_relay()
+
+    def acquire(self, coordinator: Sequence[str]) -> None:
+        """Begin to prepare the sites and to get the jobs."""
+        self._launcher.acquire(coordinator)
+
+    def start(self, process: Start) -> None:
+        """Start a process where its instance is to be."""
+        if process.name in self._launcher.job_of:
+            self._launcher.start(process)
+            return
+        if self._launcher.relay is not None:
+            process = replace(process, env={**process.env, "XMML_RELAY": self._launcher.relay.address})
+        self._local.start(process)
+
+    def signal(self, name: str, number: int) -> None:
+        """Send a signal to the process group of an instance."""
+        if name in self._launcher.job_of:
+            self._launcher.signal(name, number)
+        else:
+            self._local.signal(name, number)
+
+    def watch(self, name: str, pid: int) -> None:
+        """Have the job of an instance watch the process that has joined."""
+        if name in self._launcher.job_of:
+            self._launcher.watch(name, pid)
+
+    def remove_at_end(self, path: Path) -> None:
+        """Have a file of this machine removed when everything has ended."""
+        self._local.remove_at_end(path)
+
+    def take_reports(self) -> list[dict[str, Any]] | None:
+        """Return what has been reported anywhere; `None` if the supervisor of this machine is gone."""
+        self._poll.poll(0)
+        here = self._local.take_reports()
+        if here is None:
+            return None
+        elsewhere = self._launcher.take_reports()
+        for report in elsewhere:
+            if report["is"] == "output":
+                self._keep(report)
+        return [*here, *elsewhere]
+
+    def _keep(self, report: Mapping[str, Any]) -> None:
+        name = report["name"]
+        path = (
+            self._folder.path / name / report["stream"]
+            if name.startswith("hosts/")
+            else self._folder.log(name, report["stream"])
+        )
+        log = self._logs.get(path)
+        if log is None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            log = self._logs[path] = open(path, "a", encoding="utf-8", buffering=1)  # noqa: SIM115 - open as long as the run
+        with contextlib.suppress(OSError):  # a full disk is told by whoever writes the events
+            log.write(report["text"] + "\n")
+
+    def close(self, run_folder: Path) -> list[dict[str, Any]]:
+        """End everything everywhere, bring back what was made, leave nothing; return what was reported meanwhile."""
+        for log in self._logs.values():
+            with contextlib.suppress(OSError):
+                log.close()
+        try:
+            return self._launcher.close()
+        finally:
+            self._journal.close()
+            self._poll.close()
+            self._local.close(run_folder)

@@ -1,0 +1,118 @@
+"""The relay of a run at a site: on the login node, which sees both the compute nodes and, through ssh, us."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from xmml_planner.sites import Site
+
+from xmml_executors.launch.certificates import Certificates
+from xmml_executors.launch.remote_helpers import RemoteHelper
+from xmml_executors.launch.run_site import RunSite
+from xmml_executors.launch.timeouts import lease_of_programs_s
+from xmml_executors.run_folder import relay_log
+
+
+def port_named(site: Site) -> int:
+    """Return the port that the description of a site gives its relay; 0: any."""
+    if site.relay is None:
+        return 0
+    return site.relay.port or (int(site.relay.listen.rpartition(":")[2]) if site.relay.listen else 0)
+
+
+def words_of(name: str, port: int, log: str, options: Sequence[str]) -> list[str]:
+    """Return what stands behind `mto` on the command line of the relay of a site."""
+    return ["--site", name, "--listen", f"0.0.0.0:{port}", "--stdin", "--log", log, *options]
+
+
+class RemoteRelay(RemoteHelper):
+    """`mto` beside the Python of a site, for one run."""
+
+    kind = "relay"
+
+    def __init__(
+        self, site: RunSite, name: str, options: Sequence[str], run: str, secret: bytes, certificates: Certificates
+    ) -> None:
+        """
+        Args:
+            name: of the relay, as streams are addressed to it.
+            options: the words of its command line that say to which relays it is linked, and how.
+            certificates: of all relays of the run.
+        """
+        super().__init__(site)
+        self.name, self.options, self.run, self.secret, self.certificates = name, options, run, secret, certificates
+        self._asking = asyncio.Lock()
+        self._is_trusting = False
+        self._answers: AsyncIterator[str | bytes]
+
+    async def start(self) -> bool:
+        """Start it; return whether the site has one that answers.
+
+        It listens on the port that the site's description names, so that relays of other sites come in there; if that
+        port is taken, on any.
+
+        Raises:
+            TransportError: the site cannot be reached.
+        """
+        for port in dict.fromkeys((port_named(self.site.site), 0)):
+            if await self.start_on(port):
+                return True
+        return False
+
+    async def start_on(self, port: int) -> bool:
+        """Start it on a port. The run's secret goes to it over its standard input. One that was started earlier and
+        holds the port, because its connection broke and it has not noticed, makes room: it is known by its host and
+        the time at which it began, for its number may be another's by now, and another login node may see the file.
+        (The agent reads that note, too, before the run's folder is removed.) Why it does not begin is in its log."""
+        log = f"{self.site.folder}/{relay_log(self.site.name)}"
+        words = words_of(self.name, port, log, self.options)
+        command = (
+            f'mto="$(dirname "$(command -v {shlex.quote(self.site.python)})")/mto"; [ -x "$mto" ] || exit 69; '
+            f"own={shlex.quote(self.site.folder + '/relay')}; host=$(uname -n); "
+            'began() { cut -d " " -f 22 "/proc/$1/stat" 2>/dev/null; }; '
+            '{ read -r former since where < "$own"; } 2>/dev/null; '
+            '[ "$where" = "$host" ] && [ "$(cat "/proc/$former/comm" 2>/dev/null)" = mto ] && '
+            '[ "$(began "$former")" = "$since" ] && kill -KILL "$former" && i=0 && '
+            # What it holds is free a moment later.
+            'while kill -s 0 "$former" 2>/dev/null && [ $i -lt 60 ]; do sleep 0.05; i=$((i + 1)); done; '
+            f'echo "$$ $(began $$) $host" > "$own"; umask 077; mkdir -p {shlex.quote(os.path.dirname(log))}; '
+            f'exec "$mto" {shlex.join(words)} 2>> {shlex.quote(log)}'
+        )
+        process = await self.site.transport.start(command, lease_s=lease_of_programs_s())
+        self._process, self._answers = process, process.lines()
+        status = await self._answer()
+        if status is None:
+            await process.kill()
+            return False
+        # It dials others once it has the run: by then all know its certificate, and it theirs.
+        self._is_trusting = False
+        await self.certificates.show(self, str(status["certificate"]))
+        answer = await self._ask({"command": "add-run", "run": self.run, "secret": self.secret.hex()})
+        if not self._is_trusting or answer is None or not answer.get("ok"):
+            await process.kill()
+            return False
+        self.port = int(str(status["listen"][0]).rpartition(":")[2])
+        return True
+
+    async def trust(self, certificates: Sequence[str]) -> None:
+        """Have it believe relays that show these certificates, and no others."""
+        answer = await self._ask({"command": "trust", "fingerprints": list(certificates)})
+        self._is_trusting = answer is not None and bool(answer.get("ok"))
+
+    async def _ask(self, order: dict[str, object]) -> dict[str, Any] | None:
+        async with self._asking:
+            assert self._process is not None
+            await self._process.write(json.dumps(order).encode() + b"\n")
+            return await self._answer()
+
+    async def _answer(self) -> dict[str, Any] | None:
+        try:
+            answer: dict[str, Any] = json.loads(await anext(self._answers))
+        except (StopAsyncIteration, ValueError):
+            return None
+        return answer

@@ -1,0 +1,53 @@
+"""Beginning a launch: the journal, and the executor that a run over sites needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from xmml_planner import Plan
+
+from xmml_executors.executor import Executor
+from xmml_executors.launch.agent import start_of
+from xmml_executors.launch.journal import Journal
+from xmml_executors.local import LocalExecutor
+from xmml_executors.run_folder import RunFolder
+
+
+def is_over_sites(plan: Plan) -> bool:
+    """Whether something of the plan does not simply run as a process of this machine."""
+    return any(not site.is_here or site.has_queue for site in plan.sites)
+
+
+def listen_at(plan: Plan, wanted: str | None) -> str | None:
+    """Return where the coordinator listens over TCP: where it is told to, else for a run over sites at any port of the
+    loopback device, to which the ssh connections of sites lead."""
+    return wanted or ("127.0.0.1:0" if is_over_sites(plan) else None)
+
+
+def executor_for(
+    plan: Plan,
+    folder: RunFolder,
+    journal: Journal | None = None,
+    *,
+    is_direct: bool = False,
+    strategy: str | None = None,
+) -> Callable[[], Executor]:
+    """Return what makes the executor of a run.
+
+    Args:
+        journal: of the run, if it was interrupted and goes on.
+        is_direct: every site can reach the address at which the coordinator was told to listen.
+        strategy: how the jobs are got together; `None`: as the sites allow it best.
+    """
+    if not is_over_sites(plan):
+        return LocalExecutor
+
+    def make() -> Executor:
+        from xmml_executors.launch.multi_site_executor import MultiSiteExecutor
+
+        ours = journal or Journal(folder.path)
+        ours.write("launch", run=folder.run_id, pid=os.getpid(), started=start_of(os.getpid()))
+        return MultiSiteExecutor(plan, folder, ours, ours.past, is_direct=is_direct, strategy=strategy)
+
+    return make

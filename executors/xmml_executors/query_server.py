@@ -1,0 +1,242 @@
+"""Answering people who ask about a run that goes on: `xmml status`, `xmml methods`.
+
+`xmml-run` listens on an abstract Unix socket whose name stands in `.questions` in the run's folder, a file that only
+its owner can read; the kernel says who connects, and other users are turned away. A question is one line of JSON, and
+so is the answer:
+
+    {"ask": "status"}
+    {"ask": "change", "conduits": [3], "methods": ["tcp"]}
+    {"ask": "stop"}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from xmml_native import Coordinator
+from xmml_planner import Plan
+
+from xmml.late_dataclass import dataclass
+from xmml_executors.conduit_figures import ConduitFigures, merged
+from xmml_executors.instance_record import InstanceRecord, Lifecycle
+from xmml_executors.run_folder import DOOR
+
+#: How long instances may take to say how their conduits travel; whoever is late is left out.
+FIGURES_WITHIN_S = 2.0
+#: How long a change of methods may take.
+CHANGE_WITHIN_S = 45.0
+#: A longer question is none.
+LONGEST_QUESTION_BYTES = 1 << 20
+
+
+@dataclass
+class _QueryClient:
+    """Somebody who waits for an answer."""
+
+    connection: socket.socket
+    question: bytes = b""
+    kind: str = ""
+    number: int = 0
+    awaited: dict[Any, Any] = field(default_factory=dict)
+    figures: list[Mapping[str, Any]] = field(default_factory=list)
+    changes: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    until: float = 0.0
+
+
+class QueryServer:
+    """The door at which people ask, and those who wait for an answer."""
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: Plan,
+        records: Mapping[str, InstanceRecord],
+        selector: selectors.BaseSelector,
+        stop: Callable[[], None],
+    ) -> None:
+        """Begin to listen. `stop` is called when somebody wants the run to end.
+
+        Raises:
+            OSError: it cannot.
+        """
+        self.file = folder / DOOR
+        self._plan = plan
+        self._records = records
+        self._selector = selector
+        self._stop = stop
+        self._askers: list[_QueryClient] = []
+        self._count = 0
+        self._coordinator: Coordinator | None = None
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.setblocking(False)
+        name = f"xmml-questions-{os.urandom(12).hex()}"
+        self._listener.bind(f"\0{name}")
+        self._listener.listen(16)
+        descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="ascii") as file:
+            file.write(name)
+        selector.register(self._listener, selectors.EVENT_READ, self._accept)
+
+    def open(self, coordinator: Coordinator) -> None:
+        """From now on there are instances to ask."""
+        self._coordinator = coordinator
+
+    @property
+    def deadline(self) -> float | None:
+        """When `on_time` wants to be called."""
+        return min((asker.until for asker in self._askers if asker.kind), default=None)
+
+    def on_time(self, now: float) -> None:
+        """Answer those who have waited long enough."""
+        for asker in [each for each in self._askers if each.kind and each.until <= now]:
+            self._answer(asker)
+
+    def on_native(self, event: Mapping[str, Any]) -> None:
+        """Something that may be a part of an answer."""
+        if event["event"] == "opened":
+            self._plan = self._plan.with_opened([event["conduit"]])
+        for asker in list(self._askers):
+            if event["event"] == "figures" and asker.kind == "status" and event["number"] == asker.number:
+                asker.figures.append(event)
+                asker.awaited.pop(event["instance"], None)
+            elif event["event"] == "changed" and asker.kind == "change" and event["change"] in asker.awaited:
+                asker.changes[event["change"]] = event
+                asker.awaited.pop(event["change"])
+            elif event["event"] in ("left", "lost", "away") and asker.kind == "status":
+                asker.awaited.pop(event["instance"], None)
+            if asker.kind and not asker.awaited:
+                self._answer(asker)
+
+    def close(self) -> None:
+        """Stop listening; who still waits gets no answer."""
+        for asker in list(self._askers):
+            self._let_go(asker)
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(self._listener)
+        self._listener.close()
+        self.file.unlink(missing_ok=True)
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        if struct.unpack("3i", credentials)[1] not in (os.geteuid(), 0):
+            connection.close()
+            return
+        connection.setblocking(False)
+        asker = _QueryClient(connection)
+        self._askers.append(asker)
+        self._selector.register(connection, selectors.EVENT_READ, lambda: self._read(asker))
+
+    def _read(self, asker: _QueryClient) -> None:
+        try:
+            chunk = asker.connection.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        asker.question += chunk
+        if not chunk or len(asker.question) > LONGEST_QUESTION_BYTES:
+            self._let_go(asker)
+        elif asker.question.endswith(b"\n") and not asker.kind:
+            self._begin(asker)
+
+    def _begin(self, asker: _QueryClient) -> None:
+        try:
+            question = json.loads(asker.question)
+            begin: Callable[[_QueryClient, Mapping[str, Any]], None] = {
+                "status": self._begin_status,
+                "change": self._begin_change,
+                "stop": self._begin_stop,
+            }[question["ask"]]
+            begin(asker, question)
+        except (ValueError, KeyError, TypeError):
+            self._reply(asker, {"error": "this question is not understood"})
+        except RuntimeError as error:
+            self._reply(asker, {"error": str(error)})
+        else:
+            if not asker.awaited:
+                self._answer(asker)
+
+    def _begin_status(self, asker: _QueryClient, question: Mapping[str, Any]) -> None:
+        self._count += 1
+        asker.number, asker.until = self._count, time.monotonic() + FIGURES_WITHIN_S
+        asker.kind = "status"
+        if self._coordinator is not None:
+            asker.awaited = {name: name for name, record in self._records.items() if can_answer(record)}
+            self._coordinator.enquire(asker.number)
+
+    def _begin_change(self, asker: _QueryClient, question: Mapping[str, Any]) -> None:
+        if self._coordinator is None:
+            raise RuntimeError("the run has not begun: its programs are being made")
+        conduits = [int(conduit) for conduit in question["conduits"]]
+        methods = [str(method) for method in question["methods"]]
+        asker.until = time.monotonic() + CHANGE_WITHIN_S
+        asker.kind = "change"
+        asker.awaited = {self._coordinator.change(conduit, methods): conduit for conduit in conduits}
+
+    def _begin_stop(self, asker: _QueryClient, question: Mapping[str, Any]) -> None:
+        asker.kind = "stop"
+        self._stop()
+
+    def _answer(self, asker: _QueryClient) -> None:
+        if asker.kind == "change":
+            late = [
+                {"conduit": conduit, "method": None, "problem": "nobody answered in time"}
+                for conduit in asker.awaited.values()
+            ]
+            given = [{key: event[key] for key in ("conduit", "method", "problem")} for event in asker.changes.values()]
+            self._reply(asker, {"changes": [*given, *late]})
+            return
+        if asker.kind == "stop":
+            self._reply(asker, {"stopping": True})
+            return
+        instances = {name: status_of(record) for name, record in self._records.items()}
+        self._reply(asker, {"instances": instances, "conduits": rows(merged(self._plan.conduits, asker.figures))})
+
+    def _reply(self, asker: _QueryClient, answer: Mapping[str, Any]) -> None:
+        asker.connection.settimeout(1.0)
+        with contextlib.suppress(OSError):
+            asker.connection.sendall(json.dumps(answer).encode() + b"\n")
+        self._let_go(asker)
+
+    def _let_go(self, asker: _QueryClient) -> None:
+        if asker in self._askers:
+            self._askers.remove(asker)
+            with contextlib.suppress(KeyError, ValueError):
+                self._selector.unregister(asker.connection)
+            asker.connection.close()
+
+
+def rows(figures: Iterable[ConduitFigures]) -> list[dict[str, Any]]:
+    """Return the figures as plain values."""
+    return [each.as_json() for each in figures]
+
+
+def can_answer(record: InstanceRecord) -> bool:
+    """Whether an instance will answer a question soon."""
+    return record.state is Lifecycle.RUNNING and record.away_since is None
+
+
+def status_of(record: InstanceRecord) -> dict[str, Any]:
+    """Return what is known of an instance that runs."""
+    return {
+        **record.as_json(),
+        "run": record.run,
+        "iteration": record.iteration,
+        "time": record.time,
+        "waits_for": [each.conduit for each in record.waits_for],
+        "is_away": record.away_since is not None,
+    }

@@ -1,0 +1,58 @@
+"""Who owns a run: the command that carries it out holds a lock on the run's plan as long as it lives.
+
+The kernel takes the lock away when that process is gone, however it went; also when its machine was.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+#: The file of a run's folder that is locked: every run has one, and nobody writes it again.
+LOCKED = "plan.json"
+#: How long it may take until nobody looks at the lock any more; who looks has it for a moment.
+LOOKED_AT_S = 2.0
+LOOK_AGAIN_S = 0.01
+
+
+class RunLocked(Exception):
+    """Another process carries the run out."""
+
+
+def own(folder: Path) -> BinaryIO:
+    """Own the run in a folder until the file that is returned is closed, in every process that has inherited it.
+
+    Raises:
+        RunLocked: another process does.
+        OSError: its plan cannot be opened.
+    """
+    file = open(folder / LOCKED, "a+b")  # noqa: SIM115 - open as long as the run
+    until = time.monotonic() + LOOKED_AT_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                file.close()
+                raise RunLocked(f"another process carries out the run in {folder}") from None
+            time.sleep(LOOK_AGAIN_S)
+            continue
+        except OSError:
+            pass  # a file system without locks
+        return file
+
+
+def is_owned(folder: Path) -> bool:
+    """Whether somebody carries the run in a folder out. On a file system without locks: whether its secret is there."""
+    try:
+        with open(folder / LOCKED, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return (folder / ".secret").exists()
+    return False

@@ -1,0 +1,69 @@
+"""Batch systems: one interface of pure functions, an implementation for each (`docs/schedulers.md`)."""
+
+from xmml_sites.batch.fork import Fork
+from xmml_sites.batch.job_script import (
+    RESULT,
+    STARTED,
+    STDERR,
+    STDOUT,
+    JobResult,
+    read_result,
+    umask_of_this_process,
+)
+from xmml_sites.batch.pbs import Pbs
+from xmml_sites.batch.scheduler import (
+    JobRejected,
+    JobScript,
+    JobState,
+    JobStatus,
+    NodeStep,
+    NotSupported,
+    ReservationRefused,
+    ReservationRequest,
+    ReservationState,
+    Scheduler,
+    SchedulerUnavailable,
+    TimeLimits,
+)
+from xmml_sites.batch.slurm import Slurm
+
+__all__ = [
+    "RESULT",
+    "STARTED",
+    "STDERR",
+    "STDOUT",
+    "Fork",
+    "JobRejected",
+    "JobResult",
+    "JobScript",
+    "JobState",
+    "JobStatus",
+    "NodeStep",
+    "NotSupported",
+    "Pbs",
+    "ReservationRefused",
+    "ReservationRequest",
+    "ReservationState",
+    "Scheduler",
+    "SchedulerUnavailable",
+    "Slurm",
+    "TimeLimits",
+    "by_name",
+    "read_result",
+    "umask_of_this_process",
+]
+
+
+def by_name(name: str, dialect: str = "openpbs") -> Scheduler:
+    """The batch system that a site's description names: `local`, `slurm` or `pbs`.
+
+    Raises:
+        ValueError: there is no such one.
+    """
+    if name == "local":
+        return Fork()
+    if name == "slurm":
+        return Slurm()
+    if name == "pbs":
+        return Pbs(dialect)
+    raise ValueError(f"{name!r} is no batch system that xMML knows; there are local, slurm and pbs")

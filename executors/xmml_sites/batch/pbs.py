@@ -1,0 +1,389 @@
+"""PBS, by its commands, in two dialects: OpenPBS (and PBS Professional) and Torque.
+
+OpenPBS is tested on answers that OpenPBS 23.06.06 gave, Torque on its documentation only.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from xmml_sites.batch.job_script import STDERR, STDOUT, all_steps, body
+from xmml_sites.batch.scheduler import (
+    CLOCK,
+    JobRejected,
+    JobScript,
+    JobState,
+    JobStatus,
+    NotSupported,
+    ReservationRefused,
+    ReservationRequest,
+    ReservationState,
+    SchedulerUnavailable,
+    TimeLimits,
+    hours_minutes_seconds,
+    quoted,
+)
+from xmml_sites.command_result import CommandResult
+
+#: What qstat calls a state (PBS Reference Guide, "Job States"; Torque's qstat(1B)). F and C are told apart by how it
+#: ended.
+STATES = {
+    "B": JobState.RUNNING,
+    "C": JobState.ENDED,
+    "E": JobState.ENDING,
+    "F": JobState.ENDED,
+    "H": JobState.HELD,
+    "M": JobState.GONE,
+    "Q": JobState.WAITING,
+    "R": JobState.RUNNING,
+    "S": JobState.RUNNING,
+    "T": JobState.WAITING,
+    "U": JobState.RUNNING,
+    "W": JobState.WAITING,
+    "X": JobState.ENDED,
+}
+
+#: Exit statuses below zero are the server's (PBS Reference Guide, "Job Exit Status Codes"); -29 and Torque's -11: the
+#: time limit.
+_OUT_OF_TIME = {-29, -11}
+_NODE_FAILED = {-4, -5, -6, -12, -14, -15, -18, -21}
+#: 256 plus a signal: somebody ended it.
+_SIGNALLED = 256
+
+#: qstat's exit status for a job that it does not know, or knows from its history only.
+_UNKNOWN = {35, 153}
+_UNAVAILABLE = re.compile(
+    r"cannot connect|connection refused|timed out|no route|end of file|batch protocol error|: (?:command )?not found$|"
+    r"premature end of message|could not connect|server shutting down|munge",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CLOCK = re.compile(r"(\d+) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\n")
+_JOB_ID = re.compile(r"^(\d+(?:\[\])?(?:\.\S+)?)\s*$", re.MULTILINE)
+_RESERVATION_STATES = {
+    "UNCONFIRMED": ReservationState.ASKED,
+    "CONFIRMED": ReservationState.CONFIRMED,
+    "WAIT": ReservationState.ASKED,
+    "TIME_TO_RUN": ReservationState.ACTIVE,
+    "RUNNING": ReservationState.ACTIVE,
+}
+
+
+class Pbs:
+    """PBS on the machine where the commands run."""
+
+    name = "pbs"
+    has_heterogeneous_jobs = False
+
+    def __init__(self, dialect: str = "openpbs") -> None:
+        if dialect not in ("openpbs", "torque"):
+            raise ValueError(f"{dialect!r} is no dialect of PBS; there are openpbs and torque")
+        self.is_torque = dialect == "torque"
+        self.can_reserve = not self.is_torque
+
+    def version_command(self) -> str:
+        """The client's version, and whether the server answers."""
+        return "qstat --version 2>&1 && qstat -B -f"
+
+    def parse_version(self, answer: CommandResult) -> str:
+        """For example `OpenPBS 23.06.06`."""
+        found = re.search(r"(?:pbs_version =|[Vv]ersion:)\s*(\S+)", answer.stdout)
+        if not found:
+            raise SchedulerUnavailable(f"the qstat of PBS is not there: {answer.said}")
+        name = f"{'Torque' if self.is_torque else 'OpenPBS'} {found[1]}"
+        if answer.status != 0:
+            raise SchedulerUnavailable(f"{name} is there, but its server does not answer: {answer.said}")
+        return name
+
+    def render(self, job: JobScript) -> str:
+        """The script, with its options as `#PBS` lines."""
+        options = [
+            f"-N {job.name[:15]}",
+            f"-o {_in_directive(f'{job.folder}/{STDOUT}')}",
+            f"-e {_in_directive(f'{job.folder}/{STDERR}')}",
+            "-r n",  # a job that comes back alone, without its partners, is of no use
+            "-S /bin/bash",
+            f"-l walltime={hours_minutes_seconds(job.walltime_s)}",
+            self._resources(job),
+        ]
+        if job.reservation or job.partition:  # a reservation is a queue
+            options.append(f"-q {job.reservation or job.partition}")
+        options += [f"-A {job.account}"] if job.account else []
+        options += [f"-W x=QOS:{job.qos}" if self.is_torque else f"-l qos={job.qos}"] if job.qos else []
+        options += ["-h"] if job.is_held else []
+        options += job.options
+        lines = ["#!/bin/bash -l", *(f"#PBS {option}" for option in options)]
+        return "\n".join(lines) + "\n" + _begin(job) + body(self._stepwise(job))
+
+    def _resources(self, job: JobScript) -> str:
+        memory = math.ceil(job.memory / 2**20)
+        if self.is_torque:
+            words = f"-l nodes={job.nodes}:ppn={job.cores}" + (f":gpus={job.gpus}" if job.gpus else "")
+            return words + (f" -l mem={memory * job.nodes}mb" if memory else "")
+        chunk = f"{job.nodes}:ncpus={job.cores}:mpiprocs={job.cores // job.task_cores}"
+        chunk += (f":mem={memory}mb" if memory else "") + (f":ngpus={job.gpus}" if job.gpus else "")
+        return f"-l select={chunk}" + (" -l place=scatter" if job.nodes > 1 else "")
+
+    def _stepwise(self, job: JobScript) -> JobScript:
+        """Return the job with a command that starts its steps.
+
+        On other nodes than the first PBS starts them, which then knows and ends them, or ssh where its command is
+        missing. They get the environment by a file.
+        """
+        if not job.steps:
+            return job
+        lines = [
+            """xmml_nodes=($(awk '!seen[$0]++' "$PBS_NODEFILE")) || exit $?""",
+            'export XMML_NODES="${xmml_nodes[*]}"',
+            '{ export -p; umask -p; } > "$xmml_folder/environment"',
+        ]
+        if self.is_torque:
+            lines.append('xmml_on() { pbsdsh -o -h "$1" /bin/bash "$2"; }')
+        else:
+            lines += [
+                "if command -v pbs_tmrsh >/dev/null; then xmml_at=pbs_tmrsh; else xmml_at='ssh -o BatchMode=yes'; fi",
+                'xmml_on() { $xmml_at "$1" /bin/bash "$2"; }',
+            ]
+        starts = []
+        for step in job.steps:
+            if step.node == 0:
+                starts.append(f"bash -c {shlex.quote(step.command)}")
+                continue
+            file = f'"$xmml_folder/node-{step.node}.sh"'
+            text = (
+                f". {shlex.quote(f'{job.folder}/environment')}; cd {shlex.quote(job.folder)} || exit 72; {step.command}"
+            )
+            lines.append(f"printf '%s\\n' {shlex.quote(text)} > {file}")
+            starts.append(f'xmml_on "${{xmml_nodes[{step.node}]}}" {file}')
+        return replace(job, command="\n".join([*lines, all_steps(job, starts)]))
+
+    def render_together(self, jobs: Sequence[JobScript]) -> str:
+        """Not here."""
+        raise NotSupported("PBS has no heterogeneous jobs")
+
+    def submit_command(self, path: str) -> str:
+        """`qsub`; a later begin, which the script states, is computed with the site's clock."""
+        script = shlex.quote(path)
+        return (
+            f"xmml_after=$(sed -n 's/^# begin-after \\([0-9]*\\)$/\\1/p' {script} | head -n 1); "
+            'qsub ${xmml_after:+-a "$(date -d "+$xmml_after seconds" +%Y%m%d%H%M.%S)"} ' + script
+        )
+
+    def parse_submit(self, answer: CommandResult) -> str:
+        """The id, with the server's name."""
+        if answer.status != 0:
+            if _UNAVAILABLE.search(answer.stderr):
+                raise SchedulerUnavailable(f"qsub: {answer.said}")
+            raise JobRejected(f"PBS does not take the job: {answer.said.removeprefix('qsub: ')}")
+        found = _JOB_ID.search(answer.stdout)
+        if not found:
+            raise SchedulerUnavailable(f"qsub gave no job id: {answer.said}")
+        return found[1]
+
+    def status_command(self, ids: Iterable[str]) -> str:
+        """One qstat for all of them, also those that have ended, as long as the server remembers them."""
+        options = "-f" if self.is_torque else "-x -f -F json"
+        return f"{CLOCK}; qstat {options} {quoted(ids)}"
+
+    def parse_status(self, answer: CommandResult, ids: Iterable[str]) -> dict[str, JobStatus]:
+        """The status of each; the name of the server in an id does not matter."""
+        if answer.status not in (0, *_UNKNOWN) or (answer.status == 153 and _UNAVAILABLE.search(answer.stderr)):
+            raise SchedulerUnavailable(f"qstat: {answer.said}")
+        now, text = _clock(answer.stdout)
+        jobs = _torque_jobs(text) if self.is_torque else _json_jobs(text)
+        numbers = {id.partition(".")[0]: job for id, job in jobs.items()}
+        found = {}
+        for id in ids:
+            job = jobs.get(id, numbers.get(id.partition(".")[0]))
+            found[id] = JobStatus(JobState.GONE) if job is None else _status(job, now)
+        return found
+
+    def cancel_command(self, ids: Iterable[str]) -> str:
+        """`qdel`, one after the other: it stops at the first that it does not know."""
+        return f'for id in {quoted(ids)}; do qdel "$id" 2>/dev/null; done; true'
+
+    def release_command(self, ids: Iterable[str]) -> str:
+        """`qrls`."""
+        return f"qrls {quoted(ids)}"
+
+    def estimate_command(self, path: str) -> str:
+        """PBS estimates submitted jobs only (`JobStatus.starts_in_s`)."""
+        return "true"
+
+    def parse_estimate(self, answer: CommandResult) -> float | None:
+        """Not known."""
+        return None
+
+    def reserve_command(self, wish: ReservationRequest) -> str:
+        """`pbs_rsub`, which any user may ask in OpenPBS."""
+        if self.is_torque:
+            raise ReservationRefused("Torque leaves reservations to its scheduler; name an existing one")
+        start = f'"$(date -d @{wish.starts_at} +%Y%m%d%H%M.%S)"'
+        chunk = f"select={wish.nodes}:ncpus={wish.cores}"
+        place = " -l place=scatter" if wish.nodes > 1 else ""
+        return (
+            f"pbs_rsub -N {shlex.quote(wish.name[:15])} -R {start} -D {hours_minutes_seconds(wish.duration_s)} "
+            f"-l {shlex.quote(chunk)}{place}"
+        )
+
+    def parse_reserve(self, answer: CommandResult, wish: ReservationRequest) -> str:
+        """The name of the queue that stands for it."""
+        found = re.search(r"^([RS]\d+)\S*\s+(\w+)", answer.stdout, re.MULTILINE)
+        if answer.status != 0 or not found or found[2] == "DENIED":
+            if _UNAVAILABLE.search(answer.stderr):
+                raise SchedulerUnavailable(f"pbs_rsub: {answer.said}")
+            raise ReservationRefused(f"PBS does not reserve {wish.nodes} nodes for {wish.user}: {answer.said}")
+        return found[1]
+
+    def reservation_command(self, id: str) -> str:
+        """`pbs_rstat`."""
+        return f"pbs_rstat -f {shlex.quote(id)}"
+
+    def parse_reservation(self, answer: CommandResult) -> ReservationState:
+        """From `reserve_state`; a state that ends it is `GONE`."""
+        if _UNAVAILABLE.search(answer.stderr):
+            raise SchedulerUnavailable(f"pbs_rstat: {answer.said}")
+        found = re.search(r"reserve_state = RESV_(\w+)", answer.stdout)
+        return _RESERVATION_STATES.get(found[1], ReservationState.GONE) if found else ReservationState.GONE
+
+    def unreserve_command(self, id: str) -> str:
+        """`pbs_rdel`."""
+        return f"pbs_rdel {shlex.quote(id)}"
+
+    def limits_command(self, partition: str) -> str:
+        """What the server says of a queue; of its default queue, when none is named."""
+        queue = shlex.quote(partition) or "''"
+        asked = "$(qstat -B -f | sed -n 's/^ *default_queue = //p' | head -n 1)"
+        return f'queue={queue}; qstat -Q -f "${{queue:-{asked}}}"'
+
+    def parse_limits(self, answer: CommandResult) -> TimeLimits:
+        """From `resources_default.walltime` and `resources_max.walltime`."""
+        found = {
+            kind: 3600.0 * int(hours) + 60.0 * int(minutes) + int(seconds)
+            for kind, hours, minutes, seconds in re.findall(
+                r"resources_(default|max)\.walltime = (\d+):(\d+):(\d+)", answer.stdout
+            )
+        }
+        return TimeLimits(found.get("default", found.get("max")), found.get("max"))
+
+    def free_command(self, partition: str) -> str:
+        """What the nodes have and what is taken of it."""
+        return "pbsnodes -a" if self.is_torque else "pbsnodes -a -F json"
+
+    def parse_free(self, answer: CommandResult) -> tuple[int, int] | None:
+        """The processors of nodes that work; Torque says too little."""
+        if answer.status != 0 or self.is_torque:
+            return None
+        try:
+            nodes = json.loads(answer.stdout, strict=False)["nodes"].values()
+        except (ValueError, KeyError, AttributeError):
+            return None
+        free = total = 0
+        for node in nodes:
+            all_of_it = int(node.get("resources_available", {}).get("ncpus", 0))
+            total += all_of_it
+            if node.get("state") in ("free", "job-busy"):
+                free += max(0, all_of_it - int(node.get("resources_assigned", {}).get("ncpus", 0)))
+        return free, total
+
+
+def _begin(job: JobScript) -> str:
+    return f"# begin-after {math.ceil(job.starts_after_s)}\n" if job.starts_after_s > 0 else ""
+
+
+def _in_directive(path: str) -> str:
+    return f'"{path}"' if " " in path else path
+
+
+def _clock(text: str) -> tuple[datetime | None, str]:
+    """The site's local time, if it stands before the answer, and the answer."""
+    found = _CLOCK.match(text)
+    return (datetime.fromisoformat(found[2]), text[found.end() :]) if found else (None, text)
+
+
+def _json_jobs(text: str) -> dict[str, Mapping[str, Any]]:
+    try:
+        answer = json.loads(text, strict=False)
+        jobs = answer.get("Jobs", {})
+        return {id: job for id, job in jobs.items() if isinstance(job, dict)}
+    except (ValueError, AttributeError):
+        return _broken_json_jobs(text)
+
+
+#: Some versions write what users put into their environment without quoting it: read line by line what concerns us
+#: then.
+_JOB_LINE = re.compile(r'^\t{1,2}"(\d+(?:\[\])?\.?[^"]*)":\s*\{$')
+_FIELD_LINE = re.compile(r'^\t{3}"(job_state|comment|Exit_status|exec_host|Hold_Types)":\s*(.*?),?$')
+
+
+def _broken_json_jobs(text: str) -> dict[str, Mapping[str, Any]]:
+    jobs: dict[str, dict[str, Any]] = {}
+    job: dict[str, Any] | None = None
+    for line in text.splitlines():
+        if start := _JOB_LINE.match(line):
+            job = jobs.setdefault(start[1], {})
+        elif job is not None and (fact := _FIELD_LINE.match(line)):
+            job[fact[1]] = fact[2].strip('"')
+    if not jobs and text.strip():
+        raise SchedulerUnavailable(f"qstat's answer is not understood: {text.strip()[:200]!r}")
+    return dict(jobs)
+
+
+def _torque_jobs(text: str) -> dict[str, Mapping[str, Any]]:
+    jobs: dict[str, dict[str, Any]] = {}
+    job: dict[str, Any] = {}
+    for line in text.splitlines():
+        if line.startswith("Job Id:"):
+            job = jobs.setdefault(line.removeprefix("Job Id:").strip(), {})
+        elif fact := re.match(r"\s{4}(\w[\w.]*) = (.*)$", line):
+            job[fact[1]] = fact[2]
+    return {id: {**job, "Exit_status": job["exit_status"]} if "exit_status" in job else job for id, job in jobs.items()}
+
+
+def _status(job: Mapping[str, Any], now: datetime | None) -> JobStatus:
+    state = STATES.get(str(job.get("job_state", "")), JobState.RUNNING)
+    exit_status = _whole(job.get("Exit_status"))
+    if state is JobState.ENDED:
+        state = _how_it_ended(exit_status, str(job.get("comment", "")))
+    reason = str(job.get("comment", ""))
+    return JobStatus(
+        state,
+        reason=reason,
+        can_never_run=state is JobState.WAITING and reason.startswith("Can Never Run"),
+        starts_in_s=_expected(job.get("estimated"), now) if state is JobState.WAITING else None,
+        nodes=re.sub(r"/\d+(\*\d+)?", "", str(job.get("exec_host", ""))),
+        exit_status=exit_status,
+    )
+
+
+def _how_it_ended(status: int | None, comment: str) -> JobState:
+    if status in _OUT_OF_TIME or "exceeded resource walltime" in comment:
+        return JobState.WALLTIME_EXPIRED
+    if status in _NODE_FAILED:
+        return JobState.NODE_FAILED
+    if "terminated by" in comment or (status is not None and status > _SIGNALLED):
+        return JobState.CANCELLED
+    return JobState.FAILED if status else JobState.ENDED
+
+
+def _expected(estimated: object, now: datetime | None) -> float | None:
+    if not isinstance(estimated, Mapping) or now is None:
+        return None
+    try:
+        start = datetime.strptime(str(estimated.get("start_time")), "%a %b %d %H:%M:%S %Y")
+    except ValueError:
+        return None
+    return max(0.0, (start - now).total_seconds())
+
+
+def _whole(value: object) -> int | None:
+    try:
+        return int(str(value))
+    except ValueError:
+        return None

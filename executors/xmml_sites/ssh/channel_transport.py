@@ -1,0 +1,492 @@
+"""What all transports have in common: everything is a command in a channel.
+
+A transport proper opens channels and forwards ports; running, leases and files are built on that here, so that they
+are the same over every one of them, and need nothing at the site but a shell and the core utilities.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from xmml_sites.command_result import CommandResult
+from xmml_sites.ssh import bulk_transfer
+from xmml_sites.ssh.failure import ConnectionLost, NoAnswer, RemoteFileError, TooMuchOutput, TransportError
+from xmml_sites.ssh.remote_shell import BEGIN, bounded, kill_group, leased, path_word, renewal
+from xmml_sites.ssh.transport import Forwarding
+
+#: More than this nobody wants from a command that is waited for [bytes].
+MOST_OUTPUT = 16 * 2**20
+#: What login scripts may print before the command begins [bytes].
+MOST_BANNER = 2**18
+#: How often a port is tried that a site has not closed yet [s].
+REOPEN_EVERY_S = 1.0
+#: So long closing waits for commands that were given up while they were being started [s].
+UNWANTED_WITHIN_S = 3.0
+#: sshd allows 10 sessions in a connection by default.
+CHANNELS = 8
+LONGEST_LINE = 2**16
+READ = 2**18
+
+
+class Writer(Protocol):
+    """The input of a command."""
+
+    def write(self, data: bytes) -> None: ...
+    async def drain(self) -> None: ...
+    def write_eof(self) -> None: ...
+
+
+class Reader(Protocol):
+    """An output of a command."""
+
+    async def read(self, n: int = -1) -> bytes: ...
+
+
+class CommandChannel(Protocol):
+    """A running command."""
+
+    @property
+    def stdin(self) -> Writer | None:
+        """`None`: it reads a file of ours itself."""
+
+    @property
+    def stdout(self) -> Reader: ...
+    @property
+    def stderr(self) -> Reader: ...
+    async def wait(self) -> int:
+        """Its exit status, or 128 plus the signal's number; `ConnectionLost` if it cannot be known."""
+
+    async def abandon(self) -> None:
+        """Close it, whatever runs there."""
+
+
+class ChannelTransport(abc.ABC):
+    """Everything but the way to open a channel (`transport.Transport` says what the methods do)."""
+
+    def __init__(self, site: str) -> None:
+        self.site = site
+        self._channels = asyncio.Semaphore(CHANNELS)
+        self._connecting = asyncio.Lock()
+        self._home: str | None = None
+        self._leases = Leases(self)
+        self._reopening: asyncio.Task[None] | None = None
+
+    @abc.abstractmethod
+    async def connect(self) -> None: ...
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the connection is ours alone; somebody else's may be used by others, so it is never ended."""
+        return True
+
+    @abc.abstractmethod
+    async def open_channel(
+        self, command: str, *, for_bulk: bool = False, part: bulk_transfer.Part | None = None
+    ) -> CommandChannel:
+        """Start a command; made again if need be, the connection stands then.
+
+        Args:
+            for_bulk: much is to pass it.
+            part: what it is going to read; a channel that lets it read the file itself has no `stdin`.
+        """
+
+    @abc.abstractmethod
+    async def forward_local(self, host: str, port: int) -> Forwarding: ...
+
+    @abc.abstractmethod
+    async def forward_remote(self, host: str, port: int) -> Forwarding: ...
+
+    @abc.abstractmethod
+    async def stop_forwarding(self, forwarding: Forwarding) -> None: ...
+
+    @abc.abstractmethod
+    async def open_again(self, forwarding: Forwarding) -> bool:
+        """Open a port again that led through an earlier connection; return whether that is done, or no more wanted."""
+
+    async def reopen(self, forwardings: Sequence[Forwarding]) -> None:
+        """Open the ports again that led through the last connection. One that the site still takes for open, because it
+        has not noticed yet that this connection broke, is tried again until it has."""
+        self._stop_reopening()
+        left = [each for each in forwardings if not await self.open_again(each)]
+        if left:
+            self._reopening = asyncio.ensure_future(self._keep_reopening(left))
+
+    async def _keep_reopening(self, left: Sequence[Forwarding]) -> None:
+        while left:
+            await asyncio.sleep(REOPEN_EVERY_S)
+            left = [each for each in left if not await self.open_again(each)]
+
+    def _stop_reopening(self) -> None:
+        if self._reopening is not None:
+            self._reopening.cancel()
+            self._reopening = None
+
+    @abc.abstractmethod
+    async def disconnect(self) -> None:
+        """Close the connection."""
+
+    async def close(self) -> None:
+        self._stop_reopening()
+        try:
+            await self._leases.close()
+        finally:
+            await self.disconnect()
+
+    async def home(self) -> str:
+        if self._home is None:
+            self._home = (await self.checked('printf %s "$HOME"', "asking for the home directory")).strip()
+        return self._home
+
+    async def run(
+        self,
+        command: str,
+        stdin: bytes | str | None = None,
+        *,
+        timeout_s: float = 60.0,
+        on_piece: Callable[[], None] | None = None,
+    ) -> CommandResult:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        async with self._channels:
+            status, out, err = await self.talk(command, data, timeout_s=timeout_s, on_piece=on_piece)
+        return CommandResult(status, out.decode(errors="replace"), err.decode(errors="replace"))
+
+    async def talk(
+        self,
+        command: str,
+        stdin: bytes | bulk_transfer.Part | None = None,
+        *,
+        timeout_s: float,
+        most: int = MOST_OUTPUT,
+        for_bulk: bool = False,
+        on_piece: Callable[[], None] | None = None,
+    ) -> tuple[int, bytes, bytes]:
+        """Run a command in one channel; whoever calls this has a place among the channels. `on_piece` is called for
+        each piece of its output."""
+        await self.connect()
+        try:
+            async with asyncio.timeout(timeout_s):
+                part = stdin if isinstance(stdin, bulk_transfer.Part) else None
+                channel = await self.open_channel(bounded(command, timeout_s), for_bulk=for_bulk, part=part)
+                try:
+                    out, err, _ = await _all(
+                        _collect(self.site, channel.stdout, most, on_piece),
+                        _collect(self.site, channel.stderr, most),
+                        _feed(channel, stdin),
+                    )
+                    return await channel.wait(), out, err
+                except BaseException:
+                    await channel.abandon()
+                    raise
+        except TimeoutError:
+            raise NoAnswer(self.site, command, timeout_s) from None
+
+    async def checked(self, command: str, doing: str, stdin: bytes | str | None = None, timeout_s: float = 60.0) -> str:
+        """Run a command that must succeed; its output."""
+        answer = await self.run(command, stdin, timeout_s=timeout_s)
+        if answer.status != 0:
+            raise RemoteFileError(self.site, doing, answer.said)
+        return answer.stdout
+
+    async def start(self, command: str, *, lease_s: float = 30.0) -> LeasedProcess:
+        return await self._leases.start(command, lease_s)
+
+    async def put(self, local: Path, remote: str) -> None:
+        await self.put_many([(local, remote)])
+
+    async def put_many(self, files: Iterable[tuple[Path, str]]) -> None:
+        await bulk_transfer.put(self, list(files))
+
+    async def get(self, remote: str, local: Path) -> None:
+        await self.get_many([(remote, local)])
+
+    async def get_many(self, files: Iterable[tuple[str, Path]], *, on_piece: Callable[[], None] | None = None) -> None:
+        await bulk_transfer.get(self, list(files), on_piece)
+
+    async def put_text(self, remote: str, text: str, *, mode: int = 0o600) -> None:
+        path = path_word(remote)
+        await self.checked(
+            f'umask 077; f={path}; mkdir -p "$(dirname "$f")" && cat > "$f.part" && chmod {mode:o} "$f.part" && '
+            'mv -f "$f.part" "$f" || { s=$?; rm -f "$f.part"; exit $s; }',
+            f"writing {remote}",
+            text,
+        )
+
+    async def get_text(self, remote: str, *, limit: int = 2**20) -> str | None:
+        path = path_word(remote)
+        answer = await self.run(f"[ -e {path} ] || exit 44; head -c {limit + 1} {path}")
+        if answer.status == 44:
+            return None
+        if answer.status != 0:
+            raise RemoteFileError(self.site, f"reading {remote}", answer.said)
+        if len(answer.stdout.encode()) > limit:
+            raise TooMuchOutput(self.site, f"{remote} is longer than {limit} bytes")
+        return answer.stdout
+
+    async def remove(self, *remotes: str) -> None:
+        if remotes:
+            await self.checked(f"rm -rf -- {_words(remotes)}", f"removing {remotes[0]}", timeout_s=300)
+
+    async def mkdir(self, *remotes: str) -> None:
+        if remotes:
+            await self.checked(f"umask 077; mkdir -p -- {_words(remotes)}", f"making the folder {remotes[0]}")
+
+    async def exists(self, remote: str) -> bool:
+        answer = await self.run(f"if [ -e {path_word(remote)} ]; then echo yes; else echo no; fi")
+        return answer.stdout.strip() == "yes"
+
+    async def hash_files(self, remotes: Sequence[str]) -> dict[str, str]:
+        if not remotes:
+            return {}
+        home = await self.home() if any(remote.startswith("~/") for remote in remotes) else ""
+        absolute = {home + remote[1:] if remote.startswith("~/") else remote: remote for remote in remotes}
+        answer = await self.run(
+            "xargs -0 -r sha256sum -b -z -- 2>/dev/null; true", "\0".join(absolute) + "\0", timeout_s=3600
+        )
+        found = {}
+        for row in answer.stdout.split("\0"):
+            digest, _, path = row.partition(" *")
+            if path in absolute and len(digest) == 64:
+                found[absolute[path]] = digest
+        return found
+
+
+class LeasedProcess:
+    """A command with a lease (`transport.RemoteProcess` says what the methods do)."""
+
+    def __init__(self, leases: Leases, number: int, channel: CommandChannel) -> None:
+        self.number = number
+        self._leases = leases
+        self._channel = channel
+        self._waiting: asyncio.Task[int] = asyncio.ensure_future(self._wait())
+        # Nobody need wait for its end; that its connection was lost is then no matter.
+        self._waiting.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def _wait(self) -> int:
+        try:
+            return await self._channel.wait()
+        finally:
+            self._leases.forget(self)
+
+    async def write(self, data: bytes) -> None:
+        assert self._channel.stdin is not None
+        self._channel.stdin.write(data)
+        await self._channel.stdin.drain()
+
+    async def close_stdin(self) -> None:
+        assert self._channel.stdin is not None
+        self._channel.stdin.write_eof()
+
+    def lines(self) -> AsyncIterator[str]:
+        return _lines(self._leases.site, self._channel.stdout)
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._waiting)
+
+    async def kill(self) -> None:
+        await self._leases.kill(self)
+        with contextlib.suppress(TransportError):
+            await self.wait()
+
+
+class Leases:
+    """The commands that a transport has started, and the folder at the site where their leases lie.
+
+    The folder is made when it is first needed and goes with the transport, or with the last command whose lease has
+    run out.
+    """
+
+    def __init__(self, transport: ChannelTransport) -> None:
+        self._transport = transport
+        self.site = transport.site
+        self._folder: str | None = None
+        self._making = asyncio.Lock()
+        self._running: dict[int, tuple[LeasedProcess, float]] = {}
+        self._unwanted: set[asyncio.Task[None]] = set()
+        self._numbers = 0
+        self._stamp = 0
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def start(self, command: str, lease_s: float) -> LeasedProcess:
+        """Start a command. Cancelled, it is ended at once if the site began it all the same.
+
+        A start that is broken off could leave behind a command that makes the folder anew after it was removed.
+        """
+        starting = asyncio.ensure_future(self._start(command, lease_s))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            ending = asyncio.ensure_future(_end_unwanted(starting))
+            self._unwanted.add(ending)
+            ending.add_done_callback(self._unwanted.discard)
+            raise
+
+    async def _start(self, command: str, lease_s: float) -> LeasedProcess:
+        async with self._making:
+            if self._folder is None:
+                # A name, and whether a folder can be made there. The first command makes it, and takes it away; one
+                # that was made here would stay if we were killed before. What others could have seen is not the name.
+                made = await self._transport.checked(
+                    'umask 077; name="${TMPDIR:-/tmp}/xmml-lease.XXXXXXXXXX"; '
+                    'made=$(mktemp -d "$name") && rmdir "$made" && mktemp -u "$name"',
+                    "making a folder for leases",
+                )
+                self._folder = made.strip()
+        self._numbers += 1
+        number = self._numbers
+        await self._transport._channels.acquire()
+        try:
+            ends_connection = self._transport.is_own
+            channel = await self._transport.open_channel(
+                leased(command, folder=self._folder, number=number, lease_s=lease_s, ends_connection=ends_connection)
+            )
+        except BaseException:
+            self._transport._channels.release()
+            raise
+        process = LeasedProcess(self, number, channel)
+        self._running[number] = process, lease_s
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.ensure_future(self._renew())
+        return process
+
+    def forget(self, process: LeasedProcess) -> None:
+        """A command has ended, or is out of reach."""
+        if self._running.pop(process.number, None):
+            self._transport._channels.release()
+        if not self._running and self._renewing is not None:
+            self._renewing.cancel()
+
+    async def kill(self, process: LeasedProcess) -> None:
+        if process.number in self._running and self._folder is not None:
+            await self._transport.run(kill_group(self._folder, process.number))
+
+    async def _renew(self) -> None:
+        while self._running:
+            await asyncio.sleep(min(lease_s for _, lease_s in self._running.values()) / 3)
+            self._stamp += 1
+            assert self._folder is not None
+            with contextlib.suppress(TransportError):  # the next time, or the lease runs out, as it should
+                await self._transport.run(renewal(self._folder, list(self._running), self._stamp), timeout_s=20)
+
+    async def close(self) -> None:
+        """End everything that still runs."""
+        if unwanted := list(self._unwanted):
+            # A site that answers has begun them by then; with one that does not, leases run out.
+            try:
+                await asyncio.wait(unwanted, timeout=UNWANTED_WITHIN_S)
+            finally:
+                for ending in unwanted:
+                    ending.cancel()
+                await asyncio.gather(*unwanted, return_exceptions=True)
+        if self._folder is None:
+            return
+        processes = [process for process, _ in self._running.values()]
+        with contextlib.suppress(TransportError):  # then the leases run out
+            await asyncio.gather(*(process.kill() for process in processes))
+            await self._transport.run(f"rm -rf -- {path_word(self._folder)}")
+        self._folder = None
+        if self._renewing is not None:
+            self._renewing.cancel()
+        for process in processes:
+            with contextlib.suppress(TransportError, asyncio.CancelledError):
+                await asyncio.wait_for(process.wait(), 1)
+
+
+async def _end_unwanted(starting: asyncio.Task[LeasedProcess]) -> None:
+    """End a command that is being started and for which nobody waits any more."""
+    try:
+        with contextlib.suppress(TransportError, OSError):
+            await (await asyncio.shield(starting)).kill()
+    finally:
+        starting.cancel()
+
+
+async def _all(*work: Coroutine[Any, Any, bytes]) -> list[bytes]:
+    """Do several things at once; if one fails, none goes on."""
+    tasks = [asyncio.ensure_future(item) for item in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def drained(*readers: Reader) -> None:
+    """Throw away what is still to be read: a subprocess is not over before its outputs are."""
+    for reader in readers:
+        with contextlib.suppress(OSError):
+            while await reader.read(READ):
+                pass
+
+
+async def _feed(channel: CommandChannel, data: bytes | bulk_transfer.Part | None) -> bytes:
+    """Give a command its input; one that does not want all of it is no failure."""
+    stdin = channel.stdin
+    if stdin is None:
+        return b""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError, ConnectionLost):
+        if isinstance(data, bytes):
+            for start in range(0, len(data), READ):
+                stdin.write(data[start : start + READ])
+                await stdin.drain()
+        elif data is not None:
+            async for piece in data.pieces():
+                stdin.write(piece)
+                await stdin.drain()
+        stdin.write_eof()
+    return b""
+
+
+async def _collect(site: str, reader: Reader, most: int, on_piece: Callable[[], None] | None = None) -> bytes:
+    """All of an output, without what login scripts have printed before."""
+    pieces: list[bytes] = []
+    size = 0
+    begun = False
+    while piece := await reader.read(READ):
+        if on_piece is not None:
+            on_piece()
+        if not begun:
+            piece = b"".join([*pieces, piece])
+            head, mark, rest = piece.partition(BEGIN)
+            begun = bool(mark)
+            pieces, piece = ([], rest) if begun else ([], head)
+            if not begun and len(piece) > MOST_BANNER:
+                raise TooMuchOutput(site, "its login scripts print without end; make ~/.bashrc silent for commands")
+            size = 0
+        pieces.append(piece)
+        size += len(piece)
+        if size > most:
+            raise TooMuchOutput(site, f"a command wrote more than {most} bytes")
+    return b"".join(pieces)
+
+
+async def _lines(site: str, reader: Reader) -> AsyncIterator[str]:
+    """The lines of an output, without what login scripts have printed before."""
+    rest = b""
+    begun = False
+    while piece := await reader.read(READ):
+        rest += piece
+        if not begun:
+            _, mark, after = rest.partition(BEGIN)
+            if not mark:
+                if len(rest) > MOST_BANNER:
+                    raise TooMuchOutput(site, "its login scripts print without end; make ~/.bashrc silent for commands")
+                continue
+            begun, rest = True, after
+        *whole, rest = rest.split(b"\n")
+        for line in whole:
+            yield line.decode(errors="replace")
+        while len(rest) > LONGEST_LINE:
+            yield rest[:LONGEST_LINE].decode(errors="replace")
+            rest = rest[LONGEST_LINE:]
+    if rest:
+        yield rest.decode(errors="replace")
+
+
+def _words(remotes: Iterable[str]) -> str:
+    return " ".join(map(path_word, remotes))

@@ -1,0 +1,153 @@
+"""What a launch would do, without doing it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xmml_executors.launch.dry_run import rehearsal
+from xmml_executors.outcome import SiteError
+from xmml_planner import Plan
+from xmml_planner.execution_plan import Build, Job, StagedFile
+from xmml_planner.sites import RelaySite, Site
+
+
+def test_files_builds_scripts_and_commands_of_each_site_are_shown(
+    make_plan: Callable[..., Plan], tmp_path: Path
+) -> None:
+    (tmp_path / "solver.c").write_text("int main() {}")
+    plan = make_plan("a", "b", b=[str(tmp_path / "solver"), "-v"])
+    sites = (
+        Site("here"),
+        Site(
+            "alpha",
+            ssh="me@alpha",
+            scheduler="slurm",
+            partition="long",
+            options=("--constraint=fast",),
+            modules=("openmpi",),
+            walltime_s=7200.0,
+        ),
+    )
+    plan = dataclasses.replace(
+        plan,
+        model_folder=str(tmp_path),
+        instances=tuple(
+            dataclasses.replace(each, site="here" if each.name == "a" else "alpha") for each in plan.instances
+        ),
+        jobs=(Job("here", "here", ("a",)), Job("alpha", "alpha", ("b",), nodes=2, cores_per_node=4, walltime_s=600.0)),
+        sites=sites,
+        stage=(StagedFile("alpha", "solver.c", ("b",)),),
+        builds=(Build("make solver", str(tmp_path), ("b",), "", "alpha"),),
+    )
+    text = "\n".join(rehearsal(plan, str(tmp_path / "runs/r")))
+    assert "site alpha: ssh me@alpha, slurm" in text
+    assert "1 files (13 bytes)" in text
+    assert "build: make solver" in text
+    for line in ("#SBATCH --partition=long", "#SBATCH --constraint=fast", "#SBATCH --nodes=2", "module load openmpi"):
+        assert line in text
+    assert "b: ~/xmml/runs/RUN/model/solver -v" in text
+    assert "site here:" not in text
+    assert "folder ~/xmml/runs/RUN with agent.py, " in text
+    assert "sbatch --parsable ~/xmml/runs/RUN/jobs/alpha.1/job.sh" in text
+
+
+CLUSTER = Site("alpha", ssh="me@alpha", scheduler="slurm", walltime_s=7200.0, can_reserve=True)
+FAST = dataclasses.replace(CLUSTER, name="fast", like="alpha", partition="fast")
+BETA = Site("beta", ssh="me@beta", scheduler="slurm", relay=RelaySite(listen="beta.org:40001"))
+SERVER = Site("server", ssh="me@server")
+
+
+Rehearsed = Callable[..., str]
+
+
+@pytest.fixture
+def rehearsed(make_plan: Callable[..., Plan], tmp_path: Path) -> Rehearsed:
+    """Shows what would be done for instances of which each has a job at a site of its own."""
+    (tmp_path / "model.xmml").touch()
+
+    def show(*sites: Site, **options: Any) -> str:
+        plan = make_plan(*(f"at_{site.name}" for site in sites))
+        plan = dataclasses.replace(
+            plan,
+            model_folder=str(tmp_path),
+            instances=tuple(
+                dataclasses.replace(each, site=site.name) for each, site in zip(plan.instances, sites, strict=True)
+            ),
+            jobs=tuple(
+                Job(site.name, site.name, (f"at_{site.name}",), nodes=1, cores_per_node=4, walltime_s=600.0)
+                for site in sites
+            ),
+            sites=(Site("here"), *sites),
+        )
+        return "\n".join(rehearsal(plan, "/runs/r", **options))
+
+    return show
+
+
+def test_jobs_on_one_cluster_are_shown_as_the_one_job_that_they_are(rehearsed: Rehearsed) -> None:
+    text = rehearsed(CLUSTER, FAST)
+    assert "jobs alpha, fast, as one heterogeneous job:" in text
+    assert text.count("sbatch --parsable") == text.count("#SBATCH hetjob") == 1
+    assert text.index("#SBATCH hetjob") < text.index("#SBATCH --partition=fast")
+    for number in (0, 1):
+        assert f"srun --het-group={number}" in text
+    assert "at_alpha: " in text
+    assert "at_fast: " in text
+
+
+def test_jobs_are_shown_as_they_are_got_together_if_somebody_says_how(rehearsed: Rehearsed) -> None:
+    text = rehearsed(CLUSTER, FAST, strategy="rendezvous")
+    assert text.count("sbatch --parsable") == 2
+    assert "hetjob" not in text
+    text = rehearsed(CLUSTER, FAST, strategy="reservation")
+    assert text.count("in cores that are reserved from ") == 2
+    assert text.count("#SBATCH --reservation=RESERVATION") == 2
+    with pytest.raises(SiteError, match="beta cannot reserve"):
+        rehearsed(CLUSTER, BETA, strategy="reservation")
+
+
+def test_the_relays_of_a_run_are_shown_with_their_commands(rehearsed: Rehearsed) -> None:
+    text = rehearsed(BETA, SERVER)
+    assert "this machine: mto --site here-RUN --listen 127.0.0.1:0 --stdin --log /runs/r/relays/here.log\n" in text
+    beta, server = text.split("site server:")
+    log, link = "--log ~/xmml/runs/RUN/relays/beta.log", "--link 127.0.0.1:PORT,encrypt=true"
+    assert f"mto --site beta-RUN --listen 0.0.0.0:40001 --stdin {log} {link}" in beta
+    assert "door.py" in beta
+    assert "mto" not in server
+    assert "ssh leads 127.0.0.1:PORT there to the relay of this machine" in server
+    assert "mto" not in rehearsed(SERVER)
+    assert "ssh leads 127.0.0.1:PORT there to the coordinator" in rehearsed(SERVER)
+    assert "PORT" not in rehearsed(BETA, SERVER, is_direct=True)
+
+
+def test_the_python_of_a_site_and_the_folder_of_the_run_are_named_as_the_run_will_use_them(
+    rehearsed: Rehearsed,
+) -> None:
+    text = rehearsed(dataclasses.replace(CLUSTER, python="~/env/bin/python", work="~/scratch"))
+    assert "exec ~/env/bin/python -I -S ~/scratch/runs/RUN/agent.py wait" in text
+    assert "~/run/" not in text
+
+
+def test_what_is_not_known_before_the_run_is_explained(rehearsed: Rehearsed) -> None:
+    text = rehearsed(CLUSTER)
+    explained = text.strip().partition("\n")[0]
+    assert explained == (
+        "At the sites, ~ stands for your home folder, RUN for the name of the run, PORT for a port that is free. "
+        "The run replaces these by what they stand for."
+    )
+    assert "RESERVATION for the name of the reservation" in rehearsed(CLUSTER, FAST, strategy="reservation")
+    assert "~ stands" not in rehearsed(dataclasses.replace(CLUSTER, work="/scratch/me"))
+
+
+def test_at_a_cluster_that_this_machine_belongs_to_the_home_folder_is_known(
+    rehearsed: Rehearsed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    text = rehearsed(dataclasses.replace(CLUSTER, ssh=None, python="~/env/bin/python"))
+    assert "sbatch --parsable /home/me/xmml/runs/RUN/jobs/alpha.1/job.sh" in text
+    assert "exec /home/me/env/bin/python -I -S /home/me/xmml/runs/RUN/agent.py wait" in text
+    assert "~" not in text

@@ -1,0 +1,59 @@
+"""What a queue has answered is noted at the site, whatever becomes of who has asked."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from waiting import wait_until
+from xmml_executors.launch.job_ids import ANSWER, noted, noting, query_noted_ids
+from xmml_sites.command_result import CommandResult
+
+
+def sh(command: str) -> CommandResult:
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True)
+    return CommandResult(done.returncode, done.stdout, done.stderr)
+
+
+def folders(tmp_path: Path, *names: str) -> list[str]:
+    for name in names:
+        (tmp_path / name).mkdir()
+    return [str(tmp_path / name) for name in names]
+
+
+def test_an_answer_is_given_and_noted_for_each_job(tmp_path: Path) -> None:
+    a, b, other = folders(tmp_path, "a job", "b", "other")
+    answer = sh(noting("echo 12; echo said >&2", [a, b]))
+    assert answer == CommandResult(0, "12\n", "said\n")
+    found = noted(sh(query_noted_ids([a, other, b])))
+    assert [each and each.stdout.strip() for each in found] == ["12", None, "12"]
+
+
+def test_what_a_queue_does_not_take_is_not_noted(tmp_path: Path) -> None:
+    (a,) = folders(tmp_path, "a")
+    assert sh(noting("echo no >&2; false", [a])) == CommandResult(1, "\n", "no\n")
+    assert noted(sh(query_noted_ids([a]))) == [None]
+    assert list(Path(a).iterdir()) == []
+
+
+def test_nobody_who_listens_is_needed_for_the_note(tmp_path: Path) -> None:
+    (a,) = folders(tmp_path, "a")
+    subprocess.run(["/bin/sh", "-c", noting("echo 12", [a]) + " >&-"], capture_output=True)
+    assert (Path(a) / ANSWER).read_text() == "12\n"
+
+
+def test_who_looks_waits_for_a_queue_that_is_being_asked(tmp_path: Path) -> None:
+    (a,) = folders(tmp_path, "a")
+    gate = tmp_path / "gate"
+    wait = f"while [ ! -e '{gate}' ]; do sleep 0.02; done; echo 12"
+    asking = subprocess.Popen(["/bin/sh", "-c", noting(wait, [a])], stdout=subprocess.PIPE)
+    try:
+        wait_until((Path(a) / ANSWER).exists, "the queue is not asked")
+        looking = subprocess.Popen(["/bin/sh", "-c", query_noted_ids([a])], stdout=subprocess.PIPE, text=True)
+        assert looking.poll() is None
+        gate.touch()
+        said, _ = looking.communicate()
+        assert [each and each.stdout.strip() for each in noted(CommandResult(0, said, ""))] == ["12"]
+    finally:
+        gate.touch()
+        asking.communicate()

@@ -1,0 +1,160 @@
+"""The channel to the jobs of a site: nothing is lost or doubled when its connection breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from waiting import LIMIT_S, complete_lines, until
+from xmml_executors.launch import agent
+from xmml_executors.launch.site_session import SiteSession, SiteTimedOut
+from xmml_sites.ssh import ConnectionLost, RemoteProcess
+from xmml_sites.ssh.local import LocalTransport
+
+
+class Breaking(LocalTransport):
+    """A way to a site that is this machine, whose connection can be cut."""
+
+    def __init__(self) -> None:
+        super().__init__("here")
+        self.process: RemoteProcess | None = None
+        self.started = 0
+        self.is_down = False
+        self.hangs = False
+
+    async def start(self, command: str, *, lease_s: float = 30.0) -> RemoteProcess:
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.is_down:
+            raise ConnectionLost("here", "it is down")
+        self.started += 1
+        self.process = await super().start(command, lease_s=lease_s)
+        return self.process
+
+    async def cut(self) -> None:
+        assert self.process is not None
+        await self.process.kill()
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    (folder / "jobs" / "m.1").mkdir(parents=True)
+    shutil.copy(agent.__file__, folder)
+    return folder
+
+
+class Kept:
+    """A channel that is kept while the block lasts."""
+
+    def __init__(self, run_folder: Path, **options: Any) -> None:
+        self.folder = run_folder / "jobs" / "m.1"
+        self.transport = Breaking()
+        self.heard: list[Mapping[str, Any]] = []
+        self.happened = asyncio.Event()
+        command = f"{shlex.quote(sys.executable)} -I -S {shlex.quote(str(run_folder / 'agent.py'))}"
+        self.channel = SiteSession("here", self.transport, command, self.on_report, **options)
+
+    def on_report(self, job: str, report: Mapping[str, Any]) -> None:
+        assert job == "m.1"
+        self.heard.append(report)
+        self.happened.set()
+
+    async def __aenter__(self) -> Kept:
+        self.keeping = asyncio.create_task(self.channel.keep())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.keeping.cancel()
+        await asyncio.gather(self.keeping, return_exceptions=True)
+        await self.transport.close()
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while len(self.heard) < count:
+                self.happened.clear()
+                await self.happened.wait()
+
+    async def orders(self, count: int) -> list[dict[str, Any]]:
+        file = self.folder / "orders"
+        await until(
+            lambda: len(complete_lines(file)) >= count and not self.channel.has_orders(), "orders do not get there"
+        )
+        return complete_lines(file)
+
+    def report(self, **what: Any) -> None:
+        with (self.folder / "reports").open("a") as file:
+            file.write(json.dumps(what) + "\n")
+
+
+def test_reports_and_orders_pass(run_folder: Path) -> None:
+    async def go() -> None:
+        async with Kept(run_folder) as kept:
+            kept.channel.listen("m.1")
+            kept.report(is_="ready", number=1)
+            await kept.until(1)
+            kept.channel.tell("m.1", {"do": "go"})
+            assert await kept.orders(1) == [{"n": 1, "do": "go"}]
+
+    asyncio.run(go())
+
+
+def test_a_cut_connection_neither_loses_nor_doubles_anything(run_folder: Path) -> None:
+    async def go() -> None:
+        async with Kept(run_folder) as kept:
+            kept.channel.listen("m.1")
+            for number in range(6):
+                kept.report(number=number)
+                kept.channel.tell("m.1", {"do": "signal", "number": number})
+                await kept.until(number + 1)
+                if number % 2:
+                    await kept.transport.cut()
+            orders = await kept.orders(6)
+            assert [report["number"] for report in kept.heard] == list(range(6))
+            # An order whose receipt was lost comes twice under one number; agents obey the first.
+            assert sorted({order["n"] for order in orders}) == [1, 2, 3, 4, 5, 6]
+            assert kept.transport.started >= 3
+
+    asyncio.run(go())
+
+
+def test_a_report_that_comes_in_pieces_is_put_together(run_folder: Path) -> None:
+    async def go() -> None:
+        async with Kept(run_folder) as kept:
+            kept.channel.listen("m.1")
+            kept.report(text="x" * 300_000)
+            await kept.until(1)
+            assert kept.heard[0]["text"] == "x" * 300_000
+
+    asyncio.run(go())
+
+
+def test_a_site_that_stays_silent_is_given_up(run_folder: Path) -> None:
+    async def go() -> None:
+        async with Kept(run_folder, lease_s=0.5) as kept:
+            kept.transport.is_down = True
+            with pytest.raises(SiteTimedOut, match=r"site here has not been reached for .*it is down"):
+                await asyncio.wait_for(kept.keeping, LIMIT_S)
+
+    asyncio.run(go())
+
+
+def test_a_site_that_does_not_even_refuse_is_given_up_in_time(run_folder: Path) -> None:
+    async def go() -> None:
+        async with Kept(run_folder, lease_s=9.0) as kept:
+            kept.transport.hangs = True
+            kept.channel.site_timeout_s = 0.5
+            began = time.monotonic()
+            with pytest.raises(SiteTimedOut, match=r"site here has not been reached for \d+ s \(it does not answer\)"):
+                await asyncio.wait_for(kept.keeping, LIMIT_S)
+            assert time.monotonic() - began >= 0.4
+
+    asyncio.run(go())

@@ -1,0 +1,56 @@
+"""Looking at a site that does not do what it is told."""
+
+import asyncio
+
+import pytest
+from xmml_planner.sites import Site
+from xmml_sites.check.probe import _clock, probe
+from xmml_sites.check.report import Verdict
+from xmml_sites.ssh.local import LocalTransport
+
+
+class CommandsThatEndAtOnce(LocalTransport):
+    """A login shell that answers a command but goes on with none."""
+
+    async def start(self, command, *, lease_s=30.0):
+        return await super().start("exit 0", lease_s=lease_s)
+
+
+def test_a_site_whose_commands_end_at_once_is_reported_not_a_traceback():
+    async def look():
+        transport = CommandsThatEndAtOnce("alpha")
+        try:
+            return await probe(Site("alpha", ssh="alpha"), transport, "1.0")
+        finally:
+            await transport.close()
+
+    report = asyncio.run(look())
+    (finding,) = report.findings
+    assert (finding.subject, finding.verdict) == ("reached", Verdict.FAILED)
+    assert "before they have answered" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("wrong_s", "verdict", "says"),
+    [
+        (0, Verdict.OK, "this machine's (give or take"),
+        (90, Verdict.WARNING, "s ahead of this machine's: times in reports will not fit"),
+        (-90, Verdict.WARNING, "s behind this machine's: times in reports will not fit"),
+    ],
+)
+def test_a_clock_that_is_wrong_is_told(tmp_path, monkeypatch, wrong_s, verdict, says):
+    clock = tmp_path / "date"
+    clock.write_text(f"#!/bin/sh\nexec /bin/date -d '{wrong_s:+d} seconds' \"$@\"\n")
+    clock.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+    async def look():
+        transport = LocalTransport("alpha")
+        try:
+            return await _clock(Site("alpha", ssh="alpha"), transport)
+        finally:
+            await transport.close()
+
+    finding = asyncio.run(look())
+    assert (finding.verdict, says in finding.text) == (verdict, True), finding.text
+    assert finding.facts["skew_s"] == pytest.approx(wrong_s, abs=5 + finding.facts["unsure_s"])
