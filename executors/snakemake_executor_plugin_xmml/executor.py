@@ -23,9 +23,10 @@ from snakemake_executor_plugin_xmml.coupled import CoupledRun, NeedsShell, coupl
 from snakemake_executor_plugin_xmml.local_process import LocalProcess
 from snakemake_executor_plugin_xmml.placement import MB, SITE, DoesNotFit, Needs, is_this_machine, needs_of, place
 from snakemake_executor_plugin_xmml.settings import ExecutorSettings
+from snakemake_executor_plugin_xmml.shared_launcher import SharedLauncher
 from snakemake_executor_plugin_xmml.site_jobs import SiteJob, SiteJobs, unreachable_paths
 from snakemake_executor_plugin_xmml.slurm_resources import KEYS, UNUSED, slurm_settings, with_slurm_settings
-from snakemake_executor_plugin_xmml.tasks import MEANING, XMML_RUN, AdoptedRun, CommandTask, Ended, Task
+from snakemake_executor_plugin_xmml.tasks import MEANING, XMML_RUN, AdoptedRun, CommandTask, Ended, Process, Task
 
 #: How often the executor looks after its jobs; on this machine that costs next to nothing.
 LOOK_EVERY_S = 0.2
@@ -35,6 +36,8 @@ LOGS = Path(".snakemake/xmml/logs")
 SAID_AFTER_S = 3.0
 WAITS = "waiting until all runs have released their sites (Ctrl-C once more: do not wait)"
 WAYS_TO_SEE = "`xmml status` and `xmml cancel` know the folders of runs that are not over"
+#: Options of `xmml-run` that a run in a shared process cannot have.
+NEEDS_OWN_PROCESS = ("--detach", "--debug")
 #: How the external id of a job at a site begins; the site and the job's tag follow.
 SITE_JOB = "site:"
 
@@ -68,6 +71,7 @@ class Executor(RemoteExecutor):
         self.settings: ExecutorSettings = settings if settings is not None else ExecutorSettings()
         self._catalogue = _catalogue(self.settings.sites)
         self._sites = SiteJobs()
+        self._launcher = SharedLauncher()
         self._cores = LocalCores(workflow.resource_settings.local_cores or os.cpu_count() or 1)
         self._tasks: dict[int, Task] = {}
         self._said: set[tuple[str, str]] = set()
@@ -112,8 +116,7 @@ class Executor(RemoteExecutor):
         def start() -> Task:
             if folder.is_dir() and not given:
                 shutil.rmtree(folder)
-            command = [*XMML_RUN, *complete.arguments]
-            process = LocalProcess(command, self._log(job), complete.redirected, has_sites=True)
+            process = self._process(complete, self._log(job))
             remove = None if given or self.settings.keep_runs else folder
             return CommandTask("xmml-run", process, MEANING, lambda: _remove(remove))
 
@@ -128,6 +131,12 @@ class Executor(RemoteExecutor):
             self._start(info, start)  # the work is done elsewhere
         else:
             self._queue(info, job.threads, start)
+
+    def _process(self, run: CoupledRun, log: Path) -> Process:
+        """Begin a coupled run; all that are over sites share a process."""
+        if run.has("--sites") and not any(run.has(option) for option in NEEDS_OWN_PROCESS):
+            return self._launcher.begin(run.arguments, log, run.redirected)
+        return LocalProcess([*XMML_RUN, *run.arguments], log, run.redirected, has_sites=True)
 
     def _of_jobs(self, job: JobExecutorInterface, run: CoupledRun) -> list[str]:
         """Return the options of `xmml-run` by which the jobs of a run get the resources of its rule."""
@@ -273,6 +282,7 @@ class Executor(RemoteExecutor):
         """Called by Snakemake when no job runs any more."""
         super().shutdown()
         self._sites.close()
+        self._launcher.close()
 
     def get_python_executable(self) -> str:
         """Return the interpreter for jobs that Snakemake itself runs on this machine, as a word for the shell."""

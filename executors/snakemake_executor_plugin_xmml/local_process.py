@@ -9,7 +9,6 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
 from xmml.late_dataclass import dataclass
 
@@ -27,6 +26,24 @@ class OutputFile:
 
     path: Path
     appends: bool = False
+
+
+def output_files(log: Path, redirected: Mapping[str, OutputFile]) -> tuple[Path, Path]:
+    """Return the files that take standard output and standard error, ready for output to be added to them.
+
+    Args:
+        log: takes what is not redirected.
+        redirected: `stdout`, `stderr`: files that take them instead.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    files = [redirected.get(name, OutputFile(log)) for name in ("stdout", "stderr")]
+    for file in files:
+        file.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(file.path, "ab" if file.appends else "wb"):
+            pass
+    return files[0].path, files[1].path
 
 
 class LocalProcess:
@@ -56,24 +73,15 @@ class LocalProcess:
         Raises:
             OSError: it cannot be started, or a file not be written.
         """
-        redirected = redirected or {}
-        self.errors = redirected["stderr"].path if "stderr" in redirected else log
+        stdout, stderr = output_files(log, redirected or {})
+        self.errors = stderr
         self._has_sites = has_sites
-        with contextlib.ExitStack() as files:
-            opened: dict[Path, IO[bytes]] = {}
-
-            def stream(name: str) -> IO[bytes]:
-                file = redirected.get(name, OutputFile(log))
-                if file.path not in opened:
-                    file.path.parent.mkdir(parents=True, exist_ok=True)
-                    opened[file.path] = files.enter_context(open(file.path, "ab" if file.appends else "wb"))
-                return opened[file.path]
-
+        with open(stdout, "ab") as out, contextlib.nullcontext(out) if stderr == stdout else open(stderr, "ab") as err:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=stream("stdout"),
-                stderr=stream("stderr"),
+                stdout=out,
+                stderr=err,
                 start_new_session=True,
                 env={**os.environ, **(env or {})},
             )

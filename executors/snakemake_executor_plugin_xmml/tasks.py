@@ -59,13 +59,36 @@ class Task(Protocol):
         """Nobody waits for it any more, after `interrupt`. Does not wait."""
 
 
+class Process(Protocol):
+    """A command that runs, in a process of its own or in one that it shares with others.
+
+    Attributes:
+        errors: the file that takes its standard error.
+    """
+
+    @property
+    def errors(self) -> Path: ...
+
+    def status(self) -> int | None:
+        """Return its exit status, negative for the number of a signal; `None`: it runs."""
+
+    def interrupt(self) -> None:
+        """See `Task`."""
+
+    def wait(self) -> object:
+        """See `Task`."""
+
+    def leave(self) -> None:
+        """See `Task`."""
+
+
 class CommandTask:
     """A command on this machine."""
 
     def __init__(
         self,
         what: str,
-        process: LocalProcess,
+        process: Process,
         meaning: Mapping[int, str] | None = None,
         done: Callable[[], None] | None = None,
     ) -> None:

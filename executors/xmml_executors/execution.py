@@ -35,7 +35,7 @@ from xmml_executors.model_files import note_built, snapshot
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError, not_all_back
 from xmml_executors.query_server import QueryServer
 from xmml_executors.run_folder import RunFolder
-from xmml_executors.stop_signals import STOP_SIGNALS, stop_signals
+from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests, stop_signals
 
 #: What starts a process that instances share.
 SHARED_HOST_COMMAND = (sys.executable, "-c", "from xmml_native.shared_host import main; raise SystemExit(main())")
@@ -79,12 +79,14 @@ class Options:
         debug: instances that start under a tool, with the tool and its arguments.
         terminal: the device that a debugged instance gets; `None`: its streams are captured as usual.
         by_hand: instances that somebody else starts.
+        stop: stops the run; `None`: signals do.
     """
 
     listen: str | None = None
     debug: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     terminal: str | None = None
     by_hand: frozenset[str] = frozenset()
+    stop: StopRequests | None = None
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,8 @@ def execute(
     options: Options | None = None,
     make_executor: Callable[[], Executor] = LocalExecutor,
 ) -> RunResult:
-    """Carry the plan out and return how it ended. Must be called in the main thread: it handles SIGINT, SIGTERM and
-    SIGHUP.
+    """Carry the plan out and return how it ended. It handles SIGINT, SIGTERM and SIGHUP, and so must be called in the
+    main thread, unless the options say what else stops the run.
 
     Args:
         make_executor: makes what starts the processes; it raises SiteError if it cannot.
@@ -171,7 +173,7 @@ class _Execution:
     def run(self) -> RunResult:
         outcome: Outcome
         try:
-            with stop_signals() as wake:
+            with stop_signals(self.options.stop) as wake:
                 self.executor = self.make_executor()
                 try:
                     self.selector.register(wake, selectors.EVENT_READ, lambda: self.on_wake(wake))

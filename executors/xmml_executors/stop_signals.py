@@ -1,18 +1,64 @@
-"""The signals that stop a run, as bytes on a descriptor that an event loop can wait on."""
+"""What stops a run, as bytes on a descriptor that an event loop can wait on: signals, or, where several runs share a
+process, requests."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class StopRequests:
+    """Stops one of several runs of a process. Each request does what a signal does to a run that has its process for
+    itself. `fileno` is readable when there is one."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._lock = threading.RLock()  # a signal may come while the main thread has it
+        self._call: Callable[[], object] | None = None
+
+    def fileno(self) -> int:
+        """Return the descriptor from which requests are read."""
+        return self._reader
+
+    def request(self) -> None:
+        """Request the stop of the run. May be called in any thread."""
+        with self._lock:
+            if self._call is not None:
+                self._call()
+            elif self._writer >= 0:
+                os.write(self._writer, bytes([signal.SIGINT]))
+
+    @contextmanager
+    def calling(self, call: Callable[[], object]) -> Iterator[None]:
+        """Call something for each request instead, as long as the block lasts."""
+        with self._lock:
+            self._call = call
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._call = None
+
+    def close(self) -> None:
+        """Close the descriptors; later requests have no effect."""
+        with self._lock:
+            os.close(self._reader)
+            os.close(self._writer)
+            self._reader = self._writer = -1
+
+
 @contextmanager
-def stop_signals() -> Iterator[int]:
-    """Turn the signals that stop a run into bytes on a descriptor, as long as the block lasts."""
+def stop_signals(requests: StopRequests | None = None) -> Iterator[int]:
+    """Turn what stops a run into bytes on a descriptor, as long as the block lasts: requests, or else the signals of
+    this process."""
+    if requests is not None:
+        yield requests.fileno()
+        return
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     before_wake = signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     before = {number: signal.signal(number, lambda *_: None) for number in STOP_SIGNALS}
@@ -24,3 +70,22 @@ def stop_signals() -> Iterator[int]:
         signal.set_wakeup_fd(before_wake)
         os.close(wake_read)
         os.close(wake_write)
+
+
+@contextmanager
+def on_stop(call: Callable[[], object], requests: StopRequests | None = None) -> Iterator[None]:
+    """Call something for each request, or else each signal, that stops a run, as long as the block lasts. Signals come
+    to the main thread."""
+    if requests is not None:
+        with requests.calling(call):
+            yield
+        return
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, lambda *_: call()) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -9,8 +9,8 @@ import shutil
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from xmml_executors.run_folder import FolderTaken, RunFolder, new_folder, summar
 from xmml_planner import NoPlan, Plan, PlanFormatError, summary
 from xmml_planner.hosting import share_processes
 
+from xmml.late_dataclass import dataclass
 from xmml.problems import ModelError
 from xmml_run.arguments import UsageError, overrides_of, run_parser
 from xmml_run.errors import NotARun
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from xmml_executors.launch.journal import Journal
 
     from xmml_run.by_hand import ByHand
+    from xmml_run.run_server import SharedProcess
 
 #: Files that the models call results and that are listed at the end.
 MOST_RESULTS = 10
@@ -38,11 +40,47 @@ MOST_RESULTS = 10
 INTERACTIVE_TOOLS = frozenset({"gdb", "lldb", "pdb", "cgdb"})
 
 
-def run_model(arguments: Sequence[str]) -> int:
-    """Carry out `xmml-run` and return its exit status."""
+def run_model(arguments: Sequence[str], shared: SharedProcess | None = None) -> int:
+    """Carry out `xmml-run` and return its exit status.
+
+    Args:
+        shared: the process, if it carries out other runs, too.
+    """
     options = run_parser().parse_args(arguments)
+    options.command_line = ["xmml-run", *arguments]
+    if shared is not None and (options.detach or options.debug):
+        wrong = "--detach" if options.detach else "--debug"
+        return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {wrong} needs a process of its own"))
     if options.resume is not None:
-        return _resume(options)
+        return _resume(options, shared)
+    with shared.planning if shared is not None else contextlib.nullcontext():
+        prepared = _prepare(options)
+    return prepared if isinstance(prepared, int) else _begin(options, prepared, shared)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """Everything that a run needs to begin.
+
+    Attributes:
+        resolved: the model as it was understood; `None`: it is in the folder already, or a plan was given.
+        debug: the tool that each instance runs under.
+        terminal: the device that an instance under an interactive tool gets.
+        journal: of a run that was interrupted and goes on.
+    """
+
+    plan: Plan
+    resolved: str | None
+    folder: RunFolder
+    deliveries: Sequence[Delivery]
+    debug: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    terminal: str | None = None
+    journal: Journal | None = None
+    by_hand: ByHand | None = None
+
+
+def _prepare(options: Namespace) -> _Prepared | int:
+    """Check and plan, and make the folder of the run; return the exit status if there is nothing to be run."""
     try:
         planned = read_and_plan(
             options.model, options.parameter_files, overrides_of(options.overrides), options.hosts, sites_of(options)
@@ -73,7 +111,7 @@ def run_model(arguments: Sequence[str]) -> int:
         return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {error}"))
     except SiteError as error:
         return _end(options, Outcome(ExitStatus.SITE_FAILED, f"xmml-run: {error}"))
-    return _begin(options, plan, resolved, folder, debug, terminal, deliveries, by_hand=by_hand)
+    return _Prepared(plan, resolved, folder, deliveries, debug, terminal, by_hand=by_hand)
 
 
 def _by_hand(options: Namespace, plan: Plan) -> ByHand | None:
@@ -84,7 +122,7 @@ def _by_hand(options: Namespace, plan: Plan) -> ByHand | None:
     return by_hand_of(options, plan)
 
 
-def _resume(options: Namespace) -> int:
+def _resume(options: Namespace, shared: SharedProcess | None) -> int:
     """Go on with a run whose launcher was interrupted."""
     from xmml_run.resume import refuse_what_the_plan_fixes, resumed, what_resuming_does
 
@@ -98,34 +136,24 @@ def _resume(options: Namespace) -> int:
         return _end(options, Outcome(ExitStatus.SITE_FAILED, f"xmml-run: {error}"))
     if not options.quiet:
         print(f"xmml-run: --resume {_short(folder.path)} {what_resuming_does(journal.past)}", file=sys.stderr)
-    return _begin(options, plan, None, folder, {}, None, deliveries, journal)
+    return _begin(options, _Prepared(plan, None, folder, deliveries, journal=journal), shared)
 
 
-def _begin(
-    options: Namespace,
-    plan: Plan,
-    resolved: str | None,
-    folder: RunFolder,
-    debug: dict[str, tuple[str, ...]],
-    terminal: str | None,
-    deliveries: Sequence[Delivery],
-    journal: Journal | None = None,
-    by_hand: ByHand | None = None,
-) -> int:
+def _begin(options: Namespace, prepared: _Prepared, shared: SharedProcess | None) -> int:
     """Run here, or go on in the background."""
     if options.detach:
         from xmml_run.detach import detach
 
-        if terminal is not None:
+        if prepared.terminal is not None:
             return _end(options, Outcome(ExitStatus.USAGE, "xmml-run: --detach: a debugger needs the terminal"))
-        if not detach(folder.path):
-            where = _short(folder.path)
+        if not detach(prepared.folder.path):
+            where = _short(prepared.folder.path)
             if options.json:
-                print(json.dumps({"status": "detached", "exit_status": 0, "run_dir": str(folder.path)}))
+                print(json.dumps({"status": "detached", "exit_status": 0, "run_dir": str(prepared.folder.path)}))
             else:
                 print(f"{where} runs in the background: xmml status {where}, xmml attach {where}, xmml cancel {where}")
             return 0
-    return _run(options, plan, resolved, folder, debug, terminal, deliveries, journal, by_hand)
+    return _run(options, prepared, shared)
 
 
 def _deliveries(options: Namespace, plan: Plan) -> list[Delivery]:
@@ -197,17 +225,7 @@ def _hosted(plan: Plan, options: Namespace, apart: Collection[str]) -> Plan:
     return plan
 
 
-def _run(
-    options: Namespace,
-    plan: Plan,
-    resolved: str | None,
-    folder: RunFolder,
-    debug: dict[str, tuple[str, ...]],
-    terminal: str | None,
-    deliveries: Sequence[Delivery],
-    journal: Journal | None = None,
-    by_hand: ByHand | None = None,
-) -> int:
+def _run(options: Namespace, prepared: _Prepared, shared: SharedProcess | None) -> int:
     from xmml_executors.execution import Options, RunResult, execute
     from xmml_executors.launch.setup import executor_for, listen_at
     from xmml_executors.run_outputs import collect
@@ -215,17 +233,20 @@ def _run(
     from xmml_run.display import choose_display
 
     started = time.time()
+    plan, folder, terminal, by_hand = prepared.plan, prepared.folder, prepared.terminal, prepared.by_hand
+    stop = shared.stop if shared is not None else None
     display = choose_display(
         plan, quiet=options.quiet, json=options.json, progress=not (options.no_progress or terminal)
     )
     if options.verbose:
         print(f"xmml-run: {folder.path}\n{summary(plan)}", file=sys.stderr)
     try:
-        if resolved is not None:
-            folder.write("model.xmml", resolved)
-        how = Options(listen_at(plan, options.listen), debug, terminal, by_hand.instances if by_hand else frozenset())
-        is_direct = options.listen is not None
-        executor = executor_for(plan, folder, journal, is_direct=is_direct, strategy=options.strategy)
+        if prepared.resolved is not None:
+            folder.write("model.xmml", prepared.resolved)
+        others = by_hand.instances if by_hand else frozenset()
+        how = Options(listen_at(plan, options.listen), prepared.debug, terminal, others, stop)
+        is_direct, strategy = options.listen is not None, options.strategy
+        executor = executor_for(plan, folder, prepared.journal, is_direct=is_direct, strategy=strategy, stop=stop)
         if by_hand is not None:
             from xmml_executors.by_hand import ByHandExecutor
 
@@ -237,14 +258,14 @@ def _run(
         result = RunResult(Outcome(ExitStatus.SITE_FAILED, str(error)), time.time() - started, {})
     finally:
         display.close()
-    result = _delivered(plan, folder, result, deliveries)
+    result = _delivered(plan, folder, result, prepared.deliveries)
     told = summary_of(
         result.outcome, folder.path, result.wall_s, {name: record.as_json() for name, record in result.records.items()}
     )
     try:
         try:
             folder.event("run ended", site=plan.jobs[0].site, **told)
-            collect(plan, folder, result, ["xmml-run", *sys.argv[1:]], started, options.parameter_files)
+            collect(plan, folder, result, options.command_line, started, options.parameter_files)
         except SiteError as error:
             if result.outcome.is_done:
                 result = RunResult(Outcome(ExitStatus.SITE_FAILED, str(error)), result.wall_s, result.records)

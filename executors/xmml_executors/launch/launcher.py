@@ -50,9 +50,10 @@ from xmml_executors.launch.site_plan import (
 from xmml_executors.launch.site_session import SiteSession, SiteTimedOut
 from xmml_executors.launch.staging import FileToStage, built, describe, needed, programs_at
 from xmml_executors.launch.steps_awaited import STARTS_WITHIN_S, StepsAwaited
-from xmml_executors.launch.teardown import Teardown, on_signals
+from xmml_executors.launch.teardown import Teardown
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
+from xmml_executors.stop_signals import StopRequests, on_stop
 
 Report = dict[str, Any]
 
@@ -81,16 +82,19 @@ class Launcher:
         *,
         is_direct: bool = False,
         strategy: str | None = None,
+        stop: StopRequests | None = None,
     ) -> None:
         """
         Args:
             past: what an earlier launcher of this run has left, if one was interrupted.
             is_direct: every site can reach the coordinator's addresses as they are.
             strategy: how the jobs are got together; `None`: as the sites allow it best.
+            stop: stops the run; `None`: signals do.
         """
         self.past = past
         self.is_direct = is_direct
         self.strategy = strategy
+        self._stop = stop
         self.plan = plan
         self.folder = folder
         self.journal = journal
@@ -235,14 +239,14 @@ class Launcher:
     def close(self) -> list[Report]:
         """End everything at the sites, bring back what the run has made, clean up, and end the thread.
 
-        A signal ends the bringing back. What has not come stays at its site.
+        What stops a run ends the bringing back. What has not come stays at its site.
 
         Returns:
             What was reported meanwhile: notices, and as `left` what still lies at a site.
         """
         future = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
         try:
-            with on_signals(lambda: self._soon(self._leaving.interrupt)):
+            with on_stop(lambda: self._soon(self._leaving.interrupt), self._stop):
                 future.result()
             return [report for report in self._reports if report["is"] in ("notice", "left")]
         finally:

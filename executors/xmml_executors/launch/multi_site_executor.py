@@ -16,6 +16,7 @@ from xmml_executors.launch.journal import Journal, JournalContent
 from xmml_executors.launch.launcher import Launcher
 from xmml_executors.local import LocalExecutor
 from xmml_executors.run_folder import RunFolder
+from xmml_executors.stop_signals import StopRequests
 
 
 class MultiSiteExecutor:
@@ -34,12 +35,14 @@ class MultiSiteExecutor:
         *,
         is_direct: bool = False,
         strategy: str | None = None,
+        stop: StopRequests | None = None,
     ) -> None:
         """
         Args:
             past: what an earlier launcher of this run has left, if one was interrupted.
             is_direct: every site can reach the coordinator's addresses as they are.
             strategy: how the jobs are got together; `None`: as the sites allow it best.
+            stop: stops the run; `None`: signals do.
 
         Raises:
             SiteError: the supervisor of this machine cannot be started.
@@ -47,7 +50,7 @@ class MultiSiteExecutor:
         self._folder = folder
         self._local = LocalExecutor()
         self._journal = journal
-        self._launcher = Launcher(plan, folder, journal, past, is_direct=is_direct, strategy=strategy)
+        self._launcher = Launcher(plan, folder, journal, past, is_direct=is_direct, strategy=strategy, stop=stop)
         self._poll = select.epoll()
         self._poll.register(self._local.fileno(), select.EPOLLIN)
         self._poll.register(self._launcher.fileno(), select.EPOLLIN)

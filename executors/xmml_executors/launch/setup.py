@@ -12,6 +12,7 @@ from xmml_executors.launch.agent import start_of
 from xmml_executors.launch.journal import Journal
 from xmml_executors.local import LocalExecutor
 from xmml_executors.run_folder import RunFolder
+from xmml_executors.stop_signals import StopRequests
 
 
 def is_over_sites(plan: Plan) -> bool:
@@ -32,6 +33,7 @@ def executor_for(
     *,
     is_direct: bool = False,
     strategy: str | None = None,
+    stop: StopRequests | None = None,
 ) -> Callable[[], Executor]:
     """Return what makes the executor of a run.
 
@@ -39,6 +41,7 @@ def executor_for(
         journal: of the run, if it was interrupted and goes on.
         is_direct: every site can reach the address at which the coordinator was told to listen.
         strategy: how the jobs are got together; `None`: as the sites allow it best.
+        stop: stops the run; `None`: signals do.
     """
     if not is_over_sites(plan):
         return LocalExecutor
@@ -48,6 +51,6 @@ def executor_for(
 
         ours = journal or Journal(folder.path)
         ours.write("launch", run=folder.run_id, pid=os.getpid(), started=start_of(os.getpid()))
-        return MultiSiteExecutor(plan, folder, ours, ours.past, is_direct=is_direct, strategy=strategy)
+        return MultiSiteExecutor(plan, folder, ours, ours.past, is_direct=is_direct, strategy=strategy, stop=stop)
 
     return make

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xmml_planner import Plan
 from xmml_sites.ssh import ConnectionLost, NoAnswer, SiteUnreachable
@@ -101,18 +98,3 @@ async def _close(site: RunSite) -> None:
     """Close the connection to a site; nothing there is waited for if it was given up."""
     async with asyncio.timeout(CLOSED_WITHIN_S if site.is_given_up else None):
         await site.transport.close()
-
-
-@contextlib.contextmanager
-def on_signals(call: Callable[[], object]) -> Iterator[None]:
-    """Call something for each signal that stops a run, as long as the block lasts; signals come to the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda *_: call()) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,0 +1,150 @@
+"""Several runs over two sites in one process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from several_sites import Sites
+from waiting import RUN_LIMIT_S, complete_lines, wait_until
+
+PLACES = {"asks": "alpha", "answers": "beta"}
+WAITS = "import time; time.sleep(600)"
+FAILS = "raise RuntimeError('this one fails')"
+
+
+class Server:
+    """The process, which runs models over two sites."""
+
+    def __init__(self, sites: Sites) -> None:
+        self.sites = sites
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "xmml_run.run_server"],
+            env=sites.environment,
+            cwd=sites.folder,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            process_group=0,
+        )
+        self.statuses: dict[str, int] = {}
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            answer = json.loads(line)
+            self.statuses[answer["ended"]] = answer["status"]
+
+    def request(self, **what: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(what) + "\n")
+        self.process.stdin.flush()
+
+    def folder(self, run: str) -> Path:
+        return self.sites.folder / "runs" / run
+
+    def begin(self, run: str, model: Path, *more: str) -> None:
+        self.sites.run_folder = self.folder(run)
+        log = str(self.sites.folder / f"{run}.log")
+        self.request(run=run, arguments=self.sites.options(model, PLACES, *more), stdout=log, stderr=log)
+
+    def log(self, run: str) -> str:
+        return (self.sites.folder / f"{run}.log").read_text()
+
+    def await_end(self, run: str) -> int:
+        wait_until(lambda: run in self.statuses, lambda: f"{run} does not end: {self.log(run)}", RUN_LIMIT_S)
+        return self.statuses[run]
+
+    def await_joined(self, run: str) -> None:
+        def joined() -> bool:
+            assert run not in self.statuses, self.log(run)
+            events = complete_lines(self.folder(run) / "events.jsonl")
+            return {each["instance"] for each in events if each["what"] == "joined"} == set(PLACES)
+
+        wait_until(joined, f"{run} does not begin")
+
+    def end(self) -> int:
+        """Request nothing more; return the exit status of the process."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        status = self.process.wait(RUN_LIMIT_S)
+        self.reader.join()
+        return status
+
+
+@pytest.fixture
+def server(sites: Sites) -> Iterator[Server]:
+    server = Server(sites)
+    yield server
+    with server.process:
+        sites.kill(server.process)
+    server.reader.join()
+
+
+def test_each_run_of_a_process_has_its_own_status_output_and_results(server: Server, sites: Sites) -> None:
+    model = sites.write_model()
+    server.begin("first", model, "-p", "asks.x=1")
+    server.begin("second", model)
+    server.begin("third", model)
+    assert [server.await_end(run) for run in ("first", "second", "third")] == [1, 0, 0]
+    assert "asks.x" in server.log("first")
+    for run in ("second", "third"):
+        assert server.log(run).count("the last answer is 16.1") == 1
+        assert (server.folder(run) / "instances/asks/work/result.txt").read_text() == "16.1"
+        assert json.loads((server.folder(run) / "provenance.json").read_text())["command_line"][0] == "xmml-run"
+    assert server.end() == 0
+
+
+def test_a_run_that_fails_or_is_stopped_ends_no_other(server: Server, sites: Sites) -> None:
+    server.begin("waits", sites.write_model(asks=WAITS))
+    server.await_joined("waits")
+    server.begin("stopped", sites.folder / "model/model.xmml")
+    server.await_joined("stopped")
+    server.begin("fails", sites.write_model(asks=FAILS))
+    assert server.await_end("fails") == 4
+    assert "this one fails" in server.log("fails")
+    server.request(stop="stopped")
+    assert server.await_end("stopped") == 130
+    assert "waits" not in server.statuses
+    server.request(stop="waits")
+    assert server.await_end("waits") == 130
+    assert server.end() == 0
+
+
+def test_wrong_options_end_one_run_and_say_what_is_wrong(server: Server, sites: Sites) -> None:
+    server.begin("detached", sites.write_model(), "--detach")
+    server.begin("unknown", sites.write_model(), "--unknown")
+    assert [server.await_end(run) for run in ("detached", "unknown")] == [2, 2]
+    assert "--detach needs a process of its own" in server.log("detached")
+    assert "unrecognized arguments: --unknown" in server.log("unknown")
+
+
+def test_a_process_that_is_requested_nothing_more_ends_with_its_last_run(server: Server, sites: Sites) -> None:
+    go = sites.folder / "go"
+    waits = f"import os, time\n            while not os.path.exists({str(go)!r}): time.sleep(0.05)"
+    server.begin("goes on", sites.write_model(asks=waits))
+    server.await_joined("goes on")
+    assert server.process.stdin is not None
+    server.process.stdin.close()
+    go.touch()
+    assert server.process.wait(RUN_LIMIT_S) == 0
+    server.reader.join()
+    assert server.statuses == {"goes on": 0}
+
+
+def test_a_signal_stops_every_run_of_the_process(server: Server, sites: Sites) -> None:
+    model = sites.write_model(asks=WAITS)
+    for run in ("first", "second"):
+        server.begin(run, model)
+    for run in ("first", "second"):
+        server.await_joined(run)
+    server.process.terminate()
+    assert [server.await_end(run) for run in ("first", "second")] == [130, 130]
+    assert server.end() == 0
