@@ -36,7 +36,10 @@ class JobSettings:
         """Return the site as the planner and the jobs see it."""
         changed = {**self.site, "options": (*site.options, *self.site.get("options", ()))}
         longest_s = min((each for each in (site.walltime_s, self.walltime_s) if each is not None), default=None)
-        return replace(site, walltime_s=longest_s, **changed)
+        given = set(self.site)
+        given |= {"walltime"} if longest_s != site.walltime_s else set()
+        given |= {"memory"} if self.memory_bytes else set()
+        return replace(site, walltime_s=longest_s, origin={**site.origin, **dict.fromkeys(given, "--job")}, **changed)
 
     def of_job(self, job: Job, site: Site) -> Job:
         """Return a planned job as it is asked for.

@@ -66,6 +66,19 @@ def test_a_node_on_which_nothing_can_be_started_ends_the_run_with_what_was_said(
     assert queues.left_behind() == []
 
 
+def test_a_job_that_its_queue_refuses_ends_the_run_with_the_value_that_is_wrong_and_one_that_would_do(
+    queues: Sites,
+) -> None:
+    (queues.servers["alpha"].home / ".fake-pbs/queue").write_text("resources_max.walltime = 00:01:00")
+    queues.end(queues.launch(queues.write_model())).check(
+        5,
+        "PBS does not take the job: Job violates queue and/or server resource limits",
+        "the job asks for 5 min (walltime in ",
+        'the queue workq allows 1 min: set walltime = "1 min"',
+    )
+    assert queues.left_behind() == []
+
+
 def test_ctrl_c_takes_the_jobs_out_of_their_queues(queues: Sites) -> None:
     going = queues.launch(queues.write_model(answers=WAIT))
     queues.await_event("joined", 2)

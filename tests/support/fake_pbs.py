@@ -85,7 +85,10 @@ def qsub(words):
         return refuse("qsub: illegal -l value", 160)
     if given.get("-q", "workq") not in QUEUES:
         return refuse("qsub: Unknown queue", 170)
-    hours, minutes, seconds = map(int, resources.get("walltime", "1:00:00").split(":"))
+    walltime = resources.get("walltime", "1:00:00")
+    longest = queue_facts().get("resources_max.walltime")
+    if longest and in_seconds(walltime) > in_seconds(longest):
+        return refuse("qsub: Job violates queue and/or server resource limits", 188)
     number = 1 + max((int(path.stem) for path in jobs()), default=0)
     path = STATE / f"{number}.job"
     begin = datetime.strptime(given["-a"], "%Y%m%d%H%M.%S").timestamp() if "-a" in given else 0
@@ -99,7 +102,7 @@ def qsub(words):
                 "ctime": time.asctime(),
                 "fake": {
                     "begin": begin,
-                    "walltime": hours * 3600 + minutes * 60 + seconds,
+                    "walltime": in_seconds(walltime),
                     "script": text,
                     "out": given["-o"],
                     "err": given["-e"],
@@ -154,6 +157,17 @@ def mom(path):
     return change(path, job_state="F", Exit_status=status, comment=f"Job run on ({SERVER}:ncpus=1) and {word}{by}")
 
 
+def in_seconds(text):
+    hours, minutes, seconds = map(int, text.split(":"))
+    return hours * 3600 + minutes * 60 + seconds
+
+
+def queue_facts():
+    """Return what somebody has said of the queue: lines `resources_max.walltime = 00:10:00` in `~/.fake-pbs/queue`."""
+    file = STATE / "queue"
+    return dict(line.split(" = ") for line in file.read_text().splitlines()) if file.exists() else {}
+
+
 def nodes_of(resources):
     """Return how many nodes a job asks for, in either dialect."""
     return int(re.match(r"\d+", resources.get("select", resources.get("nodes", "1")))[0])
@@ -174,7 +188,10 @@ def qstat(words):
     if words == ["--version"]:
         return print("Version: 6.1.3" if is_torque() else "pbs_version = 23.06.06") or 0
     if "-B" in words:
-        return print(f"Server: {SERVER}\n    server_state = Active") or 0
+        return print(f"Server: {SERVER}\n    server_state = Active\n    default_queue = {QUEUES[0]}") or 0
+    if "-Q" in words:
+        lines = [f"    {key} = {value}" for key, value in queue_facts().items()]
+        return print(f"Queue: {QUEUES[0]}", "    queue_type = Execution", *lines, "", sep="\n") or 0
     if is_torque() and {"-F", "json"} & {*words}:
         return refuse("usage: qstat [-f [-1]] [-l] [-W site_specific] [-x] [job_identifier... | destination...]", 2)
     asked = [word for word in words if word[0].isdigit()]

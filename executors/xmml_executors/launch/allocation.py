@@ -228,7 +228,8 @@ class Allocation:
         try:
             await site.submit(jobs, attempt, slack_s, patience_s, reservation or "")
         except (JobRejected, NotSupported) as error:
-            self.on(Rejected(jobs[0].member, attempt, str(error)))
+            beyond = await site.beyond_limits(jobs, str(error)) if isinstance(error, JobRejected) else ""
+            self.on(Rejected(jobs[0].member, attempt, f"{error}; {beyond}" if beyond else str(error)))
             return
         for job in jobs:
             where = f" as job {job.id}" if site.site.has_queue else ""

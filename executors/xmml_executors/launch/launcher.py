@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from xmml_planner import Plan
-from xmml_sites.batch import SchedulerUnavailable
+from xmml_sites.batch import JobStatus, SchedulerUnavailable
 from xmml_sites.ssh import TransportError
 
 from xmml_executors.executor import Start
@@ -121,6 +121,7 @@ class Launcher:
         self._thread = threading.Thread(target=self._serve, name="xmml sites", daemon=True)
         self._tasks: list[asyncio.Task[None]] = []
         self._queue_news = QueueNews()
+        self._explained: set[tuple[str, str]] = set()
         self._steps_awaited = StepsAwaited(self._loop, self._notice)
         self._acquiring: list[asyncio.Task[None]] = []
         self._kept: list[RemoteHelper] = []
@@ -560,16 +561,30 @@ class Launcher:
                     continue
                 if told := self._queue_news.of(job, status, self._loop.time()):
                     self._notice(told)
-                if status.can_never_run:
+                beyond = await self._beyond_limits(site, job, status, jobs)
+                if status.can_never_run or (status.may_never_run and beyond):
                     with contextlib.suppress(TransportError):  # it stays in the queue for ever unless it is taken out
                         await site.cancel(job, job.attempt)
-                    self._lost(site, job, job.attempt, f"it will never start: {status.reason}", for_good=True)
+                    self._lost(site, job, job.attempt, f"it will never start: {status.reason}{beyond}", for_good=True)
                 elif status.state.is_over and job.folder not in self._lost_jobs:
                     attempt = job.attempt
                     why, for_good = await site.why_ended(job, status)
                     await asyncio.sleep(0.3)  # what its agent said last may still be on its way
                     if job.folder not in self._over | self._lost_jobs:
                         self._lost(site, job, attempt, why, for_good=for_good)
+
+    async def _beyond_limits(self, site: RunSite, job: SiteJob, status: JobStatus, jobs: Sequence[SiteJob]) -> str:
+        """Return what a job, or another part of it, asks for that its queue gives to none, to be told after the reason
+        for which it waits; empty: nothing is known of that. Nodes that do not work are told, since only the site knows
+        when they will. The queue is asked once for each reason."""
+        if not (status.can_never_run or status.may_never_run) or (job.folder, status.reason) in self._explained:
+            return ""
+        self._explained.add((job.folder, status.reason))
+        parts = [each for each in jobs if each.id == job.id]
+        beyond = await site.beyond_limits(parts, status.reason)
+        if not beyond and status.may_never_run and (broken := await site.broken_nodes(job)):
+            self._notice(f"{job.site}: job {job.id} pending ({status.reason}): {broken}")
+        return f"; {beyond}" if beyond else ""
 
     def _lost(self, site: RunSite, job: SiteJob, attempt: int, why: str, *, for_good: bool = False) -> None:
         """A job is over that should not be; `for_good`: another one would end in the same way."""

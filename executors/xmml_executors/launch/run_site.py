@@ -10,6 +10,7 @@ import shlex
 import tarfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from xmml_planner.sites import Site
@@ -20,6 +21,7 @@ from xmml_sites.batch import (
     JobScript,
     JobState,
     JobStatus,
+    QueueLimits,
     SchedulerUnavailable,
     by_name,
     read_result,
@@ -190,14 +192,40 @@ class RunSite:
             TransportError: the site cannot be reached.
         """
         asked = [job for job in jobs if job.part.walltime_s is None and job.part.has_queue]
-        commands = [self.scheduler.limits_command(job.part.partition or "") for job in asked]
         if asked:
-            answers = answers_of(await self.transport.run(batched(commands)))
-            for job, answer in zip(asked, answers, strict=False):
-                limits = self.scheduler.parse_limits(answer)
+            told = self.scheduler.parse_limits(await self.transport.run(self.scheduler.limits_command()))
+            for job in asked:
+                limits = told.partition(job.part.partition or "")
+                if limits is None:
+                    continue
                 job.longest_s = limits.longest_s
                 if not job.planned.walltime_s and limits.default_s is not None:
                     job.walltime_s = limits.default_s
+
+    async def beyond_limits(self, jobs: Sequence[SiteJob], reason: str) -> str:
+        """Return in words what jobs ask for that their queue gives to none: each value, where it comes from, the limit,
+        and what would do; empty: nothing is known.
+
+        Args:
+            reason: why they are refused or wait, in the queue's words.
+        """
+        limits = await self._limits()
+        found = [each for job in jobs for each in limits.exceeded(self._as_asked(job), job.given, reason)]
+        return "; ".join(dict.fromkeys(found))
+
+    async def broken_nodes(self, job: SiteJob) -> str:
+        """Return in words that a job needs nodes that do not work at present; empty: nothing is known of it."""
+        return (await self._limits()).broken_nodes(self._as_asked(job), job.given)
+
+    async def _limits(self) -> QueueLimits:
+        try:
+            return self.scheduler.parse_limits(await self.transport.run(self.scheduler.limits_command()))
+        except TransportError:
+            return QueueLimits()
+
+    def _as_asked(self, job: SiteJob) -> JobScript:
+        script = self.script(job, job.attempt, 0.0, 0.0)
+        return replace(script, walltime_s=job.limit_s or script.walltime_s)
 
     def script(self, job: SiteJob, attempt: int, slack_s: float, patience_s: float, reservation: str = "") -> JobScript:
         """Return the script of a placeholder; its agent runs in the Python that its part of the cluster has."""

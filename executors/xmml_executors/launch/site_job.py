@@ -46,6 +46,25 @@ class SiteJob:
         return f"{self.member}.{self.attempt}"
 
     @property
+    def given(self) -> dict[str, str]:
+        """Where the values that it asks for come from, in words, by their keys in the file of sites."""
+        words = {key: f"{key} in {origin}" for key, origin in self.part.origin.items() if ":" in origin}
+        words |= {key: f"{key} of {origin}" for key, origin in self.part.origin.items() if ":" not in origin}
+        if not self.planned.walltime_s and self.part.walltime_s is None:
+            words["walltime"] = "the default: walltime of the site is not given"
+        elif self.part.walltime_s is None or self.planned.walltime_s not in (0.0, self.part.walltime_s):
+            words["walltime"] = "from the run times in the model"
+        for key, planned, site in (
+            ("nodes", self.planned.nodes, self.part.nodes),
+            ("cores", self.planned.cores_per_node, self.part.cores),
+            ("memory", self.planned.memory_per_node_bytes, self.part.memory_bytes),
+            ("gpus", self.planned.gpus_per_node, self.part.gpus),
+        ):
+            if planned != site:
+                words[key] = "what its instances need"
+        return words
+
+    @property
     def is_ready(self) -> bool:
         """Whether the agents of all nodes are."""
         return len(self.about) == len(self.nodes.agents)

@@ -11,6 +11,7 @@ from xmml_sites.batch.job_script import (
     umask_of_this_process,
 )
 from xmml_sites.batch.pbs import Pbs
+from xmml_sites.batch.queue_limits import Limits, QueueLimits
 from xmml_sites.batch.scheduler import (
     JobRejected,
     JobScript,
@@ -23,7 +24,6 @@ from xmml_sites.batch.scheduler import (
     ReservationState,
     Scheduler,
     SchedulerUnavailable,
-    TimeLimits,
 )
 from xmml_sites.batch.slurm import Slurm
 
@@ -38,16 +38,17 @@ __all__ = [
     "JobScript",
     "JobState",
     "JobStatus",
+    "Limits",
     "NodeStep",
     "NotSupported",
     "Pbs",
+    "QueueLimits",
     "ReservationRefused",
     "ReservationRequest",
     "ReservationState",
     "Scheduler",
     "SchedulerUnavailable",
     "Slurm",
-    "TimeLimits",
     "by_name",
     "read_result",
     "umask_of_this_process",

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from xmml_sites.batch.job_script import STDERR, STDOUT, body
+from xmml_sites.batch.queue_limits import QueueLimits
 from xmml_sites.batch.scheduler import (
     JobRejected,
     JobScript,
@@ -21,7 +22,6 @@ from xmml_sites.batch.scheduler import (
     ReservationRequest,
     ReservationState,
     SchedulerUnavailable,
-    TimeLimits,
     quoted,
 )
 from xmml_sites.command_result import CommandResult
@@ -158,13 +158,13 @@ class Fork:
         """Nothing to do."""
         return "true"
 
-    def limits_command(self, partition: str) -> str:
+    def limits_command(self) -> str:
         """Nothing to ask."""
         return "true"
 
-    def parse_limits(self, answer: CommandResult) -> TimeLimits:
-        """Any time."""
-        return TimeLimits()
+    def parse_limits(self, answer: CommandResult) -> QueueLimits:
+        """There are none."""
+        return QueueLimits()
 
     def free_command(self, partition: str) -> str:
         """Processors, and how busy they have been in the last minute."""

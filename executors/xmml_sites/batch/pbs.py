@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from xmml_sites.batch.job_script import STDERR, STDOUT, all_steps, body
+from xmml_sites.batch.queue_limits import PARTITION, Limits, QueueLimits
 from xmml_sites.batch.scheduler import (
     CLOCK,
     JobRejected,
@@ -26,7 +27,6 @@ from xmml_sites.batch.scheduler import (
     ReservationRequest,
     ReservationState,
     SchedulerUnavailable,
-    TimeLimits,
     hours_minutes_seconds,
     quoted,
 )
@@ -256,21 +256,22 @@ class Pbs:
         """`pbs_rdel`."""
         return f"pbs_rdel {shlex.quote(id)}"
 
-    def limits_command(self, partition: str) -> str:
-        """What the server says of a queue; of its default queue, when none is named."""
-        queue = shlex.quote(partition) or "''"
-        asked = "$(qstat -B -f | sed -n 's/^ *default_queue = //p' | head -n 1)"
-        return f'queue={queue}; qstat -Q -f "${{queue:-{asked}}}"'
+    def limits_command(self) -> str:
+        """What the server says of itself and of its queues."""
+        return "qstat -B -f; qstat -Q -f"
 
-    def parse_limits(self, answer: CommandResult) -> TimeLimits:
-        """From `resources_default.walltime` and `resources_max.walltime`."""
-        found = {
-            kind: 3600.0 * int(hours) + 60.0 * int(minutes) + int(seconds)
-            for kind, hours, minutes, seconds in re.findall(
-                r"resources_(default|max)\.walltime = (\d+):(\d+):(\d+)", answer.stdout
-            )
+    def parse_limits(self, answer: CommandResult) -> QueueLimits:
+        """From `resources_max` and `resources_default` of the queues that are open."""
+        default = re.search(r"^\s*default_queue = (\S+)", answer.stdout, re.MULTILINE)
+        texts = re.split(r"^Queue: ", answer.stdout, flags=re.MULTILINE)[1:]
+        queues = {
+            text.partition("\n")[0].strip(): dict(re.findall(r"^\s+(\S+) = (.*)$", text, re.MULTILINE))
+            for text in texts
         }
-        return TimeLimits(found.get("default", found.get("max")), found.get("max"))
+        return QueueLimits(
+            tuple(_queue_limits(name, facts) for name, facts in queues.items() if facts.get("enabled") != "False"),
+            default=default[1] if default else "",
+        )
 
     def free_command(self, partition: str) -> str:
         """What the nodes have and what is taken of it."""
@@ -291,6 +292,35 @@ class Pbs:
             if node.get("state") in ("free", "job-busy"):
                 free += max(0, all_of_it - int(node.get("resources_assigned", {}).get("ncpus", 0)))
         return free, total
+
+
+def _queue_limits(name: str, facts: Mapping[str, str]) -> Limits:
+    longest_s = _time_s(facts.get("resources_max.walltime"))
+    nodes = facts.get("resources_max.nodect", facts.get("resources_max.nodes", ""))
+    return Limits(
+        PARTITION,
+        name,
+        word="queue",
+        default_s=_time_s(facts.get("resources_default.walltime")) or longest_s,
+        longest_s=longest_s,
+        nodes=_whole(nodes),
+        cores=_whole(facts.get("resources_max.ncpus")),
+        memory_bytes=_size(facts.get("resources_max.mem")),
+        gpus=_whole(facts.get("resources_max.ngpus")),
+    )
+
+
+def _time_s(text: str | None) -> float | None:
+    found = re.fullmatch(r"(?:(\d+):)?(\d+):(\d+)", text or "")
+    return float(3600 * int(found[1] or 0) + 60 * int(found[2]) + int(found[3])) if found else None
+
+
+def _size(text: str | None) -> int | None:
+    """Return bytes of `64gb`; words (`w`) are of eight bytes."""
+    found = re.fullmatch(r"(\d+)([kmgtp]?)([bw]?)", (text or "").lower())
+    return (
+        int(found[1]) * 2 ** (10 * " kmgtp".index(found[2] or " ")) * (8 if found[3] == "w" else 1) if found else None
+    )
 
 
 def _begin(job: JobScript) -> str:

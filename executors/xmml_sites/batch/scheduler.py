@@ -12,10 +12,13 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from xmml.late_dataclass import dataclass
 from xmml_sites.command_result import CommandResult
+
+if TYPE_CHECKING:
+    from xmml_sites.batch.queue_limits import QueueLimits
 
 
 class JobState(Enum):
@@ -45,6 +48,8 @@ class JobStatus:
     Attributes:
         reason: why it waits or failed, in the queue's words.
         can_never_run: the queue says that it will not start as it was asked for, however long it waits.
+        may_never_run: it waits because of a limit, which it may exceed alone or together with others, or for nodes that
+            do not work: the limits of the queue tell (`QueueLimits`).
         starts_in_s: when the queue expects it to start, in seconds from the moment in which it said so; so that neither
             the site's clock nor its time zone matters.
         nodes: where it runs, as the queue writes it.
@@ -55,23 +60,11 @@ class JobStatus:
     state: JobState
     reason: str = ""
     can_never_run: bool = False
+    may_never_run: bool = False
     starts_in_s: float | None = None
     nodes: str = ""
     exit_status: int | None = None
     ends_as: JobState | None = None
-
-
-@dataclass(frozen=True)
-class TimeLimits:
-    """How long jobs of a partition may run.
-
-    Attributes:
-        default_s: what a job has that does not say how long it takes; `None`: not known, or any time.
-        longest_s: what a job may ask for; `None`: not known, or any time.
-    """
-
-    default_s: float | None = None
-    longest_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -274,11 +267,11 @@ class Scheduler(Protocol):
     def unreserve_command(self, id: str) -> str:
         """Gives a reservation back."""
 
-    def limits_command(self, partition: str) -> str:
-        """Asks for the time limits of a partition; of the usual one, when none is named."""
+    def limits_command(self) -> str:
+        """Asks what jobs can have of the partitions, and of the accounts and QOSs of this user where there are any."""
 
-    def parse_limits(self, answer: CommandResult) -> TimeLimits:
-        """What a partition gives."""
+    def parse_limits(self, answer: CommandResult) -> QueueLimits:
+        """The limits; none where the queue did not say."""
 
     def free_command(self, partition: str) -> str:
         """Asks how many cores of a partition are free now."""

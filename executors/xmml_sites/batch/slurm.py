@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from xmml_sites.batch.job_script import STDERR, STDOUT, all_steps, body
+from xmml_sites.batch.queue_limits import ACCOUNT, PARTITION, QOS, Limits, QueueLimits
 from xmml_sites.batch.scheduler import (
     CLOCK,
     JobRejected,
@@ -20,7 +21,6 @@ from xmml_sites.batch.scheduler import (
     ReservationRequest,
     ReservationState,
     SchedulerUnavailable,
-    TimeLimits,
     hours_minutes_seconds,
     quoted,
 )
@@ -64,9 +64,6 @@ HELD_REASONS = {"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "launch fail
 NEVER_REASONS = {
     "AccountNotAllowed",
     "AssociationJobLimit",
-    "AssocMaxCpuPerJobLimit",
-    "AssocMaxNodePerJobLimit",
-    "AssocMaxWallDurationPerJobLimit",
     "BadConstraints",
     "DependencyNeverSatisfied",
     "InvalidAccount",
@@ -74,15 +71,23 @@ NEVER_REASONS = {
     "PartitionConfig",
     "PartitionNodeLimit",
     "PartitionTimeLimit",
-    "QOSMaxCpuPerJobLimit",
-    "QOSMaxNodePerJobLimit",
-    "QOSMaxWallDurationPerJobLimit",
     "QOSNotAllowed",
     "ReservationDeleted",
 }
+#: The same, of limits of an account (association) or a QOS on each job.
+_NEVER = re.compile(r"(Assoc|QOS)Max\w*PerJob\w*|(Assoc|QOS)MaxWallDuration\w*|QOSMin\w+")
+#: Limits that all jobs of a user, an account or a QOS share, and nodes that do not work: the job may have to wait only.
+_PERHAPS_NEVER = re.compile(r"(Assoc|QOS)(Grp|Max)\w+|ReqNodeNotAvail.*")
 
 #: What the reason says of a job that is completing.
 ENDING_REASONS = {"TimeLimit": JobState.WALLTIME_EXPIRED, "NodeDown": JobState.NODE_FAILED}
+
+#: What is asked of sacctmgr, and how long it may take [s].
+_QOS_FIELDS = ("Name", "MaxWall", "MaxTRES", "MaxTRESPerUser", "GrpTRES")
+_ACCOUNT_FIELDS = ("Account", "DefaultQOS", "QOS", "MaxWall", "MaxTRES", "GrpTRES")
+ACCOUNTING_S = 10.0
+#: States of nodes on which no job starts until somebody has done something; a `*` marks those that do not answer.
+_BROKEN = re.compile(r"down|drain|fail|error|maint|unk|.*\*$")
 
 #: The daemon could not be asked: nothing is known about jobs.
 _UNAVAILABLE = re.compile(
@@ -232,18 +237,41 @@ class Slurm:
         """`scontrol delete`."""
         return f"scontrol delete ReservationName={shlex.quote(id)}"
 
-    def limits_command(self, partition: str) -> str:
-        """The longest and the default time of a partition."""
-        return f"sinfo -h -o '%P|%l|%L' {'-p ' + shlex.quote(partition) if partition else ''}".rstrip()
+    def limits_command(self) -> str:
+        """The partitions with their nodes, and, with accounting, the associations of this user and all QOSs."""
+        account = ",".join(_ACCOUNT_FIELDS)
+        qos = ",".join(_QOS_FIELDS)
+        return (
+            "scontrol -o show partition; sinfo -h -e -o 'NODES|%R|%c|%m|%G|%D|%T'; "
+            f'timeout {ACCOUNTING_S:.0f} sacctmgr -nP show assoc where user="$(id -un)" format={account} 2>/dev/null'
+            f" | sed 's/^/ACCOUNT|/' && timeout {ACCOUNTING_S:.0f} sacctmgr -nP show qos format={qos} 2>/dev/null"
+            " | sed 's/^/QOS|/'"
+        )
 
-    def parse_limits(self, answer: CommandResult) -> TimeLimits:
-        """From `batch*|1-00:00:00|1:00:00`. Without a default time Slurm gives a job the longest one."""
-        rows = re.findall(r"^([^|\s]+)\|([^|\s]+)\|([^|\s]+)$", answer.stdout, re.MULTILINE)
-        if answer.status != 0 or not rows:
-            return TimeLimits()
-        _, longest, default = next((row for row in rows if row[0].endswith("*")), rows[0])
-        longest_s = _duration(longest)
-        return TimeLimits(_duration(default) or longest_s, longest_s)
+    def parse_limits(self, answer: CommandResult) -> QueueLimits:
+        """From the lines of all of them. Without a default time Slurm gives a job the longest one."""
+        lines = answer.stdout.splitlines()
+        partitions = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines if line.startswith("PartitionName=")]
+        rows: dict[str, list[list[str]]] = {"NODES": [], "ACCOUNT": [], "QOS": []}
+        for line in lines:
+            kind, *fields = line.split("|")
+            rows.get(kind, []).append(fields)
+        accounts = [dict(zip(_ACCOUNT_FIELDS, row, strict=False)) for row in rows["ACCOUNT"]]
+        own = next(iter(accounts), {})
+        return QueueLimits(
+            tuple(_partition_limits(each, rows["NODES"]) for each in partitions),
+            default=next((each["PartitionName"] for each in partitions if each.get("Default") == "YES"), ""),
+            others=(
+                *(_trackable_limits(ACCOUNT, each["Account"], each) for each in accounts),
+                *(
+                    _trackable_limits(QOS, row[0], dict(zip(_QOS_FIELDS, row, strict=False)))
+                    for row in rows["QOS"]
+                    if row
+                ),
+            ),
+            default_account=own.get("Account", ""),
+            default_qos=own.get("DefaultQOS", ""),
+        )
 
     def free_command(self, partition: str) -> str:
         """The processors of a partition by use; the partition that Slurm takes by default when none is named."""
@@ -363,15 +391,86 @@ def _duration(text: str) -> float | None:
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
+def _partition_limits(facts: Mapping[str, str], node_rows: Iterable[Sequence[str]]) -> Limits:
+    """Return the limits of a partition.
+
+    Args:
+        facts: as `scontrol show partition` tells them.
+        node_rows: of all partitions: name, processors, memory in MiB, devices, number of nodes, state.
+    """
+    name = facts["PartitionName"]
+    nodes = [row for row in node_rows if len(row) == 6 and row[0] == name]
+    counts = [each for each in (_whole(facts.get("MaxNodes")), _whole(facts.get("TotalNodes"))) if each is not None]
+    node_cores = [_whole(facts.get("MaxCPUsPerNode")), max((int(row[1]) for row in nodes), default=None)]
+    longest_s = _duration(facts.get("MaxTime", ""))
+    return Limits(
+        PARTITION,
+        name,
+        default_s=_duration(facts.get("DefaultTime", "")) or longest_s,
+        longest_s=longest_s,
+        nodes=min(counts, default=None),
+        node_cores=min((each for each in node_cores if each is not None), default=None),
+        node_memory_bytes=max((int(row[2]) * 2**20 for row in nodes), default=None),
+        node_gpus=max((_gpus(row[3]) for row in nodes), default=None),
+        accounts=_names(facts.get("AllowAccounts", "")),
+        qos=_names(facts.get("AllowQos", "")),
+        working_nodes=sum(int(row[4]) for row in nodes if not _BROKEN.match(row[5])) if nodes else None,
+    )
+
+
+def _trackable_limits(kind: str, name: str, facts: Mapping[str, str]) -> Limits:
+    """Return the limits of an association or a QOS: of those on a job, on a user and on all together the least."""
+
+    def least(resource: str) -> int | None:
+        found = [
+            _amount(match[1])
+            for field in ("MaxTRES", "MaxTRESPerUser", "GrpTRES")
+            if (match := re.search(rf"(?:^|,){resource}=([^,]+)", facts.get(field, "")))
+        ]
+        return min(found, default=None)
+
+    return Limits(
+        kind,
+        name,
+        longest_s=_duration(facts.get("MaxWall", "")),
+        nodes=least("node"),
+        cores=least("cpu"),
+        memory_bytes=least("mem"),
+        gpus=least("gres/gpu"),
+        qos=_names(facts.get("QOS", "")),
+    )
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return () if text in ("", "ALL", "N/A") else tuple(text.split(","))
+
+
+def _gpus(devices: str) -> int:
+    """Return how many GPUs `gpu:a100:4(S:0-1),gpu:2` are."""
+    return sum(int(count) for count in re.findall(r"\bgpu:(?:[^:,()]+:)?(\d+)", devices))
+
+
+def _amount(text: str) -> int:
+    """Return `8` or `64G` as a whole number."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)", text)
+    return int(float(found[1]) * 2 ** (10 * " KMGTP".index(found[2] or " "))) if found else 0
+
+
 def _status(state: str, reason: str, start: str, nodes: str, *, now: tuple[int, datetime] | None) -> JobStatus:
     known = STATES.get(state, JobState.RUNNING)
     if known is JobState.WAITING and reason in HELD_REASONS:
         known = JobState.HELD
     waits = known is JobState.WAITING
+    is_never = reason in NEVER_REASONS or _NEVER.fullmatch(reason) is not None
     return JobStatus(
         known,
         reason="" if reason == "None" else reason,
-        can_never_run=waits and reason in NEVER_REASONS,
+        can_never_run=waits and is_never,
+        may_never_run=waits and not is_never and _PERHAPS_NEVER.fullmatch(reason) is not None,
         starts_in_s=_in_seconds(start, now) if waits else None,
         nodes=nodes,
         ends_as=ENDING_REASONS.get(reason) if known is JobState.ENDING else None,

@@ -19,19 +19,16 @@ SHORT_S = 60.0
 
 async def job_trial(site: Site, scheduler: Scheduler, transport: Transport) -> Finding | None:
     """Return whether the queue takes such a job, and else which key of the file of sites is wrong; `None`: this batch
-    system cannot be asked.
+    system says nothing of it. Only Slurm can be asked about a job; of others the limits of their queues are known.
 
     Raises:
         TransportError: the site cannot be reached.
     """
-    if scheduler.name != "slurm":
+    if not site.has_queue:
         return None
-    limits = scheduler.parse_limits(await transport.run(scheduler.limits_command(site.partition or "")))
-    walltime_s = site.walltime_s or limits.default_s or SHORT_S
-    if limits.longest_s is not None and walltime_s > limits.longest_s:
-        longest = value_text(limits.longest_s, Dimension.TIME)
-        text = f"walltime = {value_text(walltime_s, Dimension.TIME)} is more than its queue gives: at most {longest}"
-        return Finding("job", Verdict.FAILED, text, {"longest_s": limits.longest_s})
+    limits = scheduler.parse_limits(await transport.run(scheduler.limits_command()))
+    queue = limits.partition(site.partition or "")
+    walltime_s = site.walltime_s or (queue.default_s if queue is not None else None) or SHORT_S
     small = _job(site)
     wanted = {
         "nodes": replace(small, nodes=site.nodes),
@@ -48,8 +45,13 @@ async def job_trial(site: Site, scheduler: Scheduler, transport: Transport) -> F
         gpus=site.gpus,
         walltime_s=walltime_s,
     )
-    why = await _why_not(largest, scheduler, transport)
     size = _size(site, walltime_s)
+    given = {key: f"{key} in {origin}" for key, origin in site.origin.items()}
+    if beyond := limits.exceeded(largest, given):
+        return Finding("job", Verdict.FAILED, "; ".join(beyond))
+    if scheduler.name != "slurm":
+        return Finding("job", Verdict.OK, f"{size} is within the limits of {queue}") if queue is not None else None
+    why = await _why_not(largest, scheduler, transport)
     if why is None:
         return Finding("job", Verdict.OK, f"{size} can be asked for")
     if (reason := await _why_not(small, scheduler, transport)) is not None:

@@ -77,6 +77,8 @@ class Site:
         queue_wait_s: how long jobs usually wait [s]; `None`: not known.
         cost: of one core for an hour, in whatever currency all sites share.
         relay: `None`: no relay can run here.
+        origin: where a value was given, by its key: `sites.toml:12`, or an option of the command line; a key that is
+            missing was not given.
     """
 
     name: str
@@ -108,6 +110,7 @@ class Site:
     queue_wait_s: float | None = None
     cost: float = 0.0
     relay: RelaySite | None = RelaySite()
+    origin: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), compare=False)
 
     @property
     def is_here(self) -> bool:

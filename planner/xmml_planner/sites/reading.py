@@ -198,10 +198,21 @@ class _Reader:
                 values.setdefault("python", sys.executable)
                 if values.get("scheduler", "local") == "local":
                     values.setdefault("cores", cores_of_this_machine())
-            sites[name] = Site(name=name, **values)
+            sites[name] = Site(name=name, origin=self._origin(name, nodes, own), **values)
         self._one_cluster_here(nodes, sites)
         self._parts_of_clusters(nodes, sites, unread)
         return sites
+
+    def _origin(self, name: str, nodes: Mapping[str, Node], own: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+        """Return the file and line of each key of a site, or of the one that it is `like`."""
+        found: dict[str, str] = {}
+        at: str | None = name
+        while at is not None:
+            for key, child in nodes[at].children.items():
+                line = self._source.position(child.key_span[0]).line
+                found.setdefault(key, f"{self._file}:{line}")
+            at = own[at].get("like")
+        return found
 
     def _relay(self, node: Node, name: str) -> RelaySite | None:
         if node.value is False:

@@ -83,7 +83,17 @@ def test_a_rejected_job_ends_the_run_in_the_queues_own_words(open_bed, pair):
     check(run, "(?i)invalid partition")
 
 
-def test_a_job_that_can_never_start_ends_the_run(open_bed, pair):
+def test_a_job_that_can_never_start_ends_the_run_with_the_value_that_is_wrong_and_one_that_would_do(open_bed, pair):
     run = pair().start(sites(open_bed, alpha='partition = "short"'), CLUSTERS)
     # Slurm calls it by one word or the other, as it happens to look at the job.
-    check(run, "Partition(TimeLimit|Config)")
+    check(
+        run,
+        "Partition(TimeLimit|Config)",
+        r"asks for 30 min \(walltime in \S*sites.toml:\d+\), the partition short allows 5 min: "
+        r'set walltime = "5 min" or another partition \(batch allows 2 hr\)',
+    )
+
+
+def test_a_partition_that_there_is_not_ends_the_run_with_those_that_there_are(open_bed, pair):
+    run = pair().start(sites(open_bed, alpha='partition = "nosuch"'), CLUSTERS)
+    check(run, r"no partition nosuch \(partition in \S*sites.toml:\d+\): set partition to one of batch, short")

@@ -243,3 +243,23 @@ def test_a_job_of_which_nobody_knows_how_long_it_takes_has_the_time_that_its_par
     launch(bed, model, places={"a": "alpha", "b": "alpha"}, sites=sites)
     (job,) = {each["SLURM_JOB_ID"] for facts in facts_of(tmp_path / "run").values() for each in facts}
     assert "TimeLimit=02:00:00 " in bed.site("alpha").run(f"scontrol show job {job}").stdout
+
+
+def test_a_job_that_waits_for_nodes_that_do_not_work_says_so_and_goes_on_when_they_do(bed: Bed, tmp_path: Path) -> None:
+    model = write_ring(tmp_path / "ring", {"flow": 'run:mpi="5"', "heat": ""})
+    sites, said = tmp_path / "sites.toml", tmp_path / "said"
+    sites.write_text(bed.sites_toml("alpha"))
+    command = [BIN / "xmml-run", model, "--sites", sites, "-o", tmp_path / "run"]
+    command += ["--place=flow=alpha", "--place=heat=alpha"]
+    slurm = bed.cluster("alpha").slurm
+    slurm.root("scontrol update NodeName=alpha2 State=DRAIN Reason=test", check=True)
+    with said.open("w") as file:
+        going = bed.laptop.start(command, cwd=model.parent, stderr=file, text=True)
+        try:
+            words = (
+                r"asks for 2 nodes \(nodes in \S*sites.toml:\d+\), and only 1 node works in the partition batch: set "
+            )
+            wait_until(lambda: re.search(words, said.read_text()), said.read_text, 60.0)
+        finally:
+            slurm.root("scontrol update NodeName=alpha2 State=RESUME", check=True)
+        assert going.wait(timeout=RUN_LIMIT_S) == 0, said.read_text()

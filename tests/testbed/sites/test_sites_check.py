@@ -134,10 +134,11 @@ def test_a_job_of_the_size_that_the_file_says_is_asked_for_and_not_submitted(bed
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
-        ("cores = 4", "cores = 64", "cores of the site are more than there is"),
-        ("gpus = 2", "gpus = 8", "gpus of the site are more than there is"),
-        ('walltime = "30 min"', 'walltime = "1 day"', "is more than its queue gives: at most 2 hr"),
+        ("cores = 4", "cores = 64", "allows 4 cores on a node: set cores = 4"),
+        ("gpus = 2", "gpus = 8", "allows 2 GPUs on a node: set gpus = 2"),
+        ('walltime = "30 min"', 'walltime = "1 day"', "the partition batch allows 2 hr: set walltime"),
         ("nodes = 2", 'nodes = 2\noptions = ["--constraint=nothing"]', "look at partition, account, qos"),
+        ('partition = "batch"', 'partition = "short"', "or another partition (batch allows"),
     ],
 )
 def test_what_no_job_can_have_is_named(bed, check, before, after, told):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from xmml_planner import Job, NoPlan, WishError
 from xmml_planner.job_settings import JobSettings, job_settings
@@ -36,6 +38,12 @@ def test_a_job_asks_for_exactly_the_walltime_and_at_least_the_memory() -> None:
     assert (small.walltime_s, small.memory_per_node_bytes) == (1800.0, JOB.memory_per_node_bytes)
     large = settings("memory=4 GiB")["alpha"].of_job(JOB, SLURM)
     assert (large.walltime_s, large.memory_per_node_bytes) == (JOB.walltime_s, 4 * 2**30)
+
+
+def test_what_is_set_for_the_jobs_of_a_run_is_known_to_come_from_there() -> None:
+    site = replace(SLURM, origin={"partition": "sites.toml:3", "walltime": "sites.toml:4", "cores": "sites.toml:5"})
+    changed = settings("partition=long", "walltime=1 h")["alpha"].of_site(site)
+    assert changed.origin == {"partition": "--job", "walltime": "--job", "cores": "sites.toml:5"}
 
 
 def test_the_planner_sees_the_shorter_of_the_walltimes() -> None:

@@ -31,6 +31,12 @@ def test_every_key_of_a_site_is_read_into_base_units() -> None:
     assert alpha.relay == RelaySite("login", 40001, "login.alpha.org:40001", through_ssh=False)
 
 
+def test_every_value_knows_its_line_also_one_of_the_cluster_that_the_site_is_a_part_of() -> None:
+    text = '[site.a]\nscheduler = "slurm"\ncores = 4\n\n[site.b]\nlike = "a"\ncores = 8\n'
+    part = sites_from_text(text, "my.toml")["b"]
+    assert part.origin == {"like": "my.toml:6", "cores": "my.toml:7", "scheduler": "my.toml:2"}
+
+
 def test_a_link_is_read_into_base_units() -> None:
     assert sites_from_text(FULL).links == (Link(("alpha", "beta"), 0.01, 125e6, 8, ("tcp", "relay"), encrypt=False),)
 

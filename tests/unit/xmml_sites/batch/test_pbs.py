@@ -8,11 +8,11 @@ from xmml_sites.batch import (
     JobState,
     NotSupported,
     Pbs,
+    QueueLimits,
     ReservationRefused,
     ReservationRequest,
     ReservationState,
     SchedulerUnavailable,
-    TimeLimits,
 )
 from xmml_sites.command_result import CommandResult
 
@@ -181,9 +181,37 @@ def test_there_are_no_heterogeneous_jobs_and_no_other_dialects():
         Pbs("sge")
 
 
-def test_the_time_that_a_queue_gives_is_its_default_else_its_longest() -> None:
-    longest = "Queue: workq\n    resources_max.walltime = 24:00:00\n"
-    default = "    resources_default.walltime = 01:30:00\n"
-    assert OPENPBS.parse_limits(CommandResult(0, longest + default, "")) == TimeLimits(5400.0, 86_400.0)
-    assert OPENPBS.parse_limits(CommandResult(0, longest, "")) == TimeLimits(86_400.0, 86_400.0)
-    assert OPENPBS.parse_limits(CommandResult(1, "", "qstat: Unknown queue")) == TimeLimits()
+QUEUES = """\
+Server: master
+    server_state = Active
+    default_queue = workq
+
+Queue: workq
+    queue_type = Execution
+    resources_max.mem = 64gb
+    resources_max.ncpus = 128
+    resources_max.nodect = 4
+    resources_max.walltime = 24:00:00
+    resources_default.walltime = 01:30:00
+    enabled = True
+    started = True
+
+Queue: long
+    queue_type = Execution
+    resources_max.walltime = 240:00:00
+    enabled = True
+
+Queue: closed
+    queue_type = Execution
+    enabled = False
+"""
+
+
+def test_limits_of_open_queues_are_what_a_job_can_have_at_most() -> None:
+    limits = OPENPBS.parse_limits(CommandResult(0, QUEUES, ""))
+    assert limits.default == "workq"
+    workq, long = limits.partitions
+    assert (workq.default_s, workq.longest_s, workq.nodes) == (5400.0, 86_400.0, 4)
+    assert (workq.cores, workq.memory_bytes) == (128, 2**36)
+    assert (long.name, long.default_s, long.longest_s) == ("long", 864_000.0, 864_000.0)
+    assert OPENPBS.parse_limits(CommandResult(1, "", "qstat: cannot connect")) == QueueLimits()

@@ -11,12 +11,12 @@ from xmml_sites.batch import (
     JobScript,
     JobState,
     NodeStep,
+    QueueLimits,
     ReservationRefused,
     ReservationRequest,
     ReservationState,
     SchedulerUnavailable,
     Slurm,
-    TimeLimits,
 )
 from xmml_sites.command_result import CommandResult
 
@@ -253,14 +253,56 @@ def test_steps_are_not_held_to_the_tasks_of_their_job(is_heterogeneous):
     assert variables in script[: script.index("srun ")]
 
 
+PARTITIONS = """\
+PartitionName=batch AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL Default=YES QoS=N/A DefaultTime=01:00:00 \
+MaxNodes=UNLIMITED MaxTime=1-00:00:00 MinNodes=0 MaxCPUsPerNode=UNLIMITED Nodes=a[1-2] State=UP TotalCPUs=8 TotalNodes=2
+PartitionName=debug AllowGroups=ALL AllowAccounts=abc,def AllowQos=ALL Default=NO QoS=N/A DefaultTime=NONE \
+MaxNodes=1 MaxTime=00:30:00 MinNodes=0 MaxCPUsPerNode=2 Nodes=a1 State=UP TotalCPUs=4 TotalNodes=1
+NODES|batch|4|2000|gpu:a100:2(S:0-1)|1|idle
+NODES|batch|4|4000|(null)|1|down*
+NODES|debug|4|2000|gpu:a100:2(S:0-1)|1|mixed
+"""
+ACCOUNTS = """\
+ACCOUNT|abc|normal|normal,long|04:00:00|cpu=16,gres/gpu=1,mem=64G,node=4|
+QOS|normal|08:00:00|cpu=64|cpu=32|cpu=128
+"""
+
+
+def test_limits_of_partitions_are_those_of_their_jobs_and_nodes() -> None:
+    limits = SLURM.parse_limits(CommandResult(0, PARTITIONS, ""))
+    assert limits.default == "batch"
+    batch, debug = limits.partitions
+    assert (batch.default_s, batch.longest_s) == (3600.0, 86_400.0)
+    assert (debug.default_s, debug.longest_s) == (1800.0, 1800.0), "without a default it is the longest"
+    assert (batch.nodes, batch.node_cores, batch.node_memory_bytes, batch.node_gpus) == (2, 4, 4000 * 2**20, 2)
+    assert (debug.nodes, debug.node_cores, debug.accounts) == (1, 2, ("abc", "def"))
+    assert (batch.working_nodes, debug.working_nodes) == (1, 1)
+    assert SLURM.parse_limits(CommandResult(1, "", "Unable to contact slurm controller")) == QueueLimits()
+
+
+def test_limits_of_accounts_and_qos_are_the_least_of_all_that_hold_for_a_job() -> None:
+    limits = SLURM.parse_limits(CommandResult(0, PARTITIONS + ACCOUNTS, ""))
+    account, qos = limits.others
+    assert (account.name, account.longest_s, account.cores, account.gpus) == ("abc", 14_400.0, 16, 1)
+    assert (account.memory_bytes, account.nodes, account.qos) == (2**36, 4, ("normal", "long"))
+    assert (qos.name, qos.longest_s, qos.cores) == ("normal", 28_800.0, 32)
+    assert (limits.default_account, limits.default_qos) == ("abc", "normal")
+
+
 @pytest.mark.parametrize(
-    ("said", "limits"),
+    ("reason", "never", "perhaps"),
     [
-        ("batch*|1-00:00:00|1:00:00\nlong|infinite|n/a\n", TimeLimits(3600.0, 86_400.0)),
-        ("short|30:00|n/a\n", TimeLimits(1800.0, 1800.0)),
-        ("long|infinite|n/a\n", TimeLimits(None, None)),
-        ("", TimeLimits()),
+        ("PartitionTimeLimit", True, False),
+        ("QOSMaxGRESPerJob", True, False),
+        ("AssocMaxWallDurationPerJobLimit", True, False),
+        ("QOSMinCpuNotSatisfied", True, False),
+        ("AssocGrpCpuLimit", False, True),
+        ("QOSMaxCpuPerUserLimit", False, True),
+        ("ReqNodeNotAvail, UnavailableNodes:a1", False, True),
+        ("Resources", False, False),
+        ("Priority", False, False),
     ],
 )
-def test_the_time_that_a_partition_gives_is_its_default_else_its_longest(said: str, limits: TimeLimits) -> None:
-    assert SLURM.parse_limits(CommandResult(0, said, "")) == limits
+def test_a_reason_says_whether_a_job_never_starts_or_perhaps(reason: str, never: bool, perhaps: bool) -> None:
+    status = SLURM.parse_status(CommandResult(0, f"7|PENDING|{reason}|N/A|\n", ""), ["7"])["7"]
+    assert (status.can_never_run, status.may_never_run) == (never, perhaps)
