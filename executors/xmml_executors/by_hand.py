@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from xmml_planner import Plan
 
-from xmml_executors.executor import Start
+from xmml_executors.executor import ProcessStart
 from xmml_executors.local import LocalExecutor
 
 
@@ -38,7 +38,7 @@ class ByHandExecutor(LocalExecutor):
         """Return where the relay is; somebody else has started it."""
         return self._relay
 
-    def start(self, process: Start) -> None:
+    def start(self, process: ProcessStart) -> None:
         """Start a process, unless that is done by hand."""
         if process.name not in self._by_hand:
             super().start(replace(process, env={**process.env, "XMML_RELAY": self._relay}))

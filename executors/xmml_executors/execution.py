@@ -22,17 +22,31 @@ from xmml_planner.programs import MPI_LAUNCHER
 
 from xmml.late_dataclass import dataclass
 from xmml_executors import coordination as policy
+from xmml_executors import protocol
 from xmml_executors.builds import Builds, build_name, missing_after_builds
 from xmml_executors.coordination import Coordination, Phase
 from xmml_executors.debug_terminal import take_terminal_back
 from xmml_executors.deferred_instances import DeferredInstances
-from xmml_executors.executor import Executor, Start
+from xmml_executors.executor import (
+    Acquired,
+    Executor,
+    LastReport,
+    LateComing,
+    ProcessStart,
+    Report,
+    ResultsLeft,
+    SiteFailed,
+    SiteNotice,
+    SiteReport,
+    SiteSuspected,
+)
 from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.limits import explained
 from xmml_executors.local import LocalExecutor
 from xmml_executors.memory_group import MemoryGroup
 from xmml_executors.model_files import note_built, snapshot
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError, not_all_back
+from xmml_executors.protocol import details
 from xmml_executors.query_server import QueryServer
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests, stop_signals
@@ -134,7 +148,7 @@ class _Execution:
         self.memory = MemoryGroup()
         self.builds = Builds(here(plan))
         self.early: Outcome | None = None
-        self.left: list[Mapping[str, Any]] = []
+        self.left: list[ResultsLeft] = []
         self.selector = selectors.DefaultSelector()
         self.executor: Executor
         self.coordinator: Coordinator | None = None
@@ -192,7 +206,9 @@ class _Execution:
         finally:
             self.selector.close()
         if self.left and outcome.is_done:
-            outcome = not_all_back(self.left)
+            outcome = not_all_back(
+                [each.text for each in self.left], interrupted=any(each.interrupted for each in self.left)
+            )
         self.watcher.refresh(self.coordination.records)
         return RunResult(outcome, time.monotonic() - self.started, self.coordination.records)
 
@@ -219,7 +235,7 @@ class _Execution:
             self.note("building", command=self.builds.build.command)
             env = self.environment(None)
             where = Path(self.builds.build.folder)
-            self.executor.start(Start(build_name(number), self.builds.command(), env, where, log, log))
+            self.executor.start(ProcessStart(build_name(number), self.builds.command(), env, where, log, log))
             begin_to_show_at = time.monotonic() + BUILD_SHOWN_AFTER_S
             while self.builds.current == number and self.early is None:
                 self.wait(None if self.builds.is_shown else begin_to_show_at)
@@ -285,7 +301,7 @@ class _Execution:
     def start(self, instance: PlannedInstance) -> None:
         terminal = self.options.terminal if instance.name in self.options.debug else None
         self.executor.start(
-            Start(
+            ProcessStart(
                 instance.name,
                 under_tool(instance, self.options.debug.get(instance.name, ())),
                 {**self.mpi_session(instance), **self.environment(instance)},
@@ -327,7 +343,7 @@ class _Execution:
         folder = self.folder.path / process
         self.folder.write(f"{process}/hosted.json", json.dumps(tasks, ensure_ascii=False))
         self.executor.start(
-            Start(
+            ProcessStart(
                 process,
                 SHARED_HOST_COMMAND,
                 {**self.joining_environment(), "XMML_HOSTED": str(folder / "hosted.json")},
@@ -418,94 +434,101 @@ class _Execution:
         for report in reports:
             self.on_report(report, now)
 
-    def on_report(self, report: Mapping[str, Any], now: float) -> None:
-        name, what = report["name"], report["is"]
-        if what in ("notice", "acquired", "come", "site in doubt", "site failed"):
+    def on_report(self, report: Report, now: float) -> None:
+        if isinstance(report, SiteReport):
             self.on_site_report(report, now)
             return
+        name = report.name
         if name in self.processes:
             self.on_process_report(report)
             return
         is_build = name not in self.coordination.records
-        if what == "output" and not is_build and not self.coordination.repeats_reason(name, report["text"]):
-            self.watcher.output(name, report["stream"], report["text"])
-        if what == "unwritable":
-            why = explained(OSError(report.get("number") or 0, report["error"]))
-            self.early = Outcome(ExitStatus.SITE_FAILED, f"the run folder cannot be written: {report['file']}: {why}")
+        if isinstance(report, protocol.Unwritable):
+            why = explained(OSError(report.number or 0, report.error))
+            self.early = Outcome(ExitStatus.SITE_FAILED, f"the run folder cannot be written: {report.file}: {why}")
             self.carry_out(self.coordination.on_site_failure(self.early.reason, now))
         elif is_build:
             self.on_build_report(report)
-        elif what == "output":
-            self.coordination.on_output(name, report["stream"], report["text"])
+        elif isinstance(report, protocol.Output):
+            if not self.coordination.repeats_reason(name, report.text):
+                self.watcher.output(name, report.stream, report.text)
+            self.coordination.on_output(name, report.stream, report.text)
         else:
             self.changed()
-            self.note(what, name, **{key: value for key, value in report.items() if key not in ("is", "name")})
+            self.note(report.word, name, **{key: value for key, value in details(report).items() if key != "name"})
             self.carry_out(self.on_process(report, now))
 
-    def on_site_report(self, report: Mapping[str, Any], now: float) -> None:
+    def on_site_report(self, report: SiteReport, now: float) -> None:
         """Something about a site, or about getting what is needed there."""
-        if report["is"] == "notice":
-            self.note("site", text=report["text"])
-            self.watcher.notice(report["text"], None)
-        elif report["is"] == "site failed":
-            self.note("site failed", reason=report["reason"], failed_site=report["site"])
-            inside = [self.coordination.records[name] for name in report.get("inside", ())]
-            if inside and all(record.state is Lifecycle.DONE for record in inside):
-                return  # a job whose time is over while it waits for nothing but the end of the others
-            self.carry_out(self.coordination.on_site_failure(report["reason"], now, report.get("gone", ())))
-        elif report["is"] == "site in doubt":
-            self.carry_out(self.coordination.on_site_suspected(now))
-        else:
-            self.note(report["is"])
-            if report["is"] == "come" and self.coordination.phase is Phase.RUNNING:
-                self.start_all()
+        match report:
+            case SiteNotice(text):
+                self.note("site", text=text)
+                self.watcher.notice(text, None)
+            case SiteFailed(reason, site, gone, inside):
+                self.note("site failed", reason=reason, failed_site=site)
+                records = [self.coordination.records[name] for name in inside]
+                if records and all(record.state is Lifecycle.DONE for record in records):
+                    return  # a job whose time is over while it waits for nothing but the end of the others
+                self.carry_out(self.coordination.on_site_failure(reason, now, gone))
+            case SiteSuspected():
+                self.carry_out(self.coordination.on_site_suspected(now))
+            case Acquired():
+                self.note("acquired")
+            case ResultsLeft():
+                self.on_last_reports([report])
+            case LateComing():
+                self.note("come")
+                if self.coordination.phase is Phase.RUNNING:
+                    self.start_all()
 
-    def on_last_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
+    def on_last_reports(self, reports: Sequence[LastReport]) -> None:
         """What was reported while the run was closed: nothing of it changes what has become of the instances."""
         for report in reports:
             with suppress(SiteError):  # a full disk is told by whoever collects
-                self.folder.event("site", site=self.plan.jobs[0].site, instance=None, text=report["text"])
-            if report["is"] == "left":
+                self.folder.event("site", site=self.plan.jobs[0].site, instance=None, text=report.text)
+            if isinstance(report, ResultsLeft):
                 self.left.append(report)
-            self.watcher.notice(report["text"], None)
+            self.watcher.notice(report.text, None)
 
-    def on_process_report(self, report: Mapping[str, Any]) -> None:
+    def on_process_report(self, report: protocol.SupervisorReport) -> None:
         """Something about a process that instances share; what it means for them is reported for each."""
-        process, what = report["name"], report["is"]
-        if what == "output":
-            self.coordination.on_process_output(process, report["stream"], report["text"])
-            self.watcher.output(process, report["stream"], report["text"])
-        elif what != "refused":
-            self.note(f"process {what}", **{key: value for key, value in report.items() if key != "is"})
+        if isinstance(report, protocol.Output):
+            self.coordination.on_process_output(report.name, report.stream, report.text)
+            self.watcher.output(report.name, report.stream, report.text)
+        elif not isinstance(report, protocol.Refused):
+            self.note(f"process {report.word}", **details(report))
 
-    def on_process(self, report: Mapping[str, Any], now: float) -> list[policy.Order]:
-        name = report["name"]
-        if report["is"] == "started":
-            return self.coordination.on_started(name, report["pid"], now, report["process"])
-        if report["is"] == "refused":
-            return self.coordination.on_refused(name, refusal(self.plan.by_name[name], report), now)
-        if report["is"] == "vanished":
-            return self.coordination.on_vanished(name, now)
+    def on_process(
+        self, report: protocol.Started | protocol.Refused | protocol.Vanished | protocol.Ended, now: float
+    ) -> list[policy.Order]:
+        name = report.name
+        match report:
+            case protocol.Started(_, pid, process):
+                return self.coordination.on_started(name, pid, now, process)
+            case protocol.Refused():
+                return self.coordination.on_refused(name, refusal(self.plan.by_name[name], report), now)
+            case protocol.Vanished():
+                return self.coordination.on_vanished(name, now)
         record = self.coordination.records[name]
-        record.cpu_s, record.memory_bytes = report["cpu_s"], report["memory_bytes"]
-        record.no_memory = report.get("no_memory", "")
+        record.cpu_s, record.memory_bytes, record.no_memory = report.cpu_s, report.memory_bytes, report.no_memory
         if name in self.options.debug and self.options.terminal:
             take_terminal_back(self.options.terminal)
         ended = self.coordination.on_ended
-        if report["process"] is not None and report["with_process"]:
+        if report.process is not None and report.with_process:
             ended = self.coordination.on_process_ended
-        return ended(name, report["status"], report["signal"], now)
+        return ended(name, report.status, report.signal, now)
 
-    def on_build_report(self, report: Mapping[str, Any]) -> None:
-        if report["is"] == "output":
-            self.builds.on_output(report["text"], report["stream"])
-            if self.builds.is_shown or report["stream"] == "stderr":
-                self.show_build(self.builds.current or 1)
-        elif report["is"] == "refused":
-            self.builds.on_output(report["error"], "stderr")
-            self.builds.on_ended(127, self.folder.build_log(self.builds.current or 1))
-        elif report["is"] == "ended":
-            self.builds.on_ended(report["status"], self.folder.build_log(self.builds.current or 1))
+    def on_build_report(self, report: protocol.SupervisorReport) -> None:
+        match report:
+            case protocol.Output(_, stream, text):
+                self.builds.on_output(text, stream)
+                if self.builds.is_shown or stream == "stderr":
+                    self.show_build(self.builds.current or 1)
+            case protocol.Refused(_, error):
+                self.builds.on_output(error, "stderr")
+                self.builds.on_ended(127, self.folder.build_log(self.builds.current or 1))
+            case protocol.Ended(_, status):
+                self.builds.on_ended(status, self.folder.build_log(self.builds.current or 1))
 
     def on_native(self) -> None:
         assert self.coordinator is not None
@@ -595,11 +618,11 @@ def under_tool(instance: PlannedInstance, tool: Sequence[str]) -> list[str]:
     return [*command[:program], *tool, *command[program:]]
 
 
-def refusal(instance: PlannedInstance, report: Mapping[str, Any]) -> str:
+def refusal(instance: PlannedInstance, report: protocol.Refused) -> str:
     """Return why the operating system did not start a program, in words that help."""
     program = instance.command[0]
-    if report["errno"] == "ENOENT" and os.path.exists(program):
+    if report.errno == "ENOENT" and os.path.exists(program):
         return f"{program}: the interpreter that its first line names does not exist"
-    if report["errno"] == "ENOEXEC":
+    if report.errno == "ENOEXEC":
         return f"{program} is neither a program for this machine nor a script with #! in its first line"
-    return f"{program}: {explained(OSError(getattr(errno, report['errno'], 0), report['error']))}"
+    return f"{program}: {explained(OSError(getattr(errno, report.errno, 0), report.error))}"

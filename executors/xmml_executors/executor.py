@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from xmml.late_dataclass import dataclass
+from xmml_executors import protocol
 
 
 @dataclass(frozen=True)
-class Start:
+class ProcessStart:
     """A process to be started.
 
     Attributes:
@@ -33,20 +34,74 @@ class Start:
     fork: bool = False
     files: Sequence[Path] = ()
 
-    def order(self) -> dict[str, Any]:
-        """Return what the supervisor is told."""
-        return {
-            "do": "start",
-            "name": self.name,
-            "command": list(self.command),
-            "env": dict(self.env),
-            "folder": str(self.folder),
-            "stdout": str(self.stdout),
-            "stderr": str(self.stderr),
-            "terminal": self.terminal,
-            "hosted": list(self.hosted),
-            "fork": self.fork,
-        }
+    def order(self) -> protocol.Start:
+        """Return the order to the supervisor of this machine."""
+        return protocol.Start(
+            name=self.name,
+            command=list(self.command),
+            env=dict(self.env),
+            folder=str(self.folder),
+            stdout=str(self.stdout),
+            stderr=str(self.stderr),
+            terminal=self.terminal,
+            hosted=list(self.hosted),
+            fork=self.fork,
+        )
+
+
+@dataclass(frozen=True)
+class Acquired:
+    """Everything is there that the processes need which the run begins with."""
+
+
+@dataclass(frozen=True)
+class LateComing:
+    """Some of the late instances can be started now."""
+
+
+@dataclass(frozen=True)
+class SiteNotice:
+    """People should know something of a site."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class SiteSuspected:
+    """Something is wrong with a site. What it is, or that it is nothing, will be reported soon."""
+
+
+@dataclass(frozen=True)
+class SiteFailed:
+    """Something at a site keeps the run from going on.
+
+    Attributes:
+        site: its name, if it is known.
+        gone: instances of which nothing more will be heard.
+        inside: if there are some, and all have ended well, it does not matter.
+    """
+
+    reason: str
+    site: str | None = None
+    gone: Sequence[str] = ()
+    inside: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class ResultsLeft:
+    """What the run has made at a site has not all come back.
+
+    Attributes:
+        interrupted: because the user has interrupted it.
+    """
+
+    text: str
+    interrupted: bool
+
+
+SiteReport = Acquired | LateComing | SiteNotice | SiteSuspected | SiteFailed | ResultsLeft
+Report = protocol.SupervisorReport | SiteReport
+LastReport = SiteNotice | ResultsLeft
 
 
 class Executor(Protocol):
@@ -58,8 +113,8 @@ class Executor(Protocol):
 
     @property
     def late(self) -> frozenset[str]:
-        """Instances, and processes that they share, that cannot be started yet, though others can. The report `come`
-        tells that some of them can."""
+        """Instances, and processes that they share, that cannot be started yet, though others can. `LateComing` tells
+        that some of them can."""
 
     def hasten(self, names: Collection[str]) -> None:
         """Somebody waits for late instances: get now what they need."""
@@ -75,28 +130,32 @@ class Executor(Protocol):
         """
 
     def acquire(self, coordinator: Sequence[str]) -> None:
-        """Begin to get what processes need; the reports `acquired` or `site failed` tell what became of it.
+        """Begin to get what processes need; `Acquired` or `SiteFailed` tells what became of it.
 
         Args:
             coordinator: the addresses of the coordinator.
         """
 
-    def start(self, process: Start) -> None:
+    def start(self, process: ProcessStart) -> None:
         """Start a process where it is to be."""
 
     def signal(self, name: str, number: int) -> None:
         """Send a signal to the process group of an instance; of one that is gone, nothing happens."""
 
     def watch(self, name: str, pid: int) -> None:
-        """A process has joined as an instance. If it is gone and its connection may still come back, `vanished` is to
+        """A process has joined as an instance. If it is gone and its connection may still come back, `Vanished` is to
         be reported."""
 
     def remove_at_end(self, path: Path) -> None:
         """Have a file, or a folder, removed when everything has ended, also if this process is killed."""
 
-    def take_reports(self) -> list[dict[str, Any]] | None:
-        """Return what has been reported, without waiting; `None` if the supervisor of this machine is gone."""
+    def take_reports(self) -> Sequence[Report] | None:
+        """Return what has been reported, without waiting; `None` if the supervisor of this machine is gone.
 
-    def close(self, run_folder: Path) -> list[dict[str, Any]]:
+        Raises:
+            ProtocolError: what was reported cannot be understood.
+        """
+
+    def close(self, run_folder: Path) -> Sequence[LastReport]:
         """End what is left of the run, everywhere; return what was reported meanwhile that people must know: notices,
-        and as `left` what could not be brought here."""
+        and what could not be brought here."""

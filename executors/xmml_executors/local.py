@@ -11,14 +11,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 from xmml_native import _native
 
-from xmml_executors import supervisor
-from xmml_executors.executor import Start
+from xmml_executors import protocol, supervisor
+from xmml_executors.executor import LastReport, ProcessStart, Report
 from xmml_executors.limits import explained
 from xmml_executors.outcome import SiteError
 
@@ -85,23 +84,27 @@ class LocalExecutor:
         """The process id of the supervisor."""
         return self._process.pid
 
-    def start(self, process: Start) -> None:
+    def start(self, process: ProcessStart) -> None:
         """Start a process of this machine; its files are there already."""
         self._tell(process.order())
 
     def signal(self, name: str, number: int) -> None:
         """Send a signal to the process group of an instance; of one that is gone, nothing happens."""
-        self._tell({"do": "signal", "name": name, "signal": int(number)})
+        self._tell(protocol.Signal(name, int(number)))
 
     def watch(self, name: str, pid: int) -> None:
         """Connections within this machine break only when their process ends."""
 
     def remove_at_end(self, path: Path) -> None:
         """Have a file, or a folder, removed when everything has ended, also if this process is killed."""
-        self._tell({"do": "remove", "path": str(path)})
+        self._tell(protocol.Remove(str(path)))
 
-    def take_reports(self) -> list[dict[str, Any]] | None:
-        """Return what the supervisor has reported, without waiting; `None` if it is gone."""
+    def take_reports(self) -> Sequence[Report] | None:
+        """Return what the supervisor has reported, without waiting; `None` if it is gone.
+
+        Raises:
+            ProtocolError: it has reported what cannot be understood.
+        """
         try:
             chunk = self._socket.recv(READ_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -111,11 +114,11 @@ class LocalExecutor:
         if not chunk:
             return None
         *lines, self._incoming = (self._incoming + chunk).split(b"\n")
-        return [json.loads(line) for line in lines]
+        return [protocol.read_supervisor_report(line, "the supervisor of this machine") for line in lines]
 
-    def close(self, run_folder: Path) -> list[dict[str, Any]]:
+    def close(self, run_folder: Path) -> Sequence[LastReport]:
         """End what is left of the run on this machine, and the supervisor."""
-        self._tell({"do": "quit"})
+        self._tell(protocol.Quit())
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
         try:
@@ -128,10 +131,10 @@ class LocalExecutor:
             kill_remainder(run_folder)
         return []
 
-    def _tell(self, order: Mapping[str, Any]) -> None:
+    def _tell(self, order: protocol.Order) -> None:
         """Send an order; that the supervisor is gone shows when its reports end."""
         with contextlib.suppress(OSError):
-            self._socket.sendall(json.dumps(order).encode() + b"\n")
+            self._socket.sendall(json.dumps(protocol.order_object(order)).encode() + b"\n")
 
 
 def become_subreaper() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any
 
 from xmml.late_dataclass import dataclass
 
@@ -69,13 +68,14 @@ class SiteError(Exception):
     """Something on this machine, not in the model, keeps the run from going on; the text says what and what to do."""
 
 
-def not_all_back(left: Sequence[Mapping[str, Any]]) -> Outcome:
+def not_all_back(left: Sequence[str], *, interrupted: bool) -> Outcome:
     """Return how a run ended whose instances have all done their work, if results are left at sites.
 
     Args:
-        left: the reports of it: each with a text, and whether the user has interrupted the bringing back.
+        left: what is told of each site.
+        interrupted: the user has interrupted the bringing back.
     """
-    if any(report["interrupted"] for report in left):
+    if interrupted:
         reason = "the run was interrupted while its results came back: what is missing still lies at its site"
         return Outcome(ExitStatus.INTERRUPTED, reason)
-    return Outcome(ExitStatus.SITE_FAILED, "; ".join(report["text"] for report in left))
+    return Outcome(ExitStatus.SITE_FAILED, "; ".join(left))

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from waiting import LIMIT_S
-from xmml_executors.executor import Start
+from xmml_executors.executor import ProcessStart
 from xmml_executors.local import LocalExecutor
 
-Report = dict[str, Any]
+Report = Any
 
 
 class Supervised:
@@ -27,12 +27,14 @@ class Supervised:
 
     def start(self, name: str, script: str) -> None:
         """Start a shell script."""
-        self.executor.start(Start(name, ["/bin/sh", "-c", script], {}, self.folder, *self.logs(name)))
+        self.executor.start(ProcessStart(name, ["/bin/sh", "-c", script], {}, self.folder, *self.logs(name)))
 
     def start_python(self, name: str, *arguments: str, fork: bool, **env: str) -> None:
         """Start the interpreter with these arguments; with `fork`, by the fork server."""
         env.setdefault("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
-        self.executor.start(Start(name, [sys.executable, *arguments], env, self.folder, *self.logs(name), fork=fork))
+        self.executor.start(
+            ProcessStart(name, [sys.executable, *arguments], env, self.folder, *self.logs(name), fork=fork)
+        )
 
     def logs(self, name: str) -> tuple[Path, Path]:
         """Return where the output of an instance goes."""
@@ -55,13 +57,13 @@ class Supervised:
 
     def report(self, what: str, name: str) -> Report:
         """Return the first report of a kind about an instance."""
-        return self.until(lambda report: (report["is"], report["name"]) == (what, name))
+        return self.until(lambda report: (report.word, report.name) == (what, name))
 
     def answer(self, name: str) -> Report:
         """Return the first report about an instance that is not that it was started."""
-        return self.until(lambda report: report["name"] == name and report["is"] != "started")
+        return self.until(lambda report: report.name == name and report.word != "started")
 
     def lines(self, name: str) -> list[tuple[str, str]]:
         """Return what an instance was reported to have written."""
-        found = [report for report in self.reports if report["is"] == "output" and report["name"] == name]
-        return [(report["stream"], report["text"]) for report in found]
+        found = [report for report in self.reports if report.word == "output" and report.name == name]
+        return [(report.stream, report.text) for report in found]

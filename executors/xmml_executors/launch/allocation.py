@@ -45,6 +45,8 @@ from xmml_executors.coallocation.events import (
 )
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.launch.site_job import SiteJob
+from xmml_executors.protocol import LeaseExpired, TimedOut
+from xmml_executors.protocol import Ready as AgentReady
 
 Tell = Callable[[str], None]
 
@@ -152,21 +154,21 @@ class Allocation:
         self._carry_out(self.strategy.on(event, time.monotonic()))
         self._changed.set()
 
-    def on_report(self, job: SiteJob, attempt: int, node: int, report: Mapping[str, Any]) -> None:
+    def on_report(self, job: SiteJob, attempt: int, node: int, report: AgentReady | TimedOut | LeaseExpired) -> None:
         """The agent of a node has said something."""
-        match report["is"]:
-            case "ready":
+        match report:
+            case AgentReady():
                 if attempt != job.attempt:
                     return
                 job.about[node] = report
                 self._sites[job.site].watch(job, node)
                 if job.is_ready:
-                    hosts = ", ".join(job.about[each.node]["host"] for each in job.nodes.agents)
+                    hosts = ", ".join(job.about[each.node].host for each in job.nodes.agents)
                     self._tell(f"{job.site}: ready on {hosts}" + (f", job {job.id}" if job.id else ""))
                     self.on(Ready(job.member, attempt))
-            case "given up":
+            case TimedOut():
                 self.on(Ended(job.member, attempt, "nobody spoke to it in time"))
-            case "lease over":
+            case LeaseExpired():
                 self.on(Ended(job.member, attempt, "it has not heard of us for too long"))
 
     def on_gone(self, job: SiteJob, attempt: int, reason: str, *, for_good: bool = False) -> None:

@@ -20,6 +20,7 @@ from xmml_sites.batch import NodeStep
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.launch import agent
+from xmml_executors.protocol import Ready
 
 #: Reports that the step of an agent has ended, unless the agent has told so itself.
 NOTE_FAILURE = (
@@ -185,7 +186,7 @@ class JobNodes:
         return any(share.cores and share.node in nodes for each in others for share in each.shares)
 
     def mpi_command(
-        self, instance: PlannedInstance, command: Sequence[str], about: Mapping[str, Any], folder: str
+        self, instance: PlannedInstance, command: Sequence[str], about: Ready, folder: str
     ) -> tuple[list[str], dict[str, str], dict[str, str]]:
         """Return how an MPI program is started on the nodes of its plan: the command, further variables, and the texts
         of files that it needs by their paths.
@@ -195,13 +196,13 @@ class JobNodes:
             about: what the agent of the first node said of itself.
             folder: of the instance at the site.
         """
-        nodes = about["nodes"]
+        nodes = about.nodes
         hosts = [nodes[share.node] for share in instance.shares for _ in range(share.ranks)]
         file = f"{folder}/{RANKS_FILE}"
         files = {file: "".join(f"{host}\n" for host in hosts)}
         if self._site.scheduler == "slurm" and _is_step(command):
             words, is_even = _step_options(instance, self._job, nodes)
-            words += [f"--het-group={about['part']}"] if about["part"] else []
+            words += [f"--het-group={about.part}"] if about.part else []
             if is_even:
                 return [command[0], *words, *command[1:]], {}, {}
             return [command[0], *words, *command[1:]], {"SLURM_HOSTFILE": file}, files

@@ -11,7 +11,8 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,17 @@ from xmml_planner import Plan
 from xmml_sites.batch import JobStatus, SchedulerUnavailable
 from xmml_sites.ssh import TransportError
 
-from xmml_executors.executor import Start
+from xmml_executors import protocol
+from xmml_executors.executor import (
+    Acquired,
+    LastReport,
+    LateComing,
+    ProcessStart,
+    Report,
+    SiteFailed,
+    SiteNotice,
+    SiteSuspected,
+)
 from xmml_executors.launch.allocation import Allocation, AllocationFailed, choose_strategy
 from xmml_executors.launch.coordinator_address import addresses_at
 from xmml_executors.launch.deferred_jobs import due_in_s, first_and_later, why_over
@@ -47,15 +58,13 @@ from xmml_executors.launch.site_plan import (
     relay_links,
     remote_jobs,
 )
-from xmml_executors.launch.site_session import SiteSession, SiteTimedOut
+from xmml_executors.launch.site_session import Gone, SiteSession, SiteTimedOut
 from xmml_executors.launch.staging import FileToStage, built, describe, needed, programs_at
 from xmml_executors.launch.steps_awaited import STARTS_WITHIN_S, StepsAwaited
 from xmml_executors.launch.teardown import Teardown
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.stop_signals import StopRequests, on_stop
-
-Report = dict[str, Any]
 
 #: How long the supervisors at the sites may take to end everything.
 ENDS_WITHIN_S = 8.0
@@ -175,7 +184,7 @@ class Launcher:
     # --- orders of the run's loop -----------------------------------------------------------------------------------
 
     def acquire(self, coordinator: Sequence[str]) -> None:
-        """Begin to get all jobs; the report `acquired`, or `site failed`, says what became of it.
+        """Begin to get all jobs; `Acquired`, or `SiteFailed`, says what became of it.
 
         Args:
             coordinator: the addresses of the coordinator.
@@ -188,19 +197,18 @@ class Launcher:
         for member in members & self._wanted.keys():
             self._soon(self._wanted[member].set)
 
-    def start(self, process: Start) -> None:
+    def start(self, process: ProcessStart) -> None:
         """Start a process at its site, with the folders that instances in it work in."""
         job = self.jobs[self.job_of[process.name]]
         paths = self._paths[job.member]
         for name in process.hosted:
             planned = self.plan.by_name[name]
             folder = paths.file(self.folder.work(planned))
-            order = {"do": "prepare", "folder": folder, "stage_in": list(planned.stage_in)}
-            self._tell(job, planned.node, order)
+            self._tell(job, planned.node, protocol.Prepare(folder, list(planned.stage_in)))
         env = {**process.env}
         if "XMML_COORDINATOR" in env:
             env |= self._addresses[job.site]
-            if listen := job.nodes.where_to_listen(job.about[0]["nodes"], env.get("XMML_RELAY", "")):
+            if listen := job.nodes.where_to_listen(job.about[0].nodes, env.get("XMML_RELAY", "")):
                 env["XMML_LISTEN"] = listen
         instance = self.plan.by_name.get(process.name)
         inside = [self.plan.by_name[name] for name in process.hosted or [process.name]]
@@ -210,46 +218,46 @@ class Launcher:
                 inside[0], command, job.about[0], paths.file(self.folder.path / inside[0].folder)
             )
             env |= variables
-        translated = {
-            **process.order(),
-            "command": command,
-            "env": {**job.nodes.variables(inside), **paths.env(env)},
-            "folder": paths.file(process.folder),
-            "stdout": paths.file(process.stdout),
-            "stderr": paths.file(process.stderr),
-            "terminal": None,
-            "files": {
+        translated = replace(
+            process.order(),
+            command=command,
+            env={**job.nodes.variables(inside), **paths.env(env)},
+            folder=paths.file(process.folder),
+            stdout=paths.file(process.stdout),
+            stderr=paths.file(process.stderr),
+            terminal=None,
+            files={
                 **{paths.file(file): paths.text(file.read_text(encoding="utf-8")) for file in process.files},
                 **more_files,
             },
-            "stage_in": list(instance.stage_in) if instance is not None else [],
+            stage_in=list(instance.stage_in) if instance is not None else [],
             **job.nodes.devices(inside),
-        }
+        )
         self._tell(job, job.nodes.agent_of(inside[0]), translated)
 
     def signal(self, name: str, number: int) -> None:
         """Send a signal to the process group of an instance."""
         job = self.jobs[self.job_of[name]]
-        self._tell(job, self._node_of(job, name), {"do": "signal", "name": name, "signal": int(number)})
+        self._tell(job, self._node_of(job, name), protocol.Signal(name, int(number)))
 
     def watch(self, name: str, pid: int) -> None:
         """Have the process watched that has joined as an instance."""
         job = self.jobs[self.job_of[name]]
-        self._tell(job, self._node_of(job, name), {"do": "watch", "name": name, "pid": pid})
+        self._tell(job, self._node_of(job, name), protocol.Watch(name, pid))
 
-    def close(self) -> list[Report]:
+    def close(self) -> list[LastReport]:
         """End everything at the sites, bring back what the run has made, clean up, and end the thread.
 
         What stops a run ends the bringing back. What has not come stays at its site.
 
         Returns:
-            What was reported meanwhile: notices, and as `left` what still lies at a site.
+            What was reported meanwhile: notices, and what still lies at a site.
         """
         future = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
         try:
             with on_stop(lambda: self._soon(self._leaving.interrupt), self._stop):
                 future.result()
-            return [report for report in self._reports if report["is"] in ("notice", "left")]
+            return [report for report in self._reports if isinstance(report, LastReport)]
         finally:
             if self.relay is not None:
                 self.relay.close()
@@ -272,24 +280,24 @@ class Launcher:
         instance = self.plan.by_name.get(name) or next(each for each in self.plan.instances if each.process == name)
         return job.nodes.agent_of(self.plan.by_name[instance.rank_of or instance.name])
 
-    def _tell(self, job: SiteJob, node: int, order: Mapping[str, Any]) -> None:
+    def _tell(self, job: SiteJob, node: int, order: protocol.Order) -> None:
         channel = self.sites[job.site].channel
         if channel is not None:
             self._soon(lambda: channel.tell(job.agent(node), order))
 
-    def _report(self, **report: Any) -> None:
-        self._reports.append({key.replace("_is", "is"): value for key, value in report.items()})
+    def _report(self, report: Report) -> None:
+        self._reports.append(report)
         os.eventfd_write(self._ring, 1)
 
     def _notice(self, text: str) -> None:
-        self._report(_is="notice", name="", text=text)
+        self._report(SiteNotice(text))
 
     def _failed(self, error: BaseException, gone: Sequence[str] = (), inside: Sequence[str] = ()) -> None:
         """Something keeps the run from going on, unless all instances `inside` have ended well by now (without any: in
         any case). Of the instances `gone` nothing more will be heard."""
         site = getattr(error, "site", None)
         reason = str(error) or type(error).__name__
-        self._report(_is="site failed", name="", reason=reason, site=site, gone=list(gone), inside=list(inside))
+        self._report(SiteFailed(reason, site, list(gone), list(inside)))
 
     def _names_of(self, members: Iterable[str]) -> frozenset[str]:
         """Return the instances, ranks and shared processes of jobs."""
@@ -308,7 +316,7 @@ class Launcher:
         if self._first:
             await self._get(self._first)
         self.is_acquired = True
-        self._report(_is="acquired", name="")
+        self._report(Acquired())
         begun = self._loop.time()
         for wave in self._later:
             self._acquiring.append(self._loop.create_task(self._told(self._get_later(wave, begun))))
@@ -338,8 +346,8 @@ class Launcher:
                 self.plan.model_folder,
                 str(self.folder.path),
                 site.folder,
-                job.about[0]["python"],
-                job.about[0]["path"],
+                job.about[0].python,
+                job.about[0].path,
                 job.part.mpi,
                 job.part.python,
                 site.home,
@@ -357,7 +365,7 @@ class Launcher:
                 await wanted.wait()
         await self._get(group)
         self.late -= self._names_of(group)
-        self._report(_is="come", name="")
+        self._report(LateComing())
 
     async def _stage(self, site: RunSite, files: Sequence[FileToStage]) -> None:
         staged = await site.stage(files)
@@ -446,31 +454,37 @@ class Launcher:
                 self._notice("the relay of this machine has ended and is started again")
                 await relay.start_again()
 
-    def _on_report(self, site: RunSite, agent: str, report: Mapping[str, Any]) -> None:
+    def _on_report(self, site: RunSite, agent: str, report: protocol.AgentReport | Gone) -> None:
         folder, _, node = agent.rpartition("/")
         member, _, attempt = folder.rpartition(".")
         job, allocation = self.jobs.get(member), self._allocations.get(member)
         if job is None or allocation is None:
             return
-        if report["is"] == "over":
-            self._agents_over.add(agent)
-            if all(each in self._agents_over for each in agent_folders(folder, job.nodes)):
-                self._over.add(folder)
-            self._ended.set()
-        if report["is"] == "failed":
-            self._tasks.append(self._loop.create_task(self._keep(self._on_failed_step(site, job, agent, report))))
-        elif report["is"] in ("killed", "gone") or (report["is"] == "over" and member in self._gone):
-            self._doubt(site, job, agent, report)
-        elif report["is"] in ("ready", "given up", "lease over"):
-            allocation.on_report(job, int(attempt), int(node), report)
-            if report["is"] == "ready" and len(job.about) == 1 and not job.is_ready:
-                self._tasks.append(self._loop.create_task(self._keep(self._await_nodes(site, job))))
-            if report["is"] == "lease over" and member in self._gone:
-                self._failed(SiteError(f"{site.name} has not heard of us for too long and has ended its part"))
-        elif report["is"] != "over" and folder == job.folder and folder not in self._silent_jobs:
-            self._steps_awaited.on_report(report)
-            self._reports.append(dict(report))
-            os.eventfd_write(self._ring, 1)
+        match report:
+            case protocol.Over():
+                self._agents_over.add(agent)
+                if all(each in self._agents_over for each in agent_folders(folder, job.nodes)):
+                    self._over.add(folder)
+                self._ended.set()
+                if member in self._gone:
+                    self._doubt(site, job, agent, report)
+            case protocol.StepFailed():
+                self._tasks.append(self._loop.create_task(self._keep(self._on_failed_step(site, job, agent, report))))
+            case protocol.Killed() | Gone():
+                self._doubt(site, job, agent, report)
+            case protocol.Ready():
+                allocation.on_report(job, int(attempt), int(node), report)
+                if len(job.about) == 1 and not job.is_ready:
+                    self._tasks.append(self._loop.create_task(self._keep(self._await_nodes(site, job))))
+            case protocol.TimedOut():
+                allocation.on_report(job, int(attempt), int(node), report)
+            case protocol.LeaseExpired():
+                allocation.on_report(job, int(attempt), int(node), report)
+                if member in self._gone:
+                    self._failed(SiteError(f"{site.name} has not heard of us for too long and has ended its part"))
+            case _ if folder == job.folder and folder not in self._silent_jobs:
+                self._steps_awaited.on_report(report)
+                self._report(report)
 
     async def _await_nodes(self, site: RunSite, job: SiteJob) -> None:
         """Tell people if not all nodes of a job begin soon after the first one."""
@@ -484,7 +498,7 @@ class Launcher:
                 f"{f'; its script says: {said}' if said else ''}"
             )
 
-    async def _on_failed_step(self, site: RunSite, job: SiteJob, agent: str, report: Mapping[str, Any]) -> None:
+    async def _on_failed_step(self, site: RunSite, job: SiteJob, agent: str, report: protocol.StepFailed) -> None:
         """The agent of a node has not begun, or has failed: the job is of no use. Another one that cannot begin is not
         either."""
         folder, _, node = agent.rpartition("/")
@@ -493,26 +507,25 @@ class Launcher:
         self._lost_jobs.add(folder)
         attempt, has_begun = job.attempt, int(node) in job.about
         said = await site.said_by(folder)
-        why = f"what starts programs on node {node} ended with status {report['status']}{f': {said}' if said else ''}"
+        why = f"what starts programs on node {node} ended with status {report.status}{f': {said}' if said else ''}"
         with contextlib.suppress(TransportError):
             await site.cancel(job, attempt)
         self._lost(site, job, attempt, why, for_good=not has_begun)
 
-    def _doubt(self, site: RunSite, job: SiteJob, agent: str, report: Mapping[str, Any]) -> None:
+    def _doubt(self, site: RunSite, job: SiteJob, agent: str, report: protocol.Killed | protocol.Over | Gone) -> None:
         """A job ends, or a part of it, or seems to, that nobody told to."""
         folder, _, node = agent.rpartition("/")
         if self._is_closing or folder != job.folder or folder in self._lost_jobs:
             return
-        if report["is"] == "gone" and agent in self._agents_over:
+        if isinstance(report, Gone) and agent in self._agents_over:
             return
         self._lost_jobs.add(folder)
         if job.member in self._gone:
-            self._report(_is="site in doubt", name="")
-        why = report.get("why", "it was ended from outside")
-        within_s = KNOWN_WITHIN_S
-        if report["is"] == "gone":
+            self._report(SiteSuspected())
+        why, within_s = "it was ended from outside", KNOWN_WITHIN_S
+        if isinstance(report, Gone):
             within_s = 0.0  # a queue may believe in a dead node for minutes
-            why = f"{why} ({job.about[int(node)]['host']})"
+            why = f"{report.why} ({job.about[int(node)].host})"
             self._silent_jobs.add(folder)
         self._tasks.append(self._loop.create_task(self._keep(self._find_out(site, job, why, within_s))))
 
@@ -628,7 +641,7 @@ class Launcher:
             channel = self.sites[job.site].channel
             for agent in job.agents:
                 if channel is not None and agent not in self._agents_over and job.folder not in self._over:
-                    channel.tell(agent, {"do": "quit"})
+                    channel.tell(agent, protocol.Quit())
         until = self._loop.time() + ENDS_WITHIN_S
         while any(job.folder not in self._over for job in going) and self._loop.time() < until:
             self._ended.clear()

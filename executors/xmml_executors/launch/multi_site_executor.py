@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import select
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from xmml_planner import Plan
 
-from xmml_executors.executor import Start
+from xmml_executors import protocol
+from xmml_executors.executor import LastReport, ProcessStart, Report
 from xmml_executors.launch.journal import Journal, JournalContent
 from xmml_executors.launch.launcher import Launcher
 from xmml_executors.local import LocalExecutor
@@ -82,7 +83,7 @@ class MultiSiteExecutor:
         """Begin to prepare the sites and to get the jobs."""
         self._launcher.acquire(coordinator)
 
-    def start(self, process: Start) -> None:
+    def start(self, process: ProcessStart) -> None:
         """Start a process where its instance is to be."""
         if process.name in self._launcher.job_of:
             self._launcher.start(process)
@@ -107,7 +108,7 @@ class MultiSiteExecutor:
         """Have a file of this machine removed when everything has ended."""
         self._local.remove_at_end(path)
 
-    def take_reports(self) -> list[dict[str, Any]] | None:
+    def take_reports(self) -> Sequence[Report] | None:
         """Return what has been reported anywhere; `None` if the supervisor of this machine is gone."""
         self._poll.poll(0)
         here = self._local.take_reports()
@@ -115,25 +116,25 @@ class MultiSiteExecutor:
             return None
         elsewhere = self._launcher.take_reports()
         for report in elsewhere:
-            if report["is"] == "output":
+            if isinstance(report, protocol.Output):
                 self._keep(report)
         return [*here, *elsewhere]
 
-    def _keep(self, report: Mapping[str, Any]) -> None:
-        name = report["name"]
+    def _keep(self, report: protocol.Output) -> None:
+        name = report.name
         path = (
-            self._folder.path / name / report["stream"]
+            self._folder.path / name / report.stream
             if name.startswith("hosts/")
-            else self._folder.log(name, report["stream"])
+            else self._folder.log(name, report.stream)
         )
         log = self._logs.get(path)
         if log is None:
             path.parent.mkdir(parents=True, exist_ok=True)
             log = self._logs[path] = open(path, "a", encoding="utf-8", buffering=1)  # noqa: SIM115 - open as long as the run
         with contextlib.suppress(OSError):  # a full disk is told by whoever writes the events
-            log.write(report["text"] + "\n")
+            log.write(report.text + "\n")
 
-    def close(self, run_folder: Path) -> list[dict[str, Any]]:
+    def close(self, run_folder: Path) -> Sequence[LastReport]:
         """End everything everywhere, bring back what was made, leave nothing; return what was reported meanwhile."""
         for log in self._logs.values():
             with contextlib.suppress(OSError):

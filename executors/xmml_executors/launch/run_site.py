@@ -31,7 +31,7 @@ from xmml_sites.batched_queries import answers_of, batched
 from xmml_sites.ssh import RemoteFileError, Transport, TransportError, open_transport
 from xmml_sites.ssh.bulk_transfer import CAUSE_SAID_BY_TAR
 
-from xmml_executors import memory_group, starting, supervisor
+from xmml_executors import memory_group, protocol, starting, supervisor
 from xmml_executors.launch import agent, site_files
 from xmml_executors.launch.job_ids import ASKED_FOR_S, noted, noting, query_noted_ids
 from xmml_executors.launch.journal import Journal
@@ -301,20 +301,20 @@ class RunSite:
     def watch(self, job: SiteJob, node: int) -> None:
         """Hold a connection to an agent that is ready, from the login node."""
         assert self.channel is not None
-        self.channel.watch(job.agent(node), job.about[node]["host"], job.about[node]["port"])
+        self.channel.watch(job.agent(node), job.about[node].host, job.about[node].port)
 
     def hold(self, job: SiteJob, seconds: float) -> None:
         """Let a placeholder wait for so long."""
         assert self.channel is not None
         for folder in job.agents:
-            self.channel.tell(folder, {"do": "hold", "s": round(seconds, 3)})
+            self.channel.tell(folder, protocol.Hold(round(seconds, 3)))
 
     def go(self, job: SiteJob) -> None:
         """Tell a placeholder to begin."""
         assert self.channel is not None
-        self.journal.write("go", site=self.name, job=job.folder, id=job.id, host=job.about[0]["host"])
+        self.journal.write("go", site=self.name, job=job.folder, id=job.id, host=job.about[0].host)
         for folder in job.agents:
-            self.channel.tell(folder, {"do": "go"})
+            self.channel.tell(folder, protocol.Go())
         self.channel.site_timeout_s = self._given_up_after_s
 
     async def cancel(self, job: SiteJob, attempt: int) -> None:
@@ -322,7 +322,7 @@ class RunSite:
         assert self.channel is not None
         folder = f"{job.member}.{attempt}"
         for each in agent_folders(folder, job.nodes):
-            self.channel.tell(each, {"do": "abort"})
+            self.channel.tell(each, protocol.Abort())
         if id := self._attempts.get(folder):
             await self.transport.run(self.scheduler.cancel_command([id]))
             self._told.pop(id, None)

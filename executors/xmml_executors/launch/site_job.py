@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
 
 from xmml_planner import Job
 from xmml_planner.sites import Site
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.launch.job_nodes import JobNodes
+from xmml_executors.protocol import Ready
 
 
 @dataclass
@@ -38,7 +37,7 @@ class SiteJob:
     id: str = ""
     limit_s: float = 0.0
     longest_s: float | None = None
-    about: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    about: dict[int, Ready] = field(default_factory=dict)
 
     @property
     def folder(self) -> str:

@@ -11,7 +11,9 @@ from typing import Any
 
 from xmml_sites.ssh import RemoteProcess, Transport, TransportError
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.launch.timeouts import LEASE_S, every_s
+from xmml_executors.protocol import AgentReport, Order, agent_report, order_object
 
 #: A connection over which nothing comes while so many signs of life are sent is made anew.
 STALLED_AFTER = 4
@@ -21,7 +23,15 @@ LONGEST_RETRY_S = 5.0
 #: A report is not longer; something else has written into the file.
 LONGEST_REPORT_CHARACTERS = 32 * 1024 * 1024
 
-OnReport = Callable[[str, Mapping[str, Any]], None]
+
+@dataclass(frozen=True)
+class Gone:
+    """The agent of a node is not there any more, or its node."""
+
+    why: str
+
+
+OnReport = Callable[[str, AgentReport | Gone], None]
 
 
 class SiteTimedOut(Exception):
@@ -50,7 +60,7 @@ class SiteSession:
         """
         Args:
             agent: the command of the agent at the site.
-            on_report: is called with the folder of the job and its report.
+            on_report: is called with the folder of the agent and its report.
             lease_s: what runs at the site ends when it has not heard of us for so long.
         """
         self.site = site
@@ -78,15 +88,15 @@ class SiteSession:
         self._numbers[job] = number
         self._send({"listen": {job: offset}})
 
-    def tell(self, job: str, order: Mapping[str, Any]) -> None:
+    def tell(self, job: str, order: Order) -> None:
         """Give a job an order."""
         number = self._numbers[job] = self._numbers.get(job, 0) + 1
-        numbered = {"n": number, **order}
+        numbered = {"n": number, **order_object(order)}
         self._orders.setdefault(job, {})[number] = numbered
         self._send({"to": job, "order": numbered})
 
     def watch(self, job: str, host: str, port: int) -> None:
-        """From now on tell, as the report `gone`, when the agent of a job is not there any more, or its node.
+        """From now on tell, as `Gone`, when the agent of a job is not there any more, or its node.
 
         Nothing is told if the agent cannot be reached from the login node at all.
         """
@@ -106,6 +116,7 @@ class SiteSession:
 
         Raises:
             SiteTimedOut: the site could not be reached for too long.
+            ProtocolError: an agent has reported what cannot be understood.
         """
         self.heard_at = time.monotonic()
         talking = asyncio.create_task(self._keep_talking())
@@ -172,10 +183,10 @@ class SiteSession:
             self._orders.get(what["by"], {}).pop(what["taken"], None)
         elif "from" in what and what["next"] > self._offsets.get(what["from"], 0):
             self._offsets[what["from"]] = what["next"]
-            self._on_report(what["from"], what["report"])
+            self._on_report(what["from"], agent_report(what["report"], f"{self.site}, job {what['from']}"))
         elif "gone" in what:
             self._watched.pop(what["gone"], None)
-            self._on_report(what["gone"], {"is": "gone", "why": what["why"]})
+            self._on_report(what["gone"], Gone(what["why"]))
 
     async def _say(self, process: RemoteProcess) -> None:
         while True:

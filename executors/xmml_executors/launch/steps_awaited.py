@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+
+from xmml_executors.protocol import Ended, Output, SupervisorReport
 
 #: So long a step may take to start before people are told.
 STARTS_WITHIN_S = 30.0
@@ -21,12 +22,17 @@ class StepsAwaited:
         self._loop, self._notice = loop, notice
         self._waiting: dict[str, asyncio.TimerHandle] = {}
 
-    def on_report(self, report: Mapping[str, Any]) -> None:
+    def on_report(self, report: SupervisorReport) -> None:
         """An instance has written something, or has ended."""
-        name = report.get("name", "")
-        if report["is"] == "ended" or (report["is"] == "output" and _STARTED.match(report["text"])):
-            if name in self._waiting:
-                self._waiting.pop(name).cancel()
-        elif report["is"] == "output" and name not in self._waiting and _WAITS.match(report["text"]):
-            tell = f"{name}: its step has not started for {STARTS_WITHIN_S:.0f} s; {report['text'].strip()}"
-            self._waiting[name] = self._loop.call_later(STARTS_WITHIN_S, self._notice, tell)
+        match report:
+            case Output(name, _, text) if name not in self._waiting and _WAITS.match(text):
+                tell = f"{name}: its step has not started for {STARTS_WITHIN_S:.0f} s; {text.strip()}"
+                self._waiting[name] = self._loop.call_later(STARTS_WITHIN_S, self._notice, tell)
+            case Ended(name):
+                self._forget(name)
+            case Output(name, _, text) if _STARTED.match(text):
+                self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        if name in self._waiting:
+            self._waiting.pop(name).cancel()

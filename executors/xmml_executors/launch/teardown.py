@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from xmml_planner import Plan
 from xmml_sites.ssh import ConnectionLost, NoAnswer, SiteUnreachable
 
+from xmml_executors.executor import LastReport, ResultsLeft, SiteNotice
 from xmml_executors.launch.results import SILENT_S, fetch_results, too_large
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.launch.site_job import SiteJob
@@ -24,10 +25,16 @@ CLOSED_WITHIN_S = 1.0
 class Teardown:
     """Brings results back, and cleans, all sites at the same time."""
 
-    def __init__(self, plan: Plan, folder: RunFolder, jobs: Mapping[str, SiteJob], report: Callable[..., None]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        jobs: Mapping[str, SiteJob],
+        report: Callable[[LastReport], None],
+    ) -> None:
         """
         Args:
-            report: tells the run something: `notice`, and as `left` what still lies at a site.
+            report: tells the run something, also what still lies at a site.
         """
         self._plan = plan
         self._folder = folder
@@ -52,7 +59,7 @@ class Teardown:
             if isinstance(problem, BaseException):
                 text = str(problem) or f"it did not answer within {CLEAN_WITHIN_S:g} s"
                 text = f"{site.name} could not be cleaned: {text}; xmml cancel {self._folder.path} tries again"
-                self._report(_is="notice", name="", text=text)
+                self._report(SiteNotice(text))
         await asyncio.gather(*(_close(site) for site in sites), return_exceptions=True)
 
     async def _leave(self, site: RunSite, *, has_results: bool) -> None:
@@ -65,13 +72,11 @@ class Teardown:
             )
         why, answers = await self._bring_back(site) if has_results else ("", True)
         if why:
-            self._report(
-                _is="left",
-                name="",
-                text=f"what the run has made at {site.name} has not all come back: {why}; it still lies at {site.name} "
-                f"in {site.folder}: copy it from there, then remove it with: xmml cancel {self._folder.path}",
-                interrupted=self._is_interrupted,
+            text = (
+                f"what the run has made at {site.name} has not all come back: {why}; it still lies at {site.name} "
+                f"in {site.folder}: copy it from there, then remove it with: xmml cancel {self._folder.path}"
             )
+            self._report(ResultsLeft(text, self._is_interrupted))
         if not answers:
             return
         async with asyncio.timeout(CLEAN_WITHIN_S):

@@ -58,7 +58,7 @@ def test_a_program_finds_what_it_finds_when_an_interpreter_is_started_for_it(sta
     told = {}
     for name, fork in (("forked", True), ("plain", False)):
         started.run(name, TELL, "--grid", "a b", fork=fork, MODE="fast")
-        assert started.report("ended", name)["status"] == 0, started.err(name)
+        assert started.report("ended", name).status == 0, started.err(name)
         told[name] = json.loads(started.out(name).replace(f"{name}.py", "script.py"))
     assert told["forked"] == told["plain"]
     assert told["forked"]["parent"] == started.executor.supervisor_pid
@@ -80,7 +80,7 @@ def test_it_ends_as_it_would_otherwise(started: Started, text: str, status: int 
     for name, fork in (("forked", True), ("plain", False)):
         started.run(name, text, fork=fork)
         ended = started.report("ended", name)
-        assert (ended["status"], ended["signal"]) == (status, number), started.err(name)
+        assert (ended.status, ended.signal) == (status, number), started.err(name)
     assert started.err("forked") == started.err("plain").replace("plain.py", "forked.py")
 
 
@@ -94,14 +94,14 @@ def test_a_signal_reaches_it(started: Started) -> None:
     started.run("a", "import time; print('up', flush=True); time.sleep(600)")
     started.report("output", "a")
     started.executor.signal("a", signal.SIGTERM)
-    assert started.report("ended", "a")["signal"] == signal.SIGTERM
+    assert started.report("ended", "a").signal == signal.SIGTERM
 
 
 def test_many_are_started_one_after_the_other(started: Started) -> None:
     for number in range(40):
         started.run(f"p{number}", "import sys; print(sys.argv[1])", str(number))
     for number in range(40):
-        assert started.report("ended", f"p{number}")["status"] == 0
+        assert started.report("ended", f"p{number}").status == 0
         assert started.out(f"p{number}") == f"{number}\n"
 
 
@@ -111,13 +111,13 @@ def test_without_a_fork_server_programs_are_started_as_usual(started: Started) -
     os.kill(started.fork_server(), signal.SIGKILL)
     for name in ("second", "third"):
         started.run(name, "print(2)")
-        assert started.report("ended", name)["status"] == 0
+        assert started.report("ended", name).status == 0
         assert started.out(name) == "2\n"
 
 
 def test_what_was_forked_dies_with_the_supervisor(started: Started) -> None:
     started.run("a", "import time; print('up', flush=True); time.sleep(600)")
-    pid = started.report("started", "a")["pid"]
+    pid = started.report("started", "a").pid
     started.report("output", "a")
     os.kill(started.executor.supervisor_pid, signal.SIGKILL)
     wait_until(lambda: not is_running(pid), "it lives on")

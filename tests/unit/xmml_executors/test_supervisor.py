@@ -17,8 +17,9 @@ import pytest
 from processes import children, is_running, state, watches
 from supervised import Supervised
 from waiting import number_in, wait_until
-from xmml_executors.executor import Start
+from xmml_executors.executor import ProcessStart
 from xmml_executors.memory_group import MemoryGroup
+from xmml_executors.protocol import Vanished, Watch
 from xmml_executors.starting import ForkServer, Starter
 from xmml_executors.supervisor import RESTORED, Supervisor
 
@@ -42,12 +43,12 @@ def wait_until_gone(pid: int) -> None:
 
 def test_the_exit_status_is_reported(harness: Supervised) -> None:
     harness.start("a", "exit 7")
-    assert harness.report("ended", "a")["status"] == 7
+    assert harness.report("ended", "a").status == 7
 
 
 def test_a_signal_is_reported(harness: Supervised) -> None:
     harness.start("a", "kill -SEGV $$")
-    assert harness.report("ended", "a")["signal"] == signal.SIGSEGV
+    assert harness.report("ended", "a").signal == signal.SIGSEGV
 
 
 def test_output_is_passed_on_and_written_before_the_end_is_reported(harness: Supervised) -> None:
@@ -60,23 +61,25 @@ def test_output_is_passed_on_and_written_before_the_end_is_reported(harness: Sup
 
 def test_output_that_nobody_reads_is_neither_lost_nor_kept_in_memory(harness: Supervised) -> None:
     harness.start("a", "exec seq 1 400000")
-    pid = harness.report("started", "a")["pid"]
+    pid = harness.report("started", "a").pid
     wait_until(lambda: state(pid) == "S", "it does not wait, though nobody takes what it has written")
     harness.report("ended", "a")
     assert [int(text) for _, text in harness.lines("a")] == list(range(1, 400001))
 
 
 def test_a_program_that_does_not_exist_is_refused(harness: Supervised) -> None:
-    harness.executor.start(Start("a", ["/nothere"], {}, harness.folder, harness.folder / "o", harness.folder / "e"))
-    report = harness.until(lambda report: report["is"] == "refused")
-    assert (report["errno"], report["error"]) == ("ENOENT", "No such file or directory")
+    harness.executor.start(
+        ProcessStart("a", ["/nothere"], {}, harness.folder, harness.folder / "o", harness.folder / "e")
+    )
+    report = harness.until(lambda report: report.word == "refused")
+    assert (report.errno, report.error) == ("ENOENT", "No such file or directory")
 
 
 def test_a_log_that_cannot_be_written_is_reported(harness: Supervised) -> None:
     full = Path("/dev/full")
-    harness.executor.start(Start("a", ["/bin/echo", "x"], {}, harness.folder, full, harness.folder / "e"))
-    report = harness.until(lambda report: report["is"] == "unwritable")
-    assert (report["file"], report["error"]) == ("/dev/full", "No space left on device")
+    harness.executor.start(ProcessStart("a", ["/bin/echo", "x"], {}, harness.folder, full, harness.folder / "e"))
+    report = harness.until(lambda report: report.word == "unwritable")
+    assert (report.file, report.error) == ("/dev/full", "No space left on device")
 
 
 @pytest.mark.parametrize("fork", [False, True], ids=["started", "forked"])
@@ -95,15 +98,15 @@ def test_a_supervisor_without_descriptors_says_so_of_each_program_and_goes_on(ha
         resource.prlimit(supervisor, resource.RLIMIT_NOFILE, (free_ones[free], before[1]))
         start(f"a{free}")
         report = harness.answer(f"a{free}")
-        outcomes.add(report["is"])
-        if report["is"] == "unwritable":
-            assert report["number"] == errno.EMFILE
-        elif report["is"] == "refused":
-            assert report["errno"] == "EMFILE"
+        outcomes.add(report.word)
+        if report.word == "unwritable":
+            assert report.number == errno.EMFILE
+        elif report.word == "refused":
+            assert report.errno == "EMFILE"
     assert outcomes == {"unwritable", "refused", "ended"}
     resource.prlimit(supervisor, resource.RLIMIT_NOFILE, before)
     start("last")
-    assert harness.report("ended", "last")["status"] == 0
+    assert harness.report("ended", "last").status == 0
 
 
 def test_a_fork_server_that_goes_while_no_descriptor_is_free_costs_only_what_it_was_asked_for(
@@ -117,19 +120,19 @@ def test_a_fork_server_that_goes_while_no_descriptor_is_free_costs_only_what_it_
     for name in asked:
         forked(harness, name)
     harness.start("runs", "sleep 600")
-    harness.until(lambda report: report["name"] == "runs")
+    harness.until(lambda report: report.name == "runs")
     supervisor = harness.executor.supervisor_pid
     before = resource.prlimit(supervisor, resource.RLIMIT_NOFILE)
     resource.prlimit(supervisor, resource.RLIMIT_NOFILE, (3, before[1]))
     os.kill(fork_server, signal.SIGKILL)
     for name in asked:
         report = harness.answer(name)
-        assert (report["is"], report["errno"]) == ("refused", "EMFILE")
+        assert (report.word, report.errno) == ("refused", "EMFILE")
     resource.prlimit(supervisor, resource.RLIMIT_NOFILE, before)
     forked(harness, "last")
-    assert harness.report("ended", "last")["status"] == 0
+    assert harness.report("ended", "last").status == 0
     harness.executor.signal("runs", signal.SIGTERM)
-    assert harness.report("ended", "runs")["signal"] == signal.SIGTERM
+    assert harness.report("ended", "runs").signal == signal.SIGTERM
 
 
 class Within:
@@ -221,18 +224,18 @@ def test_a_signal_reaches_the_whole_process_group(harness: Supervised) -> None:
     harness.start("a", "sleep 600 & echo $! > child; wait")
     child = number_in(harness.folder / "child")
     harness.executor.signal("a", signal.SIGTERM)
-    assert harness.report("ended", "a")["signal"] == signal.SIGTERM
+    assert harness.report("ended", "a").signal == signal.SIGTERM
     wait_until_gone(child)
 
 
 def test_signals_that_the_supervisor_ignores_work_in_an_instance(harness: Supervised) -> None:
     harness.start("a", "kill -PIPE $$; kill -INT $$; exit 0")
-    assert harness.report("ended", "a")["signal"] == signal.SIGPIPE
+    assert harness.report("ended", "a").signal == signal.SIGPIPE
 
 
 def test_a_child_that_keeps_the_pipe_open_does_not_delay_the_end(harness: Supervised) -> None:
     harness.start("a", "sleep 600 & exit 0")
-    assert harness.report("ended", "a")["status"] == 0
+    assert harness.report("ended", "a").status == 0
 
 
 def test_closing_ends_also_a_grandchild_that_detached_itself(tmp_path: Path) -> None:
@@ -246,13 +249,13 @@ def test_closing_ends_also_a_grandchild_that_detached_itself(tmp_path: Path) -> 
 def test_a_process_below_a_script_that_lives_on_is_missed_when_it_is_gone(harness: Supervised) -> None:
     harness.start("a", "sleep 600 & echo $! > below.part; mv below.part below; wait; exec sleep 600")
     below = number_in(harness.folder / "below")
-    harness.executor._tell({"do": "watch", "name": "a", "pid": os.getpid()})  # the number of somebody else
-    harness.executor._tell({"do": "watch", "name": "a", "pid": below})
+    harness.executor._tell(Watch("a", os.getpid()))  # the number of somebody else
+    harness.executor._tell(Watch("a", below))
     supervisor = harness.executor.supervisor_pid
     wait_until(lambda: watches(supervisor, below), "nobody watches it")
     assert not watches(supervisor, os.getpid())
     os.kill(below, signal.SIGKILL)
-    assert harness.answer("a") == {"is": "vanished", "name": "a"}
+    assert harness.answer("a") == Vanished("a")
 
 
 def test_a_process_that_was_gone_before_it_was_to_be_watched_is_missed_while_nobody_has_waited_for_it(
@@ -260,13 +263,13 @@ def test_a_process_that_was_gone_before_it_was_to_be_watched_is_missed_while_nob
 ) -> None:
     harness.start("a", "sleep 600 & echo $! > below.part; mv below.part below; exec sleep 600")
     below = number_in(harness.folder / "below")
-    instance = harness.until(lambda report: report["is"] == "started")["pid"]
+    instance = harness.until(lambda report: report.word == "started").pid
     name = Path(f"/proc/{instance}/comm")
     wait_until(lambda: name.read_text() == "sleep\n", "there is still a shell, which might wait for it")
     os.kill(below, signal.SIGKILL)
     wait_until_gone(below)
-    harness.executor._tell({"do": "watch", "name": "a", "pid": below})
-    assert harness.answer("a") == {"is": "vanished", "name": "a"}
+    harness.executor._tell(Watch("a", below))
+    assert harness.answer("a") == Vanished("a")
 
 
 def test_what_ignores_sigterm_is_killed(tmp_path: Path) -> None:
@@ -279,7 +282,7 @@ def test_what_ignores_sigterm_is_killed(tmp_path: Path) -> None:
 
 def test_instances_die_with_the_supervisor(harness: Supervised) -> None:
     harness.start("a", "sleep 600")
-    pid = harness.until(lambda report: report["is"] == "started")["pid"]
+    pid = harness.until(lambda report: report.word == "started").pid
     os.kill(harness.executor.supervisor_pid, signal.SIGKILL)
     wait_until_gone(pid)
 
@@ -306,5 +309,5 @@ def test_hundreds_of_instances_run_at_once(harness: Supervised) -> None:
     for number in range(300):
         harness.start(f"n{number}", "read x < /dev/null; echo done")
     for number in range(300):
-        assert harness.report("ended", f"n{number}")["status"] == 0
+        assert harness.report("ended", f"n{number}").status == 0
     assert all(harness.lines(f"n{number}") == [("stdout", "done")] for number in range(300))

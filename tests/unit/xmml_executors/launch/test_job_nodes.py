@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 from xmml_executors.launch.job_nodes import JobNodes
+from xmml_executors.protocol import Ready
 from xmml_planner import Job, Plan, PlannedInstance
 from xmml_planner.execution_plan import NodeShare
 from xmml_planner.sites import Site
@@ -15,7 +17,7 @@ from xmml_sites.batch import NodeStep
 SLURM = Site("alpha", ssh="alpha", scheduler="slurm", mpi="srun", nodes=3, cores=4)
 PBS = dataclasses.replace(SLURM, scheduler="pbs", mpi="mpirun")
 NODES = ["n0", "n1", "n2"]
-ABOUT = {"nodes": NODES, "part": ""}
+ABOUT = Ready("n1", 4711, 3, "80", "/usr/bin/python3", "/usr/bin", NODES, "")
 
 PLAIN = ("/x/flow",)
 
@@ -156,7 +158,7 @@ def test_mpi_programs_start_on_their_nodes_with_their_cores(case: str, planned: 
 
 def test_an_mpi_program_of_a_heterogeneous_job_starts_in_its_part(planned: Planned) -> None:
     flow = planned("flow", ("srun", "-n", "2", "/x/flow"), NodeShare(0, 2, (0, 1)))
-    command, _, _ = nodes_of(SLURM, flow).mpi_command(flow, flow.command, {**ABOUT, "part": "1"}, "/run/flow")
+    command, _, _ = nodes_of(SLURM, flow).mpi_command(flow, flow.command, replace(ABOUT, part="1"), "/run/flow")
     assert "--het-group=1" in command
 
 

@@ -8,14 +8,14 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from waiting import LIMIT_S, complete_lines, until
 from xmml_executors.launch import agent
-from xmml_executors.launch.site_session import SiteSession, SiteTimedOut
+from xmml_executors.launch.site_session import Gone, SiteSession, SiteTimedOut
+from xmml_executors.protocol import AgentReport, Go, Output, Over, ProtocolError, Signal, StepFailed, details
 from xmml_sites.ssh import ConnectionLost, RemoteProcess
 from xmml_sites.ssh.local import LocalTransport
 
@@ -58,12 +58,12 @@ class Kept:
     def __init__(self, run_folder: Path, **options: Any) -> None:
         self.folder = run_folder / "jobs" / "m.1"
         self.transport = Breaking()
-        self.heard: list[Mapping[str, Any]] = []
+        self.heard: list[AgentReport | Gone] = []
         self.happened = asyncio.Event()
         command = f"{shlex.quote(sys.executable)} -I -S {shlex.quote(str(run_folder / 'agent.py'))}"
         self.channel = SiteSession("here", self.transport, command, self.on_report, **options)
 
-    def on_report(self, job: str, report: Mapping[str, Any]) -> None:
+    def on_report(self, job: str, report: AgentReport | Gone) -> None:
         assert job == "m.1"
         self.heard.append(report)
         self.happened.set()
@@ -90,18 +90,21 @@ class Kept:
         )
         return complete_lines(file)
 
-    def report(self, **what: Any) -> None:
+    def report(self, report: AgentReport) -> None:
+        self.write(json.dumps({"is": report.word, **details(report)}))
+
+    def write(self, line: str) -> None:
         with (self.folder / "reports").open("a") as file:
-            file.write(json.dumps(what) + "\n")
+            file.write(line + "\n")
 
 
 def test_reports_and_orders_pass(run_folder: Path) -> None:
     async def go() -> None:
         async with Kept(run_folder) as kept:
             kept.channel.listen("m.1")
-            kept.report(is_="ready", number=1)
+            kept.report(Over())
             await kept.until(1)
-            kept.channel.tell("m.1", {"do": "go"})
+            kept.channel.tell("m.1", Go())
             assert await kept.orders(1) == [{"n": 1, "do": "go"}]
 
     asyncio.run(go())
@@ -112,13 +115,13 @@ def test_a_cut_connection_neither_loses_nor_doubles_anything(run_folder: Path) -
         async with Kept(run_folder) as kept:
             kept.channel.listen("m.1")
             for number in range(6):
-                kept.report(number=number)
-                kept.channel.tell("m.1", {"do": "signal", "number": number})
+                kept.report(StepFailed(number))
+                kept.channel.tell("m.1", Signal("flow", number))
                 await kept.until(number + 1)
                 if number % 2:
                     await kept.transport.cut()
             orders = await kept.orders(6)
-            assert [report["number"] for report in kept.heard] == list(range(6))
+            assert kept.heard == [StepFailed(number) for number in range(6)]
             # An order whose receipt was lost comes twice under one number; agents obey the first.
             assert sorted({order["n"] for order in orders}) == [1, 2, 3, 4, 5, 6]
             assert kept.transport.started >= 3
@@ -130,9 +133,20 @@ def test_a_report_that_comes_in_pieces_is_put_together(run_folder: Path) -> None
     async def go() -> None:
         async with Kept(run_folder) as kept:
             kept.channel.listen("m.1")
-            kept.report(text="x" * 300_000)
+            kept.report(Output("flow", "stdout", "x" * 300_000))
             await kept.until(1)
-            assert kept.heard[0]["text"] == "x" * 300_000
+            assert kept.heard == [Output("flow", "stdout", "x" * 300_000)]
+
+    asyncio.run(go())
+
+
+def test_a_report_that_nobody_understands_ends_the_session_and_names_its_job(run_folder: Path) -> None:
+    async def go() -> None:
+        async with Kept(run_folder) as kept:
+            kept.channel.listen("m.1")
+            kept.write('{"is": "readdy"}')
+            with pytest.raises(ProtocolError, match=r"here, job m\.1 .*there is no report 'readdy'"):
+                await asyncio.wait_for(kept.keeping, LIMIT_S)
 
     asyncio.run(go())
 

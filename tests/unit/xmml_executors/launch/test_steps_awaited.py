@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from xmml_executors.launch.steps_awaited import STARTS_WITHIN_S, StepsAwaited
+from xmml_executors.protocol import Ended, Output, SupervisorReport
 
 WAITS = "srun: Job 3 step creation temporarily disabled, retrying (Requested nodes are busy)"
 STILL = "srun: Job 3 step creation still disabled, retrying (Requested nodes are busy)"
@@ -42,8 +43,8 @@ def loop() -> Any:
     with_time.close()
 
 
-def output(text: str, name: str = "flow") -> dict[str, Any]:
-    return {"is": "output", "name": name, "stream": "stderr", "text": text}
+def output(text: str, name: str = "flow") -> Output:
+    return Output(name, "stderr", text)
 
 
 def test_a_step_that_does_not_start_is_told_once_with_what_srun_says(loop: Loop, told: list[str]) -> None:
@@ -57,8 +58,8 @@ def test_a_step_that_does_not_start_is_told_once_with_what_srun_says(loop: Loop,
     assert told == [f"flow: its step has not started for 30 s; {WAITS}"]
 
 
-@pytest.mark.parametrize("report", [output(STARTED), {"is": "ended", "name": "flow", "status": 1}])
-def test_one_that_starts_or_ends_in_time_is_not(loop: Loop, told: list[str], report: dict[str, Any]) -> None:
+@pytest.mark.parametrize("report", [output(STARTED), Ended("flow", 1, None, 0.1, 2**20, None, False)])
+def test_one_that_starts_or_ends_in_time_is_not(loop: Loop, told: list[str], report: SupervisorReport) -> None:
     steps = StepsAwaited(loop, told.append)
     steps.on_report(output(WAITS))
     steps.on_report(report)
