@@ -255,6 +255,7 @@ class Instance:
         until: the program decides when to stop.
         check_order: whether its calls must follow the order of the operators.
         host: the host it must run on, or `own`: it must not share a process.
+        bind: what it is bound to: `none`, `core`, `numa`, or a list of CPUs; `None`: as the machine has room.
     """
 
     id: str
@@ -276,6 +277,7 @@ class Instance:
     until: bool = False
     check_order: bool = True
     host: str | None = None
+    bind: str | None = None
     position: Position | None = field(default=None, compare=False)
 
     @property

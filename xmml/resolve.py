@@ -190,6 +190,7 @@ class _Resolution:
             until=until,
             check_order=settings.get("order") != "free",
             host=settings.get("host"),
+            bind=settings.get("bind"),
             position=element.position,
         )
         self.problems.extend(scale_problems(element, definition, instance.scales))

@@ -32,6 +32,7 @@ class RunOptions:
         gpus: GPUs per process (or per rank).
         host: the host it must run on, or `own`: it must not share a process.
         needs: software that must be there where it runs.
+        bind: the cores that it is bound to, as `Instance.bind`.
     """
 
     args: tuple[str, ...] = ()
@@ -44,11 +45,17 @@ class RunOptions:
     gpus: int | None = None
     host: str | None = None
     needs: tuple[str, ...] = ()
+    bind: str | None = None
 
 
 #: How messages can travel, fastest first.
 METHODS = ("inproc", "shm", "unix", "tcp", "relay")
 TRAFFIC_CLASSES = ("bulk", "control")
+
+#: What an instance may be bound to, besides a list of CPUs: nothing, cores of its own, a NUMA node.
+BINDINGS = ("none", "core", "numa")
+#: CPUs have smaller numbers.
+_MOST_CPUS = 1 << 13
 
 #: The values of `run:compress` that have no level.
 _COMPRESSION: Mapping[str, str | None] = MappingProxyType({"yes": "zstd:3", "no": None, "lz4": "lz4", "zstd": "zstd:3"})
@@ -160,6 +167,42 @@ def _filled(text: str) -> str:
     return text.strip()
 
 
+_CPUS = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
+
+
+def cpu_numbers(text: str) -> tuple[int, ...]:
+    """Return the CPUs of a list as Linux writes it.
+
+    >>> cpu_numbers("0-2,8")
+    (0, 1, 2, 8)
+
+    Raises:
+        SettingError: the text is no such list.
+    """
+    cpus: set[int] = set()
+    for part in text.strip().split(","):
+        ends = _CPUS.fullmatch(part.strip())
+        first, last = (int(ends[1]), int(ends[2] or ends[1])) if ends else (1, 0)
+        if not first <= last < _MOST_CPUS:
+            raise SettingError(f'"{part.strip()}" is neither a CPU nor a range of CPUs, as in "0-3,8"')
+        cpus.update(range(first, last + 1))
+    return tuple(sorted(cpus))
+
+
+def binding(text: str) -> str:
+    """Return what an instance is bound to: one of `BINDINGS`, or a list of CPUs.
+
+    Raises:
+        SettingError: the text is neither.
+    """
+    if text.strip() in BINDINGS:
+        return text.strip()
+    if not re.match(r"\s*[0-9]", text):
+        raise SettingError(f'expected {", ".join(BINDINGS)}, or a list of CPUs, as in "0-3,8"')
+    cpu_numbers(text)
+    return re.sub(r"\s", "", text)
+
+
 _CUT = re.compile(r"\s*([A-Za-z_][\w.-]*|[0-9]{1,2})\s*:\s*([0-9]{1,10})\s*")
 
 #: How an array is spread over ranks: the dimensions that are cut (the id of a spacescale, or a number from 0), and into
@@ -202,6 +245,7 @@ SETTINGS: Mapping[str, _Setting] = MappingProxyType(
         "gpus": _Setting(_IMPLEMENTATION, _count(0)),
         "needs": _Setting(_IMPLEMENTATION, _names),
         "host": _Setting(("implementation", "instance", "submodel", "mapper", "terminal"), _filled),
+        "bind": _Setting(("implementation", "instance", "submodel", "mapper", "terminal"), binding),
         "capacity": _Setting(_COUPLING, _count(1)),
         "methods": _Setting(_COUPLING, _methods),
         "compress": _Setting(_COUPLING, _compression),
@@ -275,4 +319,5 @@ def run_options(implementation: Element) -> RunOptions:
         gpus=settings.get("gpus"),
         host=settings.get("host"),
         needs=settings.get("needs", ()),
+        bind=settings.get("bind"),
     )

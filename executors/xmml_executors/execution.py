@@ -23,6 +23,10 @@ from xmml_planner.programs import MPI_LAUNCHER
 from xmml.late_dataclass import dataclass
 from xmml_executors import coordination as policy
 from xmml_executors import protocol
+from xmml_executors.binding.contention import CoreWatch
+from xmml_executors.binding.leases import CpuLeases
+from xmml_executors.binding.process_binding import Binding, bind
+from xmml_executors.binding.topology import cpu_text, devices_folder, own_cpus
 from xmml_executors.builds import Builds, build_name, missing_after_builds
 from xmml_executors.coordination import Coordination, Phase
 from xmml_executors.debug_terminal import take_terminal_back
@@ -50,6 +54,7 @@ from xmml_executors.protocol import details
 from xmml_executors.query_server import QueryServer
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests, stop_signals
+from xmml_executors.supervisor import descendants
 
 #: What starts a process that instances share.
 SHARED_HOST_COMMAND = (sys.executable, "-c", "from xmml_native.shared_host import main; raise SystemExit(main())")
@@ -105,11 +110,13 @@ class Options:
 
 @dataclass(frozen=True)
 class RunResult:
-    """A run that has ended: how, how long it took, and what each instance did."""
+    """A run that has ended: how, how long it took, what each instance did, and why none was bound to cores, if that is
+    worth a word."""
 
     outcome: Outcome
     wall_s: float
     records: Mapping[str, InstanceRecord]
+    not_bound: str = ""
 
 
 def execute(
@@ -146,6 +153,9 @@ class _Execution:
         self.coordination = Coordination(plan, limits=not options.debug, elsewhere=elsewhere, by_hand=options.by_hand)
         self.make_executor = make_executor
         self.memory = MemoryGroup()
+        self.leases = CpuLeases(devices_folder())
+        self.binding: Binding | None = None
+        self.core_watch = CoreWatch(own_cpus())
         self.builds = Builds(here(plan))
         self.early: Outcome | None = None
         self.left: list[ResultsLeft] = []
@@ -201,6 +211,7 @@ class _Execution:
                         self.questions.close()
                     if self.coordinator is not None:
                         self.coordinator.close()
+                    self.leases.release()
         except SiteError as error:
             outcome = Outcome(ExitStatus.SITE_FAILED, str(error))
         finally:
@@ -210,7 +221,8 @@ class _Execution:
                 [each.text for each in self.left], interrupted=any(each.interrupted for each in self.left)
             )
         self.watcher.refresh(self.coordination.records)
-        return RunResult(outcome, time.monotonic() - self.started, self.coordination.records)
+        not_bound = self.binding.reason if self.binding is not None else ""
+        return RunResult(outcome, time.monotonic() - self.started, self.coordination.records, not_bound)
 
     def answer_queries(self) -> QueryServer | None:
         """Let people ask how the run goes; without that it goes on all the same."""
@@ -289,6 +301,8 @@ class _Execution:
 
     def start_all(self) -> None:
         """Start every process that can be started and has not been."""
+        if self.binding is None:
+            self.binding = self.bind()
         ready = self.unstarted - self.executor.late
         self.unstarted -= ready
         for instance in self.plan.instances:
@@ -298,18 +312,56 @@ class _Execution:
             if process in ready:
                 self.start_process(process, instances)
 
+    def bind(self) -> Binding:
+        """Choose the cores of the processes of this machine, and note them."""
+        binding = bind(here(self.plan), self.options.by_hand, self.leases)
+        if binding.cpus:
+            texts = {process: cpu_text(cpus) for process, cpus in binding.cpus.items()}
+            for each in self.plan.instances:
+                process = each.process or each.rank_of or each.name
+                self.coordination.records[each.name].cpus = texts.get(process, "")
+            self.note("bound", cpus=texts)
+        elif binding.reason:
+            self.note("not bound", reason=binding.reason)
+            if binding.is_asked_for:
+                self.watcher.notice(f"nothing is bound to cores: {binding.reason}", None)
+        return binding
+
+    def watch_cores(self, instance: str, pid: int, now: float) -> None:
+        """An instance has joined: from now on see whether its process has its cores for itself."""
+        if self.binding is None or not self.binding.is_watched:
+            return
+        process = self.plan.by_name[instance].process or instance
+        if process in self.binding.cpus:
+            self.core_watch.add(process, pid, now)
+
+    def look_at_cores(self, now: float) -> None:
+        """Bind nothing any more if processes have to wait for their cores."""
+        if self.core_watch.look_at is None or self.core_watch.look_at > now:
+            return
+        if reason := self.core_watch.look(now):
+            bound = self.binding.cpus.values() if self.binding is not None else ()
+            self.core_watch.unbind(descendants(os.getpid()), bound)
+            self.leases.release()
+            self.binding = Binding(reason=reason)
+            for record in self.coordination.records.values():
+                record.cpus = ""
+            self.note("not bound", reason=reason)
+
     def start(self, instance: PlannedInstance) -> None:
+        assert self.binding is not None
         terminal = self.options.terminal if instance.name in self.options.debug else None
         self.executor.start(
             ProcessStart(
                 instance.name,
                 under_tool(instance, self.options.debug.get(instance.name, ())),
-                {**self.mpi_session(instance), **self.environment(instance)},
+                {**self.mpi_session(instance), **self.binding.variables(instance.name), **self.environment(instance)},
                 self.folder.work(instance),
                 self.folder.log(instance.name, "stdout"),
                 self.folder.log(instance.name, "stderr"),
                 terminal,
                 fork=instance.name in self.forked,
+                cpus=self.binding.cpus.get(instance.name, ()),
             )
         )
 
@@ -330,6 +382,7 @@ class _Execution:
 
     def start_process(self, process: str, instances: Sequence[PlannedInstance]) -> None:
         """Start a process that instances share."""
+        assert self.binding is not None
         tasks = [
             {
                 "name": instance.name,
@@ -346,13 +399,18 @@ class _Execution:
             ProcessStart(
                 process,
                 SHARED_HOST_COMMAND,
-                {**self.joining_environment(), "XMML_HOSTED": str(folder / "hosted.json")},
+                {
+                    **self.binding.variables(process),
+                    **self.joining_environment(),
+                    "XMML_HOSTED": str(folder / "hosted.json"),
+                },
                 folder,
                 folder / "stdout",
                 folder / "stderr",
                 hosted=[instance.name for instance in instances],
                 fork=process in self.forked,
                 files=[folder / "hosted.json"],
+                cpus=self.binding.cpus.get(process, ()),
             )
         )
 
@@ -389,12 +447,13 @@ class _Execution:
         """Wait for something to happen, at most until `deadline`, and deal with it."""
         asked = self.questions.deadline if self.questions is not None else None
         look_at = self.latecomers.deadline if self.latecomers is not None else None
-        times = [at for at in (deadline, self.refresh_at, asked, look_at) if at is not None]
+        times = [at for at in (deadline, self.refresh_at, asked, look_at, self.core_watch.look_at) if at is not None]
         timeout = max(0.0, min(times) - time.monotonic()) if times else None
         for key, _ in self.selector.select(timeout):
             key.data()
         self.on_folder(self.folder.flush)
         now = time.monotonic()
+        self.look_at_cores(now)
         if self.questions is not None:
             self.questions.on_time(now)
         if self.latecomers is not None and self.coordinator is not None:
@@ -541,6 +600,7 @@ class _Execution:
             self.carry_out(self.coordination.on_native(event, now))
             if event["event"] == "joined":
                 self.executor.watch(event["instance"], event["pid"])
+                self.watch_cores(event["instance"], event["pid"], now)
             if self.latecomers is not None:
                 self.latecomers.on_native(event)
         self.carry_out(self.coordination.look_for_deadlock(now))

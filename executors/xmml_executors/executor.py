@@ -21,6 +21,7 @@ class ProcessStart:
         hosted: the instances that it hosts and reports about.
         fork: the fork server may start it.
         files: of the run's folder, which it reads.
+        cpus: that it is bound to; none: it may use the same as `xmml-run`.
     """
 
     name: str
@@ -33,6 +34,7 @@ class ProcessStart:
     hosted: Sequence[str] = ()
     fork: bool = False
     files: Sequence[Path] = ()
+    cpus: Sequence[int] = ()
 
     def order(self) -> protocol.Start:
         """Return the order to the supervisor of this machine."""
@@ -46,6 +48,7 @@ class ProcessStart:
             terminal=self.terminal,
             hosted=list(self.hosted),
             fork=self.fork,
+            cpus=list(self.cpus),
         )
 
 

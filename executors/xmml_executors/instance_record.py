@@ -61,6 +61,7 @@ class InstanceRecord:
         process: the process that it shares with others, if it does.
         died_with: the other instances of that process, if the process itself ended.
         rank_of: the instance that it is a further rank of, if it is.
+        cpus: that its process is bound to on this machine, as Linux writes them; empty: to none.
         runs: completed passes, known when it has left.
         waits_for: what it waits for now.
         away_since: when its connection to the run broke, if it may come back (monotonic seconds).
@@ -76,6 +77,7 @@ class InstanceRecord:
     process: str | None = None
     died_with: tuple[str, ...] = ()
     rank_of: str | None = None
+    cpus: str = ""
     language: str = ""
     run: int = 0
     iteration: int = 0
@@ -135,6 +137,7 @@ class InstanceRecord:
             "state": self.state.value,
             "host": self.host or None,
             "process": self.process,
+            "cpus": self.cpus or None,
             "runs": self.runs,
             "messages_sent": self.messages_sent,
             "messages_received": self.messages_received,

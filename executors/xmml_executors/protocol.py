@@ -32,6 +32,7 @@ class Start:
         terminal: a device that it gets instead of captured streams.
         hosted: the instances that it hosts and reports about.
         fork: the fork server may start it.
+        cpus: that the process is bound to; none: it may use those of the supervisor.
         files: texts of files that must be there before, by their paths; for agents.
         stage_in: patterns of the model's files that are copied into the working folder; for agents.
         cores: places in the list of the CPUs that the agent may use, if these are `of_cores`; the process is bound to
@@ -49,6 +50,7 @@ class Start:
     terminal: str | None
     hosted: Sequence[str]
     fork: bool
+    cpus: Sequence[int] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     stage_in: Sequence[str] = ()
     cores: Sequence[int] | None = None

@@ -36,6 +36,7 @@ def report(plan: Plan, result: RunResult, name: str, provenance: Mapping[str, ob
         f"<p>{html.escape(when)}</p>",
         "<h2>Instances</h2>",
         _instances(list(result.records.values())),
+        f"<p>Not bound to cores: {html.escape(result.not_bound)}.</p>" if result.not_bound else "",
         "<h2>Conduits</h2>" if plan.conduits else "",
         _conduits(plan, result.records),
         '<p><a href="events.jsonl">events</a> <a href="plan.json">plan</a> <a href="provenance.json">provenance</a> '
@@ -51,6 +52,7 @@ def _instances(records: Sequence[InstanceRecord]) -> str:
         "instance",
         "state",
         "host",
+        "bound to CPUs",
         "runs",
         "messages sent",
         "received",
@@ -70,6 +72,7 @@ def _instances(records: Sequence[InstanceRecord]) -> str:
             link,
             record.state.value,
             html.escape(record.host) or "-",
+            record.cpus or "-",
             str(record.runs),
             f"{record.messages_sent:,}",
             f"{record.messages_received:,}",

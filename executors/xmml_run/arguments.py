@@ -105,6 +105,16 @@ def add_hosts_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def binding(text: str) -> str:
+    """Read what instances are bound to."""
+    from xmml import run_options
+
+    try:
+        return run_options.binding(text)
+    except run_options.SettingError as error:
+        raise argparse.ArgumentTypeError(f'"{text}": {error}') from None
+
+
 def place(text: str) -> tuple[str, str]:
     """Read `INST=SITE`."""
     instance, equals, site = text.partition("=")
@@ -237,6 +247,14 @@ def run_parser() -> argparse.ArgumentParser:
         help="start an instance under gdb, valgrind or another tool",
     )
     add_hosts_option(parser)
+    parser.add_argument(
+        "--bind",
+        metavar="none|core|numa|CPUS",
+        type=binding,
+        help="bind instances on this machine, whatever the model says: to nothing, each to cores of its own, those "
+        "that are coupled to a NUMA node, or to CPUs that they divide, 0-3,8 (default: to cores of their own, as long "
+        "as other programs do not use them; docs/binding.md)",
+    )
     add_site_options(parser)
     parser.add_argument(
         "--listen",

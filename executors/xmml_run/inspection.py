@@ -33,6 +33,7 @@ class RunView:
         instances: the numbers of each instance.
         conduits: how each conduit travels, and what has passed it.
         sites: of a run over sites that goes on or is lost, what was last told of each.
+        not_bound: why its processes on this machine are not bound to cores, if that is worth a word.
     """
 
     folder: Path
@@ -42,6 +43,7 @@ class RunView:
     wall_s: float | None
     conduits: Sequence[Mapping[str, Any]] = ()
     sites: Mapping[str, str] = field(default_factory=dict)
+    not_bound: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -53,6 +55,7 @@ class RunView:
             "instances": dict(self.instances),
             "conduits": [dict(conduit) for conduit in self.conduits],
             "sites": dict(self.sites),
+            "not_bound": self.not_bound or None,
         }
 
 
@@ -70,21 +73,27 @@ def read_run(folder: Path) -> RunView:
         raise NotARun(f"{folder} is not the folder of a run; runs are in runs/<model>-<time>") from None
     except PlanFormatError as error:
         raise NotARun(f"{folder}: {error}") from None
+    not_bound = next((event["reason"] for event in reversed(events) if event["what"] == "not bound"), "")
     conduits = [each.as_json() for each in from_events(plan.conduits, events)]
     if events and events[-1]["what"] == "run ended":
         last = events[-1]
-        return RunView(folder, last["status"], last["reason"] or "", last["instances"], last["wall_s"], conduits)
+        how = (last["status"], last["reason"] or "")
+        return RunView(folder, *how, last["instances"], last["wall_s"], conduits, not_bound=not_bound)
     sites = dict(event["text"].split(": ", 1) for event in events if event["what"] == "site" and ": " in event["text"])
     live = ask(folder, {"ask": "status"})
     if live is not None:
         state = going(live["instances"], sites)
-        return RunView(folder, state, "", live["instances"], None, live["conduits"], sites)
+        return RunView(folder, state, "", live["instances"], None, live["conduits"], sites, not_bound)
     rows = {instance.name: InstanceRecord(instance.name).as_json() for instance in plan.instances}
     for event in events:
+        if event["what"] in ("bound", "not bound"):
+            for instance in plan.instances:
+                process = instance.process or instance.rank_of or instance.name
+                rows[instance.name]["cpus"] = event.get("cpus", {}).get(process)
         if event["instance"] in rows:
             _update(rows[event["instance"]], event)
     state = going(rows, sites) if is_owned(folder) else "lost"
-    return RunView(folder, state, "", rows, None, conduits, sites)
+    return RunView(folder, state, "", rows, None, conduits, sites, not_bound)
 
 
 def going(instances: Mapping[str, Mapping[str, Any]], sites: Mapping[str, str]) -> str:

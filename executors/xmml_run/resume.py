@@ -28,6 +28,7 @@ _FIXED_BY_THE_PLAN: Mapping[str, str] = {
     "dry_run": "--dry-run",
     "debug": "--debug",
     "hosts": "--hosts",
+    "bind": "--bind",
     "sites": "--sites",
     "place": "--place",
     "max_cost": "--max-cost",

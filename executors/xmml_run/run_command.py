@@ -103,12 +103,15 @@ def _prepare(options: Namespace) -> _Prepared | int:
         debug, terminal = _debugging(options, planned.plan)
         by_hand = _by_hand(options, planned.plan)
         apart = [*debug, *(by_hand.instances if by_hand else ())]
-        plan, resolved = _hosted(planned.plan, options, apart), _resolved(planned)
+        plan, resolved = _bound(_hosted(planned.plan, options, apart), options), _resolved(planned)
         del planned  # the model and where each part of it stands: nothing of it is needed while the run goes on
         known_as = (by_hand.run, by_hand.secret) if by_hand else None
         folder = RunFolder(options.folder or new_folder(Path("runs"), plan.model), plan, known_as=known_as)
     except (UsageError, FolderTaken) as error:
         return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {error}"))
+    except ModelError as error:
+        show_problems(error.problems)
+        return _end(options, Outcome(ExitStatus.MODEL_ERROR, refusal(error, "xmml-run", options.model)))
     except SiteError as error:
         return _end(options, Outcome(ExitStatus.SITE_FAILED, f"xmml-run: {error}"))
     return _Prepared(plan, resolved, folder, deliveries, debug, terminal, by_hand=by_hand)
@@ -222,6 +225,31 @@ def _hosted(plan: Plan, options: Namespace, apart: Collection[str]) -> Plan:
             return share_processes(plan, 0)
         if any(plan.by_name[name].process for name in apart):
             return share_processes(plan, options.hosts, apart=apart)
+    return plan
+
+
+def _bound(plan: Plan, options: Namespace) -> Plan:
+    """Return the plan with what `--bind` says, if this machine has that.
+
+    Raises:
+        UsageError: it has not.
+        ModelError: it has not what the model asks for.
+    """
+    if options.bind is not None:
+        plan = replace(plan, instances=tuple(replace(each, bind=options.bind) for each in plan.instances))
+    if any(each.bind not in ("", "none") for each in plan.instances):
+        from xmml_executors.binding.process_binding import BindingError, check_bindings
+        from xmml_executors.execution import here
+        from xmml_planner.problems import position_from_text, problem_at
+
+        try:
+            check_bindings(here(plan))
+        except BindingError as error:
+            if options.bind is not None:
+                raise UsageError(f"--bind {options.bind}: {error}; --bind none binds nothing") from None
+            wanted = f'instance "{error.instance.name}" has run:bind="{error.instance.bind}": {error}'
+            position = position_from_text(error.instance.position)
+            raise ModelError([problem_at(position, wanted, "correct it, or bind nothing: --bind none")]) from None
     return plan
 
 

@@ -175,6 +175,7 @@ class PlannedInstance:
         stage_in: files and globs, relative to the model's folder, copied to its working folder.
         stage_out: globs in its working folder that are results.
         shares: what it has of each node of its job; none: everything runs on this machine.
+        bind: what it is bound to: `none`, `core`, `numa`, or a list of CPUs; empty: to cores of its own, if any.
     """
 
     name: str
@@ -203,6 +204,7 @@ class PlannedInstance:
     stage_out: tuple[str, ...] = ()
     scales: tuple[ScaleSpec, ...] = ()
     shares: tuple[NodeShare, ...] = field(default=(), metadata=_LEFT_OUT)
+    bind: str = field(default="", metadata=_LEFT_OUT)
 
     @property
     def node(self) -> int:

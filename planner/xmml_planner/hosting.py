@@ -76,6 +76,7 @@ def can_share(instance: PlannedInstance) -> bool:
         and instance.env.keys() == {"XMML_HOST"}
         and instance.cores == 1
         and instance.host != OWN
+        and instance.bind in ("", "none")
     )
 
 

@@ -167,6 +167,7 @@ def _copies_of(
             position=str(program.position or instance.position or ""),
             stage_in=run.stage_in if run else (),
             stage_out=run.stage_out if run else (),
+            bind=instance.bind or (run.bind if run else None) or "",
             scales=tuple(ScaleSpec(**scale.in_base_units()) for scale in instance.scales),  # type: ignore[arg-type]
         )
         for index, (name, site) in enumerate(sites.items())
@@ -186,6 +187,7 @@ def _host(instance: Instance) -> str | None:
 def _filter_instance(own: OwnFilter, program: Program, site: str) -> PlannedInstance:
     applied = own.applied
     params = dict(applied.params)
+    run = applied.definition.implementation.run if applied.definition.implementation else None
     if applied.factor is not None:
         params.setdefault("factor", repr(applied.factor))
     return PlannedInstance(
@@ -206,7 +208,8 @@ def _filter_instance(own: OwnFilter, program: Program, site: str) -> PlannedInst
         cores=1,
         folder=f"instances/{own.name}",
         site=site,
-        host=applied.definition.implementation.run.host if applied.definition.implementation else None,
+        host=run.host if run else None,
+        bind=(run.bind if run else None) or "",
         position=str(applied.position or applied.definition.position or ""),
     )
 

@@ -146,3 +146,13 @@ def test_chains_of_relays_are_measured_beside_bare_forwarders(tmp_path: Path) ->
     assert streams == {(*chain, size) for chain in through for size in ("65536", "1048576")}
     assert all(float(row["value"]) > 0 for row in rows)
     assert "time over that of bare forwarders" in text
+
+
+def test_bound_and_unbound_pairs_are_measured(tmp_path: Path) -> None:
+    text, rows = run_suite("binding", tmp_path, "--quick", has_plot=False)
+    windows = [("0", "100"), ("100", "1000")]
+    assert [(row["mode"], (row["first"], row["last"])) for row in rows] == [
+        (mode, window) for mode in ("as it comes", "--bind core", "--bind none") for window in windows
+    ]
+    assert all(float(row["median_s"]) > 0 for row in rows)
+    assert "One way, 1 KiB, median of a run [us]" in text

@@ -19,6 +19,7 @@ from xmml_planner.sites import Site
 from xmml_sites.batch import NodeStep
 
 from xmml.late_dataclass import dataclass
+from xmml_executors.binding.process_binding import UNBOUND
 from xmml_executors.launch import agent
 from xmml_executors.protocol import Ready
 
@@ -27,12 +28,6 @@ NOTE_FAILURE = (
     f"case $xmml_status in {'|'.join(map(str, agent.STATUSES))}) ;; "
     """*) printf '{{"is": "failed", "status": %d}}\\n' $xmml_status >> "$xmml_folder/{node}/reports";; esac"""
 )
-#: Have mpirun (OpenMPI to 4, OpenMPI from 5, Intel MPI) leave cores to the kernel: each binds its ranks to the first.
-UNBOUND = {
-    "OMPI_MCA_hwloc_base_binding_policy": "none",
-    "PRTE_MCA_hwloc_default_binding_policy": "none",
-    "I_MPI_PIN": "off",
-}
 #: Of a file below the instance's folder: the node of each rank.
 RANKS_FILE = "ranks"
 
@@ -154,7 +149,7 @@ class JobNodes:
         has_own_gpus = self.divides_cores and agent.cores
         all_gpus: Sequence[int] = agent.gpus if has_own_gpus else range(self._job.gpus_per_node)
         told: dict[str, Any] = {}
-        if cores and cores <= set(all_cores):
+        if cores and cores <= set(all_cores) and instances[0].bind != "none":
             told |= {"cores": [all_cores.index(core) for core in sorted(cores)], "of_cores": len(all_cores)}
         if self._job.gpus_per_node:
             told["gpus"] = [all_gpus.index(gpu) for gpu in sorted(gpus)]

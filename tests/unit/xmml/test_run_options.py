@@ -38,6 +38,8 @@ def element(name: str, attributes: str):  # type: ignore[no-untyped-def]
         ("compress", "zstd", "zstd:3"),
         ("compress", " zstd:19 ", "zstd:19"),
         ("compress", "lz4", "lz4"),
+        ("bind", " core ", "core"),
+        ("bind", "0-3, 8", "0-3,8"),
     ],
 )
 def test_a_setting_has_its_value(name: str, text: str, value: object) -> None:
@@ -55,6 +57,7 @@ def test_a_setting_has_its_value(name: str, text: str, value: object) -> None:
             for text in ("0", "-1", "1.5", "x", "", "9999999999", "١")
         ),
         *(("methods", text) for text in ("", ",", "mpi", "tcp,tcp", "tcp;shm", "shm:buffer=1MiB", "tcp:window=3")),
+        *(("bind", text) for text in ("", "cores", "-1", "3-1", "0-", "0,,1", "0-99999", "8192", "0x1", "core,0")),
         *(("class", text) for text in ("", "Bulk", "fast")),
         *(("compress", text) for text in ("", "true", "zstd:", "zstd:0", "zstd:23", "zstd:03", "zstd:x", "lz4:1")),
         *(("decomp", text) for text in ("", "x:2", "block", "block()", "block(x)", "block(x:0)", "cyclic(x:2)")),

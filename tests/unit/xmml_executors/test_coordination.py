@@ -435,6 +435,7 @@ def test_the_final_counts_come_from_the_conduits(make_plan: MakePlan) -> None:
         "state": "left",
         "host": "here",
         "process": None,
+        "cpus": None,
         "runs": 2,
         "messages_sent": 3,
         "messages_received": 2,

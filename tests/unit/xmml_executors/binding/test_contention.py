@@ -1,0 +1,89 @@
+"""Whether a machine is busy, and whether bound processes have their cores for themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from waiting import wait_until
+from xmml_executors.binding.contention import LOOK_EVERY_S, CoreWatch, why_busy
+
+LOOP = "while True: pass"
+ANY_CPU = min(os.sched_getaffinity(0))
+
+
+@contextlib.contextmanager
+def bound_to(cpu: int, program: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A Python program that is bound to a CPU."""
+    command = [sys.executable, "-c", f"import os; os.sched_setaffinity(0, {{{cpu}}})\n{program}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        wait_until(lambda: os.sched_getaffinity(process.pid) == {cpu}, "it is not bound")
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize(("share", "is_busy"), [(0.0, False), (31.5, False), (92.25, True)])
+def test_a_machine_is_busy_if_programs_wait_for_processors(tmp_path: Path, share: float, is_busy: bool) -> None:
+    pressure = tmp_path / "cpu"
+    pressure.write_text(f"some avg10={share:.2f} avg60=0.00 avg300=0.00 total=1\nfull avg10=0.00 avg60=0.00\n")
+    assert bool(why_busy(str(pressure))) == is_busy
+
+
+def test_without_pressure_figures_the_load_counts(tmp_path: Path) -> None:
+    load = tmp_path / "loadavg"
+    load.write_text("9999.00 3.00 1.00 1/345 6789\n")
+    assert why_busy(str(tmp_path / "none"), str(load)).startswith("9999 programs run on")
+    load.write_text("0.10 3.00 1.00 1/345 6789\n")
+    assert why_busy(str(tmp_path / "none"), str(load)) == ""
+
+
+def test_a_process_that_shares_its_core_with_a_busy_one_waits() -> None:
+    with bound_to(ANY_CPU, LOOP), bound_to(ANY_CPU, LOOP) as process:
+        watch = CoreWatch(os.sched_getaffinity(0))
+        begin = time.monotonic()
+        watch.add("a", process.pid, begin)
+        assert watch.look_at == begin + LOOK_EVERY_S
+
+        def looked() -> str:
+            time.sleep(LOOK_EVERY_S)
+            return watch.look(time.monotonic())
+
+        assert wait_until(looked, "it does not wait for its core").startswith("a waited for its cores for ")
+
+
+def test_a_process_that_sleeps_waits_for_no_core() -> None:
+    with bound_to(ANY_CPU, "input()") as process:
+        watch = CoreWatch(os.sched_getaffinity(0))
+        watch.add("a", process.pid, time.monotonic())
+        time.sleep(0.2)
+        assert watch.look(time.monotonic()) == ""
+
+
+def test_a_process_that_is_gone_waits_for_no_core() -> None:
+    watch = CoreWatch(os.sched_getaffinity(0))
+    with bound_to(ANY_CPU, "input()") as process:
+        watch.add("a", process.pid, time.monotonic())
+    assert watch.look(time.monotonic()) == ""
+
+
+def test_unbound_processes_may_use_all_cpus() -> None:
+    ours = os.sched_getaffinity(0)
+    with bound_to(ANY_CPU, "input()") as process:
+        watch = CoreWatch(ours)
+        watch.add("a", process.pid, time.monotonic())
+        watch.unbind([process.pid], [[ANY_CPU]])
+        assert os.sched_getaffinity(process.pid) == ours
+        assert watch.look_at is None
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_a_process_that_has_bound_itself_stays_bound() -> None:
+    with bound_to(max(os.sched_getaffinity(0)), "input()") as process:
+        CoreWatch(os.sched_getaffinity(0)).unbind([process.pid], [[ANY_CPU]])
+        assert os.sched_getaffinity(process.pid) == {max(os.sched_getaffinity(0))}
