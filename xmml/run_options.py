@@ -27,6 +27,7 @@ class RunOptions:
         mpi: number of MPI ranks, if it is an MPI program.
         build: shell command that builds it, run once per site before the start.
         stage_in: files and globs it needs beside it.
+        stage_exclude: patterns, as in `.gitignore`, of files that it does not need where it runs.
         stage_out: files and globs to bring back.
         threads: threads per process (or per rank).
         gpus: GPUs per process (or per rank).
@@ -40,6 +41,7 @@ class RunOptions:
     mpi: int | None = None
     build: str | None = None
     stage_in: tuple[str, ...] = ()
+    stage_exclude: tuple[str, ...] = ()
     stage_out: tuple[str, ...] = ()
     threads: int | None = None
     gpus: int | None = None
@@ -240,6 +242,7 @@ SETTINGS: Mapping[str, _Setting] = MappingProxyType(
         "mpi": _Setting(_IMPLEMENTATION, _count(1)),
         "build": _Setting(_IMPLEMENTATION, _filled),
         "stage-in": _Setting(_IMPLEMENTATION, _words),
+        "stage-exclude": _Setting(_IMPLEMENTATION, _words),
         "stage-out": _Setting(_IMPLEMENTATION, _words),
         "threads": _Setting(_IMPLEMENTATION, _count(1)),
         "gpus": _Setting(_IMPLEMENTATION, _count(0)),
@@ -314,6 +317,7 @@ def run_options(implementation: Element) -> RunOptions:
         mpi=settings.get("mpi"),
         build=settings.get("build"),
         stage_in=settings.get("stage-in", ()),
+        stage_exclude=settings.get("stage-exclude", ()),
         stage_out=settings.get("stage-out", ()),
         threads=settings.get("threads"),
         gpus=settings.get("gpus"),

@@ -173,6 +173,7 @@ class PlannedInstance:
         program: the file that must be there before the start, as the model names it; `None` for what the runtime hosts.
         position: where the model says what to run, `file:line:column`.
         stage_in: files and globs, relative to the model's folder, copied to its working folder.
+        stage_exclude: patterns, as in `.gitignore`, of files that it does not need at a site.
         stage_out: globs in its working folder that are results.
         shares: what it has of each node of its job; none: everything runs on this machine.
         bind: what it is bound to: `none`, `core`, `numa`, or a list of CPUs; empty: to cores of its own, if any.
@@ -201,6 +202,7 @@ class PlannedInstance:
     program: str | None = None
     position: str = ""
     stage_in: tuple[str, ...] = ()
+    stage_exclude: tuple[str, ...] = field(default=(), metadata=_LEFT_OUT)
     stage_out: tuple[str, ...] = ()
     scales: tuple[ScaleSpec, ...] = ()
     shares: tuple[NodeShare, ...] = field(default=(), metadata=_LEFT_OUT)
@@ -322,11 +324,13 @@ class StagedFile:
     Attributes:
         path: file, folder or glob, relative to the model's folder.
         instances: what needs it.
+        exclude: patterns, as in `.gitignore`, of files in it that none of them needs.
     """
 
     site: str
     path: str
     instances: tuple[str, ...]
+    exclude: tuple[str, ...] = field(default=(), metadata=_LEFT_OUT)
 
 
 @dataclass(frozen=True)

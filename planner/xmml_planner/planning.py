@@ -166,6 +166,7 @@ def _copies_of(
             program=program.file,
             position=str(program.position or instance.position or ""),
             stage_in=run.stage_in if run else (),
+            stage_exclude=run.stage_exclude if run else (),
             stage_out=run.stage_out if run else (),
             bind=instance.bind or (run.bind if run else None) or "",
             scales=tuple(ScaleSpec(**scale.in_base_units()) for scale in instance.scales),  # type: ignore[arg-type]

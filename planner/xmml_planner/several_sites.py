@@ -228,15 +228,18 @@ class _Assembly:
 
     def _stage(self, instances: Sequence[PlannedInstance], builds: Sequence[Build]) -> tuple[StagedFile, ...]:
         """Return what of the model's folder is needed at the sites that are reached by ssh."""
-        wanted: dict[tuple[str, str], list[str]] = {}
+        wanted: dict[tuple[str, str], list[PlannedInstance]] = {}
         building = {(build.site, name) for build in builds for name in build.instances}
         for instance in instances:
             if self._catalogue[instance.site].is_here or instance.rank_of is not None:
                 continue
             builds_here = (instance.site, instance.name) in building
             for path in staged_paths(instance, self._drawn.folder, builds_here):
-                wanted.setdefault((instance.site, path), []).append(instance.name)
-        return tuple(StagedFile(site, path, tuple(names)) for (site, path), names in wanted.items())
+                wanted.setdefault((instance.site, path), []).append(instance)
+        return tuple(
+            StagedFile(site, path, tuple(each.name for each in needing), _unneeded_by_all(needing))
+            for (site, path), needing in wanted.items()
+        )
 
     def _expected(self, routing: Routing, total_cost: float) -> Expectation:
         prediction = self._placement.prediction
@@ -270,3 +273,10 @@ def _instance(member: str) -> str:
 
 def _is_below(path: str | None, folder: str) -> bool:
     return path is not None and os.path.commonpath([path, folder]) == folder
+
+
+def _unneeded_by_all(instances: Sequence[PlannedInstance]) -> tuple[str, ...]:
+    """Return the patterns of the files that none of the instances needs."""
+    return tuple(
+        pattern for pattern in instances[0].stage_exclude if all(pattern in each.stage_exclude for each in instances)
+    )

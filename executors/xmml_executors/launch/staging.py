@@ -1,7 +1,8 @@
 """Which files a site needs, and bringing there those that it has not got.
 
 At the site, below the work directory, `staged/` keeps every staged file under its hash, so that the next run finds it.
-The run's own `model/` is made of copies, because programs may write into the folder of their model.
+The run's own `model/` is made of copies, because programs may write into the folder of their model. Of a file of which
+the site has an earlier version, only the ranges travel that have changed.
 """
 
 from __future__ import annotations
@@ -18,12 +19,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pathspec import GitIgnoreSpec
 from xmml_planner import Plan
+from xmml_sites.ssh import Transport
 
 from xmml.late_dataclass import dataclass
+from xmml_executors.launch.site_files import CHANGES, DIGEST_CHARACTERS, RANGE_BYTES, range_digests
 from xmml_executors.model_files import built_before, files_below
 from xmml_executors.outcome import SiteError
 
+#: Names, with the patterns of `.gitignore`, what no site needs of the folder of a model that it lies in.
+IGNORE_FILE = ".xmmlignore"
 #: The folder of staged files, in the work directory of a site.
 STORE = "staged"
 
@@ -46,32 +52,78 @@ class FileToStage:
     written: int
 
 
-def files_of(folder: Path, patterns: Iterable[str], built: Collection[str] = ()) -> Iterator[Path]:
-    """Return the files that patterns name: files, folders with all that is in them, globs; relative to `folder`.
+@dataclass(frozen=True)
+class Wanted:
+    """What a site needs of the folder of a model.
+
+    Attributes:
+        pattern: file, folder or glob, relative to the folder.
+        exclude: patterns, as in `.gitignore`, of files in it that are not needed.
+    """
+
+    pattern: str
+    exclude: tuple[str, ...] = ()
+
+
+def files_of(folder: Path, wanted: Iterable[Wanted], built: Collection[str] = ()) -> Iterator[Path]:
+    """Return the files of a model's folder that are wanted: files, folders with all that is in them, globs.
+
+    Files that builds make are left out, unless a pattern matches them themselves; files that `.xmmlignore` in the
+    folder or the exclusion names, unless they are wanted by their own names.
 
     Args:
-        built: the files that builds make. Of those only the ones that a pattern names themselves are returned.
+        built: the files that builds make, relative to the folder.
 
     Raises:
-        SiteError: a pattern matches nothing.
+        SiteError: a pattern matches nothing, or cannot be read.
     """
     seen: set[Path] = set()
-    for pattern in patterns:
-        found = sorted(glob.glob(str(folder / pattern), recursive=True))
-        if not found:
-            raise SiteError(f'no file matches "{pattern}" in {folder}, which a site needs')
-        for each in found:
-            for path in files_below(Path(each)):
-                is_named = path == Path(each)
-                if path not in seen and (is_named or str(path.relative_to(folder)) not in built):
-                    seen.add(path)
-                    yield path
+    ignored = _ignored(folder)
+    for each in wanted:
+        excluded = _patterns(each.exclude, "run:stage-exclude")
+        has_own_name = not glob.has_magic(each.pattern)
+        for path, is_matched in _matches(folder, each.pattern):
+            inside = os.path.relpath(path, folder)
+            is_unwanted = ignored.match_file(inside) or excluded.match_file(inside)
+            is_left_out = (inside in built and not is_matched) or (is_unwanted and not (is_matched and has_own_name))
+            if path not in seen and not is_left_out:
+                seen.add(path)
+                yield path
 
 
-def needed(plan: Plan, sites: Collection[str]) -> tuple[str, ...]:
-    """Return the patterns of the files that sites need; the whole folder of the model if the plan does not say."""
-    named = tuple(dict.fromkeys(each.path for each in plan.stage if each.site in sites))
-    return named or (".",)
+def _matches(folder: Path, pattern: str) -> Iterator[tuple[Path, bool]]:
+    """Yield the files that a pattern names, and whether it matches them themselves, not only a folder of theirs."""
+    found = sorted(glob.glob(str(folder / pattern), recursive=True))
+    if not found:
+        raise SiteError(f'no file matches "{pattern}" in {folder}, which a site needs')
+    for each in found:
+        for path in files_below(Path(each)):
+            yield path, path == Path(each)
+
+
+def _ignored(folder: Path) -> GitIgnoreSpec:
+    """Return what the file `.xmmlignore` in the folder of a model says; nothing if there is none."""
+    file = folder / IGNORE_FILE
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        lines = []
+    except (OSError, ValueError) as error:
+        raise SiteError(f"{file} cannot be read: {error}") from None
+    return _patterns(lines, str(file))
+
+
+def _patterns(lines: Iterable[str], source: str) -> GitIgnoreSpec:
+    try:
+        return GitIgnoreSpec.from_lines(lines)
+    except ValueError as error:
+        raise SiteError(f"{source}: a pattern cannot be read: {error}") from None
+
+
+def needed(plan: Plan, sites: Collection[str]) -> tuple[Wanted, ...]:
+    """Return what sites need of the folder of the model; all of it if the plan does not say."""
+    named = tuple(dict.fromkeys(Wanted(each.path, each.exclude) for each in plan.stage if each.site in sites))
+    return named or (Wanted("."),)
 
 
 def programs_at(plan: Plan, sites: Collection[str]) -> list[str]:
@@ -112,7 +164,9 @@ def described(folder: Path, files: Iterable[Path]) -> list[FileToStage]:
     return found
 
 
-async def stage(transport: Any, work: str, run: str, agent: str, files: Iterable[FileToStage]) -> Mapping[str, int]:
+async def stage(
+    transport: Transport, work: str, run: str, agent: str, files: Iterable[FileToStage]
+) -> Mapping[str, int]:
     """Bring files to a site and lay them out in the run's folder.
 
     Args:
@@ -131,12 +185,18 @@ async def stage(transport: Any, work: str, run: str, agent: str, files: Iterable
     store = f"{work}/{STORE}"
     order = {"store": store, "files": [[each.path, each.sha256, each.mode, each.written] for each in wanted]}
     answer = await ask_agent(transport, agent, "stage", order)
-    missing = set(answer["missing"])
+    missing, versions = set(answer["missing"]), answer["versions"]
     to_send = {each.sha256: each for each in wanted if each.sha256 in missing}
+    sent_bytes = 0
     if to_send:
-        changed = await _sent(transport, run, agent, order, to_send.values())
-        if changed:
-            with tempfile.TemporaryDirectory(prefix="xmml-stage-") as folder:
+        with tempfile.TemporaryDirectory(prefix="xmml-stage-") as folder:
+            sending = []
+            for each in to_send.values():
+                changes = await asyncio.to_thread(_changes, each, versions.get(each.path), Path(folder))
+                sending.append(changes or (each.local, each.sha256))
+            sent_bytes = sum(local.stat().st_size for local, _ in sending)
+            changed = await _sent(transport, run, agent, order, sending)
+            if changed:
                 fixed = {
                     each.path: _fixed(each, Path(folder, str(number)))
                     for number, each in enumerate(wanted)
@@ -144,23 +204,58 @@ async def stage(transport: Any, work: str, run: str, agent: str, files: Iterable
                 }
                 wanted = [fixed.get(each.path, each) for each in wanted]
                 order["files"] = [[each.path, each.sha256, each.mode, each.written] for each in wanted]
-                lost = await _sent(transport, run, agent, order, fixed.values())
-            if lost:
-                raise SiteError(f"site {transport.site}: {len(lost)} staged files did not arrive whole")
+                lost = await _sent(transport, run, agent, order, [(each.local, each.sha256) for each in fixed.values()])
+                if lost:
+                    raise SiteError(f"site {transport.site}: {len(lost)} staged files did not arrive whole")
     return {
         "files": len(wanted),
         "bytes": sum(each.size for each in wanted),
         "sent_files": len(to_send),
-        "sent_bytes": sum(each.size for each in to_send.values()),
+        "sent_bytes": sent_bytes,
     }
 
 
 async def _sent(
-    transport: Any, run: str, agent: str, order: Mapping[str, Any], files: Iterable[FileToStage]
+    transport: Transport, run: str, agent: str, order: Mapping[str, Any], files: Iterable[tuple[Path, str]]
 ) -> set[str]:
-    """Send files and lay everything out; return the hashes of those that are still missing there."""
-    await transport.put_many([(each.local, f"{run}/incoming/{each.sha256}") for each in files])
+    """Send files, under names in the run's folder, and lay everything out; return the hashes of those that are still
+    missing there."""
+    await transport.put_many([(local, f"{run}/incoming/{name}") for local, name in files])
     return set((await ask_agent(transport, agent, "stage", order))["missing"])
+
+
+def _changes(file: FileToStage, version: Mapping[str, str] | None, folder: Path) -> tuple[Path, str] | None:
+    """Write what of a file has changed since an earlier version into a file in a folder.
+
+    Args:
+        version: the hash of the version that the site has, and the digests of its ranges; `None`: it has none.
+
+    Returns:
+        The file, and its name at the site; `None`: so much has changed that the whole file may as well be sent.
+
+    Raises:
+        SiteError: the file cannot be read.
+    """
+    if version is None:
+        return None
+    ends = range(DIGEST_CHARACTERS, len(version["digests"]) + 1, DIGEST_CHARACTERS)
+    there = [version["digests"][end - DIGEST_CHARACTERS : end] for end in ends]
+    changes = folder / file.sha256
+    try:
+        with open(file.local, "rb") as opened:
+            here = enumerate(range_digests(opened))
+            changed = [number for number, digest in here if number >= len(there) or digest != there[number]]
+            if len(changed) * RANGE_BYTES > file.size // 2:
+                return None
+            with open(changes, "wb") as written:
+                head = {"base": version["sha256"], "size": file.size, "ranges": changed}
+                written.write(json.dumps(head).encode() + b"\n")
+                for number in changed:
+                    opened.seek(number * RANGE_BYTES)
+                    written.write(opened.read(RANGE_BYTES))
+    except OSError as error:
+        raise SiteError(f"{error.filename or file.local} cannot be read: {error.strerror}") from None
+    return changes, file.sha256 + CHANGES
 
 
 def _fixed(file: FileToStage, copy: Path) -> FileToStage:
@@ -179,7 +274,7 @@ def _fixed(file: FileToStage, copy: Path) -> FileToStage:
     return replace(file, local=copy, sha256=digest, size=copy.stat().st_size)
 
 
-async def ask_agent(transport: Any, agent: str, word: str, order: Mapping[str, Any]) -> dict[str, Any]:
+async def ask_agent(transport: Transport, agent: str, word: str, order: Mapping[str, Any]) -> dict[str, Any]:
     """Have the agent on the login node carry out an order on the files of the run, and return its answer.
 
     Args:
@@ -197,6 +292,6 @@ async def ask_agent(transport: Any, agent: str, word: str, order: Mapping[str, A
     return answer
 
 
-async def describe(folder: Path, patterns: Iterable[str], built: Collection[str] = ()) -> list[FileToStage]:
-    """Return the files that patterns name with their hashes, computed in a thread: see `files_of` and `described`."""
-    return await asyncio.to_thread(lambda: described(folder, files_of(folder, patterns, built)))
+async def describe(folder: Path, wanted: Iterable[Wanted], built: Collection[str] = ()) -> list[FileToStage]:
+    """Return the files that are wanted with their hashes, computed in a thread: see `files_of` and `described`."""
+    return await asyncio.to_thread(lambda: described(folder, files_of(folder, wanted, built)))

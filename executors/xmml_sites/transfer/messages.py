@@ -13,21 +13,21 @@ from typing import Any
 
 import msgpack
 
-from xmml_sites.transfer.ranges import RANGE_B
+from xmml_sites.transfer.ranges import MOST_DIGESTS_B, RANGE_B
 
 VERSION = 3
 
 #: The first line of the remote end; what was printed before it is a greeting of the remote shell.
 MAGIC = b"xmml-copy 1\n"
 
-#: Longest message [bytes]: a range with its head, or the digests of a file of 16 TiB.
-LONGEST_MESSAGE_B = 128 << 20
+#: Longest message [bytes]: the digests of a file, with what stands around them.
+LONGEST_MESSAGE_B = 2 * MOST_DIGESTS_B
 #: Pieces of small files that travel in one message.
 MOST_PIECES = 1024
 #: Entries of the listing in one message.
 MOST_ENTRIES = 1024
 #: Bytes of files in one message.
-MOST_DATA_B = RANGE_B
+MOST_DATA_B = 8 * RANGE_B
 
 #: Bytes of a message that travel in one piece through ssh while a better way may be found.
 PART_B = 64 << 10

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import BinaryIO
 
 from blake3 import blake3
 
 from xmml.late_dataclass import dataclass
 
-#: What is hashed, sent and checked as one [bytes].
-RANGE_B = 4 << 20
+#: What is hashed and checked as one [bytes]: of a file in which a byte has changed, so much is sent.
+RANGE_B = 512 << 10
 DIGEST_B = 32
+#: Not more digests of a file are exchanged [bytes]: those of the first TiB. What lies behind is sent.
+MOST_DIGESTS_B = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ def digests(file: BinaryIO, size: int) -> bytes:
     They end where the file ends: the rest is not there.
     """
     found = bytearray()
-    for each in ranges(size):
+    for each in islice(ranges(size), MOST_DIGESTS_B // DIGEST_B):
         data = file.read(each.length)
         if len(data) < each.length:
             break

@@ -25,6 +25,7 @@ def element(name: str, attributes: str):  # type: ignore[no-untyped-def]
         ("mpi", "4", 4),
         ("gpus", "0", 0),
         ("stage-in", "grid.nc data/*.csv", ("grid.nc", "data/*.csv")),
+        ("stage-exclude", "*.mp4 raw/", ("*.mp4", "raw/")),
         ("methods", "shm,tcp", ("shm", "tcp")),
         ("methods", " unix , tcp ", ("unix", "tcp")),
         ("methods", "shm,tcp:buffer=4MiB", ("shm", "tcp:buffer=4MiB")),

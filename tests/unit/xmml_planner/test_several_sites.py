@@ -266,6 +266,14 @@ def test_far_sites_are_staged_what_their_programs_need(calling: MakeModel, tmp_p
     }
 
 
+def test_files_that_all_programs_at_a_site_exclude_are_not_staged_there(calling: MakeModel) -> None:
+    model = calling('run:build="make" run:stage-exclude="raw/ *.mp4"', 'run:build="make" run:stage-exclude="*.mp4 x"')
+    apart = planned(model, ALPHA, BETA, LINK, wishes=SPLIT)
+    assert {file.site: file.exclude for file in apart.stage} == {"alpha": ("raw/", "*.mp4"), "beta": ("*.mp4", "x")}
+    together = planned(model, ALPHA, BETA, LINK, wishes={"macro": "alpha", "micro": "alpha"})
+    assert [(file.path, file.exclude) for file in together.stage] == [(".", ("*.mp4",))]
+
+
 def test_programs_are_built_at_each_site_that_runs_them(calling: MakeModel) -> None:
     made = planned(calling('run:build="make"', 'run:build="make"'), ALPHA, BETA, LINK, wishes=SPLIT)
     assert [(build.site, build.instances) for build in made.builds] == [("alpha", ("macro",)), ("beta", ("micro",))]

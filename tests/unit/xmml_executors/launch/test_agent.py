@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from agents_at_a_site import Site
 from waiting import LIMIT_S, wait_until
-from xmml_executors.launch import agent
+from xmml_executors.launch import agent, site_files
 
 #: When a staged file was written.
 WRITTEN_NS = 1_600_000_000_123_456_789
@@ -245,8 +245,8 @@ def test_a_talker_takes_orders_and_renews_the_lease(site: Site) -> None:
     assert placeholder.wait(LIMIT_S) == agent.ABORTED
 
 
-def staged(site: Site, files: list[list[Any]]) -> Any:
-    return answered(site, "stage", {"store": str(site.folder.parent / "staged"), "files": files})
+def missing(site: Site, files: list[list[Any]]) -> Any:
+    return answered(site, "stage", {"store": str(site.folder.parent / "staged"), "files": files})["missing"]
 
 
 def answered(site: Site, what: str, order: dict[str, Any]) -> Any:
@@ -261,10 +261,10 @@ def test_only_files_that_are_missing_or_damaged_are_asked_for(site: Site) -> Non
     (store / good).write_bytes(b"good")
     (store / bad).write_bytes(b"damaged")
     wanted: list[list[Any]] = [["bin/tool", good, 0o755, WRITTEN_NS], ["data.txt", bad, 0o644, WRITTEN_NS]]
-    assert staged(site, wanted) == {"missing": [bad]}
+    assert missing(site, wanted) == [bad]
     assert not (store / bad).exists()
     (store / bad).write_bytes(b"bad")
-    assert staged(site, wanted) == {"missing": []}
+    assert missing(site, wanted) == []
     assert (site.folder / "model/bin/tool").read_bytes() == b"good"
     assert (site.folder / "model/bin/tool").stat().st_mode & 0o777 == 0o755
     assert (site.folder / "model/bin/tool").stat().st_mtime_ns == WRITTEN_NS
@@ -272,10 +272,10 @@ def test_only_files_that_are_missing_or_damaged_are_asked_for(site: Site) -> Non
 
 def test_files_that_have_come_get_into_the_store_whole(site: Site) -> None:
     sha = hashlib.sha256(b"good").hexdigest()
-    assert staged(site, [["data.txt", sha, 0o644, WRITTEN_NS]]) == {"missing": [sha]}
+    assert missing(site, [["data.txt", sha, 0o644, WRITTEN_NS]]) == [sha]
     (site.folder / "incoming").mkdir()
     (site.folder / "incoming" / sha).write_bytes(b"good")
-    assert staged(site, [["data.txt", sha, 0o644, WRITTEN_NS]]) == {"missing": []}
+    assert missing(site, [["data.txt", sha, 0o644, WRITTEN_NS]]) == []
     assert (site.folder.parent / "staged" / sha).read_bytes() == b"good"
     assert list((site.folder / "incoming").iterdir()) == []
 
@@ -284,8 +284,9 @@ def test_what_has_come_in_part_does_not_get_into_the_store(site: Site) -> None:
     incoming = site.folder / "incoming"
     incoming.mkdir()
     (incoming / f"{'0' * 64}.1234.part").write_bytes(b"go")
-    assert staged(site, []) == {"missing": []}
-    assert list((site.folder.parent / "staged").iterdir()) == list(incoming.iterdir()) == []
+    assert missing(site, []) == []
+    assert [each.name for each in (site.folder.parent / "staged").iterdir()] == [site_files.VERSIONS]
+    assert list(incoming.iterdir()) == []
 
 
 def test_results_are_what_the_patterns_name_else_all_that_is_left(site: Site) -> None:

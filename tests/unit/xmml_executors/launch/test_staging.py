@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+import pytest
 from xmml_executors.launch.run_site import program_files
-from xmml_executors.launch.staging import describe, files_of, stage
+from xmml_executors.launch.site_files import RANGE_BYTES
+from xmml_executors.launch.staging import Wanted, describe, files_of, stage
+from xmml_executors.outcome import SiteError
 from xmml_sites.ssh.local import LocalTransport
 
 
@@ -18,7 +22,7 @@ def test_the_whole_folder_of_a_model_is_without_the_folders_of_runs_that_were_pu
     for name in ("model.xmml", "mesh/plan.json", "out/plan.json", "out/events.jsonl", "out/instances/a/stdout"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
-    found = [str(path.relative_to(tmp_path)) for path in files_of(tmp_path, ["."])]
+    found = [str(path.relative_to(tmp_path)) for path in files_of(tmp_path, [Wanted(".")])]
     assert found == ["model.xmml", "mesh/plan.json"]
 
 
@@ -27,8 +31,117 @@ def test_what_a_build_has_made_is_not_staged_unless_it_is_named(tmp_path: Path) 
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
     made = {"flow", "parts/flow.o"}
-    assert [path.name for path in files_of(tmp_path, ["."], made)] == ["flow.c"]
-    assert [path.name for path in files_of(tmp_path, [".", "flow"], made)] == ["flow.c", "flow"]
+    assert [path.name for path in files_of(tmp_path, [Wanted(".")], made)] == ["flow.c"]
+    assert [path.name for path in files_of(tmp_path, [Wanted("."), Wanted("flow")], made)] == ["flow.c", "flow"]
+
+
+def names_below(folder: Path, *wanted: Wanted) -> list[str]:
+    return [str(path.relative_to(folder)) for path in files_of(folder, wanted)]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    for name in ("data/big.nc", "data/small.nc", "film.mp4", "flow.py", "raw/a.nc"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    return tmp_path
+
+
+def test_what_the_ignore_file_names_is_not_staged(data: Path) -> None:
+    (data / ".xmmlignore").write_text("# films\n*.mp4\nraw/\n.xmmlignore\n")
+    assert names_below(data, Wanted(".")) == ["flow.py", "data/big.nc", "data/small.nc"]
+
+
+def test_what_no_instance_needs_is_not_staged(data: Path) -> None:
+    assert names_below(data, Wanted("data/*.nc", ("big.nc",))) == ["data/small.nc"]
+    assert names_below(data, Wanted(".", ("data", "*.mp4"))) == ["flow.py", "raw/a.nc"]
+
+
+def test_a_file_that_is_wanted_by_its_own_name_is_staged_all_the_same(data: Path) -> None:
+    (data / ".xmmlignore").write_text("*.nc\n")
+    assert names_below(data, Wanted("data/big.nc", ("big.nc",))) == ["data/big.nc"]
+
+
+@pytest.mark.parametrize("content", [b"!", b"\xff\xfe"], ids=["no pattern", "not UTF-8"])
+def test_an_ignore_file_that_cannot_be_read_is_named(data: Path, content: bytes) -> None:
+    (data / ".xmmlignore").write_bytes(content)
+    with pytest.raises(SiteError, match=r"\.xmmlignore"):
+        names_below(data, Wanted("."))
+
+
+class Site:
+    """A site that is this machine, to which a model's folder is staged."""
+
+    def __init__(self, folder: Path, transport: type[LocalTransport] = LocalTransport) -> None:
+        self.model, self.run = folder / "model", folder / "work/runs/r"
+        self.work = folder / "work"
+        for each in (self.model, self.run):
+            each.mkdir(parents=True)
+        for name, text in program_files().items():
+            (self.run / name).write_text(text)
+        self.transport = transport
+
+    def stage(self) -> Mapping[str, int]:
+        async def work() -> Mapping[str, int]:
+            transport = self.transport("alpha")
+            agent = shlex.join([sys.executable, "-I", "-S", str(self.run / "agent.py")])
+            try:
+                files = await describe(self.model, [Wanted(".")])
+                return await stage(transport, str(self.work), str(self.run), agent, files)
+            finally:
+                await transport.close()
+
+        return asyncio.run(work())
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def changed(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "most_ranges"),
+    [
+        (changed, 1),
+        (lambda data: data + b"more", 1),
+        (lambda data: data[: 5 * RANGE_BYTES + 3], 1),
+        (lambda data: b"x" + data[1 : 3 * RANGE_BYTES] + b"y" + data[3 * RANGE_BYTES + 1 :], 2),
+    ],
+    ids=["one byte", "appended", "cut off", "two places"],
+)
+def test_only_the_ranges_of_a_large_file_travel_that_have_changed(
+    site: Site, change: Callable[[bytes], bytes], most_ranges: int
+) -> None:
+    mesh = site.model / "mesh.nc"
+    mesh.write_bytes(random.Random(1).randbytes(8 * RANGE_BYTES + 5))
+    assert site.stage()["sent_bytes"] == mesh.stat().st_size
+    mesh.write_bytes(change(mesh.read_bytes()))
+    assert site.stage()["sent_bytes"] <= most_ranges * RANGE_BYTES + 200
+    assert (site.run / "model/mesh.nc").read_bytes() == mesh.read_bytes()
+    assert site.stage()["sent_bytes"] == 0
+
+
+def test_a_file_that_has_changed_all_over_is_sent_whole(site: Site) -> None:
+    mesh = site.model / "mesh.nc"
+    for seed in (1, 2):
+        mesh.write_bytes(random.Random(seed).randbytes(4 * RANGE_BYTES))
+        assert site.stage()["sent_bytes"] == mesh.stat().st_size
+    assert (site.run / "model/mesh.nc").read_bytes() == mesh.read_bytes()
+
+
+def test_an_earlier_version_that_was_damaged_does_no_harm(site: Site) -> None:
+    mesh = site.model / "mesh.nc"
+    mesh.write_bytes(random.Random(1).randbytes(4 * RANGE_BYTES))
+    site.stage()
+    (stored,) = (each for each in (site.work / "staged").iterdir() if each.stat().st_size == mesh.stat().st_size)
+    stored.write_bytes(stored.read_bytes()[:-1])
+    mesh.write_bytes(changed(mesh.read_bytes()))
+    site.stage()
+    assert (site.run / "model/mesh.nc").read_bytes() == mesh.read_bytes()
 
 
 class WhileItIsWritten(LocalTransport):
@@ -43,25 +156,12 @@ class WhileItIsWritten(LocalTransport):
 
 
 def test_files_keep_their_times_and_one_that_grows_meanwhile_arrives_as_it_was_at_some_moment(tmp_path: Path) -> None:
-    model, run = tmp_path / "model", tmp_path / "work/runs/r"
-    for folder in (model, run):
-        folder.mkdir(parents=True)
-    for name, text in program_files().items():
-        (run / name).write_text(text)
-    (model / "run.log").write_text("begun\n")
-    (model / "program").write_text("print(1)\n")
-    os.utime(model / "program", ns=(1, 1_234_567_890_123_456_789))
-
-    async def staged() -> Mapping[str, int]:
-        transport = WhileItIsWritten("alpha")
-        transport.log = model / "run.log"
-        agent = shlex.join([sys.executable, "-I", "-S", str(run / "agent.py")])
-        try:
-            return await stage(transport, str(tmp_path / "work"), str(run), agent, await describe(model, ["."]))
-        finally:
-            await transport.close()
-
-    assert asyncio.run(staged())["files"] == 2
-    assert (run / "model/program").read_text() == "print(1)\n"
-    assert (run / "model/program").stat().st_mtime_ns == 1_234_567_890_123_456_789
-    assert (run / "model/run.log").read_text().startswith("begun\nmore\n")
+    site = Site(tmp_path, WhileItIsWritten)
+    WhileItIsWritten.log = site.model / "run.log"
+    WhileItIsWritten.log.write_text("begun\n")
+    (site.model / "program").write_text("print(1)\n")
+    os.utime(site.model / "program", ns=(1, 1_234_567_890_123_456_789))
+    assert site.stage()["files"] == 2
+    assert (site.run / "model/program").read_text() == "print(1)\n"
+    assert (site.run / "model/program").stat().st_mtime_ns == 1_234_567_890_123_456_789
+    assert (site.run / "model/run.log").read_text().startswith("begun\nmore\n")

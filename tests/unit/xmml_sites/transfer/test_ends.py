@@ -12,7 +12,7 @@ import pytest
 from copied_tree import content
 from waiting import LIMIT_S
 from xmml_sites.transfer.message_stream import ConnectionBroken, PeerFailed
-from xmml_sites.transfer.messages import MessageKind, chunk, pack, unpack
+from xmml_sites.transfer.messages import MOST_DATA_B, MessageKind, chunk, pack, unpack
 from xmml_sites.transfer.progress import Report
 from xmml_sites.transfer.ranges import RANGE_B
 from xmml_sites.transfer.tree import PART_SUFFIX
@@ -87,7 +87,7 @@ def test_compare_finds_what_size_and_time_do_not_show(tmp_path: Path, copy: Copy
 
 
 def test_an_interrupted_copy_goes_on_where_it_stopped(tmp_path: Path, copy: Copy) -> None:
-    (tmp_path / "file").write_bytes(os.urandom(6 * RANGE_B))
+    (tmp_path / "file").write_bytes(os.urandom(6 * MOST_DATA_B))
     count = 0
 
     def cut(message: bytes) -> bytes:
@@ -104,7 +104,7 @@ def test_an_interrupted_copy_goes_on_where_it_stopped(tmp_path: Path, copy: Copy
     assert (tmp_path / f".copy{PART_SUFFIX}").exists()
     second = copy([tmp_path / "file"], str(tmp_path / "copy"))
     assert clean(second)
-    assert second.sent_b == 3 * RANGE_B
+    assert second.sent_b == 3 * MOST_DATA_B
     assert (tmp_path / "copy").read_bytes() == (tmp_path / "file").read_bytes()
     assert not (tmp_path / f".copy{PART_SUFFIX}").exists()
 
@@ -190,7 +190,7 @@ def test_a_file_that_comes_altered_every_time_fails_and_the_rest_does_not(tmp_pa
 
 
 def test_a_file_that_changes_meanwhile_is_told_and_does_not_replace_the_old_one(tmp_path: Path, copy: Copy) -> None:
-    (tmp_path / "file").write_bytes(bytes(3 * RANGE_B))
+    (tmp_path / "file").write_bytes(bytes(3 * MOST_DATA_B))
     (tmp_path / "copy").write_bytes(b"old")
 
     def touch(message: bytes) -> bytes:
