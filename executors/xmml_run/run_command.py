@@ -96,9 +96,9 @@ def _prepare(options: Namespace) -> _Prepared | int:
         return _end(options, Outcome(ExitStatus.MODEL_ERROR, f"xmml-run: {options.model} cannot be run: {error}"))
     if planned.warnings and not options.quiet:
         show_problems(planned.warnings)
-    if options.dry_run:
-        return _dry_run(options, planned.plan)
     try:
+        if options.dry_run:
+            return _dry_run(options, _bound(planned.plan, options))
         deliveries = _deliveries(options, planned.plan)
         debug, terminal = _debugging(options, planned.plan)
         by_hand = _by_hand(options, planned.plan)

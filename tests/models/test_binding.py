@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from gates import awaits, says
 from machines import describe
 from model_runs import Run, environment, run_document
 from needs import needs
-from waiting import wait_until
+from waiting import RUN_LIMIT_S, wait_until
 from xmml_executors.binding.topology import FOLDER_VARIABLE, cpu_text
 
 OURS = sorted(os.sched_getaffinity(0))
@@ -73,6 +74,11 @@ class Pair:
         (folder / "model.xmml").write_text(MODEL.replace("@A@", a).replace("@B@", b))
         return folder / "model.xmml"
 
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of a run on that machine."""
+        return environment() | {FOLDER_VARIABLE: str(self.machine)}
+
     def run(self, *options: str, status: int = 0, env: Mapping[str, str] | None = None, **written: str) -> Run:
         """Run the model to its end."""
         document = self.written(written.pop("name", "pair"), **written)
@@ -84,8 +90,7 @@ class Pair:
         begun, goes_on = self.folder / "begun", self.folder / "goes on"
         document = self.written("other", wait=f"{says(begun)}\n        {awaits(goes_on)}")
         command = [XMML_RUN, str(document), "-q", "-o", str(self.folder / "other run"), *options]
-        env = environment() | {FOLDER_VARIABLE: str(self.machine)}
-        with subprocess.Popen(command, cwd=document.parent, env=env) as process:
+        with subprocess.Popen(command, cwd=document.parent, env=self.env) as process:
             try:
                 wait_until(begun.exists, "the other run has not begun")
                 yield process
@@ -96,6 +101,25 @@ class Pair:
 @pytest.fixture
 def pair(tmp_path: Path) -> Pair:
     return Pair(tmp_path, describe(tmp_path / "devices", [(cpu,) for cpu in OURS]))
+
+
+#: `xmml-run` on a machine that is not busy when the run begins.
+QUIET = """from xmml_executors.binding import process_binding
+from xmml_run.main import xmml_run
+process_binding.why_busy = lambda: ""
+raise SystemExit(xmml_run())
+"""
+
+
+def run_quietly(pair: Pair, document: Path, *options: str) -> Run:
+    """Run a model as if the machine were not busy at the beginning."""
+    folder = pair.folder / "quiet run"
+    command = [sys.executable, "-c", QUIET, str(document), "--json", "-o", str(folder), *options]
+    done = subprocess.run(
+        command, cwd=document.parent, env=pair.env, capture_output=True, text=True, timeout=RUN_LIMIT_S
+    )
+    assert done.returncode == 0, done.stderr
+    return Run(0, json.loads(done.stdout), folder, document.parent, done.stderr)
 
 
 def bound(run: Run) -> dict[str, str]:
@@ -111,6 +135,33 @@ def events(run: Run, what: str) -> list[dict[str, object]]:
 def test_coupled_programs_have_a_core_each(pair: Pair) -> None:
     run = pair.run("--bind", "core")
     assert bound(run) == {"a": str(OURS[0]), "b": str(OURS[1])}
+
+
+@needs_two_cpus
+def test_coupled_programs_have_cores_of_their_own_without_being_asked(pair: Pair) -> None:
+    run = run_quietly(pair, pair.written("pair"))
+    assert not set(bound(run)["a"].split(",")) & set(bound(run)["b"].split(","))
+    assert sorted(bound(run).values()) == sorted(events(run, "bound")[0]["cpus"].values())  # type: ignore[attr-defined]
+
+
+@needs_two_cpus
+def test_programs_whose_cores_others_use_are_bound_no_longer(pair: Pair) -> None:
+    unbound = f"while len(os.sched_getaffinity(0)) < {len(OURS)}: pass"
+    loops = [
+        subprocess.Popen([sys.executable, "-c", f"import os; os.sched_setaffinity(0, {{{cpu}}})\nwhile True: pass"])
+        for cpu in OURS
+    ]
+    try:
+        run = run_quietly(pair, pair.written("pair", wait=unbound))
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+    assert bound(run) == dict.fromkeys("ab", cpu_text(OURS))
+    (reason,) = (str(event["reason"]) for event in events(run, "not bound"))
+    assert re.match(r"[ab] waited for its cores for \d+% of \d+\.\d s: other programs use them, too", reason)
+    assert {row["cpus"] for row in run.report["instances"].values()} == {None}
+    assert "not bound to cores" not in run.stderr
 
 
 @needs_two_cpus
@@ -194,8 +245,9 @@ def test_a_run_with_one_cpu_is_not_bound_and_says_nothing_at_the_terminal(pair: 
     assert run.stderr == ""
 
 
-def test_a_cpu_that_is_not_there_is_wrong_usage(pair: Pair) -> None:
-    run = pair.run("--bind", "8000", status=2)
+@pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["run", "dry run"])
+def test_a_cpu_that_is_not_there_is_wrong_usage(pair: Pair, more: tuple[str, ...]) -> None:
+    run = pair.run("--bind", "8000", *more, status=2)
     assert "xmml-run: --bind 8000: CPU 8000 is not there, or not for this process, which may use CPU" in run.stderr
     assert "--bind none binds nothing" in run.stderr
 

@@ -329,6 +329,7 @@ class _Export:
                 "files to stage": implementation.run.stage_in or implementation.run.stage_out,
                 "GPUs": implementation.run.gpus,
                 "host": implementation.run.host,
+                "binding to cores": implementation.run.bind,
             }
             names = [name for name, value in lost.items() if value]
             if names:

@@ -55,7 +55,7 @@ class Binding:
         reason: why nothing is bound, if that is worth a word.
         is_asked_for: the user asked for a binding.
         is_watched: it lasts only as long as no other program uses the cores.
-        launchers: processes that are MPI launchers.
+        launchers: processes that are MPI launchers and must leave cores to the kernel: other processes use them, too.
     """
 
     cpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -66,9 +66,10 @@ class Binding:
 
     def variables(self, process: str) -> dict[str, str]:
         """Return what is added to the environment of a process, unless the user has set it."""
-        if not self.cpus.get(process):
-            return {}
-        found = {**THREADS_STAY, **(UNBOUND if process in self.launchers else {})}
+        found = {
+            **(THREADS_STAY if self.cpus.get(process) else {}),
+            **(UNBOUND if process in self.launchers else {}),
+        }
         return {name: value for name, value in found.items() if name not in os.environ}
 
 
@@ -108,7 +109,9 @@ def bind(plan: Plan, by_hand: Collection[str], leases: CpuLeases) -> Binding:
     if not is_asked_for and len(demands) < 2:
         return Binding()
     launchers = frozenset(
-        name for name, instances in started.items() if os.path.basename(instances[0].command[0]) == MPI_LAUNCHER
+        name
+        for name, instances in started.items()
+        if os.path.basename(instances[0].command[0]) == MPI_LAUNCHER and _bind_of(instances) != "none"
     )
     try:
         is_watched = not is_asked_for and job_cpus() is None

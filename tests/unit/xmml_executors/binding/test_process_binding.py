@@ -181,6 +181,22 @@ def test_the_launcher_of_a_bound_mpi_program_binds_no_ranks(make_plan: MakePlan,
     assert "OMPI_MCA_hwloc_base_binding_policy" not in binding.variables("b")
 
 
+def test_the_launcher_of_an_mpi_program_beside_others_binds_no_ranks_though_nothing_is_bound(
+    make_plan: MakePlan, leases: CpuLeases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_binding, "why_busy", lambda: "all of it")
+    binding = bind(make_plan("a", "b", a=("/usr/bin/mpirun", "-n", "1", "p")), (), leases)
+    assert not binding.cpus
+    assert binding.variables("a")["OMPI_MCA_hwloc_base_binding_policy"] == "none"
+    assert "OMP_PLACES" not in binding.variables("a")
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "b"]], ids=["alone", "and the user says none"])
+def test_other_launchers_bind_ranks_as_they_always_do(make_plan: MakePlan, leases: CpuLeases, names: list[str]) -> None:
+    plan = changed(make_plan(*names, a=("/usr/bin/mpirun", "-n", "1", "p")), bind="none" if len(names) > 1 else "")
+    assert bind(plan, (), leases).variables("a") == {}
+
+
 @pytest.mark.parametrize(
     ("names", "wanted", "says"),
     [
