@@ -17,16 +17,16 @@ from typing import Any
 
 from xmml_planner.sites import Site
 from xmml_sites.batch import (
-    RESULT,
     STDERR,
     STDOUT,
     JobRejected,
     JobScript,
+    JobStatus,
     SchedulerUnavailable,
     by_name,
-    read_result,
     umask_of_this_process,
 )
+from xmml_sites.job import JobQueue
 from xmml_sites.ssh import RemoteFileError, Transport, TransportError, open_transport
 
 from snakemake_executor_plugin_xmml.placement import Needs
@@ -39,8 +39,6 @@ ASK_EVERY_S = 5.0
 WALLTIME_S = 3600.0
 #: Where the files of a job are, below its folder.
 FILES = "files"
-#: Holds the id of a job in its folder, for whoever goes on with it later.
-ID = "id"
 #: A site's folder of jobs goes with the last workflow that has some in it, maybe just when we make ours.
 MAKING_ATTEMPTS = 5
 #: How long the site may take to remove it.
@@ -188,21 +186,20 @@ class _SiteSession:
     def __init__(self, site: Site) -> None:
         self.site = site
         self.transport: Transport = open_transport(site)
-        self.scheduler = by_name(site.scheduler, site.dialect or "openpbs")
+        self.queue = JobQueue(self.transport, by_name(site.scheduler, site.dialect or "openpbs"))
         self._folder_of_all = ""
-        self._over: dict[str, asyncio.Future[str]] = {}
+        self._over: dict[str, asyncio.Future[JobStatus]] = {}
         self._asking: asyncio.Task[None] | None = None
 
     async def carry_out(self, site: Site, job: SiteJob, resumed: bool) -> None:
         """Take files there, run, bring files back; whatever happens, leave nothing there."""
         folder = await self._folder(job)
-        number = (await self.transport.get_text(f"{folder}/{ID}") or "").strip() if resumed else ""
+        number = (await self.queue.find([folder])).get(folder, "") if resumed else ""
         try:
             if not number:
                 await self._stage_in(job, folder)
                 number = await self._submit_wholly(site, job, folder)
-            await self._until_over(number, folder)
-            await self._bring_back(job, folder)
+            await self._bring_back(job, folder, number, await self._until_over(number))
         except asyncio.CancelledError:
             await _in_any_case(self._cancel(number))
             raise
@@ -241,31 +238,37 @@ class _SiteSession:
     async def _submit(self, site: Site, job: SiteJob, folder: str) -> str:
         path = f"{folder}/job.sh"
         script = script_of(job, site, folder)
-        await self.transport.put_text(path, self.scheduler.render(script), mode=0o700)
-        number = self.scheduler.parse_submit(await self.transport.run(self.scheduler.submit_command(path)))
-        await self.transport.put_text(f"{folder}/{ID}", number)
-        return number
+        await self.transport.put_text(path, self.queue.scheduler.render(script), mode=0o700)
+        return await self.queue.submit(path, [folder])
 
-    async def _until_over(self, number: str, folder: str) -> None:
+    async def _until_over(self, number: str) -> JobStatus:
+        """Wait until a job is over, and return what the queue says of it then.
+
+        Raises:
+            SiteJobFailed: it will never start.
+        """
         self._over[number] = asyncio.get_running_loop().create_future()
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
         try:
-            said = await self._over[number]
+            return await self._over[number]
         finally:
             del self._over[number]
-        if await self.transport.get_text(f"{folder}/{RESULT}") is None:
-            raise SiteJobFailed(f"job {number} at {self.site.name} ended without a result: the queue says {said}")
 
     async def _ask(self) -> None:
         """Ask the queue for all jobs as long as there are some."""
         silent = 0
         while waiting := [number for number, over in self._over.items() if not over.done()]:
             try:
-                answer = await self.transport.run(self.scheduler.status_command(waiting))
-                for number, status in self.scheduler.parse_status(answer, waiting).items():
-                    if status.state.is_over and number in self._over:
-                        self._over[number].set_result(f"{status.state.value} {status.reason}".strip())
+                for number, status in (await self.queue.status(waiting)).items():
+                    if number not in self._over:
+                        continue
+                    if status.state.is_over:
+                        self._over[number].set_result(status)
+                    elif status.can_never_run:
+                        await self.queue.cancel([number])  # it would stay in the queue for ever
+                        why = f"job {number} at {self.site.name} will never start: {status.reason}"
+                        self._over[number].set_exception(SiteJobFailed(why))
                 silent = 0
             except (TransportError, SchedulerUnavailable) as error:
                 silent += 1
@@ -276,8 +279,11 @@ class _SiteSession:
                     return
             await asyncio.sleep(ASK_EVERY_S if self.site.has_queue else ASK_EVERY_S / 10)
 
-    async def _bring_back(self, job: SiteJob, folder: str) -> None:
-        result = read_result(await self.transport.get_text(f"{folder}/{RESULT}") or "")
+    async def _bring_back(self, job: SiteJob, folder: str, number: str, status: JobStatus) -> None:
+        end = await self.queue.end_of(folder, status)
+        if end.result is None:
+            raise SiteJobFailed(f"job {number} at {self.site.name} ended without a result: {end.why}")
+        result = end.result
         written = [await self.transport.get_text(f"{folder}/{each}") or "" for each in (STDOUT, STDERR)]
         job.output_to.parent.mkdir(parents=True, exist_ok=True)
         job.output_to.write_text("".join(written), encoding="utf-8")
@@ -295,10 +301,8 @@ class _SiteSession:
         if result.status != 0:
             lines = [line.strip() for line in written[1].splitlines() if line.strip()]
             why = f": {lines[-1][:500]}" if lines else ""
-            what = f"{result.phase} {result.detail}".strip()
-            raise SiteJobFailed(
-                f"{what} ended with exit status {result.status} on {result.host} at {self.site.name}{why}"
-            )
+            told = end.why or f"the command ended with exit status {result.status} on {result.host}"
+            raise SiteJobFailed(f"{told} at {self.site.name}{why}")
 
     async def _find(self, folder: str, names: tuple[str, ...]) -> list[str]:
         """Return the files there that have these names or lie in folders of these names."""
@@ -312,7 +316,7 @@ class _SiteSession:
 
     async def _cancel(self, number: str) -> None:
         if number:
-            await self.transport.run(self.scheduler.cancel_command([number]))
+            await self.queue.cancel([number])
 
     async def _remove_folder_of_all(self) -> None:
         with contextlib.suppress(TimeoutError):

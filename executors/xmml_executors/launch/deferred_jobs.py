@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from xmml_planner import Plan
+from xmml_sites.job import WALLTIME_EXPIRED
 
 from xmml.graphs.quantity_text import value_text
 from xmml.units import Dimension
-from xmml_executors.launch.run_site import WALLTIME_EXPIRED
 from xmml_executors.launch.site_job import SiteJob
 
 #: A job is asked for so much earlier than its queue usually takes, for submission and its start [s].

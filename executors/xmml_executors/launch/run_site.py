@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 import math
 import shlex
@@ -15,25 +14,19 @@ from pathlib import Path
 
 from xmml_planner.sites import Site
 from xmml_sites.batch import (
-    RESULT,
-    STDERR,
-    JobRejected,
     JobScript,
     JobState,
     JobStatus,
     QueueLimits,
-    SchedulerUnavailable,
     by_name,
-    read_result,
     umask_of_this_process,
 )
-from xmml_sites.batched_queries import answers_of, batched
+from xmml_sites.job import JobQueue, no_room
 from xmml_sites.ssh import RemoteFileError, Transport, TransportError, open_transport
 from xmml_sites.ssh.bulk_transfer import CAUSE_SAID_BY_TAR
 
 from xmml_executors import memory_group, protocol, starting, supervisor
 from xmml_executors.launch import agent, site_files
-from xmml_executors.launch.job_ids import ASKED_FOR_S, noted, noting, query_noted_ids
 from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.paths import below_home
 from xmml_executors.launch.reservations import Reservations
@@ -54,12 +47,8 @@ TOLD_HOLDS_S = 2 * POLL_LONGEST_S
 MAKING_ATTEMPTS = 5
 #: How long a queue may give no answer before we believe that it is gone.
 QUEUE_SILENT_S = 600.0
-#: What is written to find out whether there is room [bytes].
-_SMALL_FILE = 8192
 #: The program of the agent, in the folder of a run.
 AGENT = "agent.py"
-#: How it is told that a job has reached its limit.
-WALLTIME_EXPIRED = "its time was over"
 
 
 class RunSite:
@@ -72,6 +61,7 @@ class RunSite:
         self.run_id = run_id
         self.scheduler = by_name(site.scheduler, site.dialect or "openpbs")
         self.transport = transport or open_transport(site)
+        self.queue = JobQueue(self.transport, self.scheduler)
         self.journal = journal
         self.home = ""
         self.work = ""
@@ -82,7 +72,6 @@ class RunSite:
         self._given_up_after_s = lease_s()
         self._attempts: dict[str, str] = {}
         self.reservations = Reservations(self.name, run_id, self.transport, self.scheduler, journal)
-        self._told: dict[str, tuple[float, JobStatus]] = {}
         self._asking = asyncio.Lock()
 
     # --- the folder -------------------------------------------------------------------------------------------------
@@ -193,7 +182,7 @@ class RunSite:
         """
         asked = [job for job in jobs if job.part.walltime_s is None and job.part.has_queue]
         if asked:
-            told = self.scheduler.parse_limits(await self.transport.run(self.scheduler.limits_command()))
+            told = await self.queue.limits()
             for job in asked:
                 limits = told.partition(job.part.partition or "")
                 if limits is None:
@@ -219,7 +208,7 @@ class RunSite:
 
     async def _limits(self) -> QueueLimits:
         try:
-            return self.scheduler.parse_limits(await self.transport.run(self.scheduler.limits_command()))
+            return await self.queue.limits()
         except TransportError:
             return QueueLimits()
 
@@ -256,8 +245,7 @@ class RunSite:
             for folder in job.agents:
                 self.channel.listen(folder)
             self.journal.write("submit", site=self.name, job=job.folder)
-        command = noting(self.scheduler.submit_command(path), [script.folder for script in scripts])
-        id = self.scheduler.parse_submit(await self.transport.run(command))
+        id = await self.queue.submit(path, [script.folder for script in scripts])
         for job in jobs:
             job.id = id
             self._attempts[job.folder] = job.id
@@ -273,15 +261,11 @@ class RunSite:
         Raises:
             TransportError: the site cannot be reached.
         """
-        unknown = [folder for folder, id in jobs.items() if not id]
+        unknown = {f"{self.folder}/jobs/{folder}": folder for folder, id in jobs.items() if not id}
         if unknown:
-            asked = query_noted_ids([f"{self.folder}/jobs/{folder}" for folder in unknown])
-            answers = noted(await self.transport.run(asked, timeout_s=60.0 + len(unknown) * ASKED_FOR_S))
-            for folder, answer in zip(unknown, answers, strict=False):
-                if answer is not None:
-                    with contextlib.suppress(JobRejected, SchedulerUnavailable):
-                        jobs[folder] = self.scheduler.parse_submit(answer)
-                        self.journal.write("submitted", site=self.name, job=folder, id=jobs[folder])
+            for path, id in (await self.queue.find(list(unknown))).items():
+                jobs[unknown[path]] = id
+                self.journal.write("submitted", site=self.name, job=unknown[path], id=id)
         self._attempts |= {folder: id for folder, id in jobs.items() if id}
 
     @property
@@ -324,8 +308,7 @@ class RunSite:
         for each in agent_folders(folder, job.nodes):
             self.channel.tell(each, protocol.Abort())
         if id := self._attempts.get(folder):
-            await self.transport.run(self.scheduler.cancel_command([id]))
-            self._told.pop(id, None)
+            await self.queue.cancel([id])
         self.journal.write("over", site=self.name, job=folder)
 
     async def status(self, jobs: Sequence[SiteJob]) -> dict[str, JobStatus]:
@@ -334,13 +317,7 @@ class RunSite:
         Raises:
             SchedulerUnavailable, TransportError: it says nothing.
         """
-        ids = [job.id for job in jobs if job.id]
-        if not ids:
-            return {}
-        found = self.scheduler.parse_status(await self.transport.run(self.scheduler.status_command(ids)), ids)
-        now = asyncio.get_running_loop().time()
-        self._told |= {id: (now, status) for id, status in found.items()}
-        return found
+        return await self.queue.status([job.id for job in jobs if job.id])
 
     async def estimates(self, jobs: Sequence[SiteJob]) -> dict[str, float | None]:
         """Return in how many seconds each job will start, by its member: a queued one, else one that were submitted
@@ -353,7 +330,7 @@ class RunSite:
             now = asyncio.get_running_loop().time()
             if any(job.id and not self._has_told(job.id, now) for job in jobs):
                 await self.status(jobs)
-        waiting = {job.member: self._told[job.id] for job in jobs if job.id in self._told}
+        waiting = {job.member: self.queue.told[job.id] for job in jobs if job.id in self.queue.told}
         waiting = {member: told for member, told in waiting.items() if not told[1].state.is_over}
         absent = [job for job in jobs if job.member not in waiting]
         now = asyncio.get_running_loop().time()
@@ -361,58 +338,26 @@ class RunSite:
             member: None if status.starts_in_s is None else max(0.0, status.starts_in_s - (now - told_at))
             for member, (told_at, status) in waiting.items()
         }
-        return starts | await self._estimates_of_absent(absent)
+        scripts = {job.member: f"{self.folder}/jobs/{job.folder}/job.sh" for job in absent}
+        return {**starts, **dict.fromkeys(scripts), **await self.queue.estimates(scripts)}
 
     def _has_told(self, id: str, now: float) -> bool:
         """Whether the queue need not be asked about a job, because it has told of it a short while ago."""
-        if id not in self._told:
+        if id not in self.queue.told:
             return False
-        told_at, status = self._told[id]
+        told_at, status = self.queue.told[id]
         is_open = status.state in (JobState.WAITING, JobState.HELD) and status.starts_in_s is None
         return now - told_at <= (POLL_FIRST_S if is_open else TOLD_HOLDS_S)
-
-    async def _estimates_of_absent(self, jobs: Sequence[SiteJob]) -> dict[str, float | None]:
-        """The same for jobs that are in no queue; one command for all of them."""
-        starts: dict[str, float | None] = dict.fromkeys(job.member for job in jobs)
-        if jobs:
-            commands = [self.scheduler.estimate_command(f"{self.folder}/jobs/{job.folder}/job.sh") for job in jobs]
-            for job, answer in zip(jobs, answers_of(await self.transport.run(batched(commands))), strict=False):
-                with contextlib.suppress(JobRejected, SchedulerUnavailable):
-                    starts[job.member] = self.scheduler.parse_estimate(answer)
-        return starts
 
     async def why_ended(self, job: SiteJob, status: JobStatus) -> tuple[str, bool]:
         """Return why a job is over, by its own words if it left any, else by the queue's; and whether another one would
         end in the same way."""
-        try:
-            text = await self.transport.get_text(f"{self.folder}/jobs/{job.folder}/{RESULT}")
-            result = read_result(text) if text is not None else None
-        except (TransportError, ValueError):
-            result = None
-        # A job that was told to end does not know why; its queue does.
-        state = status.ends_as or status.state
-        queue_knows = state in (JobState.WALLTIME_EXPIRED, JobState.NODE_FAILED, JobState.CANCELLED)
-        if result is not None and not (result.phase == "stopped" and queue_knows):
-            if result.phase in ("module", "setup"):
-                what = "module" if result.phase == "module" else "line of its setup"
-                return f"the {what} {result.detail!r} failed on {result.host} with exit status {result.status}", True
-            if result.phase == "walltime":
-                return WALLTIME_EXPIRED, False
-            if result.phase == "command" and result.status == agent.UNWRITABLE:
-                return f"its agent on {result.host} {self._no_room()}", False
-            if result.phase == "command":
-                return f"its agent ended with exit status {result.status} on {result.host}", False
-            return "it was ended from outside", False
-        if not queue_knows and await self._is_full():  # so it could not leave a word
-            return f"it {self._no_room()}", False
-        words = {
-            JobState.WALLTIME_EXPIRED: WALLTIME_EXPIRED,
-            JobState.NODE_FAILED: "its node failed",
-            JobState.CANCELLED: "somebody has cancelled it",
-            JobState.GONE: "the queue does not know it any more",
-        }
-        said = words.get(state, f"the queue calls it {state.value}")
-        return (f"{said} ({status.reason})" if status.reason else said), False
+        end = await self.queue.end_of(f"{self.folder}/jobs/{job.folder}", status)
+        if end.why or end.result is None:
+            return end.why, end.is_lasting
+        if end.result.status == agent.UNWRITABLE:
+            return f"its agent on {end.result.host} {no_room(self.folder)}", False
+        return f"its agent ended with exit status {end.result.status} on {end.result.host}", False
 
     async def said_by(self, job: str) -> str:
         """Return the last line that a job has written to its standard error, if it can be read.
@@ -420,27 +365,7 @@ class RunSite:
         Args:
             job: its folder below `jobs/`.
         """
-        file = shlex.quote(f"{self.folder}/jobs/{job}/{STDERR}")
-        try:
-            said = await self.transport.run(f"tail -c 1000 {file} | grep . | tail -n 1")
-        except TransportError:
-            return ""
-        return said.stdout.strip()
-
-    def _no_room(self) -> str:
-        return f"cannot write in {self.folder}: the disk is full, or a quota"
-
-    async def _is_full(self) -> bool:
-        """Whether there is no room for a small file in the run's folder."""
-        trial = f"{self.folder}/.room"
-        try:
-            await self.transport.put_text(trial, "x" * _SMALL_FILE)
-            await self.transport.remove(trial)
-        except RemoteFileError as error:
-            return error.is_full
-        except TransportError:
-            return False
-        return False
+        return await self.queue.said_by(f"{self.folder}/jobs/{job}")
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
@@ -453,7 +378,7 @@ class RunSite:
         """
         found = []
         if jobs := self.job_ids:
-            told = self.scheduler.parse_status(await self.transport.run(self.scheduler.status_command(jobs)), jobs)
+            told = await self.queue.status(jobs)
             found += [f"job {id}" for id, status in told.items() if not status.state.is_over]
         found += [f"reservation {id}" for id in await self.reservations.among(reservations)]
         if await self.transport.exists(self.folder):
@@ -474,10 +399,9 @@ class RunSite:
             TransportError: the site cannot be reached.
             SiteError: something is left.
         """
-        if jobs:
-            await self.transport.run(self.scheduler.cancel_command(jobs))
+        await self.queue.cancel(jobs)
         if self.folder and await self.transport.exists(f"{self.folder}/agent.py"):
-            await self._wait_until_gone(jobs)
+            await self.queue.wait_until_over(jobs, ENDS_WITHIN_S)  # their last words go into the folder that is removed
             done = await self.transport.run(f"{self.agent} {'end' if keeps_folder else 'clean'}", timeout_s=60.0)
             if done.status != 0:
                 raise SiteError(f"site {self.name}: {done.said}")
@@ -489,19 +413,6 @@ class RunSite:
             return  # for the journal the site is not clean: `xmml cancel` removes the folder
         await self.transport.run(f"rmdir {shlex.quote(self.work + '/runs')} 2>/dev/null; true")
         self.journal.write("clean", site=self.name)
-
-    async def _wait_until_gone(self, jobs: Sequence[str]) -> None:
-        """Wait until the queue has ended our jobs: their last words go into the folder that is to be removed."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + ENDS_WITHIN_S
-        pause = 0.05
-        while jobs and loop.time() < until:
-            with contextlib.suppress(SchedulerUnavailable):
-                answer = await self.transport.run(self.scheduler.status_command(jobs))
-                if all(each.state.is_over for each in self.scheduler.parse_status(answer, jobs).values()):
-                    return
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, 1.0)
 
 
 def program_files() -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -176,6 +177,16 @@ def test_an_ordinary_rule_runs_as_a_job_of_slurm(firewalled: Bed, tmp_path: Path
     for asked in ASKED:
         assert f"{asked} " in told
     assert "Comment=two words " in told
+
+
+def test_a_rule_whose_job_can_never_start_fails_and_leaves_no_job(firewalled: Bed, tmp_path: Path) -> None:
+    workflow = Workflow(firewalled, tmp_path, COUNT.replace("runtime=5", "runtime=20"))
+    (tmp_path / "words.txt").write_text("never counted\n")
+    command = workflow.command()
+    done = firewalled.laptop.run(command, cwd=tmp_path, env=workflow.env, check=False, timeout_s=LIMIT_S)
+    assert done.returncode != 0
+    assert re.search(r"job \d+ at alpha will never start: Partition(TimeLimit|Config)", done.stdout + done.stderr)
+    assert firewalled.cluster("alpha").slurm.root("squeue --noheader") == ""
 
 
 def test_the_jobs_of_a_coupled_rule_have_its_resources(firewalled: Bed, tmp_path: Path) -> None:

@@ -94,8 +94,8 @@ def test_a_queue_that_did_not_know_is_asked_again_once(site: RunSite, queue: Que
         queue.starts_in_s = None
         first = await site.estimates(jobs_at(site))
         queue.starts_in_s = 600.0
-        for id, (_, status) in site._told.items():
-            site._told[id] = (asyncio.get_running_loop().time() - 5.0, status)
+        for id, (_, status) in site.queue.told.items():
+            site.queue.told[id] = (asyncio.get_running_loop().time() - 5.0, status)
         return [first, await site.estimates(jobs_at(site))]
 
     first, second = asyncio.run(ask())

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from pathlib import Path
 
+import pytest
 from waiting import wait_until
-from xmml_executors.launch.job_ids import ANSWER, noted, noting, query_noted_ids
+from xmml_sites.batch import RESULT, JobState, JobStatus
+from xmml_sites.batch.slurm import Slurm
 from xmml_sites.command_result import CommandResult
+from xmml_sites.job import ANSWER, JobEnd, JobQueue, noted, noting, query_noted_ids
+from xmml_sites.ssh.local import LocalTransport
 
 
 def sh(command: str) -> CommandResult:
@@ -57,3 +62,49 @@ def test_who_looks_waits_for_a_queue_that_is_being_asked(tmp_path: Path) -> None
     finally:
         gate.touch()
         asking.communicate()
+
+
+def end_of(folder: str, status: JobStatus) -> JobEnd:
+    async def ask() -> JobEnd:
+        transport = LocalTransport("alpha")
+        try:
+            return await JobQueue(transport, Slurm()).end_of(folder, status)
+        finally:
+            await transport.close()
+
+    return asyncio.run(ask())
+
+
+def result(status: int, phase: str, detail: str = "") -> str:
+    return f"status={status}\nphase={phase}\ndetail={detail}\nhost=n1\nbegan=1\nnow=2\n"
+
+
+@pytest.mark.parametrize(
+    ("left", "told", "why", "is_lasting"),
+    [
+        (result(3, "command"), JobState.FAILED, "", False),
+        (
+            result(1, "module", "openfoam"),
+            JobState.FAILED,
+            "the module 'openfoam' failed on n1 with",
+            True,
+        ),
+        (result(2, "setup", "cd /no"), JobState.FAILED, "the line of its setup 'cd /no' failed on n1 with", True),
+        (result(143, "walltime"), JobState.WALLTIME_EXPIRED, "its time was over", False),
+        (result(143, "stopped", "command"), JobState.CANCELLED, "somebody has cancelled it", False),
+        (result(143, "stopped", "command"), JobState.GONE, "it was ended from outside", False),
+        (None, JobState.NODE_FAILED, "its node failed", False),
+        (None, JobState.GONE, "the queue does not know it any more", False),
+        ("nonsense", JobState.FAILED, "the queue calls it failed", False),
+    ],
+)
+def test_how_a_job_has_ended_is_told_by_itself_or_else_by_its_queue(
+    tmp_path: Path, left: str | None, told: JobState, why: str, is_lasting: bool
+) -> None:
+    (folder,) = folders(tmp_path, "a")
+    if left is not None:
+        (Path(folder) / RESULT).write_text(left)
+    end = end_of(folder, JobStatus(told))
+    assert end.why.startswith(why)
+    assert bool(end.why) == bool(why)
+    assert end.is_lasting == is_lasting
