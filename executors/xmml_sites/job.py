@@ -25,9 +25,9 @@ from xmml_sites.batch import (
     SchedulerUnavailable,
     read_result,
 )
-from xmml_sites.batched_queries import answers_of, batched
-from xmml_sites.command_result import CommandResult
 from xmml_sites.ssh import RemoteFileError, Transport, TransportError
+from xmml_sites.ssh.batched_queries import answers_of, batched
+from xmml_sites.ssh.command_result import CommandResult
 
 #: Holds what the queue has answered, in the folder of each job; empty while the queue is being asked.
 ANSWER = "submitted"

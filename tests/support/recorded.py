@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from xmml_sites.command_result import CommandResult
+from xmml_sites.ssh.command_result import CommandResult
 
 FOLDER = Path(__file__).parents[1] / "data" / "schedulers"
 

@@ -24,7 +24,7 @@ from xmml_sites.batch.scheduler import (
     SchedulerUnavailable,
     quoted,
 )
-from xmml_sites.command_result import CommandResult
+from xmml_sites.ssh.command_result import CommandResult
 
 #: How long a cancelled job may take before it is killed [s]; longer than its script takes to end it
 #: (`job_script.GRACE_S`).

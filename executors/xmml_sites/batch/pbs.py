@@ -30,7 +30,7 @@ from xmml_sites.batch.scheduler import (
     hours_minutes_seconds,
     quoted,
 )
-from xmml_sites.command_result import CommandResult
+from xmml_sites.ssh.command_result import CommandResult
 
 #: What qstat calls a state (PBS Reference Guide, "Job States"; Torque's qstat(1B)). F and C are told apart by how it
 #: ended.

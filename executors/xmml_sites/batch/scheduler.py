@@ -15,7 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from xmml.late_dataclass import dataclass
-from xmml_sites.command_result import CommandResult
+from xmml_sites.ssh.command_result import CommandResult
 
 if TYPE_CHECKING:
     from xmml_sites.batch.queue_limits import QueueLimits

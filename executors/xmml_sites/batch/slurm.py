@@ -24,7 +24,7 @@ from xmml_sites.batch.scheduler import (
     hours_minutes_seconds,
     quoted,
 )
-from xmml_sites.command_result import CommandResult
+from xmml_sites.ssh.command_result import CommandResult
 
 #: What squeue calls a state (man squeue, JOB STATE CODES).
 STATES = {

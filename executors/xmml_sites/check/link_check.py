@@ -14,8 +14,8 @@ from xmml_planner.sites import Site, SiteCatalogue
 
 from xmml_sites.check import link_program
 from xmml_sites.check.report import LinkReport, SiteReport, Verdict
-from xmml_sites.command_result import CommandResult
 from xmml_sites.ssh import Transport, TransportError
+from xmml_sites.ssh.command_result import CommandResult
 from xmml_sites.ssh.remote_shell import path_word
 from xmml_sites.ssh.transport import RemoteProcess
 

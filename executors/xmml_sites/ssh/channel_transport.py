@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequen
 from pathlib import Path
 from typing import Any, Protocol
 
-from xmml_sites.command_result import CommandResult
 from xmml_sites.ssh import bulk_transfer
+from xmml_sites.ssh.command_result import CommandResult
 from xmml_sites.ssh.failure import ConnectionLost, NoAnswer, RemoteFileError, TooMuchOutput, TransportError
 from xmml_sites.ssh.remote_shell import BEGIN, bounded, kill_group, leased, path_word, renewal
 from xmml_sites.ssh.transport import Forwarding

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from xmml.late_dataclass import dataclass
-from xmml_sites.command_result import CommandResult
+from xmml_sites.ssh.command_result import CommandResult
 
 
 class SiteAccess(Protocol):

@@ -29,7 +29,7 @@ from xmml_sites.batch import (
     Slurm,
     read_result,
 )
-from xmml_sites.command_result import CommandResult
+from xmml_sites.ssh.command_result import CommandResult
 
 #: Far more than a job takes to start or end, on a machine that does much else.
 LIMIT_S = 150.0

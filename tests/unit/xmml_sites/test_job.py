@@ -10,8 +10,8 @@ import pytest
 from waiting import wait_until
 from xmml_sites.batch import RESULT, JobState, JobStatus
 from xmml_sites.batch.slurm import Slurm
-from xmml_sites.command_result import CommandResult
 from xmml_sites.job import ANSWER, JobEnd, JobQueue, noted, noting, query_noted_ids
+from xmml_sites.ssh.command_result import CommandResult
 from xmml_sites.ssh.local import LocalTransport
 
 

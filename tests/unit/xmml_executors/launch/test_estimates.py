@@ -19,8 +19,8 @@ from xmml_executors.launch.site_job import SiteJob
 from xmml_planner import Job
 from xmml_planner.sites import Site
 from xmml_sites.batch import SchedulerUnavailable
-from xmml_sites.batched_queries import answers_of, batched
-from xmml_sites.command_result import CommandResult
+from xmml_sites.ssh.batched_queries import answers_of, batched
+from xmml_sites.ssh.command_result import CommandResult
 from xmml_sites.ssh.local import LocalTransport
 
 NOW = datetime(2026, 11, 21, 1, 17, 5)

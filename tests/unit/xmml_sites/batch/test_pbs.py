@@ -14,7 +14,7 @@ from xmml_sites.batch import (
     ReservationState,
     SchedulerUnavailable,
 )
-from xmml_sites.command_result import CommandResult
+from xmml_sites.ssh.command_result import CommandResult
 
 OPENPBS = Pbs("openpbs")
 TORQUE = Pbs("torque")

@@ -18,7 +18,7 @@ from xmml_sites.batch import (
     SchedulerUnavailable,
     Slurm,
 )
-from xmml_sites.command_result import CommandResult
+from xmml_sites.ssh.command_result import CommandResult
 
 SLURM = Slurm()
 WISH = ReservationRequest("xmml", "alice", nodes=1, cores=4, starts_at=1_800_000_000, duration_s=60)
