@@ -32,10 +32,7 @@ export PATH := $(BIN):$(PATH)
 # The extras of pyproject.toml that what is to be made needs as well.
 EXTRAS := $(filter lint,$(MAKECMDGOALS)) $(if $(filter test test-fast test-python soak fuzz bench thread-sanitizer,$(MAKECMDGOALS)),test)
 
-# The target of a relay without shared libraries.
-MUSL := $(shell uname -m)-unknown-linux-musl
-
-.PHONY: help run test test-fast test-rust test-python lint format soak fuzz fuzz-native miri thread-sanitizer mto-static bench pictures build tools clean
+.PHONY: help run test test-fast test-rust test-python lint format soak fuzz fuzz-native miri thread-sanitizer bench pictures build tools clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -99,14 +96,6 @@ bench: build $(VENV)/.test ## the benchmarks, as tables and plots
 pictures: build ## draw the pictures in docs/ again (needs Graphviz)
 	@docs/draw-pictures
 
-mto-static: ## a relay that needs no library, to be copied to login nodes: build/mto
-	@rustc --print target-libdir --target $(MUSL) | xargs test -d || { \
-		echo "make mto-static needs Rust's target $(MUSL): rustup target add $(MUSL)" >&2; exit 1; }
-	@command -v musl-gcc >/dev/null || { echo "make mto-static needs musl-gcc: apt-get install musl-tools" >&2; exit 1; }
-	@CARGO_PROFILE_RELEASE_STRIP=debuginfo cargo build --release --locked --package mto --target $(MUSL)
-	@mkdir -p build && cp target/$(MUSL)/release/mto build/mto
-	@echo "build/mto needs no library; copy it to where it shall run"
-
 build: $(VENV)/.installed ## the virtual environment .venv with xmml in it
 
 tools: ## are the tools there that building needs?
@@ -140,6 +129,6 @@ $(VENV)/.lint: pyproject.toml .ci/extra.py | build
 	@touch $@
 
 clean: ## remove everything that was built
-	rm -rf $(VENV) target build dist *.egg-info native/python/xmml_native/sdk native/python/xmml_native/*.so
+	rm -rf $(VENV) target build dist *.egg-info native/python/xmml_native/sdk native/python/xmml_native/bin native/python/xmml_native/*.so
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,10 @@
-"""The build step that pyproject.toml cannot express: the development kit inside xmml_native/sdk.
+"""The build steps that pyproject.toml cannot express: the development kit inside xmml_native/sdk, and the program mto.
 
 The kit holds libxmml.so.0 and libxmml.a (the Rust crate native/c), the headers, the source of the Fortran module, what
 pkg-config and CMake need to find them, and, if a Java development kit is there, xmml.jar (the Rust crate native/java).
+
+The program mto is copied to sites, so it must need no library there: it is linked statically. cargo makes it, because
+setuptools-rust passes options of the compiler on for libraries alone.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from setuptools import Command, setup
 from setuptools.command.build import build
@@ -104,17 +108,64 @@ class BuildSdk(Command):
         return {}
 
 
+class BuildMto(Command):
+    """Build the program mto, which needs no shared library, into xmml_native/bin."""
+
+    description = "build the program mto"
+    user_options: ClassVar[list[tuple[str, str | None, str]]] = []
+    build_lib: str | None
+    editable_mode = False
+
+    def initialize_options(self) -> None:
+        self.build_lib = None
+
+    def finalize_options(self) -> None:
+        self.set_undefined_options("build_py", ("build_lib", "build_lib"))
+
+    @property
+    def program(self) -> Path:
+        """Where it goes: beside the sources in an editable install, else into the wheel."""
+        if self.editable_mode or self.build_lib is None:
+            return ROOT / "native/python/xmml_native/bin/mto"
+        return Path(self.build_lib) / "xmml_native/bin/mto"
+
+    def run(self) -> None:
+        options = ["-C", "target-feature=+crt-static", "-C", "strip=symbols"]
+        built = cargo("rustc", "--package", "mto", "--bin", "mto", options=options)
+        program = self.program
+        program.parent.mkdir(parents=True, exist_ok=True)
+        # A program that runs cannot be written to, but another can get its name.
+        new = program.with_suffix(".new")
+        shutil.copy2(next(each["executable"] for each in built if each["executable"]), new)
+        new.replace(program)
+
+    def get_source_files(self) -> list[str]:
+        return [os.path.relpath(source, ROOT) for source in (ROOT / "mto").rglob("*.*")]
+
+    def get_outputs(self) -> list[str]:
+        return [str(self.program)]
+
+    def get_output_mapping(self) -> dict[str, str]:
+        return {}
+
+
 def build_library(package: str) -> dict[str, Path]:
     """Compile a crate with the release profile; return the paths of its shared ("so") and static ("a") library."""
-    cargo = os.environ.get("CARGO", "cargo")
-    command = [cargo, "build", "--release", "--package", package, "--message-format", "json-render-diagnostics"]
-    finished = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    messages = (json.loads(line) for line in finished.stdout.splitlines() if line.startswith("{"))
-    built = [message for message in messages if message.get("reason") == "compiler-artifact"]
+    built = cargo("build", "--package", package)
     name = package.replace("-", "_").removesuffix("_c")
     files = [Path(file) for artifact in built if artifact["target"]["name"] == name for file in artifact["filenames"]]
     return {file.suffix.lstrip("."): file for file in files}
 
 
-build.sub_commands.append(("build_sdk", None))
-setup(cmdclass={"build_sdk": BuildSdk})
+def cargo(*words: str, options: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Compile with the release profile, and these options of the compiler; return what was made."""
+    command = [os.environ.get("CARGO", "cargo"), *words, "--release", "--message-format", "json-render-diagnostics"]
+    if options:
+        command += ["--", *options]
+    finished = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    messages = (json.loads(line) for line in finished.stdout.splitlines() if line.startswith("{"))
+    return [message for message in messages if message.get("reason") == "compiler-artifact"]
+
+
+build.sub_commands += [("build_sdk", None), ("build_mto", None)]
+setup(cmdclass={"build_sdk": BuildSdk, "build_mto": BuildMto})

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from xmml_native import Coordinator
+from xmml_native.machine import MemoryGroup, descendants
 from xmml_planner import Plan, PlannedInstance
 from xmml_planner.hosting import members
 from xmml_planner.programs import MPI_LAUNCHER
@@ -47,14 +48,12 @@ from xmml_executors.executor import (
 from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.limits import explained
 from xmml_executors.local import LocalExecutor
-from xmml_executors.memory_group import MemoryGroup
 from xmml_executors.model_files import note_built, snapshot
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError, not_all_back
 from xmml_executors.protocol import details
 from xmml_executors.query_server import QueryServer
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests, stop_signals
-from xmml_executors.supervisor import descendants
 
 #: What starts a process that instances share.
 SHARED_HOST_COMMAND = (sys.executable, "-c", "from xmml_native.shared_host import main; raise SystemExit(main())")

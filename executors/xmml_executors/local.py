@@ -10,13 +10,13 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from xmml_native import _native
+from xmml_native import mto
+from xmml_native.machine import descendants
 
-from xmml_executors import protocol, supervisor
+from xmml_executors import protocol
 from xmml_executors.executor import LastReport, ProcessStart, Report
 from xmml_executors.limits import explained
 from xmml_executors.outcome import SiteError
@@ -24,6 +24,8 @@ from xmml_executors.outcome import SiteError
 #: How long the supervisor may take to end everything and itself.
 SUPERVISOR_ENDS_WITHIN_S = 5.0
 READ_BYTES = 256 * 1024
+
+PR_SET_CHILD_SUBREAPER = 36
 
 
 class LocalExecutor:
@@ -42,14 +44,14 @@ class LocalExecutor:
             raise SiteError(f"the supervisor cannot be started: {explained(error)}") from None
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", supervisor.__file__, os.path.dirname(_native.__file__)],
+                [mto.PROGRAM, "supervise"],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 process_group=0,
             )
         except OSError as error:
             ours.close()
-            raise SiteError(f"the supervisor cannot be started: {explained(error)}") from None
+            raise SiteError(f"the supervisor, {mto.PROGRAM}, cannot be started: {explained(error)}") from None
         finally:
             theirs.close()
         self._socket = ours
@@ -139,14 +141,14 @@ class LocalExecutor:
 
 def become_subreaper() -> None:
     """Inherit what the supervisor leaves behind if it is killed."""
-    ctypes.CDLL(None).prctl(supervisor.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def kill_remainder(run_folder: Path) -> None:
     """Kill the descendants of this process that belong to the run; for when the supervisor was killed itself."""
     mark = f"XMML_RUN_DIR={run_folder}".encode()
     for _ in range(3):
-        victims = [pid for pid in supervisor.descendants(os.getpid()) if mark in _environment(pid)]
+        victims = [pid for pid in descendants(os.getpid()) if mark in _environment(pid)]
         if not victims:
             return
         for pid in victims:

@@ -4,8 +4,8 @@ Orders go from the run to the supervisor of a machine or to the agent of a node;
 `do`, or in `is`, what it is; its other members are the fields of the class that has this word. Lines are read once,
 where they come in. Whatever is not an order or a report as it stands here is an error that names its source.
 
-`supervisor` and `launch.agent` run where nothing of xMML is installed, so they read and write the same lines by
-themselves.
+Supervisors (the program `mto`, the Rust crate `native/site`) and `launch.agent` run where nothing of this package is
+installed, so they read and write the same lines by themselves.
 """
 
 from __future__ import annotations

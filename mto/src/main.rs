@@ -1,6 +1,11 @@
 //! `mto`: starts a relay, or speaks with one that runs.
 
+#[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+use std::ffi::{c_char, c_int};
+use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,6 +18,7 @@ use mto::owner::{ask, Answer, Request};
 use mto::relay::{ReadAgain, Relay};
 use mto::signals::Signals;
 use xmml_core::path::Credentials;
+use xmml_site::supervisor::Supervisor;
 
 /// Exit status: wrong usage or configuration.
 const USAGE: u8 = 2;
@@ -125,6 +131,8 @@ enum Command {
         #[command(flatten)]
         which: Which,
     },
+    /// Start, watch and end programs for the process at the other end of the standard input, a socket (xmml-run starts this)
+    Supervise,
 }
 
 /// Which relay of this user on this host.
@@ -146,6 +154,7 @@ struct Which {
 type Failure = (u8, String);
 
 fn main() -> ExitCode {
+    resolve_without_plugins();
     let cli = Cli::parse();
     let done = match cli.command {
         None => serve(&cli.serve),
@@ -157,6 +166,20 @@ fn main() -> ExitCode {
             eprintln!("mto: {problem}");
             ExitCode::from(status)
         }
+    }
+}
+
+/// Has names resolved by files and DNS alone. glibc would load whatever else /etc/nsswitch.conf names from the machine
+/// that this runs on, where a program that is linked statically finds another release of glibc, which it cannot use.
+fn resolve_without_plugins() {
+    #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+    {
+        extern "C" {
+            fn __nss_configure_lookup(database: *const c_char, services: *const c_char) -> c_int;
+        }
+        // SAFETY: the texts end with a zero byte and are copied; no other thread is there yet. It refuses only what is
+        // no database.
+        unsafe { __nss_configure_lookup(c"hosts".as_ptr(), c"files dns".as_ptr()) };
     }
 }
 
@@ -308,8 +331,19 @@ fn tell(command: Command) -> Result<(), Failure> {
         Command::Reload { which } => drop(asked(&which, &Request::Reload)?),
         Command::Certificate { file, days } => make_certificate(&file, days)?,
         Command::Stop { which } => drop(asked(&which, &Request::Stop)?),
+        Command::Supervise => supervise()?,
     }
     Ok(())
+}
+
+fn supervise() -> Result<(), Failure> {
+    let failed = |error: std::io::Error| (FAILED, format!("cannot supervise: {}", xmml_core::error::explained(&error)));
+    let control = std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
+    let nothing = File::open("/dev/null").map_err(failed)?;
+    // SAFETY: both descriptors are open; programs that are started read from nowhere.
+    unsafe { libc::dup2(nothing.as_raw_fd(), 0) };
+    let supervisor = Supervisor::new(UnixStream::from(control)).map_err(failed)?;
+    supervisor.run().map_err(|problem| (FAILED, problem))
 }
 
 fn make_certificate(file: &Path, days: u32) -> Result<(), Failure> {

@@ -11,6 +11,7 @@ from typing import Any
 
 from waiting import LIMIT_S, complete_lines, wait_until
 from xmml_executors.launch.run_site import program_files
+from xmml_native import mto
 
 
 class Site:
@@ -23,6 +24,7 @@ class Site:
             (folder / name).mkdir(parents=True)
         for name, text in program_files().items():
             (folder / name).write_text(text)
+        (folder / "mto").symlink_to(mto.PROGRAM)
 
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-I", "-S", str(self.folder / "agent.py"), *words]

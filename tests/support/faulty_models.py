@@ -85,7 +85,8 @@ class Going:
 
     def supervisor(self) -> int:
         """The process id of the supervisor."""
-        return next(pid for pid in children(self.process.pid) if "supervisor.py" in command_line(Path(f"/proc/{pid}")))
+        commands = {pid: command_line(Path(f"/proc/{pid}")) for pid in children(self.process.pid)}
+        return next(pid for pid, command in commands.items() if command.endswith("mto supervise"))
 
     def end(self) -> Ended:
         """Wait for the end."""

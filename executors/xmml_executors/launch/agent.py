@@ -340,9 +340,11 @@ class Agent:
         """Start the supervisor and pass on what it is told and tells, until it has ended."""
         ours, theirs = socket.socketpair()
         os.chdir(self.run_folder)
-        script = os.path.join(self.run_folder, "supervisor.py")
         supervisor = subprocess.Popen(
-            [sys.executable, "-I", "-S", script], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, process_group=0
+            [os.path.join(self.run_folder, "mto"), "supervise"],
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,
+            process_group=0,
         )
         theirs.close()
         status, rest, quitting = 0, b"", False
@@ -413,7 +415,7 @@ class Agent:
         if not complete:
             return rest
         if self.told_bytes > MOST_REPORTED_BYTES:
-            kept = [line for line in complete.split(b"\n") if b'"is": "output"' not in line[:20]]
+            kept = [line for line in complete.split(b"\n") if not line.startswith(b'{"is":"output"')]
             complete = b"\n".join(kept)
         if complete:
             self.report(complete + b"\n")

@@ -7,13 +7,13 @@ import contextlib
 import json
 import os
 import select
-import shutil
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+
+from xmml_native import mto
 
 from xmml_executors.launch.certificates import Certificates
 from xmml_executors.outcome import SiteError
@@ -72,10 +72,10 @@ class LocalRelay:
             self._start()
 
     def _start(self) -> None:
-        found = program()
-        if found is None:
-            raise SiteError("the relay mto is not installed beside xmml-run; install xMML again")
-        command = [found, *words_of(self.site, self._device, self.port, self._log, takes_clear=self._takes_clear)]
+        command = [
+            str(mto.PROGRAM),
+            *words_of(self.site, self._device, self.port, self._log, takes_clear=self._takes_clear),
+        ]
         try:
             self._log.parent.mkdir(parents=True, exist_ok=True)
             # Why it does not begin, or falls, it says there.
@@ -84,7 +84,7 @@ class LocalRelay:
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=standard_error, process_group=0
                 )
         except OSError as error:
-            raise SiteError(f"the relay cannot be started: {error.filename or found}: {error.strerror}") from None
+            raise SiteError(f"the relay cannot be started: {error.filename or mto.PROGRAM}: {error.strerror}") from None
         status = self._answer()
         self.port, self.certificate = port_of(status), str(status["certificate"])
         orders: tuple[dict[str, object], ...] = (
@@ -161,15 +161,6 @@ class LocalRelay:
 
 def _for_the_owner(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
-
-
-def program() -> str | None:
-    """Return where `mto` is: beside our Python, on the search path, or, in a folder of sources, where cargo made it."""
-    made = Path(__file__).resolve().parents[3] / "target" / "release" / "mto"
-    beside = Path(sys.executable).parent / "mto"
-    if beside.is_file():
-        return str(beside)
-    return shutil.which("mto") or (str(made) if made.is_file() else None)
 
 
 def port_of(status: dict[str, object]) -> int:

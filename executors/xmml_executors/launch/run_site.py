@@ -25,14 +25,15 @@ from xmml_sites.job import JobQueue, no_room
 from xmml_sites.ssh import RemoteFileError, Transport, TransportError, open_transport
 from xmml_sites.ssh.bulk_transfer import CAUSE_SAID_BY_TAR
 
-from xmml_executors import memory_group, protocol, starting, supervisor
+from xmml_executors import protocol
 from xmml_executors.launch import agent, site_files
 from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.paths import below_home
 from xmml_executors.launch.reservations import Reservations
 from xmml_executors.launch.site_job import SiteJob, agent_folder, agent_folders
+from xmml_executors.launch.site_program import bring_program
 from xmml_executors.launch.site_session import OnReport, SiteSession
-from xmml_executors.launch.staging import FileToStage, ask_agent, stage
+from xmml_executors.launch.staging import STORE, FileToStage, ask_agent, stage
 from xmml_executors.launch.timeouts import lease_s, site_timeout_s
 from xmml_executors.outcome import SiteError
 
@@ -101,13 +102,14 @@ class RunSite:
 
         Raises:
             TransportError: the site cannot be reached or written.
-            SiteError: it has no Python that can be used.
+            SiteError: it has no program that can be used.
         """
         await self.locate()
         self.journal.write("prepare", site=self.name, folder=self.folder)
         for attempt in range(MAKING_ATTEMPTS):
             try:
                 await self._make_folder(secret)
+                await bring_program(self.transport, self.folder, f"{self.work}/{STORE}", self.python)
                 break
             except RemoteFileError:
                 if attempt == MAKING_ATTEMPTS - 1:
@@ -417,7 +419,7 @@ class RunSite:
 
 def program_files() -> dict[str, str]:
     """Return the texts of the programs that a run needs at a site, by their names in its folder."""
-    modules = (memory_group, starting, supervisor, site_files, agent)
+    modules = (site_files, agent)
     files = [Path(str(module.__file__)) for module in modules]
     return {file.name: file.read_text(encoding="utf-8") for file in files}
 

@@ -16,7 +16,6 @@ mod params;
 mod path;
 mod payload;
 mod processes;
-mod starting;
 mod team;
 
 /// The compiled half of `xmml_native`.
@@ -41,9 +40,7 @@ mod _native {
     #[pymodule_export]
     use crate::payload::Payload;
     #[pymodule_export]
-    use crate::processes::{die_with_parent, enter_folder_alone, threads_can_have_folders};
-    #[pymodule_export]
-    use crate::starting::start_program;
+    use crate::processes::{descendants, die_with_parent, enter_folder_alone, threads_can_have_folders, MemoryGroup};
     #[pymodule_export]
     use crate::team::rank_pairs;
 

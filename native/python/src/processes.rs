@@ -1,6 +1,7 @@
 //! What processes and threads that run instances need of the operating system.
 
 use std::io;
+use std::path::PathBuf;
 
 use pyo3::prelude::*;
 
@@ -17,7 +18,7 @@ fn separate_from_other_threads() -> io::Result<()> {
 ///
 /// Other threads keep theirs.
 #[pyfunction]
-pub fn enter_folder_alone(folder: std::path::PathBuf) -> PyResult<()> {
+pub fn enter_folder_alone(folder: PathBuf) -> PyResult<()> {
     separate_from_other_threads()?;
     std::env::set_current_dir(&folder)
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))?;
@@ -45,4 +46,46 @@ pub fn die_with_parent(parent: i32) -> PyResult<()> {
         unsafe { libc::_exit(127) };
     }
     Ok(())
+}
+
+/// Return the processes below one, without those that have ended and that nobody has waited for.
+#[pyfunction]
+pub fn descendants(py: Python<'_>, root: i32) -> Vec<i32> {
+    py.detach(|| xmml_site::processes::descendants(root, false))
+}
+
+/// The control group of memory that this process and what it starts are in, version 1 or 2.
+///
+/// Args:
+///     mounted: where control groups are mounted.
+///     listed: the file that says in which groups this process is.
+#[pyclass(module = "xmml_native._native")]
+pub struct MemoryGroup(xmml_site::memory_group::MemoryGroup);
+
+#[pymethods]
+impl MemoryGroup {
+    #[new]
+    #[pyo3(signature = (mounted = PathBuf::from("/sys/fs/cgroup"), listed = PathBuf::from("/proc/self/cgroup")))]
+    fn new(mounted: PathBuf, listed: PathBuf) -> MemoryGroup {
+        MemoryGroup(xmml_site::memory_group::MemoryGroup::find(&mounted, &listed))
+    }
+
+    /// Return why a process of the group was killed, once for each that was; empty if none was since.
+    ///
+    /// To be asked for a process that was killed: the group knows how many were, not which.
+    fn ran_out(&mut self) -> String {
+        self.0.ran_out().unwrap_or_default()
+    }
+
+    /// Return the same for a process that failed otherwise, once.
+    ///
+    /// A child of it may have been killed, or something else. `ran_out` still tells of the one that was.
+    fn ran_out_beside(&mut self) -> String {
+        self.0.ran_out_beside().unwrap_or_default()
+    }
+
+    /// Return the least limit [bytes] that holds for the group; `None` if there is none.
+    fn limit(&self) -> Option<u64> {
+        self.0.limit()
+    }
 }

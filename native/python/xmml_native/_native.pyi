@@ -31,33 +31,39 @@ def enter_folder_alone(folder: str) -> None:
 def threads_can_have_folders() -> bool:
     """Return whether threads may have working folders of their own here; some containers forbid it."""
 
-def start_program(
-    command: Sequence[str],
-    environment: dict[str, str],
-    folder: str,
-    outputs: tuple[int, int],
-    kept: int | None,
-    defaults: Sequence[int],
-    open_files: tuple[int, int],
-) -> int:
-    """Start a program as a child of this process, and return its process id.
+def descendants(root: int) -> list[int]:
+    """Return the processes below one, without those that have ended and that nobody has waited for."""
 
-    It leads a process group, reads from nowhere, and is killed when the thread that started it ends. Unlike fork, this
-    copies nothing of the calling process, which stands still until the program has begun.
+@final
+class MemoryGroup:
+    """The control group of memory that this process and what it starts are in, version 1 or 2.
 
     Args:
-        command: the path of the program, and its arguments.
-        environment: all of it.
-        folder: its working folder.
-        outputs: descriptors of its standard output and standard error.
-        kept: another descriptor that it gets, under the same number.
-        defaults: numbers of signals that it does not ignore, whatever this process does.
-        open_files: how many descriptors it may have, and to how many it may raise that.
-
-    Raises:
-        OSError: it cannot be started; `errno` says why.
-        ValueError: a text contains a 0 byte, or the command has no words.
+        mounted: where control groups are mounted.
+        listed: the file that says in which groups this process is.
     """
+
+    def __new__(cls, mounted: str = ..., listed: str = ...) -> MemoryGroup:
+        """
+        Args:
+            mounted: where control groups are mounted.
+            listed: the file that says in which groups this process is.
+        """
+
+    def ran_out(self) -> str:
+        """Return why a process of the group was killed, once for each that was; empty if none was since.
+
+        To be asked for a process that was killed: the group knows how many were, not which.
+        """
+
+    def ran_out_beside(self) -> str:
+        """Return the same for a process that failed otherwise, once.
+
+        A child of it may have been killed, or something else. `ran_out` still tells of the one that was.
+        """
+
+    def limit(self) -> int | None:
+        """Return the least limit [bytes] that holds for the group; `None` if there is none."""
 
 @final
 class Message:

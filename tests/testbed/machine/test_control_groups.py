@@ -10,7 +10,6 @@ import pytest
 from faulty_models import RECEIVE, SEND, Models
 from needs import needs_root
 from waiting import wait_until
-from xmml_executors.memory_group import MemoryGroup
 
 pytestmark = needs_root
 
@@ -19,19 +18,27 @@ LIMIT_MIB = 384
 TAKE = "taken = []\nwhile True:\n    taken.append(b'x' * (1 << 20))\n"
 
 
+def group_around() -> tuple[Path, bool]:
+    """Return a control group of memory in which others can be made, and whether it is of version 2."""
+    mounted = Path("/sys/fs/cgroup")
+    version_1 = mounted / "memory"
+    if version_1.is_dir():
+        lines = (line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines())
+        name = next((name for _, controllers, name in lines if "memory" in controllers.split(",")), "/")
+        own = version_1 / name.removeprefix("/")
+        return own if own.is_dir() else version_1, False
+    if not (mounted / "cgroup.controllers").exists():
+        pytest.skip("needs control groups of memory: mount -t cgroup2 cgroup2 /sys/fs/cgroup")
+    return mounted, True  # processes of version 2 are in groups without groups in them, or in the root
+
+
 @pytest.fixture
 def group() -> Iterator[Path]:
     """A control group whose processes may have little memory."""
-    own = MemoryGroup()
-    if not own.folders:
-        pytest.skip("needs control groups of memory: mount -t cgroup2 cgroup2 /sys/fs/cgroup")
-    # Processes of version 2 are in groups without groups in them, or in the root.
-    around = Path(own.folders[-1] if own.is_version_2 else own.folders[0])
+    around, is_version_2 = group_around()
     folder = around / f"xmml-test-{os.getpid()}"
     limits = (
-        ("memory.max", "memory.swap.max")
-        if own.is_version_2
-        else ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
+        ("memory.max", "memory.swap.max") if is_version_2 else ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
     )
     try:
         folder.mkdir()
@@ -39,7 +46,7 @@ def group() -> Iterator[Path]:
         pytest.skip(f"needs a control group below {around} (in a container: docker run --privileged): {error}")
     try:
         try:
-            for name, limit in zip(limits, (LIMIT_MIB << 20, 0 if own.is_version_2 else LIMIT_MIB << 20), strict=True):
+            for name, limit in zip(limits, (LIMIT_MIB << 20, 0 if is_version_2 else LIMIT_MIB << 20), strict=True):
                 if (folder / name).exists() or name == limits[0]:
                     (folder / name).write_text(str(limit))
         except OSError as error:

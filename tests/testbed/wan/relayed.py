@@ -21,8 +21,7 @@ from exchanged import MessagesWrong, require
 from timers import Record
 from waiting import LIMIT_S, wait_until
 from wan import Machine, MachineProcess, PlacedSite, Site, Wan
-from xmml_executors.launch.local_relay import program
-from xmml_native import Coordinator
+from xmml_native import Coordinator, mto
 
 #: Where relays listen.
 PORT = 40001
@@ -33,13 +32,6 @@ CAPACITY = 64
 #: messages on their way each, some 5 MB; they pass as much in half a second.
 GROWTH_KIB = 24 << 10
 ENDS = Path(__file__).parent / "ends"
-
-
-def mto() -> str:
-    """The relay, as it is installed."""
-    found = program()
-    assert found is not None, "mto is not installed: make build"
-    return found
 
 
 class RelayAt:
@@ -63,7 +55,7 @@ class RelayAt:
         """
         self.site, self.name, self.login = site, site.name, site.login
         self.log = folder / f"{site.name}.log"
-        self._words = [*before, mto(), "--site", self.name, "--listen", f"0.0.0.0:{PORT}"]
+        self._words = [*before, str(mto.PROGRAM), "--site", self.name, "--listen", f"0.0.0.0:{PORT}"]
         self._words += [
             "--run",
             f"{RUN}={secret_file}",
@@ -103,7 +95,7 @@ class RelayAt:
         self.process.stdout.close()
 
     def status(self) -> dict[str, Any]:
-        done = self.login.run([mto(), "status", "--json", "--site", self.name])
+        done = self.login.run([str(mto.PROGRAM), "status", "--json", "--site", self.name])
         status: dict[str, Any] = json.loads(done.stdout)
         return status
 

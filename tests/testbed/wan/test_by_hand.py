@@ -14,10 +14,10 @@ from pathlib import Path
 import printed
 import pytest
 from needs import needs
-from relayed import mto
 from waiting import wait_until
 from wan import Machine, MachineProcess, Site, Wan, why_not
 from wan.ssh import sshd_on
+from xmml_native import mto
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
@@ -40,7 +40,7 @@ class Terminal:
 
     def __init__(self, machine: Machine, folder: Path) -> None:
         self._screen = folder / "screen"
-        tools = f"{Path(sys.executable).parent}{os.pathsep}{Path(mto()).parent}"
+        tools = str(Path(sys.executable).parent)
         environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
         with self._screen.open("w") as screen:
             self.shell: MachineProcess = machine.start(
@@ -180,7 +180,7 @@ def test_an_instance_by_hand_that_fails_ends_the_run_with_its_words(tmp_path: Pa
 def reach(machine: Machine) -> str:
     """The sites in reach of the relay of beta; none while it is only being started."""
     try:
-        status = machine.run([mto(), "status", "--site", "beta"]).stdout
+        status = machine.run([str(mto.PROGRAM), "status", "--site", "beta"]).stdout
     except AssertionError:
         return ""
     return status.partition("sites in reach:")[2].partition("\n")[0]

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import resource
-import selectors
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from processes import children, is_running, state, watches
 from supervised import Supervised
-from waiting import number_in, wait_until
+from waiting import LIMIT_S, number_in, wait_until
 from xmml_executors.executor import ProcessStart
-from xmml_executors.memory_group import MemoryGroup
+from xmml_executors.outcome import ExitStatus
 from xmml_executors.protocol import Vanished, Watch
-from xmml_executors.starting import ForkServer, Starter
-from xmml_executors.supervisor import RESTORED, Supervisor
+from xmml_native import mto
 
 
 @pytest.fixture
@@ -135,89 +132,18 @@ def test_a_fork_server_that_goes_while_no_descriptor_is_free_costs_only_what_it_
     assert harness.report("ended", "runs").signal == signal.SIGTERM
 
 
-class Within:
-    """A supervisor in this process: what it has cannot be changed from outside."""
-
-    def __init__(self, folder: Path, memory: MemoryGroup) -> None:
-        self.folder = folder
-        self.run, self.control = socket.socketpair()
-        self.supervisor = Supervisor(self.control, memory, Starter(RESTORED))
-        self.supervisor.selector.register(self.control, selectors.EVENT_READ, self.supervisor.on_control)
-
-    def start(self, name: str, script: str, **more: Any) -> None:
-        """Start a shell script."""
-        order = {"name": name, "command": ["/bin/sh", "-c", script], "env": {}, "folder": str(self.folder)}
-        logs = {stream: str(self.folder / f"{name}.{stream}") for stream in ("stdout", "stderr")}
-        self.supervisor.start({**order, **logs, "terminal": None, "hosted": [], "fork": False, **more})
-
-    def ended(self, name: str) -> dict[str, Any]:
-        """Return the report that an instance has ended."""
-        instance = self.supervisor.by_name[name]
-        self.supervisor.account(instance, *os.wait4(instance.pid, 0)[1:])
-        return json.loads(self.run.recv(64 * 1024).splitlines()[-1])
-
-    def close(self) -> None:
-        """Close everything."""
-        self.supervisor.selector.close()
-        self.run.close()
-        self.control.close()
-
-
-@pytest.fixture
-def within(tmp_path: Path) -> Iterator[Within]:
-    """A supervisor in this process, in a control group of which `events` says who was killed."""
-    group = tmp_path / "group"
-    group.mkdir()
-    (group / "memory.events").write_text("oom_kill 0\n")
-    (tmp_path / "listed").write_text("0::/\n")
-    made = Within(tmp_path, MemoryGroup(str(group), str(tmp_path / "listed")))
-    yield made
-    made.close()
-
-
-def test_what_the_fork_server_cannot_be_asked_for_is_started_without_it(within: Within) -> None:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # less than the order has
+def test_words_that_are_no_order_end_the_run_and_are_shown(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
     with ours, theirs:
-        within.supervisor.fork_server = ForkServer(ours)
-        for name in ("a", "b"):
-            within.start(name, "exit 7", env={"FILL": "x" * 60_000}, fork=True)
-            assert name in within.supervisor.by_name, "it waits for good"
-            assert within.ended(name)["status"] == 7
-
-
-def test_a_fork_server_that_has_not_answered_yet_is_not_gone(within: Within) -> None:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours, theirs:
-        supervisor = within.supervisor
-        supervisor.fork_server = ForkServer(ours)
-        within.start("a", "exit 7", fork=True)
-        supervisor.on_forked()  # as when the selector has told of what cannot be read at the moment
-        assert not supervisor.fork_server.is_gone
-        assert "a" not in supervisor.by_name, "it is started a second time"
-        _, descriptors, _, _ = socket.recv_fds(theirs, 64 * 1024, 4)
-        pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 7"], {})
-        for descriptor in descriptors:
-            os.close(descriptor)
-        theirs.send(json.dumps({"name": "a", "pid": pid}).encode())
-        supervisor.on_forked()
-        assert within.ended("a")["status"] == 7
-
-
-@pytest.mark.parametrize(
-    ("script", "is_certain"), [("kill -KILL $$", True), ("sh -c 'kill -KILL $$'; exit $?", True), ("exit 3", False)]
-)
-def test_only_what_was_killed_is_said_to_lack_memory(within: Within, script: str, is_certain: bool) -> None:
-    (within.folder / "group/memory.events").write_text("oom_kill 1\n")
-    for name, its in (("fails", "exit 3"), ("a", script), ("b", "exit 3"), ("c", "kill -KILL $$")):
-        within.start(name, its)
-    why = [within.ended(name).get("no_memory", "") for name in ("fails", "a", "b", "c")]
-    assert why[0].startswith("another process, perhaps a child of it, was killed meanwhile: ")
-    assert why[1:] == [
-        "this machine had no memory left" * is_certain,
-        "",
-        "this machine had no memory left" * (not is_certain),
-    ]
+        supervisor = subprocess.Popen([mto.PROGRAM, "supervise"], stdin=theirs, stderr=subprocess.PIPE, text=True)
+        theirs.close()
+        ours.sendall(b'{"do": "dance", "name": "a"}\n')
+        _, said = supervisor.communicate(timeout=LIMIT_S)
+    assert supervisor.returncode == ExitStatus.SITE_FAILED
+    assert said == (
+        'mto: an order from xmml-run is none: "do" is "dance", expected start, signal, watch, remove or quit: '
+        '{"do": "dance", "name": "a"}\n'
+    )
 
 
 def test_a_signal_reaches_the_whole_process_group(harness: Supervised) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from xmml_executors.memory_group import MemoryGroup
+from xmml_native.machine import MemoryGroup
 
 
 class Group:

@@ -1,0 +1,72 @@
+"""The program `mto` in the folder of a run at a site: it starts, watches and ends what runs there, and relays.
+
+A site whose machine is of the same kind as this one gets a copy of ours. It stays with the staged files, so that it
+travels once. Elsewhere the site's own `mto` is taken if it is of the same release.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import platform
+import shlex
+
+from xmml_native import __version__, mto
+from xmml_sites.ssh import Transport
+from xmml_sites.ssh.remote_shell import path_word
+
+from xmml_executors.outcome import SiteError
+
+#: Its name in the folder of a run.
+NAME = "mto"
+_MISSING = "no-mto-for"
+_RELEASE = f"mto {__version__}"
+#: It travels with the first run at a site.
+_RUNS_WITHIN_S = 120.0
+
+
+async def bring_program(transport: Transport, folder: str, store: str, python: str) -> None:
+    """Have the program in the folder of a run.
+
+    Args:
+        folder: of the run at the site.
+        store: of staged files there.
+        python: the site's Python; a program of another kind of machine may be beside it.
+
+    Raises:
+        TransportError: the site cannot be reached or written.
+        SiteError: it has no program that can be used.
+    """
+    kind = f"{platform.system()} {platform.machine()}"
+    kept = f"{store}/{_hash()}"
+    look = (
+        f"f={shlex.quote(folder)}/{NAME}; kept={shlex.quote(kept)}; kind=$(uname -s -m); "
+        f'if [ "$kind" = {shlex.quote(kind)} ]; then '
+        '[ ! -x "$kept" ] || { touch "$kept"; ln -f "$kept" "$f" 2>/dev/null || cp "$kept" "$f"; }; '
+        f'else own=$(command -v mto) || own=$(dirname "$(command -v {path_word(python)})")/mto; '
+        '[ ! -x "$own" ] || ln -sf "$own" "$f"; fi; '
+        f'if [ -x "$f" ]; then "$f" --version; else echo {_MISSING} "$kind"; fi'
+    )
+    said = await transport.run(look)
+    if said.stdout.strip() == f"{_MISSING} {kind}":
+        await transport.put(mto.PROGRAM, kept)
+        said = await transport.run(look, timeout_s=_RUNS_WITHIN_S)
+    found = said.stdout.strip()
+    if said.status != 0:
+        raise SiteError(
+            f"{folder}/{NAME} cannot be executed at {transport.site}: {said.said}; name another folder with work =, on "
+            "a file system from which programs may run"
+        )
+    if found != _RELEASE:
+        here = f"this is {kind}"
+        there = found.removeprefix(_MISSING).strip() if found.startswith(_MISSING) else f"it has {found}"
+        raise SiteError(
+            f"site {transport.site} ({there}) needs a program {_RELEASE} of its own, because {here}: install xMML "
+            f"{__version__} there; mto is looked for on the search path, and beside python = {python}"
+        )
+
+
+@functools.cache
+def _hash() -> str:
+    with mto.PROGRAM.open("rb") as program:
+        return hashlib.file_digest(program, "sha256").hexdigest()

@@ -1,0 +1,18 @@
+"""The program `mto`: relays of sites, and what starts, watches and ends the programs of a run on a machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+#: The program. It needs no shared library, so that a copy of it runs on other machines of the same kind.
+PROGRAM = Path(__file__).resolve().parent / "bin" / "mto"
+
+
+def main() -> None:
+    """Become the program."""
+    try:
+        os.execv(PROGRAM, ["mto", *sys.argv[1:]])
+    except OSError as error:
+        raise SystemExit(f"{PROGRAM} cannot be executed: {error.strerror}; install xMML again") from None

@@ -1,0 +1,11 @@
+//! What starts, watches and ends the programs of a run on a machine.
+//!
+//! The program `mto` is its command line. Everything here runs on machines that need not have anything else of xMML.
+
+pub mod fork_server;
+pub mod memory_group;
+pub mod processes;
+pub mod program;
+pub mod protocol;
+pub mod signals;
+pub mod supervisor;

@@ -1,0 +1,73 @@
+//! What the system says of processes.
+
+use std::collections::HashMap;
+use std::fs;
+
+/// Returns the processes below `root`, without zombies if they are not asked for.
+pub fn descendants(root: i32, zombies: bool) -> Vec<i32> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let Some(status) = Status::of(pid) else { continue };
+        if zombies || !status.is_zombie {
+            children.entry(status.parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut queue = vec![root];
+    while let Some(parent) = queue.pop() {
+        let below = children.get(&parent).map(Vec::as_slice).unwrap_or_default();
+        found.extend(below);
+        queue.extend(below);
+    }
+    found
+}
+
+/// Returns when a process started, in the kernel's ticks; `None` if there is none, or it is only waited for.
+///
+/// Together with its number this names a process for good: numbers are used again.
+pub fn start_of(pid: i32) -> Option<u64> {
+    Status::of(pid).filter(|status| !status.is_zombie).map(|status| status.started)
+}
+
+struct Status {
+    is_zombie: bool,
+    parent: i32,
+    started: u64,
+}
+
+impl Status {
+    fn of(pid: i32) -> Option<Status> {
+        let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        // The name before the bracket is the program's own choice.
+        let after = bytes.iter().rposition(|byte| *byte == b')')? + 1;
+        let fields: Vec<&str> = std::str::from_utf8(&bytes[after..]).ok()?.split_ascii_whitespace().collect();
+        Some(Status {
+            is_zombie: *fields.first()? == "Z",
+            parent: fields.get(1)?.parse().ok()?,
+            started: fields.get(19)?.parse().ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_below_its_parent_and_one_that_nobody_has_waited_for_has_no_start() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert!(descendants(own, false).contains(&pid));
+        assert!(start_of(pid).is_some());
+        drop(child.stdin.take());
+        while start_of(pid).is_some() {
+            std::thread::yield_now();
+        }
+        assert!(!descendants(own, false).contains(&pid));
+        assert!(descendants(own, true).contains(&pid));
+        child.wait().unwrap();
+        assert!(!descendants(own, true).contains(&pid));
+    }
+}
