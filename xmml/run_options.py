@@ -34,6 +34,7 @@ class RunOptions:
         host: the host it must run on, or `own`: it must not share a process.
         needs: software that must be there where it runs.
         bind: the cores that it is bound to, as `Instance.bind`.
+        image: the image of Apptainer or Singularity that it runs in, relative to the document.
     """
 
     args: tuple[str, ...] = ()
@@ -48,6 +49,7 @@ class RunOptions:
     host: str | None = None
     needs: tuple[str, ...] = ()
     bind: str | None = None
+    image: str | None = None
 
 
 #: How messages can travel, fastest first.
@@ -205,6 +207,13 @@ def binding(text: str) -> str:
     return re.sub(r"\s", "", text)
 
 
+def _image(text: str) -> str:
+    if "://" in text:
+        kept = re.sub(r"[^A-Za-z0-9_.-]", "-", text.rpartition("/")[2]) or "image"
+        raise SettingError(f"an image is a file or folder: make one with apptainer pull {kept}.sif {text.strip()}")
+    return _filled(text)
+
+
 _CUT = re.compile(r"\s*([A-Za-z_][\w.-]*|[0-9]{1,2})\s*:\s*([0-9]{1,10})\s*")
 
 #: How an array is spread over ranks: the dimensions that are cut (the id of a spacescale, or a number from 0), and into
@@ -247,6 +256,7 @@ SETTINGS: Mapping[str, _Setting] = MappingProxyType(
         "threads": _Setting(_IMPLEMENTATION, _count(1)),
         "gpus": _Setting(_IMPLEMENTATION, _count(0)),
         "needs": _Setting(_IMPLEMENTATION, _names),
+        "image": _Setting(_IMPLEMENTATION, _image),
         "host": _Setting(("implementation", "instance", "submodel", "mapper", "terminal"), _filled),
         "bind": _Setting(("implementation", "instance", "submodel", "mapper", "terminal"), binding),
         "capacity": _Setting(_COUPLING, _count(1)),
@@ -324,4 +334,5 @@ def run_options(implementation: Element) -> RunOptions:
         host=settings.get("host"),
         needs=settings.get("needs", ()),
         bind=settings.get("bind"),
+        image=settings.get("image"),
     )

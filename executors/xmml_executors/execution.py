@@ -44,6 +44,7 @@ from xmml_executors.executor import (
     SiteNotice,
     SiteReport,
     SiteSuspected,
+    in_image,
 )
 from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.limits import explained
@@ -353,7 +354,12 @@ class _Execution:
         self.executor.start(
             ProcessStart(
                 instance.name,
-                under_tool(instance, self.options.debug.get(instance.name, ())),
+                in_image(
+                    under_tool(instance, self.options.debug.get(instance.name, ())),
+                    instance,
+                    str(self.folder.path),
+                    self.plan.model_folder,
+                ),
                 {**self.mpi_session(instance), **self.binding.variables(instance.name), **self.environment(instance)},
                 self.folder.work(instance),
                 self.folder.log(instance.name, "stdout"),
@@ -674,6 +680,8 @@ def under_tool(instance: PlannedInstance, tool: Sequence[str]) -> list[str]:
     if not tool:
         return command
     program = command.index(instance.program) if instance.program in command and instance.cores > 1 else 0
+    if instance.image is not None:
+        program = command.index(instance.image) + 1
     return [*command[:program], *tool, *command[program:]]
 
 

@@ -6,8 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from xmml_planner import PlannedInstance
+
 from xmml.late_dataclass import dataclass
 from xmml_executors import protocol
+from xmml_executors.run_folder import WORK
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,17 @@ class ResultsLeft:
 SiteReport = Acquired | LateComing | SiteNotice | SiteSuspected | SiteFailed | ResultsLeft
 Report = protocol.SupervisorReport | SiteReport
 LastReport = SiteNotice | ResultsLeft
+
+
+def in_image(command: Sequence[str], instance: PlannedInstance, run_folder: str, model_folder: str) -> list[str]:
+    """Return a command that starts a program in an image with what the program sees there of the files outside: the
+    folders of the run and of the model, at the same paths. It works in the same folder as any other program. A command
+    without an image is returned unchanged."""
+    if instance.image is None:
+        return list(command)
+    at = command.index(instance.image)
+    sees = ["--bind", run_folder, "--bind", model_folder, "--pwd", f"{run_folder}/{instance.folder}/{WORK}"]
+    return [*command[:at], *sees, *command[at:]]
 
 
 class Executor(Protocol):

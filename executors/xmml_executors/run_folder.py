@@ -23,6 +23,8 @@ from xmml_executors.run_lock import RunLocked, own
 DOOR = ".questions"
 #: Bytes of the secret that authenticates the members of a run.
 SECRET_BYTES = 32
+#: Where an instance works, in its folder.
+WORK = "work"
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -98,7 +100,7 @@ class RunFolder:
 
     def work(self, instance: PlannedInstance) -> Path:
         """The working folder of an instance."""
-        return self.path / instance.folder / "work"
+        return self.path / instance.folder / WORK
 
     def log(self, instance: str, stream: str) -> Path:
         """The file that holds what an instance wrote to `stdout` or `stderr`."""

@@ -175,6 +175,7 @@ class PlannedInstance:
         stage_in: files and globs, relative to the model's folder, copied to its working folder.
         stage_exclude: patterns, as in `.gitignore`, of files that it does not need at a site.
         stage_out: globs in its working folder that are results.
+        image: the image of Apptainer or Singularity that it runs in, a word of its command; `None`: it runs in none.
         shares: what it has of each node of its job; none: everything runs on this machine.
         bind: what it is bound to: `none`, `core`, `numa`, or a list of CPUs; empty: to cores of its own, if any.
     """
@@ -205,6 +206,7 @@ class PlannedInstance:
     stage_exclude: tuple[str, ...] = field(default=(), metadata=_LEFT_OUT)
     stage_out: tuple[str, ...] = ()
     scales: tuple[ScaleSpec, ...] = ()
+    image: str | None = field(default=None, metadata=_LEFT_OUT)
     shares: tuple[NodeShare, ...] = field(default=(), metadata=_LEFT_OUT)
     bind: str = field(default="", metadata=_LEFT_OUT)
 

@@ -16,7 +16,7 @@ from xmml_planner.execution_plan import Build, ConduitSpec, Job, Plan, PlannedIn
 from xmml_planner.hosting import OWN, share_processes
 from xmml_planner.problems import position_from_text, problem_at
 from xmml_planner.program import Program
-from xmml_planner.programs import TOOLS_HERE, Tools, check_file, filter_program, program_of
+from xmml_planner.programs import TOOLS_HERE, Tools, check_file, check_image, filter_program, program_of
 from xmml_planner.ranks import members, port_spec
 from xmml_planner.wiring import FILTER_PORTS, FilterTable, OwnFilter, check_filters, wire, with_copies
 
@@ -164,6 +164,7 @@ def _copies_of(
             site=site,
             host=_host(instance),
             program=program.file,
+            image=program.image,
             position=str(program.position or instance.position or ""),
             stage_in=run.stage_in if run else (),
             stage_exclude=run.stage_exclude if run else (),
@@ -233,23 +234,38 @@ def _built(plan: Plan) -> set[str]:
     return {name for build in plan.builds for name in build.instances}
 
 
-def missing_programs(plan: Plan, ignore: Collection[str] = frozenset()) -> list[Problem]:
-    """Return a problem for each program of the plan that is missing or cannot be started, except those of `ignore`d
-    instances."""
+def missing_programs(
+    plan: Plan, ignore: Collection[str] = frozenset(), elsewhere: Collection[str] = frozenset()
+) -> list[Problem]:
+    """Return a problem for each program and each image of the plan that is missing or cannot be started.
+
+    Args:
+        ignore: instances that are not looked at.
+        elsewhere: sites of which only what lies in the model's folder can be known here.
+    """
     problems = []
     for instance in plan.instances:
-        if instance.program is None or instance.name in ignore:
+        if instance.name in ignore:
             continue
-        wrong = check_file(instance.program, needs_exec=_starts_itself(instance))
-        if wrong is not None:
-            message, help = wrong
-            problems.append(
-                problem_at(position_from_text(instance.position), f'instance "{instance.name}": {message}', help)
-            )
+        for file in (instance.program, instance.image):
+            if file is None or (instance.site in elsewhere and not is_below(file, plan.model_folder)):
+                continue
+            wrong = check_image(file) if file == instance.image else check_file(file, _starts_itself(instance))
+            if wrong is not None:
+                message, help = wrong
+                problems.append(
+                    problem_at(position_from_text(instance.position), f'instance "{instance.name}": {message}', help)
+                )
     return problems
+
+
+def is_below(file: str, folder: str) -> bool:
+    """Whether a file lies in a folder, or below."""
+    return not os.path.relpath(file, folder).startswith(os.pardir)
 
 
 def _starts_itself(instance: PlannedInstance) -> bool:
     """Whether the program is started directly, not by an interpreter (an MPI launcher starts it directly, too)."""
     place = instance.command.index(instance.program) if instance.program in instance.command else 0
-    return instance.program == instance.command[0] or instance.command[place - 1].isdecimal()
+    before = instance.command[place - 1]
+    return instance.program == instance.command[0] or before.isdecimal() or before == instance.image

@@ -16,6 +16,7 @@ class Program:
     Attributes:
         file: the program or script of the model, absolute; `None` for what the runtime hosts.
         needs_exec: `file` is started directly, so it must be executable.
+        image: that it runs in, absolute; `None`: it runs in none.
     """
 
     command: tuple[str, ...]
@@ -24,3 +25,4 @@ class Program:
     file: str | None = None
     needs_exec: bool = False
     position: Position | None = None
+    image: str | None = None

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from xmml.builtins import CLASSES, MAPPERS, TERMINALS
@@ -21,6 +22,10 @@ from xmml_planner.program import Program
 
 #: The MPI launcher of this machine.
 MPI_LAUNCHER = "mpirun"
+#: What starts programs in images, the first one that there is.
+CONTAINER_PROGRAMS = ("apptainer", "singularity")
+#: The interpreter of Python in an image.
+PYTHON_IN_IMAGES = "python3"
 
 
 @dataclass(frozen=True)
@@ -31,12 +36,14 @@ class Tools:
         python: the Python that has xMML.
         find: returns where a program is; `None` if it is not there.
         launcher: what starts so many ranks of an MPI program; `None` if nothing does.
+        container: what starts programs in images: a program, or a command with `{image}`; `None` if nothing does.
         is_elsewhere: it is not this machine, and what is installed there is not known here.
     """
 
     python: str
     find: Callable[[str], str | None]
     launcher: Callable[[int], tuple[str, ...] | None]
+    container: str | None = None
     is_elsewhere: bool = False
 
 
@@ -48,6 +55,11 @@ def _found_here(name: str) -> str | None:
 def _mpi_here(ranks: int) -> tuple[str, ...] | None:
     found = shutil.which(MPI_LAUNCHER)
     return (found, "-n", str(ranks)) if found else None
+
+
+def container_here() -> str | None:
+    """Return what starts programs in images on this machine."""
+    return next(filter(None, map(_found_here, CONTAINER_PROGRAMS)), None)
 
 
 #: What there is on this machine.
@@ -75,10 +87,64 @@ def program_of(instance: Instance, folder: str, tools: Tools = TOOLS_HERE) -> Pr
     """Return how an instance of the model is started, or why it cannot be. `folder` is that of the model."""
     definition = instance.definition
     implementation = definition.implementation or Implementation(position=definition.position)
-    found = _own_program(definition, implementation, folder, tools)
+    if implementation.run.image is not None:
+        found = _in_image(definition, implementation, folder, tools)
+    else:
+        found = _own_program(definition, implementation, folder, tools)
     if isinstance(found, Problem):
         return found
     return _with_run_options(found, implementation, tools)
+
+
+def _in_image(definition: Definition, implementation: Implementation, folder: str, tools: Tools) -> Program | Problem:
+    """Return how a program is started in an image. An absolute path names a program of the image; what else is named is
+    in the model's folder, which is seen in there, too."""
+    assert implementation.run.image is not None
+    image = os.path.normpath(os.path.join(folder, implementation.run.image))
+    if implementation.path is None or implementation.codes or definition.class_ is not None:
+        return problem_at(
+            implementation.position,
+            f'{definition.kind} "{definition.id}" has run:image, but only programs run in images',
+            "name the program with path, relative to the document or absolute in the image, and leave out class and "
+            "code; or leave out run:image",
+        )
+    how = tools.container or (None if tools.is_elsewhere else container_here())
+    if how is None and not tools.is_elsewhere:
+        return problem_at(
+            implementation.position,
+            f'run:image="{implementation.run.image}" needs {" or ".join(CONTAINER_PROGRAMS)}, which is not installed '
+            "here",
+            "install Apptainer, or name it with container = in the file of sites",
+        )
+    path, file = implementation.path, None
+    if not os.path.isabs(path):
+        path = file = os.path.normpath(os.path.join(folder, path))
+    words: tuple[str, ...] = ()
+    if implementation.interpreters:
+        interpreter = implementation.interpreters[0]
+        words = (interpreter.path or interpreter.name or "", *shlex.split(interpreter.flags or ""))
+    elif (implementation.language or "").lower().startswith("python"):
+        words = (PYTHON_IN_IMAGES,)
+    start = container_command(how or CONTAINER_PROGRAMS[0], image, has_gpus=bool(implementation.run.gpus))
+    return Program(
+        (*start, *words, path),
+        file=file,
+        needs_exec=not words,
+        position=implementation.position,
+        image=image,
+    )
+
+
+def container_command(how: str, image: str, *, has_gpus: bool) -> tuple[str, ...]:
+    """Return the words that start a program in an image, which follows them.
+
+    Args:
+        how: a program, or a command with `{image}`, which then also says how GPUs are seen.
+    """
+    words = shlex.split(how)
+    if "{image}" in words:
+        return tuple(image if word == "{image}" else word for word in words)
+    return (*words, "exec", *(["--nv"] if has_gpus else []), image)
 
 
 def _own_program(
@@ -194,7 +260,7 @@ def _with_run_options(program: Program, implementation: Implementation, tools: T
             )
         command = (*launcher, *command)
     env.update(run.env)
-    return Program(command, env, cores, program.file, program.needs_exec, program.position)
+    return replace(program, command=command, env=env, cores=cores)
 
 
 def filter_program(applied: AppliedFilter, folder: str, tools: Tools = TOOLS_HERE) -> Program | Problem:
@@ -211,6 +277,15 @@ def filter_program(applied: AppliedFilter, folder: str, tools: Tools = TOOLS_HER
         )
     implementation = definition.implementation or Implementation()
     return hosted({"filter": definition.class_, "path": _import_path(implementation, folder)}, tools)
+
+
+def check_image(image: str) -> tuple[str, str] | None:
+    """Return what is wrong with an image and what to do, or `None`."""
+    if os.path.exists(image):
+        return None
+    folder, name = os.path.split(image)
+    beside = os.listdir(folder) if os.path.isdir(folder) else []
+    return f'the image "{image}" does not exist', did_you_mean(name, beside) or "make it with apptainer build or pull"
 
 
 def check_file(file: str, needs_exec: bool) -> tuple[str, str] | None:

@@ -151,7 +151,7 @@ def tools_of(site: Site) -> Tools:
         return (site.mpi, "-n", str(ranks))
 
     find = TOOLS_HERE.find if site.is_here else lambda name: name
-    return Tools(site.python, find, launcher, is_elsewhere=not site.is_here)
+    return Tools(site.python, find, launcher, site.container, is_elsewhere=not site.is_here)
 
 
 class _Assembly:
@@ -194,12 +194,8 @@ class _Assembly:
             expected=self._expected(routing, sum(job.cost for job in jobs)),
         )
         built = {name for build in builds for name in build.instances}
-        elsewhere = {
-            each.name
-            for each in instances
-            if not self._catalogue[each.site].is_here and not _is_below(each.program, self._drawn.folder)
-        }
-        refuse(missing_programs(made, built | elsewhere))
+        elsewhere = {site.name for site in made.sites if not site.is_here}
+        refuse(missing_programs(made, built, elsewhere))
         return share_processes(made, hosts)
 
     def _far(self, conduit: ConduitSpec, routing: Routing) -> ConduitSpec:
@@ -269,10 +265,6 @@ class _Assembly:
 
 def _instance(member: str) -> str:
     return member.partition(RANK_MARK)[0]
-
-
-def _is_below(path: str | None, folder: str) -> bool:
-    return path is not None and os.path.commonpath([path, folder]) == folder
 
 
 def _unneeded_by_all(instances: Sequence[PlannedInstance]) -> tuple[str, ...]:

@@ -25,6 +25,8 @@ def staged_paths(instance: PlannedInstance, folder: str, is_built: bool) -> list
         paths.append(os.path.relpath(instance.program, folder))
         if instance.program.endswith(".py"):
             paths += _modules(os.path.dirname(instance.program), folder)
+    if not is_built and instance.image is not None:
+        paths.append(os.path.relpath(instance.image, folder))
     if not is_built and HOST in instance.command:  # a class in Java: its class path stands before that of the host
         first = instance.command.index("-c") + 2
         paths += [os.path.relpath(each, folder) for each in instance.command[first : instance.command.index("--")]]

@@ -24,6 +24,7 @@ memory = "16 GiB"
 gpus = 1
 speed = 1.5
 mpi = "aprun -n {ranks}"
+container = "apptainer exec --rocm {image}"
 work = "/scratch/me"
 python = "/opt/xmml/bin/python"
 software = ["openfoam"]
@@ -89,6 +90,7 @@ MISTAKES = [
     (SITE + "scheduler = true\n", "4:13: error[S03]", "found true", ""),
     (SITE + "env = { A = 1 }\n", "4:13: error[S03]", "expected a text", 'A = "1"'),
     (SITE + 'env = { "A-B" = "1" }\n', "4:17: error[S03]", "not a name of a variable", ""),
+    (SITE + 'container = "apptainer exec"\n', "4:13: error[S03]", "where the image goes", "exec --rocm {image}"),
     (SITE + 'mpi = "aprun"\n', "4:7: error[S03]", "where the number of ranks goes", '"aprun -n {ranks}"'),
     ('[site.a]\ncores = 1\nssh = "ssh me@a"\n', "3:7: error[S03]", "this is a command", '"me@a"'),
     ('[site.a]\ncores = 1\nssh = "ssh://me@a"\n', "3:7: error[S03]", "this is a URL", '"me@a"'),

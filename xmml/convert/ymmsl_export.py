@@ -330,6 +330,7 @@ class _Export:
                 "GPUs": implementation.run.gpus,
                 "host": implementation.run.host,
                 "binding to cores": implementation.run.bind,
+                "image": implementation.run.image,
             }
             names = [name for name, value in lost.items() if value]
             if names:

@@ -12,6 +12,7 @@ from xmml_planner.sites import Site
 from xmml_sites.batch import JobScript, by_name
 
 from xmml_executors.coallocation.actions import Action, Reserve, Submit, SubmitTogether
+from xmml_executors.executor import in_image
 from xmml_executors.launch import local_relay, remote_relay
 from xmml_executors.launch.allocation import AllocationFailed, choose_strategy
 from xmml_executors.launch.deferred_jobs import first_and_later
@@ -145,7 +146,8 @@ def _commands(plan: Plan, job: SiteJob, cluster: Site, run_folder: str) -> Itera
     inside = [plan.by_name[name] for name in job.planned.instances]
     for each in inside:
         if each.process is None:
-            yield f"  {each.name}: {' '.join(paths.command(each.command))}"
+            command = paths.command(in_image(each.command, each, run_folder, plan.model_folder))
+            yield f"  {each.name}: {' '.join(command)}"
     for process in sorted({str(each.process) for each in inside if each.process is not None}):
         names = ", ".join(each.name for each in inside if each.process == process)
         yield f"  {process}: a process of ours with {names}"

@@ -41,6 +41,7 @@ from xmml_executors.launch.paths import SitePaths
 from xmml_executors.launch.queue_news import QueueNews
 from xmml_executors.launch.remote_builds import build_at
 from xmml_executors.launch.remote_helpers import RemoteHelper
+from xmml_executors.launch.remote_images import check_images
 from xmml_executors.launch.remote_python import check_python
 from xmml_executors.launch.run_site import (
     POLL_FIRST_S,
@@ -59,7 +60,7 @@ from xmml_executors.launch.site_plan import (
     remote_jobs,
 )
 from xmml_executors.launch.site_session import Gone, SiteSession, SiteTimedOut
-from xmml_executors.launch.staging import FileToStage, built, describe, needed, programs_at
+from xmml_executors.launch.staging import FileToStage, built, describe, images_at, needed, programs_at
 from xmml_executors.launch.steps_awaited import STARTS_WITHIN_S, StepsAwaited
 from xmml_executors.launch.teardown import Teardown
 from xmml_executors.outcome import SiteError
@@ -367,8 +368,8 @@ class Launcher:
         self.late -= self._names_of(group)
         self._report(LateComing())
 
-    async def _stage(self, site: RunSite, files: Sequence[FileToStage]) -> None:
-        staged = await site.stage(files)
+    async def _stage(self, site: RunSite, parts: Collection[str], files: Sequence[FileToStage]) -> None:
+        staged = await site.stage(files, images_at(self.plan, parts))
         self._notice(
             f"{site.name}: {staged['files']} files staged, {staged['sent_files']} of them sent "
             f"({staged['sent_bytes']:,} bytes)"
@@ -390,7 +391,8 @@ class Launcher:
             await site.end_builds(left.folder)
         await site.prepare(self.folder.secret.hex())
         await site.ask_for_limits([job for job in self.jobs.values() if job.site == site.name])
-        await together([self._stage(site, files), check_python(site, parts, self.plan)])
+        checks = [check_python(site, parts, self.plan), check_images(site, parts, self.plan)]
+        await together([self._stage(site, parts, files), *checks])
         await build_at(site, parts, self.plan, self.folder, self._notice)
         await site.note_programs(programs_at(self.plan, parts))
         self._addresses[site.name], kept = await addresses_at(

@@ -8,7 +8,7 @@ import math
 import shlex
 import tarfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -143,13 +143,16 @@ class RunSite:
         noted = shlex.quote(f"{folder}/builds")  # by an agent that knows the word; older ones take others for `clean`
         await self.transport.run(f"[ ! -d {noted} ] || exec {python} -I -S {script} end-builds", timeout_s=60.0)
 
-    async def stage(self, files: Sequence[FileToStage]) -> Mapping[str, int]:
+    async def stage(self, files: Sequence[FileToStage], images: Collection[str] = ()) -> Mapping[str, int]:
         """Bring the model's files there.
+
+        Args:
+            images: the paths of images among them.
 
         Raises:
             TransportError, SiteError: it did not work.
         """
-        return await stage(self.transport, self.work, self.folder, self.agent, files)
+        return await stage(self.transport, self.work, self.folder, self.agent, files, images)
 
     async def note_programs(self, paths: Sequence[str]) -> None:
         """Note in the journal the hashes of the programs that will run here, as staging and builds have left them.

@@ -21,6 +21,7 @@ from typing import Any
 
 from pathspec import GitIgnoreSpec
 from xmml_planner import Plan
+from xmml_planner.planning import is_below
 from xmml_sites.ssh import Transport
 
 from xmml.late_dataclass import dataclass
@@ -133,6 +134,13 @@ def programs_at(plan: Plan, sites: Collection[str]) -> list[str]:
     return sorted(path for path in paths if not path.startswith(os.pardir))
 
 
+def images_at(plan: Plan, sites: Collection[str]) -> list[str]:
+    """Return the images that programs at sites run in, by their paths relative to the model's folder, as far as they
+    are there."""
+    images = {each.image for each in plan.instances if each.site in sites and each.image}
+    return sorted(os.path.relpath(image, plan.model_folder) for image in images if is_below(image, plan.model_folder))
+
+
 def built(plan: Plan) -> frozenset[str]:
     """Return the files that builds make in the folder of the model: the programs of the plan that have a build, and
     what builds of earlier runs have made here."""
@@ -165,7 +173,7 @@ def described(folder: Path, files: Iterable[Path]) -> list[FileToStage]:
 
 
 async def stage(
-    transport: Transport, work: str, run: str, agent: str, files: Iterable[FileToStage]
+    transport: Transport, work: str, run: str, agent: str, files: Iterable[FileToStage], images: Collection[str] = ()
 ) -> Mapping[str, int]:
     """Bring files to a site and lay them out in the run's folder.
 
@@ -173,6 +181,7 @@ async def stage(
         work: the work directory there, absolute.
         run: the folder of the run there.
         agent: the command of the agent.
+        images: paths of files that no program writes to: they are not copied from the store.
 
     Returns:
         How many files and bytes there are, and how many of them had to be sent.
@@ -183,7 +192,8 @@ async def stage(
     """
     wanted = list(files)
     store = f"{work}/{STORE}"
-    order = {"store": store, "files": [[each.path, each.sha256, each.mode, each.written] for each in wanted]}
+    rows = [[each.path, each.sha256, each.mode, each.written] for each in wanted]
+    order = {"store": store, "files": rows, "images": list(images)}
     answer = await ask_agent(transport, agent, "stage", order)
     missing, versions = set(answer["missing"]), answer["versions"]
     to_send = {each.sha256: each for each in wanted if each.sha256 in missing}

@@ -69,6 +69,8 @@ class Site:
         gpus: GPUs of one node.
         speed: how fast a core is, relative to the machine for which the model gives its run times.
         mpi: `srun`, `mpirun`, or a command in which `{ranks}` stands for their number.
+        container: `apptainer`, `singularity`, or a command in which `{image}` stands for the image; `None`: here the
+            first of the two that there is, elsewhere `apptainer`.
         listen: where instances in its jobs listen for others: `node` (an address of their node), `loopback`, or a
             network device; `None`: on their node if their job has several, else on the loopback device.
         work: folder at the site below which runs have theirs.
@@ -103,6 +105,7 @@ class Site:
     gpus: int = 0
     speed: float = 1.0
     mpi: str = "mpirun"
+    container: str | None = None
     listen: str | None = None
     work: str = "~/xmml"
     python: str = "python3"

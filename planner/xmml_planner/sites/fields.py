@@ -243,6 +243,17 @@ def launcher(node: Node) -> str:
     return value
 
 
+def container(node: Node) -> str:
+    """Read how programs in images are started."""
+    value = _text(node, '"apptainer", "singularity" or a command in quotes', '"apptainer"')
+    words = value.split()
+    if len(words) > 1 and "{image}" not in words:
+        raise FieldError(
+            "this command does not say where the image goes", 'write, for example, "apptainer exec --rocm {image}"'
+        )
+    return value
+
+
 def listening(node: Node) -> str:
     """Read where instances listen: "node", "loopback", or a network device."""
     value = _text(node, '"node", "loopback" or a network device in quotes', '"node"')
@@ -321,6 +332,7 @@ SITE_FIELDS: Mapping[str, Field] = {
     "gpus": Field("gpus", count(0)),
     "speed": Field("speed", number(0, "1.0", exclusive=True)),
     "mpi": Field("mpi", launcher),
+    "container": Field("container", container),
     "listen": Field("listen", listening),
     "work": Field("work", text("~/xmml")),
     "python": Field("python", text("~/xmml/bin/python")),

@@ -69,6 +69,8 @@ def test_a_setting_has_its_value(name: str, text: str, value: object) -> None:
         ("steps", "10"),
         ("order", "no"),
         ("build", " "),
+        ("image", " "),
+        ("image", "docker://example.org/flow:1"),
         ("host", ""),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from xmml_planner import PlannedInstance, plan
+from xmml_planner.programs import container_command
 
 from xmml.model import Model
 from xmml.problems import ModelError
@@ -48,6 +49,97 @@ def test_a_compiled_program_is_started_directly(model: MakeModel, tmp_path: Path
     program.write_text("")
     program.chmod(0o755)
     assert only(model, '<implementation language="c++" path="x"/>').command == (str(program),)
+
+
+IMAGE = 'run:image="flow.sif"'
+
+
+@pytest.fixture
+def apptainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The only program on the search path; beside the model lies an image."""
+    program = tmp_path / "bin/apptainer"
+    program.parent.mkdir()
+    program.write_text("")
+    program.chmod(0o755)
+    (tmp_path / "flow.sif").write_text("")
+    monkeypatch.setenv("PATH", str(program.parent))
+    return str(program)
+
+
+def test_a_program_of_an_image_has_an_absolute_path_and_is_not_looked_for(
+    model: MakeModel, tmp_path: Path, apptainer: str
+) -> None:
+    instance = only(model, f'<implementation path="/opt/flow/flow" {IMAGE} run:args="-v"/>')
+    image = str(tmp_path / "flow.sif")
+    assert instance.command == (apptainer, "exec", image, "/opt/flow/flow", "-v")
+    assert (instance.image, instance.program) == (image, None)
+
+
+def test_a_script_of_the_model_is_started_by_what_the_image_has(
+    model: MakeModel, tmp_path: Path, apptainer: str
+) -> None:
+    (tmp_path / "x.py").write_text("")
+    image, script = str(tmp_path / "flow.sif"), str(tmp_path / "x.py")
+    instance = only(model, f'<implementation language="python" path="x.py" {IMAGE}/>')
+    assert instance.command == (apptainer, "exec", image, "python3", script)
+    other = f'<implementation path="x.py" {IMAGE}><interpreter path="/opt/python" flags="-s"/></implementation>'
+    assert only(model, other).command == (apptainer, "exec", image, "/opt/python", "-s", script)
+
+
+def test_gpus_are_seen_in_the_image(model: MakeModel, apptainer: str) -> None:
+    instance = only(model, f'<implementation path="/opt/flow" {IMAGE} run:gpus="1"/>')
+    assert instance.command[1:3] == ("exec", "--nv")
+
+
+def test_mpi_starts_each_rank_in_the_image(model: MakeModel, apptainer: str) -> None:
+    mpirun = Path(apptainer).with_name("mpirun")
+    mpirun.write_text("")
+    mpirun.chmod(0o755)
+    instance = only(model, f'<implementation path="/opt/flow" {IMAGE} run:mpi="4"/>')
+    assert instance.command[:5] == (str(mpirun), "-n", "4", apptainer, "exec")
+
+
+@pytest.mark.parametrize(
+    ("implementation", "attributes", "says"),
+    [
+        ('<implementation path="/x" run:image="none.sif"/>', "", 'the image ".*/none.sif" does not exist'),
+        (f'<implementation path="nothere" {IMAGE}/>', "", 'the program ".*/nothere" does not exist'),
+        (f'<implementation path="x.py" {IMAGE}/>', 'class="x:X"', "only programs run in images"),
+        (
+            f'<implementation {IMAGE}><code language="python" part="Oi">pass</code></implementation>',
+            "",
+            "only programs",
+        ),
+    ],
+)
+def test_what_cannot_run_in_an_image_is_refused(
+    model: MakeModel, apptainer: str, implementation: str, attributes: str, says: str
+) -> None:
+    with pytest.raises(ModelError, match=says):
+        only(model, implementation, attributes)
+
+
+def test_a_machine_without_apptainer_is_told(model: MakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ModelError, match="needs apptainer or singularity, which is not installed here"):
+        only(model, f'<implementation path="/opt/flow" {IMAGE}/>')
+
+
+def test_an_image_that_a_build_makes_is_not_looked_for(model: MakeModel, tmp_path: Path, apptainer: str) -> None:
+    (tmp_path / "flow.sif").unlink()
+    assert only(model, f'<implementation path="/opt/flow" {IMAGE} run:build="make flow.sif"/>').image
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("apptainer", ("apptainer", "exec", "--nv", "f.sif")),
+        ("/opt/bin/singularity", ("/opt/bin/singularity", "exec", "--nv", "f.sif")),
+        ("apptainer exec --rocm {image}", ("apptainer", "exec", "--rocm", "f.sif")),
+    ],
+)
+def test_a_site_says_what_starts_programs_in_images(how: str, words: tuple[str, ...]) -> None:
+    assert container_command(how, "f.sif", has_gpus=True) == words
 
 
 def test_a_missing_program_is_found_with_its_place_in_the_document(model: MakeModel) -> None:

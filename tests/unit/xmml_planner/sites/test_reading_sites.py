@@ -27,6 +27,7 @@ def test_every_key_of_a_site_is_read_into_base_units() -> None:
     assert (alpha.setup, alpha.env) == (("source /opt/x/env.sh",), {"OMP_NUM_THREADS": "1"})
     assert (alpha.nodes, alpha.cores, alpha.all_cores, alpha.memory_bytes) == (2, 4, 8, 16 * 2**30)
     assert (alpha.gpus, alpha.all_gpus, alpha.speed, alpha.mpi) == (1, 2, 1.5, "aprun -n {ranks}")
+    assert alpha.container == "apptainer exec --rocm {image}"
     assert (alpha.work, alpha.python, alpha.software) == ("/scratch/me", "/opt/xmml/bin/python", ("openfoam",))
     assert alpha.relay == RelaySite("login", 40001, "login.alpha.org:40001", through_ssh=False)
 

@@ -58,6 +58,7 @@ def test_it_refuses_what_the_reader_refuses_as_far_as_a_schema_can(
         "a quantity of time",
         "two ways",
         "where the number of ranks goes",
+        "where the image goes",
         "this is a command",
         "this is a URL",
         "not an ssh destination",
