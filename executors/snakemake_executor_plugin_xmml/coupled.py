@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -84,13 +84,9 @@ class CoupledRun:
             return self
         return replace(self, arguments=(*self.arguments, option, value))
 
-    def with_options(self, text: str | None) -> CoupledRun:
-        """Return the run with more options in front, so that those of the rule count where both give one.
-
-        Raises:
-            ValueError: quotation marks in the text do not match.
-        """
-        return replace(self, arguments=(*shlex.split(text or ""), *self.arguments))
+    def with_options(self, options: Sequence[str]) -> CoupledRun:
+        """Return the run with more options in front, so that those of the rule count where both give one."""
+        return replace(self, arguments=(*options, *self.arguments))
 
 
 def coupled_run(shell_command: str | None) -> CoupledRun | None:

@@ -70,6 +70,7 @@ class Executor(RemoteExecutor):
         settings = workflow.executor_settings
         self.settings: ExecutorSettings = settings if settings is not None else ExecutorSettings()
         self._catalogue = _catalogue(self.settings.sites)
+        self._options = _options(self.settings.options)
         self._sites = SiteJobs()
         self._launcher = SharedLauncher()
         self._cores = LocalCores(workflow.resource_settings.local_cores or os.cpu_count() or 1)
@@ -110,7 +111,7 @@ class Executor(RemoteExecutor):
         folder = Path(given) if given else self.settings.runs / f"{job.name}-{job.jobid}-{uuid.uuid4().hex[:8]}"
         info = SubmittedJobInfo(job, external_jobid=str(folder.absolute()))
         complete = run.with_default("-o", str(folder))
-        complete = complete.with_options(shlex.join(self._of_jobs(job, run))).with_options(self.settings.options)
+        complete = complete.with_options(self._of_jobs(job, run)).with_options(self._options)
         complete = complete.with_default("--sites", str(self.settings.sites) if self.settings.sites else None)
 
         def start() -> Task:
@@ -141,7 +142,7 @@ class Executor(RemoteExecutor):
     def _of_jobs(self, job: JobExecutorInterface, run: CoupledRun) -> list[str]:
         """Return the options of `xmml-run` by which the jobs of a run get the resources of its rule."""
         catalogue = self._catalogue
-        if own := run.with_options(self.settings.options).value_of("--sites"):
+        if own := run.with_options(self._options).value_of("--sites"):
             try:
                 catalogue = read_sites(own)
             except SitesError as error:
@@ -337,6 +338,13 @@ def _is_guess(job: JobExecutorInterface) -> bool:
     given = job.rule.resources.get("mem_mb")
     guess = min(max(2 * job.input.size_mb, 1000), 8000)
     return not isinstance(getattr(given, "raw", given), int | float | str) and job.resources["mem_mb"] == int(guess)
+
+
+def _options(text: str | None) -> list[str]:
+    try:
+        return shlex.split(text or "")
+    except ValueError as error:
+        raise WorkflowError(f"--xmml-options cannot be split into words: {error}: {text}") from None
 
 
 def _catalogue(path: Path | None) -> SiteCatalogue | None:

@@ -25,13 +25,22 @@ def override(text: str) -> tuple[str, str]:
     return target.strip(), value
 
 
+def words(text: str) -> tuple[str, ...]:
+    """Read a command, split as a shell does."""
+    try:
+        found = tuple(shlex.split(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"the command cannot be split into words ({error}): {text}") from None
+    if not found:
+        raise argparse.ArgumentTypeError("a command is expected, and this is empty")
+    return found
+
+
 def debug(text: str) -> tuple[str, tuple[str, ...]]:
     """Read `INST[=TOOL]`."""
     instance, _, tool = text.partition("=")
-    words = shlex.split(tool or "gdb")
-    if words == ["gdb"]:
-        words = ["gdb", "-q", "--args"]
-    return instance, tuple(words)
+    command = words(tool or "gdb")
+    return instance, ("gdb", "-q", "--args") if command == ("gdb",) else command
 
 
 def delivery(text: str) -> tuple[str, str, Path]:

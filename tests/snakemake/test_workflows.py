@@ -211,6 +211,13 @@ def test_a_catalogue_that_does_not_exist_is_refused_at_once(tmp_path: Path) -> N
     assert "nowhere.toml" in output
 
 
+def test_options_whose_quotation_marks_do_not_match_are_refused_at_once(tmp_path: Path) -> None:
+    status, output = Greetings(tmp_path, [1]).run("--xmml-options=-p 'a.k=1")
+    assert status != 0
+    assert "--xmml-options cannot be split into words: No closing quotation: -p 'a.k=1" in output
+    assert "Traceback" not in output
+
+
 def test_every_setting_is_explained() -> None:
     text = subprocess.run([*SNAKEMAKE, "--help"], capture_output=True, text=True).stdout
     assert [each for each in OPTIONS if each not in text] == []

@@ -54,6 +54,12 @@ TWO = SITE + '[site.b]\nssh = "b"\ncores = 4\n'
 
 #: What newcomers write; what the answer says (place and code, and words of message and help).
 MISTAKES = [
+    (
+        '[site.a]\nmpi = "srun \'{ranks}"\n',
+        "2:7: error[S03]",
+        "cannot be split into words",
+        "close what is quoted",
+    ),
     ("", "1:1: error[S04]", "no site is described", "[site.NAME]"),
     ("[site]\n", "1:2: error[S04]", "no site is described", "[site.NAME]"),
     ("[[site]]\ncores = 4\n", "1:3: error[S03]", "a site needs a name", "[site.NAME]"),

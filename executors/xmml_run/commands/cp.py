@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
@@ -12,6 +11,8 @@ from xmml_executors.outcome import ExitStatus
 from xmml_sites.transfer.file_location import FileLocation, place
 from xmml_sites.transfer.progress import NoProgress, Progress, Report
 from xmml_sites.transfer.settings import Settings, TransferMethod
+
+from xmml_run.arguments import words
 
 DESCRIPTION = """Copy files and folders to or from a host that ssh gets to.
 
@@ -66,7 +67,11 @@ def add_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--address", help="where the listening end is dialled (default: the address that ssh has used)")
     parser.add_argument(
-        "--ssh", metavar="COMMAND", default="ssh", help='how to get to the host, such as "ssh -F config" (default: ssh)'
+        "--ssh",
+        metavar="COMMAND",
+        type=words,
+        default=("ssh",),
+        help='how to get to the host, such as "ssh -F config" (default: ssh)',
     )
     parser.add_argument("--remote", metavar="PATH", default="xmml", help="where xmml is at the host (default: xmml)")
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
@@ -119,7 +124,7 @@ def _copy(options: Namespace, sources: list[FileLocation], destination: FileLoca
         ports=options.port,
         address=options.address,
         compare=options.compare,
-        ssh=tuple(shlex.split(options.ssh)),
+        ssh=options.ssh,
         remote=options.remote,
     )
     shown = _shown(options)

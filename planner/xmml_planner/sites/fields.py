@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -236,6 +237,10 @@ def port(node: Node) -> int:
 def launcher(node: Node) -> str:
     """Read how MPI programs are started."""
     value = _text(node, '"srun", "mpirun" or a command in quotes', '"srun"')
+    try:
+        shlex.split(value)
+    except ValueError as error:
+        raise FieldError(f"this command cannot be split into words: {error}", "close what is quoted") from None
     if value not in ("srun", "mpirun") and "{ranks}" not in value:
         raise FieldError(
             "this command does not say where the number of ranks goes", f'write, for example, "{value} -n {{ranks}}"'

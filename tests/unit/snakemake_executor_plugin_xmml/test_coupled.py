@@ -186,5 +186,5 @@ def test_a_setting_that_is_not_made_adds_nothing() -> None:
 
 
 def test_options_of_the_rule_stand_behind_those_for_all() -> None:
-    run = CoupledRun(("model.xmml", "--hosts", "1")).with_options("--hosts 2 -p 'a.b=1 m'")
+    run = CoupledRun(("model.xmml", "--hosts", "1")).with_options(["--hosts", "2", "-p", "a.b=1 m"])
     assert run.arguments == ("--hosts", "2", "-p", "a.b=1 m", "model.xmml", "--hosts", "1")

@@ -22,6 +22,7 @@ def test_overrides_are_read_as_pairs() -> None:
         ["m.xmml", "--listen", "host:99999"],
         ["m.xmml", "--job", "long"],
         ["m.xmml", "--job", "partition="],
+        ["m.xmml", "--debug", "a='gdb"],
         ["m.xmml", "-q", "-v"],
     ],
 )
@@ -30,6 +31,14 @@ def test_what_cannot_be_meant_is_wrong_usage(arguments: list[str], capsys: pytes
         run_parser().parse_args(arguments)
     assert raised.value.code == 2
     assert "usage:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["ssh 'x", " "])
+def test_a_command_that_leads_to_no_host_is_wrong_usage(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        xmml_parser().parse_args(["cp", "--ssh", command, "a", "b:"])
+    assert raised.value.code == 2
+    assert "--ssh" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
