@@ -55,6 +55,22 @@ def test_who_wants_an_own_process_gets_it(model: MakeModel, place: str) -> None:
     assert len(groups(made)[0]) == 8
 
 
+@pytest.mark.parametrize("place", ["instance", "implementation"])
+@pytest.mark.parametrize(("bind", "shares"), [("core", False), ("0-1", False), ("none", True)])
+def test_who_is_bound_otherwise_than_others_has_an_own_process(
+    model: MakeModel, place: str, bind: str, shares: bool
+) -> None:
+    where = {"instance": "", "implementation": "", place: f' run:bind="{bind}"'}
+    third = (
+        '<submodel id="C"><timescale delta="1 s" total="3 s"/><ports/>'
+        f'<implementation{where["implementation"]}><code language="python" part="Oi">1</code></implementation>'
+        "</submodel>"
+    )
+    made = plan(model(f'{INSTANCES}<instance id="c" submodel="C"{where["instance"]}/>{COUPLINGS}', third), hosts=1)
+    assert (made.by_name["c"].process is not None) == shares
+    assert made.by_name["c"].bind == bind
+
+
 @pytest.mark.parametrize("wish", ['run:threads="2"', 'run:gpus="1"', 'run:env="A=1"', 'cores="2"', 'run:args="-v"'])
 def test_who_wants_something_for_itself_has_an_own_process(model: MakeModel, wish: str) -> None:
     third = (

@@ -82,6 +82,14 @@ def test_who_uses_cores_of_an_mpi_program_by_turns_is_not_bound_to_cores(planned
     assert "cores" not in job.devices([caller])
 
 
+def test_who_is_to_be_bound_to_nothing_has_no_cores_of_its_own(planned: Planned) -> None:
+    one = planned("a", PLAIN, NodeShare(0, 1, (0,)))
+    free = dataclasses.replace(planned("b", PLAIN, NodeShare(0, 1, (1,))), bind="none")
+    job = nodes_of(PBS, one, free)
+    assert job.devices([one])["cores"] == [0]
+    assert "cores" not in job.devices([free])
+
+
 def test_who_uses_cores_of_an_mpi_program_by_turns_has_its_own_gpus_among_all_of_the_node(planned: Planned) -> None:
     mpi = planned("flow", ("srun", "-n", "4", "/x/flow"), NodeShare(0, 4, (0, 1, 2, 3), (0,)))
     caller = planned("a", PLAIN, NodeShare(0, 1, (0,), (1,), takes_turns=True))
