@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from xmml_planner import Plan, PlannedInstance
 from xmml_planner.hosting import members
@@ -22,7 +22,7 @@ from xmml.run_options import BINDINGS, cpu_numbers
 from xmml_executors.binding.assignment import Demand, Ties, assign
 from xmml_executors.binding.contention import why_busy
 from xmml_executors.binding.leases import CpuLeases, LeaseError
-from xmml_executors.binding.topology import cpu_limit, cpu_text, devices_folder, job_cpus, own_cpus, read_cores
+from xmml_executors.binding.topology import Core, cpu_limit, cpu_text, devices_folder, job_cpus, own_cpus, read_cores
 
 #: What keeps the threads of a process on its cores, each on one, as at sites.
 THREADS_STAY = {"OMP_PLACES": "cores", "OMP_PROC_BIND": "close"}
@@ -55,7 +55,7 @@ class Binding:
         reason: why nothing is bound, if that is worth a word.
         is_asked_for: the user asked for a binding.
         is_watched: it lasts only as long as no other program uses the cores.
-        launchers: processes that are MPI launchers and must leave cores to the kernel: other processes use them, too.
+        launchers: processes that are MPI launchers.
     """
 
     cpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -66,10 +66,9 @@ class Binding:
 
     def variables(self, process: str) -> dict[str, str]:
         """Return what is added to the environment of a process, unless the user has set it."""
-        found = {
-            **(THREADS_STAY if self.cpus.get(process) else {}),
-            **(UNBOUND if process in self.launchers else {}),
-        }
+        if not self.cpus.get(process):
+            return {}
+        found = {**THREADS_STAY, **(UNBOUND if process in self.launchers else {})}
         return {name: value for name, value in found.items() if name not in os.environ}
 
 
@@ -109,14 +108,14 @@ def bind(plan: Plan, by_hand: Collection[str], leases: CpuLeases) -> Binding:
     if not is_asked_for and len(demands) < 2:
         return Binding()
     launchers = frozenset(
-        name
-        for name, instances in started.items()
-        if os.path.basename(instances[0].command[0]) == MPI_LAUNCHER and _bind_of(instances) != "none"
+        name for name, instances in started.items() if os.path.basename(instances[0].command[0]) == MPI_LAUNCHER
     )
+    # These bind their ranks themselves, to the first cores, which are kept free for them.
+    unaided = frozenset(name for name in launchers if not _bind_of(started[name]))
     try:
         is_watched = not is_asked_for and job_cpus() is None
         _check_machine(demands, is_watched)
-        cpus, reason = _leased(demands, _ties(plan, started), leases), ""
+        cpus, reason = _leased(demands, unaided, _ties(plan, started), leases), ""
     except _NotBound as error:
         cpus, reason = {}, str(error)
         is_watched = False
@@ -151,14 +150,17 @@ def _check_machine(demands: Sequence[Demand], may_be_busy: bool) -> None:
         raise _NotBound(f"this machine is busy: {busy}")
 
 
-def _leased(demands: Sequence[Demand], ties: Ties, leases: CpuLeases) -> dict[str, tuple[int, ...]]:
-    """Choose and lease cores.
+def _leased(
+    demands: Sequence[Demand], unaided: Collection[str], ties: Ties, leases: CpuLeases
+) -> dict[str, tuple[int, ...]]:
+    """Choose and lease cores, and return those of each process but the `unaided` ones.
 
     Raises:
         _NotBound: too few are free.
     """
     ours = own_cpus()
     cores = read_cores(devices_folder(), ours)
+    demands = _with_first_cores(demands, unaided, cores)
     try:
         with leases.choosing(cpu for core in cores for cpu in core.siblings) as free:
             whole = [core for core in cores if free.issuperset(core.siblings)]
@@ -171,10 +173,22 @@ def _leased(demands: Sequence[Demand], ties: Ties, leases: CpuLeases) -> dict[st
         text = _processes(len(demands), sum(demand.cores for demand in demands))
         taken = sorted(set(ours) - free)
         if not taken:
-            raise _NotBound(f"{text}, and lists of CPUs overlap")
+            raise _NotBound(f"{text}, and too few CPUs are left for some of them")
         holders = ", ".join(map(str, leases.holders(taken)))
         raise _NotBound(f"{text}; other runs have leased {_cpus(taken)}" + (f" (process {holders})" if holders else ""))
-    return {name: tuple(sorted(cpu for core in own for cpu in core.cpus)) for name, own in found.items()}
+    return {
+        name: tuple(sorted(cpu for core in own for cpu in core.cpus))
+        for name, own in found.items()
+        if name not in unaided
+    }
+
+
+def _with_first_cores(demands: Sequence[Demand], names: Collection[str], cores: Sequence[Core]) -> list[Demand]:
+    """Return demands of which these have the first cores of the machine together."""
+    count = sum(demand.cores for demand in demands if demand.name in names)
+    first = sorted(cores, key=lambda core: core.cpus)[:count]
+    cpus = tuple(sorted(cpu for core in first for cpu in core.cpus))
+    return [replace(demand, cpus=cpus) if demand.name in names else demand for demand in demands]
 
 
 def _processes(count: int, cores: int) -> str:

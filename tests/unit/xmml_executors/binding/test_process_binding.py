@@ -175,26 +175,36 @@ def test_threads_of_a_bound_process_stay_on_its_cores(
     assert Binding().variables("a") == {}
 
 
-def test_the_launcher_of_a_bound_mpi_program_binds_no_ranks(make_plan: MakePlan, leases: CpuLeases) -> None:
-    binding = bind(make_plan("a", "b", a=("/usr/bin/mpirun", "-n", "1", "p")), (), leases)
+MPIRUN = ("/usr/bin/mpirun", "-n", "2", "p")
+
+
+def with_cores(plan: Plan, **cores: int) -> Plan:
+    """Return a plan of which some instances need other numbers of cores."""
+    instances = tuple(dataclasses.replace(each, cores=cores.get(each.name, each.cores)) for each in plan.instances)
+    return dataclasses.replace(plan, instances=instances)
+
+
+def test_mpirun_binds_its_ranks_to_the_first_cores_which_others_keep_off(
+    make_plan: MakePlan, leases: CpuLeases, four_cores: Path
+) -> None:
+    binding = bind(with_cores(make_plan("a", "b", b=MPIRUN), b=2), (), leases)
+    assert binding.cpus == {"a": (2, 3)}
+    assert binding.variables("b") == {}
+    with CpuLeases(four_cores).choosing(range(4)) as free:
+        assert not free
+
+
+def test_an_mpi_program_alone_is_left_to_mpirun(make_plan: MakePlan, leases: CpuLeases) -> None:
+    assert bind(with_cores(make_plan("a", a=MPIRUN), a=2), (), leases) == Binding()
+
+
+def test_the_ranks_of_an_mpi_program_that_is_bound_are_left_to_the_kernel_on_its_cores(
+    make_plan: MakePlan, leases: CpuLeases
+) -> None:
+    binding = bind(changed(with_cores(make_plan("a", "b", a=MPIRUN), a=2), bind="core"), (), leases)
+    assert binding.cpus == {"a": (0, 1), "b": (2,)}
     assert binding.variables("a")["OMPI_MCA_hwloc_base_binding_policy"] == "none"
     assert "OMPI_MCA_hwloc_base_binding_policy" not in binding.variables("b")
-
-
-def test_the_launcher_of_an_mpi_program_beside_others_binds_no_ranks_though_nothing_is_bound(
-    make_plan: MakePlan, leases: CpuLeases, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process_binding, "why_busy", lambda: "all of it")
-    binding = bind(make_plan("a", "b", a=("/usr/bin/mpirun", "-n", "1", "p")), (), leases)
-    assert not binding.cpus
-    assert binding.variables("a")["OMPI_MCA_hwloc_base_binding_policy"] == "none"
-    assert "OMP_PLACES" not in binding.variables("a")
-
-
-@pytest.mark.parametrize("names", [["a"], ["a", "b"]], ids=["alone", "and the user says none"])
-def test_other_launchers_bind_ranks_as_they_always_do(make_plan: MakePlan, leases: CpuLeases, names: list[str]) -> None:
-    plan = changed(make_plan(*names, a=("/usr/bin/mpirun", "-n", "1", "p")), bind="none" if len(names) > 1 else "")
-    assert bind(plan, (), leases).variables("a") == {}
 
 
 @pytest.mark.parametrize(
