@@ -13,6 +13,7 @@ import contextlib
 import getpass
 import os
 import secrets
+import shlex
 import shutil
 import signal
 import socket
@@ -44,7 +45,14 @@ class Sshd:
         mark: stands in the environment of every process started over this server.
     """
 
-    def __init__(self, folder: Path, *, name: str = "site", key_kind: str = "ed25519", settings: str = "") -> None:
+    def __init__(
+        self, folder: Path, *, name: str = "site", key_kind: str = "ed25519", settings: str = "", pam: str = ""
+    ) -> None:
+        """
+        Args:
+            settings: lines of the server's configuration that come before the usual ones, and so count.
+            pam: what PAM does for this server: the text of its service. It takes root.
+        """
         assert SSHD is not None, "sshd is not installed"
         folder.mkdir(parents=True, exist_ok=True)
         # OpenSSH cannot jump through a host with a configuration whose path has a space.
@@ -60,6 +68,14 @@ class Sshd:
         self.log = folder / "sshd.log"
         self._sshd_config = folder / "sshd_config"
         self._settings = settings
+        self._begins: list[str] = []
+        if pam:
+            services = folder / "pam.d"
+            services.mkdir()
+            (services / "sshd").write_text(pam)
+            # Nobody else on this machine sees these services.
+            hidden = f'mount --bind {shlex.quote(str(services))} /etc/pam.d && exec "$0" "$@"'
+            self._begins = ["unshare", "--mount", "--propagation", "private", "sh", "-c", hidden]
         self._children: list[subprocess.Popen[bytes]] = []
         self._accepting = True
         self._is_open = threading.Event()
@@ -90,11 +106,11 @@ class Sshd:
         _make_key(key, kind)
         self._host_key = key
         self._sshd_config.write_text(
-            f"HostKey {key}\nAuthorizedKeysFile {self.folder}/authorized_keys\nStrictModes no\nUsePAM no\n"
-            "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
+            f"{self._settings}\nHostKey {key}\nAuthorizedKeysFile {self.folder}/authorized_keys\nStrictModes no\n"
+            "UsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
             f"UseDNS no\nPrintMotd no\nSubsystem sftp internal-sftp\n"
             f'SetEnv {self.mark} HOME="{self.home}" TMPDIR="{self.temporary}" '
-            f'PATH="{self.home}/bin:/usr/local/bin:/usr/bin:/bin"\n{self._settings}\n'
+            f'PATH="{self.home}/bin:/usr/local/bin:/usr/bin:/bin"\n'
         )
 
     def learn_host_key(self) -> None:
@@ -194,7 +210,7 @@ class Sshd:
             with connection:
                 self._children.append(
                     subprocess.Popen(
-                        [SSHD, "-i", "-f", str(self._sshd_config), "-E", str(self.log)],
+                        [*self._begins, SSHD, "-i", "-f", str(self._sshd_config), "-E", str(self.log)],
                         stdin=connection.fileno(),
                         stdout=connection.fileno(),
                         stderr=subprocess.DEVNULL,

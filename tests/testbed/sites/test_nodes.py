@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import printed
 import pytest
 from commands import BIN
 from rings import facts_of, write_ring
@@ -263,3 +264,21 @@ def test_a_job_that_waits_for_nodes_that_do_not_work_says_so_and_goes_on_when_th
         finally:
             slurm.root("scontrol update NodeName=alpha2 State=RESUME", check=True)
         assert going.wait(timeout=RUN_LIMIT_S) == 0, said.read_text()
+
+
+SET_UP = [text for text in printed.blocks("sites.md", "toml") if "setup = " in text and "[site." not in text]
+
+
+@pytest.mark.parametrize("lines", SET_UP)
+def test_a_program_has_the_modules_the_set_up_and_the_variables_of_its_site(
+    bed: Bed, tmp_path: Path, lines: str
+) -> None:
+    model = write_ring(tmp_path / "ring", {"a": "", "b": ""})
+    program = model.parent / "plain.py"
+    told = "import os; print('found', *map(os.environ.get, ('OPENMPI_LOADED', 'DATA', 'SOLVER')))\n"
+    program.write_text(told + program.read_text())
+    sites = bed.sites_toml("alpha").replace('scheduler = "slurm"', f'scheduler = "slurm"\n{lines}')
+    launch(bed, model, places={"a": "alpha", "b": "alpha"}, sites=sites)
+    found = (tmp_path / "run/instances/a/stdout").read_text()
+    assert re.search(r"^found \S+ /home/alice/data cg$", found, re.MULTILINE), found
+    assert "found None" not in found
