@@ -149,7 +149,9 @@ class JobNodes:
         has_own_gpus = self.divides_cores and agent.cores
         all_gpus: Sequence[int] = agent.gpus if has_own_gpus else range(self._job.gpus_per_node)
         told: dict[str, Any] = {}
-        if cores and cores <= set(all_cores) and instances[0].bind != "none":
+        # Where no batch system gives cores out, another run may bind its programs to the same ones.
+        is_bound = self._site.has_queue and instances[0].bind != "none"
+        if is_bound and cores and cores <= set(all_cores):
             told |= {"cores": [all_cores.index(core) for core in sorted(cores)], "of_cores": len(all_cores)}
         if self._job.gpus_per_node:
             told["gpus"] = [all_gpus.index(gpu) for gpu in sorted(gpus)]

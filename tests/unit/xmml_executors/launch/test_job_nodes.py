@@ -82,6 +82,12 @@ def test_who_uses_cores_of_an_mpi_program_by_turns_is_not_bound_to_cores(planned
     assert "cores" not in job.devices([caller])
 
 
+def test_without_a_batch_system_that_gives_out_cores_nobody_is_bound(planned: Planned) -> None:
+    site = dataclasses.replace(SLURM, scheduler="local")
+    one, other = (planned(name, PLAIN, NodeShare(0, 1, (at,), (at,))) for at, name in enumerate("ab"))
+    assert nodes_of(site, one, other, gpus=2).devices([other]) == {"gpus": [1]}
+
+
 def test_who_is_to_be_bound_to_nothing_has_no_cores_of_its_own(planned: Planned) -> None:
     one = planned("a", PLAIN, NodeShare(0, 1, (0,)))
     free = dataclasses.replace(planned("b", PLAIN, NodeShare(0, 1, (1,))), bind="none")
