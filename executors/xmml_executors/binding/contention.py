@@ -22,19 +22,25 @@ WAITING_FROM = 0.25
 def why_busy(pressure: str = "/proc/pressure/cpu", load: str = "/proc/loadavg") -> str:
     """Return that this machine is busy, and how; empty if it is not.
 
+    Programs also wait for one processor while others are idle, where somebody has bound them or the kernel has put them
+    together. So a machine is busy only if at least as many programs want to run as it has processors.
+
     Args:
-        pressure: the file that says how long processes wait for processors.
-        load: the one that says how many want to run, for where there is no other.
+        pressure: the file that says how long programs wait for processors; not every kernel has it.
+        load: the one that says how many want to run.
     """
+    # 9.50 11.20 8.00 7/345 6789: in the last minute, 5 and 15 minutes; now, we among them
+    words = _words(load)
+    running = max(float(words[0]), int(words[3].partition("/")[0]) - 1) if len(words) > 3 else 0.0
+    count = os.cpu_count() or 1
+    if running < count:
+        return ""
     # some avg10=12.30 avg60=3.00 avg300=0.50 total=1234
     words = _words(pressure)
-    if len(words) > 1 and words[1].startswith("avg10="):
-        share = float(words[1].removeprefix("avg10=")) / 100
-        text = f"programs have waited for processors for {share:.0%} of the last 10 s"
-        return text if share > BUSY_FROM else ""
-    count = os.cpu_count() or 1
-    running = float((_words(load) or ["0"])[0])
-    return f"{running:g} programs run on {count} processors" if running > count else ""
+    if len(words) < 2 or not words[1].startswith("avg10="):
+        return f"{running:g} programs want to run on {count} processors"
+    share = float(words[1].removeprefix("avg10=")) / 100
+    return f"programs have waited for processors for {share:.0%} of the last 10 s" if share > BUSY_FROM else ""
 
 
 class CoreWatch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from processes import children, command_line, is_running
 from supervised import Supervised
 from waiting import wait_until
+from xmml_executors.executor import ProcessStart
 
 TELL = """import json, os, sys, threading
 print(json.dumps({
@@ -63,6 +65,16 @@ def test_a_program_finds_what_it_finds_when_an_interpreter_is_started_for_it(sta
     assert told["forked"] == told["plain"]
     assert told["forked"]["parent"] == started.executor.supervisor_pid
     assert told["forked"]["leads"]
+
+
+def test_a_forked_program_runs_on_the_cpus_that_it_was_given(started: Started) -> None:
+    one = max(os.sched_getaffinity(0))
+    command = [sys.executable, "-c", "import os; print(os.sched_getaffinity(0))"]
+    logs = started.logs("a")
+    started.executor.start(ProcessStart("a", command, {}, started.folder, *logs, fork=True, cpus=[one]))
+    assert started.report("ended", "a").status == 0, started.err("a")
+    assert started.out("a") == f"{{{one}}}\n"
+    assert os.sched_getaffinity(started.fork_server()) == os.sched_getaffinity(0)
 
 
 @pytest.mark.parametrize(

@@ -28,19 +28,40 @@ def bound_to(cpu: int, program: str) -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
+BUSY = os.cpu_count() or 1
+
+
+def load_of(folder: Path, minute: float, now: int) -> str:
+    """Write how many programs want to run, and return the file."""
+    load = folder / "loadavg"
+    load.write_text(f"{minute:.2f} 3.00 1.00 {now}/345 6789\n")
+    return str(load)
+
+
+def pressure_of(folder: Path, share: float) -> str:
+    """Write for how much of the time programs wait [%], and return the file."""
+    pressure = folder / "cpu"
+    pressure.write_text(f"some avg10={share:.2f} avg60=0.00 avg300=0.00 total=1\nfull avg10=0.00 avg60=0.00\n")
+    return str(pressure)
+
+
 @pytest.mark.parametrize(("share", "is_busy"), [(0.0, False), (31.5, False), (92.25, True)])
 def test_a_machine_is_busy_if_programs_wait_for_processors(tmp_path: Path, share: float, is_busy: bool) -> None:
-    pressure = tmp_path / "cpu"
-    pressure.write_text(f"some avg10={share:.2f} avg60=0.00 avg300=0.00 total=1\nfull avg10=0.00 avg60=0.00\n")
-    assert bool(why_busy(str(pressure))) == is_busy
+    assert bool(why_busy(pressure_of(tmp_path, share), load_of(tmp_path, BUSY + 1, 1))) == is_busy
+
+
+def test_a_machine_is_busy_from_the_moment_on_in_which_many_programs_want_to_run(tmp_path: Path) -> None:
+    assert why_busy(pressure_of(tmp_path, 92), load_of(tmp_path, 0.1, BUSY + 1))
+
+
+def test_a_machine_is_not_busy_while_processors_are_idle(tmp_path: Path) -> None:
+    assert why_busy(pressure_of(tmp_path, 92), load_of(tmp_path, BUSY - 0.5, BUSY)) == ""
 
 
 def test_without_pressure_figures_the_load_counts(tmp_path: Path) -> None:
-    load = tmp_path / "loadavg"
-    load.write_text("9999.00 3.00 1.00 1/345 6789\n")
-    assert why_busy(str(tmp_path / "none"), str(load)).startswith("9999 programs run on")
-    load.write_text("0.10 3.00 1.00 1/345 6789\n")
-    assert why_busy(str(tmp_path / "none"), str(load)) == ""
+    nowhere = str(tmp_path / "none")
+    assert why_busy(nowhere, load_of(tmp_path, 9999, 1)) == f"9999 programs want to run on {BUSY} processors"
+    assert why_busy(nowhere, load_of(tmp_path, 0.1, 1)) == ""
 
 
 def test_a_process_that_shares_its_core_with_a_busy_one_waits() -> None:
