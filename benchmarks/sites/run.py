@@ -8,6 +8,7 @@ at each cluster, and ten small files is run by one command:
 
 * *begin*: from `xmml-run` to the moment when the last instance has joined the run; the first run of a round must send
   the files, the second finds them at the sites. *Skew* is the time between the joining of the first and of the last.
+* *launcher*: processor time that `xmml-run` takes in all, planning included.
 * *meanwhile*: while the instances talk for some seconds, commands that each site was given over ssh, and processor time
   of `xmml-run`, its threads included.
 
@@ -20,6 +21,7 @@ Results: a table and a CSV file with every figure.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -62,6 +64,7 @@ class Sample:
         commands: that the busiest site was given in these seconds.
         cpu_s: of `xmml-run` in these seconds.
         end_s: from the end of the instances to the end of the command.
+        launcher_s: processor time of `xmml-run` in all.
     """
 
     round: int
@@ -72,6 +75,7 @@ class Sample:
     commands: int
     cpu_s: float
     end_s: float
+    launcher_s: float
 
 
 def main() -> int:
@@ -139,6 +143,11 @@ def measure(bed: Bed, folder: Path, number: int, sent: bool, seconds: float, ins
         left = await_events(folder / "run", "left", len(places), run)
         spent_s, looked_s = cpu_of(run.process.program) - cpu_s, time.time() - looked_from
         given = max(commands_at(bed, name) - before for name, before in zip(SITES, commands, strict=True))
+        launcher_s = spent_s + cpu_s
+        while run.process.poll() is None:
+            with contextlib.suppress(OSError):  # it has just ended
+                launcher_s = cpu_of(run.process.program)
+            time.sleep(0.05)
         if run.wait(LIMIT_S) != 0:
             raise SystemExit(f"the run failed:\n{run.output}")
     finally:
@@ -146,9 +155,8 @@ def measure(bed: Bed, folder: Path, number: int, sent: bool, seconds: float, ins
     is_sent = any("files staged, 0 of them sent" not in line for line in run.lines if "files staged" in line)
     if is_sent != sent and instances == 2:
         raise SystemExit(f"the files were {'sent' if is_sent else 'not sent'}:\n{run.output}")
-    return Sample(
-        number, sent, joined[-1] - began, joined[-1] - joined[0], looked_s, given, spent_s, time.time() - left[-1]
-    )
+    begin_s, skew_s, end_s = joined[-1] - began, joined[-1] - joined[0], time.time() - left[-1]
+    return Sample(number, sent, begin_s, skew_s, looked_s, given, spent_s, end_s, launcher_s)
 
 
 def await_events(folder: Path, what: str, count: int, run: Any) -> list[float]:
@@ -201,9 +209,11 @@ def report(samples: Sequence[Sample], rtt_ms: float, instances: int) -> str:
                 str(Spread.of(sample.commands / sample.seconds for sample in mine)),
                 str(Spread.of(100 * sample.cpu_s / sample.seconds for sample in mine)),
                 str(Spread.of(sample.end_s for sample in mine)),
+                str(Spread.of(sample.launcher_s for sample in mine)),
             ]
         )
     head = ["", "begin [s]", "skew [s]", "commands per site [1/s]", "launcher [% of a core]", "end [s]"]
+    head.append("launcher in all [s]")
     return (
         f"{figures.machine()}. Median of {rounds} rounds, with the least and the most in brackets. Two idle Slurm "
         f"clusters and the launching machine, emulated on the same machine, {rtt_ms:g} ms there and back.\n\n"

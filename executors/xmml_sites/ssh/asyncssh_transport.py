@@ -90,7 +90,7 @@ class AsyncsshTransport(ChannelTransport):
             for jump in jumps:
                 tunnel = await self._open_jump(jump, tunnel)
                 self._jumps[for_bulk].append(tunnel)
-        chooses = for_bulk and not options.config.get("Ciphers")
+        chooses = not options.config.get("Ciphers")
         arguments: dict[str, Any] = {"encryption_algs": f"^{FASTEST_CIPHERS}"} if chooses else {}
         try:
             async with asyncio.timeout(CONNECT_S + 10):
