@@ -38,6 +38,8 @@ WAITS = "waiting until all runs have released their sites (Ctrl-C once more: do 
 WAYS_TO_SEE = "`xmml status` and `xmml cancel` know the folders of runs that are not over"
 #: Options of `xmml-run` that a run in a shared process cannot have.
 NEEDS_OWN_PROCESS = ("--detach", "--debug")
+#: The folder of what the runs of a workflow share.
+SHARED = Path(".snakemake/xmml/shared")
 #: How the external id of a job at a site begins; the site and the job's tag follow.
 SITE_JOB = "site:"
 
@@ -72,7 +74,7 @@ class Executor(RemoteExecutor):
         self._catalogue = _catalogue(self.settings.sites)
         self._options = _options(self.settings.options)
         self._sites = SiteJobs()
-        self._launcher = SharedLauncher()
+        self._launcher = SharedLauncher(SHARED)
         self._cores = LocalCores(workflow.resource_settings.local_cores or os.cpu_count() or 1)
         self._tasks: dict[int, Task] = {}
         self._said: set[tuple[str, str]] = set()

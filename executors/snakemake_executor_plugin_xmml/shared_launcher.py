@@ -21,7 +21,12 @@ CLOSED_WITHIN_S = 30.0
 class SharedLauncher:
     """Begins runs in one process, which is started with the first of them, and again if it was killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        """
+        Args:
+            folder: for what belongs to no run alone, such as the logs of relays.
+        """
+        self._folder = folder
         self._process: subprocess.Popen[str] | None = None
         self._runs: dict[str, SharedRun] = {}
         self._changing = threading.Lock()
@@ -64,8 +69,9 @@ class SharedLauncher:
                     process.wait(CLOSED_WITHIN_S)
 
     def _started(self) -> subprocess.Popen[str]:
+        command = [*RUN_SERVER, str(self._folder)]
         process = subprocess.Popen(
-            RUN_SERVER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
         )
         threading.Thread(target=self._read, args=(process,), daemon=True).start()
         return process

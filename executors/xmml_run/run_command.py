@@ -274,7 +274,10 @@ def _run(options: Namespace, prepared: _Prepared, shared: SharedProcess | None) 
         others = by_hand.instances if by_hand else frozenset()
         how = Options(listen_at(plan, options.listen), prepared.debug, terminal, others, stop)
         is_direct, strategy = options.listen is not None, options.strategy
-        executor = executor_for(plan, folder, prepared.journal, is_direct=is_direct, strategy=strategy, stop=stop)
+        pool = shared.pool if shared is not None else None
+        executor = executor_for(
+            plan, folder, prepared.journal, is_direct=is_direct, strategy=strategy, stop=stop, pool=pool
+        )
         if by_hand is not None:
             from xmml_executors.by_hand import ByHandExecutor
 

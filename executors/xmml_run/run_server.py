@@ -1,4 +1,5 @@
-"""Many runs in one process: `python -m xmml_run.run_server`.
+"""Many runs in one process: `python -m xmml_run.run_server FOLDER`. What belongs to no run alone, such as the logs of
+relays, lies in the folder.
 
 Each line of standard input is a request, a JSON object:
 
@@ -24,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from xmml_executors.launch.site_pool import SharedFolder, SitePool
 from xmml_executors.limits import explained, is_reached
 from xmml_executors.outcome import ExitStatus
 from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests
@@ -39,10 +41,12 @@ class SharedProcess:
     Attributes:
         planning: held while a run is planned, since planning takes all of a processor.
         stop: stops this run.
+        pool: the logins to sites.
     """
 
     planning: threading.Lock
     stop: StopRequests
+    pool: SitePool
 
 
 class ThreadOutput(io.TextIOBase):
@@ -78,13 +82,15 @@ class ThreadOutput(io.TextIOBase):
 class RunServer:
     """Carries out runs, each in a thread of its own."""
 
-    def __init__(self, on_ended: Callable[[str, int], object]) -> None:
+    def __init__(self, folder: Path, on_ended: Callable[[str, int], object]) -> None:
         """
         Args:
+            folder: takes a folder for what belongs to no run alone, such as the logs of relays.
             on_ended: is called, in the thread of a run, with its name and its exit status.
         """
         self._on_ended = on_ended
         self._planning = threading.Lock()
+        self._pool = SitePool(SharedFolder(folder))
         self._runs: dict[str, tuple[threading.Thread, StopRequests]] = {}
         self._changing = threading.RLock()  # a signal may come while the main thread has it
         self._out, self._err = ThreadOutput(sys.stdout), ThreadOutput(sys.stderr)
@@ -115,11 +121,12 @@ class RunServer:
         for name in list(self._runs):
             self.stop(name)
 
-    def wait(self) -> None:
-        """Wait until every run has ended."""
+    def close(self) -> None:
+        """Wait until every run has ended, and close the connections to sites."""
         while self._runs:
             with contextlib.suppress(KeyError, StopIteration):
                 self._runs[next(iter(self._runs))][0].join()
+        self._pool.close()
 
     def _carry_out(self, name: str, arguments: Sequence[str], stdout: Path, stderr: Path, stop: StopRequests) -> None:
         status: int = ExitStatus.SITE_FAILED
@@ -128,7 +135,7 @@ class RunServer:
                 out = files.enter_context(_opened(stdout))
                 err = out if stderr == stdout else files.enter_context(_opened(stderr))
                 with self._out.to(out), self._err.to(err):
-                    status = _status_of(arguments, SharedProcess(self._planning, stop))
+                    status = _status_of(arguments, SharedProcess(self._planning, stop, self._pool))
         except OSError as error:
             print(f"xmml-run: {error.filename}: {error.strerror}", file=sys.stderr)
         finally:
@@ -159,7 +166,7 @@ def _status_of(arguments: Sequence[str], shared: SharedProcess) -> int:
         return ExitStatus.SITE_FAILED
 
 
-def serve(requests: Iterable[str], answers: TextIO) -> None:
+def serve(folder: Path, requests: Iterable[str], answers: TextIO) -> None:
     """Carry out the runs that are requested, line by line, until there are no more requests and no more runs."""
     writing = threading.Lock()
 
@@ -168,7 +175,7 @@ def serve(requests: Iterable[str], answers: TextIO) -> None:
             answers.write(json.dumps({"ended": name, "status": int(status)}) + "\n")
             answers.flush()
 
-    server = RunServer(on_ended)
+    server = RunServer(folder, on_ended)
     for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: server.stop_all())
     for line in requests:
@@ -178,11 +185,11 @@ def serve(requests: Iterable[str], answers: TextIO) -> None:
         else:
             files = Path(request["stdout"]), Path(request["stderr"])
             server.begin(request["run"], request["arguments"], *files)
-    server.wait()
+    server.close()
 
 
 if __name__ == "__main__":
     # Answers have a descriptor of their own: what a library prints must not be taken for one.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
-        serve(sys.stdin, answers)
+        serve(Path(sys.argv[1]), sys.stdin, answers)

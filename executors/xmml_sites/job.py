@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -56,13 +57,21 @@ class JobEnd:
 
 
 class JobQueue:
-    """The jobs of a user in the queue of a site. One command carries each question, for however many jobs."""
+    """The jobs of a user in the queue of a site. One command carries each question, for however many jobs.
+
+    Attributes:
+        pause_s: the least time between two questions about jobs.
+        told: what the queue has said of each job, and when, by the clock of the event loop.
+    """
 
     def __init__(self, transport: Transport, scheduler: Scheduler) -> None:
         self._transport = transport
         self.scheduler = scheduler
-        #: What the queue has said of each job, and when, by the clock of the event loop.
+        self.pause_s = 0.0
         self.told: dict[str, tuple[float, JobStatus]] = {}
+        self._asked_at = -math.inf
+        self._ids: set[str] = set()
+        self._next: asyncio.Task[dict[str, JobStatus]] | None = None
 
     async def submit(self, script: str, folders: Sequence[str]) -> str:
         """Submit a script that is there, and return the number that the queue has given.
@@ -94,15 +103,28 @@ class JobQueue:
         return found
 
     async def status(self, ids: Sequence[str]) -> dict[str, JobStatus]:
-        """Return what the queue says of jobs, by their numbers.
+        """Return what the queue says of jobs, by their numbers. It is asked after this call, never before; one question
+        answers all who wait for it.
 
         Raises:
             SchedulerUnavailable, TransportError: it says nothing.
         """
         if not ids:
             return {}
+        self._ids.update(ids)
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._ask())
+            self._next.add_done_callback(lambda task: task.cancelled() or task.exception())  # all may have gone away
+        found = await asyncio.shield(self._next)
+        return {id: found[id] for id in ids if id in found}
+
+    async def _ask(self) -> dict[str, JobStatus]:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(0.0, self._asked_at + self.pause_s - loop.time()))
+        ids, self._ids, self._next = sorted(self._ids), set(), None
+        self._asked_at = loop.time()
         found = self.scheduler.parse_status(await self._transport.run(self.scheduler.status_command(ids)), ids)
-        now = asyncio.get_running_loop().time()
+        now = loop.time()
         self.told |= {id: (now, status) for id, status in found.items()}
         return found
 

@@ -24,7 +24,7 @@ class Server:
     def __init__(self, sites: Sites) -> None:
         self.sites = sites
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "xmml_run.run_server"],
+            [sys.executable, "-m", "xmml_run.run_server", str(sites.folder / "shared")],
             env=sites.environment,
             cwd=sites.folder,
             text=True,
@@ -148,3 +148,71 @@ def test_a_signal_stops_every_run_of_the_process(server: Server, sites: Sites) -
     server.process.terminate()
     assert [server.await_end(run) for run in ("first", "second")] == [130, 130]
     assert server.end() == 0
+
+
+def test_runs_of_a_process_share_one_login_and_one_proxy_at_each_site(server: Server, sites: Sites) -> None:
+    model = sites.write_model(asks=WAITS)
+    server.begin("first", model)
+    server.await_joined("first")
+    opened = {name: each.opened() for name, each in sites.servers.items()}
+    server.begin("second", model)
+    server.await_joined("second")
+    assert {name: each.opened() for name, each in sites.servers.items()} == opened
+    for each in sites.servers.values():
+        assert len([line for line in each.processes().values() if line.endswith("agent.py talk")]) == 1
+    server.request(stop="first")
+    assert server.await_end("first") == 130
+    assert "second" not in server.statuses
+    server.request(stop="second")
+    assert server.await_end("second") == 130
+    for each in sites.servers.values():
+        assert each.wait_until_nothing_runs() == {}, "what the runs had at the site stays"
+    assert {name: each.connections() for name, each in sites.servers.items()} == opened, "kept for the next run"
+    assert server.end() == 0
+
+
+def relays(sites: Sites) -> dict[str, int]:
+    """How many relays run at each site."""
+    lines = {name: [line.split() for line in each.processes().values()] for name, each in sites.servers.items()}
+    return {
+        name: len([words for words in found if words[0].endswith("mto") and "--site" in words])
+        for name, found in lines.items()
+    }
+
+
+@pytest.fixture
+def queued(sites: Sites) -> Sites:
+    """The sites, with a stand-in for PBS each, and so with relays."""
+    for name in sites.servers:
+        sites.give_queue(name, "openpbs")
+    return sites
+
+
+def test_runs_of_a_process_share_one_relay_at_each_cluster(queued: Sites, server: Server) -> None:
+    model = queued.write_model(asks=WAITS)
+    for run in ("first", "second"):
+        server.begin(run, model)
+    for run in ("first", "second"):
+        server.await_joined(run)
+    assert relays(queued) == {"alpha": 1, "beta": 1}
+    server.request(stop="first")
+    assert server.await_end("first") == 130
+    server.begin("third", queued.write_model())
+    assert server.await_end("third") == 0, server.log("third")
+    assert "second" not in server.statuses
+    assert relays(queued) == {"alpha": 1, "beta": 1}
+    server.request(stop="second")
+    assert server.await_end("second") == 130
+    assert server.end() == 0
+
+
+def test_cancelling_the_runs_of_a_killed_process_leaves_nothing_at_the_clusters(queued: Sites, server: Server) -> None:
+    model = queued.write_model(asks=WAITS)
+    for run in ("first", "second"):
+        server.begin(run, model)
+    for run in ("first", "second"):
+        server.await_joined(run)
+    queued.kill(server.process)
+    for run in ("first", "second"):
+        queued.do("xmml", "cancel", str(server.folder(run))).check(0)
+    assert queued.left_behind() == []

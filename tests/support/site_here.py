@@ -7,6 +7,7 @@ from pathlib import Path
 
 from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.run_site import RunSite
+from xmml_executors.launch.site_pool import SiteLogin
 from xmml_planner.sites import Site
 from xmml_sites.ssh.local import LocalTransport
 
@@ -14,6 +15,6 @@ from xmml_sites.ssh.local import LocalTransport
 def site_at(folder: Path, name: str = "here") -> RunSite:
     """Return this machine as a site whose run has this folder."""
     site = Site(name, work=str(folder), python=sys.executable)
-    at = RunSite(site, "r1", Journal(folder), LocalTransport(name))
+    at = RunSite(site, "r1", Journal(folder), SiteLogin(site, LocalTransport(name)))
     at.folder = str(folder)
     return at

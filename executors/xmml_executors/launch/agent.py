@@ -42,9 +42,13 @@ Reports are those of the supervisor, and
 To the talker:
 
     {"listen": {JOB: OFFSET}}   from now on tell what is in its reports from there on
+    {"forget": [JOB]}           tell nothing of it any more
     {"to": JOB, "order": {}}    answered by {"taken": N, "by": JOB} when it is in the file
-    {"lease": NUMBER, "s"}      the launcher lives; silence for so many seconds ends what runs; answered by {"alive"}
+    {"lease": NUMBER, "s", "runs": [FOLDER]}    the launcher of these runs lives (without "runs": of this one); silence
+                                for so many seconds ends what runs; answered by {"alive"}
     {"watch": {JOB: [HOST, PORT]}}  from now on tell when the agent of a job, or its node, is gone
+
+To a talker `JOB` may also be a path: it serves all runs of a launcher at its site.
 
 From the talker: `{"from": JOB, "next": OFFSET, "report": {}}` and `{"gone": JOB, "why"}`. It ends when its standard
 input does.
@@ -141,6 +145,14 @@ def append(path: str, line: bytes) -> None:
 def encoded(what: dict[str, Any]) -> bytes:
     """Return a line."""
     return json.dumps(what).encode() + b"\n"
+
+
+def renew_lease(run: str, content: str) -> None:
+    """Write the launcher's sign of life for a run."""
+    path = os.path.join(run, "lease")
+    with open(path + ".new", "w", encoding="ascii") as file:
+        file.write(content)
+    os.replace(path + ".new", path)
 
 
 class Looks:
@@ -579,16 +591,18 @@ class Talker:
             for job, offset in what["listen"].items():
                 self.tails[job] = Tail(os.path.join(self.run_folder, "jobs", job, "reports"), offset)
                 self.looks = Looks()
+        for job in what.get("forget", ()):
+            self.tails.pop(job, None)
+            self.watches.pop(job, None)
         if "to" in what:
             append(os.path.join(self.run_folder, "jobs", what["to"], "orders"), encoded(what["order"]))
             if what["to"] in self.watches:
                 self.watches[what["to"]].say()
             self.say({"taken": what["order"]["n"], "by": what["to"]})
         if "lease" in what:
-            path = os.path.join(self.run_folder, "lease")
-            with open(path + ".new", "w", encoding="ascii") as file:
-                file.write(f"{what['lease']} {what['s']}\n")
-            os.replace(path + ".new", path)
+            for run in what.get("runs", [self.run_folder]):
+                with contextlib.suppress(FileNotFoundError):  # its run is over
+                    renew_lease(run, f"{what['lease']} {what['s']}\n")
             self.say({"alive": what["lease"]})
         for job, (host, port) in what.get("watch", {}).items():
             self.watches[job] = Watch(host, port)

@@ -47,11 +47,12 @@ async def _clean(site: RunSite, past: JournalContent, tell: Callable[[str], None
             site.folder = left.folder
         await site.look_up(left.jobs)
         found = await site.standing(list(left.reservations))
+        await site.clean_shared(left, past.launcher)
         await site.clean(site.job_ids, list(left.reservations))
     except (TransportError, SiteError, SchedulerUnavailable) as error:
         return _what_to_do(site, left.folder, str(error))
     finally:
-        await site.transport.close()
+        await site.leave()
     tell(f"{site.name}: nothing is left" + (f"; removed: {', '.join(found)}" if found else ""))
     return ""
 

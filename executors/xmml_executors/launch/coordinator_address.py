@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 
 from xmml_sites.ssh import TransportError
@@ -13,6 +14,7 @@ from xmml_executors.launch.remote_helpers import RemoteHelper
 from xmml_executors.launch.remote_port_forwarder import RemotePortForwarder
 from xmml_executors.launch.remote_relay import RemoteRelay
 from xmml_executors.launch.run_site import RunSite
+from xmml_executors.launch.site_pool import SiteLogin
 from xmml_executors.outcome import SiteError
 
 
@@ -23,9 +25,10 @@ async def addresses_at(
     links: RelayLinks,
     *,
     is_direct: bool,
-) -> tuple[dict[str, str], RemoteHelper | None]:
-    """Return the variables that tell the processes of a site where the coordinator and their relay are, and what was
-    started at the site for that and must be kept.
+    secret: bytes,
+) -> tuple[dict[str, str], RelayEntry | None]:
+    """Return the variables that tell the processes of a site where the coordinator and their relay are, and the entry
+    to that relay, if they need one.
 
     A port of the login node's loopback device leads back to us through the ssh connection that we have anyway. A site
     without a queue runs our programs there; a cluster has a relay of its own on its login node, which is linked to ours
@@ -35,6 +38,7 @@ async def addresses_at(
         addresses: of the coordinator, as it gives them.
         relay: of this machine, if the run has one.
         links: what the plan says of the links of this site's relay.
+        secret: of the run.
         is_direct: every site can reach the addresses as they are; whoever launches the run has said so.
 
     Raises:
@@ -57,12 +61,109 @@ async def addresses_at(
     coordinator = {"XMML_COORDINATOR": ",".join(coming)}
     if site.site.is_here:
         return {**coordinator, "XMML_RELAY": relay.at(relay.host, relay.port)}, None
-    port_there = await forwarded_port(site, "127.0.0.1", relay.port)
-    own = relay.at("127.0.0.1", port_there)
-    started = None
-    if site.site.has_queue:
-        own, started = await relay_or_door(site, relay, port_there, links)
-    return {**coordinator, "XMML_RELAY": own}, started
+    entry = await relay_entry(site, relay, links, secret)
+    return {**coordinator, "XMML_RELAY": entry.address}, entry
+
+
+class RelayEntry:
+    """Where the processes of a site find a relay, and the program at the site that is kept alive for that, if any.
+
+    Attributes:
+        address: the value of XMML_RELAY.
+    """
+
+    def __init__(self, address: str, helper: RemoteHelper | None, login: SiteLogin) -> None:
+        self.address = address
+        self._helper = helper
+        self._login = login
+        self._keeping = asyncio.create_task(self._keep())
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it leads nowhere any more."""
+        return self._keeping.done()
+
+    async def watch(self) -> None:
+        """Return never.
+
+        Raises:
+            SiteError: it has failed.
+        """
+        await asyncio.shield(self._keeping)
+
+    async def add_run(self, run: str, secret: bytes) -> None:
+        """Let a run in, too.
+
+        Raises:
+            TransportError: the site cannot be reached.
+        """
+        if self._helper is not None:
+            await self._helper.add_run(run, secret)
+
+    async def remove_run(self, run: str, *, is_given_up: bool) -> None:
+        """A run needs it no more; it ends, unless the login is kept for other runs.
+
+        Args:
+            is_given_up: nothing is heard of the site.
+        """
+        if not self._login.is_kept:
+            await self.close(is_given_up=is_given_up)
+        elif self._helper is not None and not is_given_up:
+            with contextlib.suppress(TransportError):
+                await self._helper.remove_run(run)
+
+    async def close(self, *, is_given_up: bool = False) -> None:
+        """End it."""
+        self._keeping.cancel()
+        await asyncio.gather(self._keeping, return_exceptions=True)
+        if self._helper is not None and not is_given_up:  # at a site that is silent it ends by itself
+            await self._helper.end()
+
+    async def _keep(self) -> None:
+        if self._helper is None:
+            await asyncio.Event().wait()
+        else:
+            await self._helper.keep(self._login.tell)
+
+
+async def relay_entry(site: RunSite, relay: LocalRelay, links: RelayLinks, secret: bytes) -> RelayEntry:
+    """Return the entry to the relay of a site. Runs that share the login share it, if their relays have the same links.
+
+    Raises:
+        TransportError: the site forbids the forwarding of ports.
+        SiteError: the door does not open.
+    """
+    login, key = site.login, (relay.address, *links.words(""))
+    async with login.opening:
+        place = await _place_of_helpers(site)
+        entry = login.entries.get(key)
+        if entry is not None and not entry.has_failed:
+            await entry.add_run(site.run_id, secret)
+            return entry
+        port = await forwarded_port(place, "127.0.0.1", relay.port)
+        address, helper = relay.at("127.0.0.1", port), None
+        if site.site.has_queue:
+            options = links.words(f"127.0.0.1:{port}")
+            there = RemoteRelay(place, relay.name_at(site.name), options, site.run_id, secret, relay.certificates)
+            address, helper = await relay_or_door(place, relay, port, there)
+        entry = login.entries[key] = RelayEntry(address, helper, login)
+        return entry
+
+
+async def _place_of_helpers(site: RunSite) -> RunSite:
+    """Return the site with the folder in which the files of its relay lie: that of the run, or, where runs share the
+    login, one of this process. The run notes it first, so that whoever cancels the run after us removes it, too."""
+    login = site.login
+    if login.shared is None:
+        return site
+    if login.place is None:
+        login.place = RunSite(site.site, login.shared.name, login.shared.journal, login)
+        await login.place.locate()
+    site.journal.write("share", site=site.name, folder=login.place.folder)
+    if not login.is_prepared:
+        await login.place.prepare("")
+        login.is_prepared = True
+    return login.place
 
 
 async def forwarded_port(site: RunSite, host: str, port: int) -> int:
@@ -70,21 +171,19 @@ async def forwarded_port(site: RunSite, host: str, port: int) -> int:
     finds at first that somebody else has just taken it."""
     for pause_s in (0.2, 0.5):
         try:
-            return (await site.transport.forward_remote(host, port)).port
+            return await site.forwarded_port(host, port)
         except TransportError:
             await asyncio.sleep(pause_s)
-    return (await site.transport.forward_remote(host, port)).port
+    return await site.forwarded_port(host, port)
 
 
-async def relay_or_door(site: RunSite, relay: LocalRelay, port: int, links: RelayLinks) -> tuple[str, RemoteHelper]:
+async def relay_or_door(site: RunSite, relay: LocalRelay, port: int, there: RemoteRelay) -> tuple[str, RemoteHelper]:
     """Return where the compute nodes of a cluster find a relay, and what leads there: a relay on their login node, else
     a door to ours. `port` of the login node's loopback device leads to ours.
 
     Raises:
         SiteError: the door does not open.
     """
-    options = links.words(f"127.0.0.1:{port}")
-    there = RemoteRelay(site, f"{site.name}-{relay.run[-8:]}", options, relay.run, relay.secret, relay.certificates)
     has_one = await there.start()
     host = site.site.relay.host if site.site.relay is not None else None
     if host is None:

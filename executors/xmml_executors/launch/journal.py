@@ -113,6 +113,7 @@ class SiteRecord:
         reservations: their ids, with the jobs they are for.
         is_clean: everything was removed again.
         has_begun: somebody was told to go since it was clean.
+        shared: the folder of what its launcher had there for other runs, too.
     """
 
     folder: str = ""
@@ -120,6 +121,7 @@ class SiteRecord:
     reservations: dict[str, str] = field(default_factory=dict)
     is_clean: bool = False
     has_begun: bool = False
+    shared: str = ""
 
 
 @dataclass
@@ -222,6 +224,8 @@ def past(lines: Iterable[Mapping[str, Any]]) -> JournalContent:
                 told.canceller = line["pid"], line["started"]
             case "prepare":
                 site.folder, site.is_clean = line["folder"], False
+            case "share":
+                site.shared = line["folder"]
             case "submit":
                 site.jobs[line["job"]] = ""
             case "submitted":
@@ -236,7 +240,7 @@ def past(lines: Iterable[Mapping[str, Any]]) -> JournalContent:
                 for each in told.sites.values():
                     each.has_begun = True
             case "clean":
-                site.is_clean, site.has_begun = True, False
+                site.is_clean, site.has_begun, site.shared = True, False, ""
                 site.jobs.clear()
                 site.reservations.clear()
     return told

@@ -1,7 +1,7 @@
 """The sites' side of a run: prepares them, gets the jobs, and stands between them and the run's event loop.
 
-It lives in a thread of its own with an event loop of its own, because connections to many sites are waited for at once;
-the run's loop sees reports to take and gives orders.
+It lives in the event loop of a thread of its own (`site_pool`), because connections to many sites are waited for at
+once; the run's loop sees reports to take and gives orders.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -32,7 +31,7 @@ from xmml_executors.executor import (
     SiteSuspected,
 )
 from xmml_executors.launch.allocation import Allocation, AllocationFailed, choose_strategy
-from xmml_executors.launch.coordinator_address import addresses_at
+from xmml_executors.launch.coordinator_address import RelayEntry, addresses_at
 from xmml_executors.launch.deferred_jobs import due_in_s, first_and_later, why_over
 from xmml_executors.launch.job_nodes import JobNodes
 from xmml_executors.launch.journal import Journal, JournalContent
@@ -40,7 +39,6 @@ from xmml_executors.launch.local_relay import LocalRelay
 from xmml_executors.launch.paths import SitePaths
 from xmml_executors.launch.queue_news import QueueNews
 from xmml_executors.launch.remote_builds import build_at
-from xmml_executors.launch.remote_helpers import RemoteHelper
 from xmml_executors.launch.remote_images import check_images
 from xmml_executors.launch.remote_python import check_python
 from xmml_executors.launch.run_site import (
@@ -59,6 +57,7 @@ from xmml_executors.launch.site_plan import (
     relay_links,
     remote_jobs,
 )
+from xmml_executors.launch.site_pool import SitePool
 from xmml_executors.launch.site_session import Gone, SiteSession, SiteTimedOut
 from xmml_executors.launch.staging import FileToStage, built, describe, images_at, needed, programs_at
 from xmml_executors.launch.steps_awaited import STARTS_WITHIN_S, StepsAwaited
@@ -93,6 +92,7 @@ class Launcher:
         is_direct: bool = False,
         strategy: str | None = None,
         stop: StopRequests | None = None,
+        pool: SitePool | None = None,
     ) -> None:
         """
         Args:
@@ -100,6 +100,7 @@ class Launcher:
             is_direct: every site can reach the coordinator's addresses as they are.
             strategy: how the jobs are got together; `None`: as the sites allow it best.
             stop: stops the run; `None`: signals do.
+            pool: what the run shares with others; `None`: nothing.
         """
         self.past = past
         self.is_direct = is_direct
@@ -127,17 +128,18 @@ class Launcher:
         self._ended = asyncio.Event()
         self._reports: deque[Report] = deque()
         self._ring = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._serve, name="xmml sites", daemon=True)
+        self._pool = SitePool() if pool is None else pool
+        self._loop = self._pool.loop
         self._tasks: list[asyncio.Task[None]] = []
         self._queue_news = QueueNews()
         self._explained: set[tuple[str, str]] = set()
         self._steps_awaited = StepsAwaited(self._loop, self._notice)
         self._acquiring: list[asyncio.Task[None]] = []
-        self._kept: list[RemoteHelper] = []
+        self._entries: list[tuple[RunSite, RelayEntry]] = []
+        self._pool.listen(self._notice)
         for name, (job, site) in remote_jobs(plan).items():
             cluster = cluster_of(plan, site)
-            self.sites.setdefault(cluster.name, RunSite(cluster, folder.run_id, journal))
+            self.sites.setdefault(cluster.name, RunSite(cluster, folder.run_id, journal, self._pool.login(cluster)))
             walltime_s = job.walltime_s or site.walltime_s or USUAL_WALLTIME_S
             nodes = JobNodes(job, site, (plan.by_name[each] for each in job.instances))
             self.jobs[name] = SiteJob(name, cluster.name, site, job, walltime_s, nodes)
@@ -150,7 +152,6 @@ class Launcher:
         self._leaving = Teardown(plan, folder, self.jobs, self._report)
         self._first, self._later = first_and_later(list(self.jobs.values()))
         self.late = self._names_of(member for wave in self._later for member in wave)
-        self._thread.start()
 
     def fileno(self) -> int:
         """A descriptor to wait on for reports."""
@@ -176,10 +177,9 @@ class Launcher:
         if not needs_relay(self.plan, is_direct=self.is_direct):
             return None
         site = launch_site(self.plan)
-        name, clear = f"{site}-{self.folder.run_id[-8:]}", relay_links(self.plan, site).takes_clear
+        takes_clear = relay_links(self.plan, site).takes_clear
         is_open = any(each.site.is_here for each in self.sites.values())
-        log = self.folder.relay_log(site)
-        self.relay = LocalRelay(name, self.folder.run_id, self.folder.secret, log, is_open=is_open, takes_clear=clear)
+        self.relay = self._pool.open_relay(site, self.folder, is_open=is_open, takes_clear=takes_clear)
         return self.relay.address
 
     # --- orders of the run's loop -----------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ class Launcher:
         self._tell(job, self._node_of(job, name), protocol.Watch(name, pid))
 
     def close(self) -> list[LastReport]:
-        """End everything at the sites, bring back what the run has made, clean up, and end the thread.
+        """End everything at the sites, bring back what the run has made, and clean up.
 
         What stops a run ends the bringing back. What has not come stays at its site.
 
@@ -260,18 +260,10 @@ class Launcher:
                 future.result()
             return [report for report in self._reports if isinstance(report, LastReport)]
         finally:
-            if self.relay is not None:
-                self.relay.close()
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+            self._pool.leave(self._notice, self.folder.run_id)
             os.close(self._ring)
 
     # --- in the thread ----------------------------------------------------------------------------------------------
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
 
     def _soon(self, what: Callable[[], object]) -> None:
         self._loop.call_soon_threadsafe(what)
@@ -381,9 +373,10 @@ class Launcher:
         parts = {job.part.name for job in self.jobs.values() if job.site == site.name}
         files = await describe(Path(self.plan.model_folder), needed(self.plan, parts), built(self.plan))
         left = self.past.sites.get(site.name) if self.past is not None else None
-        if left is not None:
+        if left is not None and self.past is not None:
             await site.locate()
             await site.look_up(left.jobs)
+            await site.clean_shared(left, self.past.launcher)
         if left is not None and (left.has_begun or left.reservations):
             await site.clean(site.job_ids, list(left.reservations))
             left.jobs.clear()
@@ -395,12 +388,13 @@ class Launcher:
         await together([self._stage(site, parts, files), *checks])
         await build_at(site, parts, self.plan, self.folder, self._notice)
         await site.note_programs(programs_at(self.plan, parts))
-        self._addresses[site.name], kept = await addresses_at(
-            site, coordinator, self.relay, relay_links(self.plan, site.name), is_direct=self.is_direct
+        links, secret = relay_links(self.plan, site.name), self.folder.secret
+        self._addresses[site.name], entry = await addresses_at(
+            site, coordinator, self.relay, links, is_direct=self.is_direct, secret=secret
         )
-        if kept is not None:
-            self._kept.append(kept)
-            self._tasks.append(self._loop.create_task(self._keep(kept.keep(self._notice))))
+        if entry is not None:
+            self._entries.append((site, entry))
+            self._tasks.append(self._loop.create_task(self._keep(entry.watch())))
         channel = site.listen(lambda job, report: self._on_report(site, job, report), is_direct=self.is_direct)
         self._tasks.append(self._loop.create_task(self._keep(self._keep_channel(site, channel))))
 
@@ -452,9 +446,8 @@ class Launcher:
         """
         while True:
             await asyncio.sleep(RELAY_LOOK_S)
-            if relay.has_ended and not self._is_closing:
-                self._notice("the relay of this machine has ended and is started again")
-                await relay.start_again()
+            if relay.has_ended and not self._is_closing and await relay.start_again():
+                self._pool.tell("the relay of this machine has ended and is started again")
 
     def _on_report(self, site: RunSite, agent: str, report: protocol.AgentReport | Gone) -> None:
         folder, _, node = agent.rpartition("/")
@@ -632,7 +625,7 @@ class Launcher:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._end_kept()
+        await self._leave_entries()
         await self._leaving.leave(list(self.sites.values()), has_results=self.is_acquired)
 
     async def _end_jobs(self) -> None:
@@ -652,9 +645,9 @@ class Launcher:
             except TimeoutError:
                 break
 
-    async def _end_kept(self) -> None:
-        """End what was kept alive at sites that answer, before its log comes back and the run's folder goes."""
-        ending = [each.end() for each in self._kept if not each.site.is_given_up]
+    async def _leave_entries(self) -> None:
+        """Leave the relays of sites, or end them, before their logs come back and the run's folder goes."""
+        ending = [entry.remove_run(self.folder.run_id, is_given_up=site.is_given_up) for site, entry in self._entries]
         with contextlib.suppress(TimeoutError):  # it ends by itself
             await asyncio.wait_for(asyncio.gather(*ending), ENDS_WITHIN_S)
 

@@ -34,7 +34,7 @@ def words_of(site: str, device: str, port: int, log: Path, *, takes_clear: bool)
 
 
 class LocalRelay:
-    """A process of `mto` that serves one run, and ends with us, however we end."""
+    """A process of `mto` that serves the runs of this process, and ends with us, however we end."""
 
     def __init__(
         self, site: str, run: str, secret: bytes, log: Path, *, is_open: bool, takes_clear: bool = False
@@ -42,7 +42,8 @@ class LocalRelay:
         """Start it.
 
         Args:
-            site: the name of this site.
+            site: the name of the relay, as streams are addressed to it.
+            run, secret: the first run that it serves.
             log: the file that it appends its log to; its folder is made.
             is_open: compute nodes of the cluster that we are on dial it; else it listens on the loopback device only.
             takes_clear: some relays that dial it do so without encryption. (It dials nobody itself.)
@@ -50,15 +51,17 @@ class LocalRelay:
         Raises:
             SiteError: it cannot be started, or does not answer.
         """
-        self.site, self.run, self.secret = site, run, secret
+        self.site = site
+        self._runs = {run: secret}
         self._log = log
         self._takes_clear = takes_clear
         self._device = device_of(is_open=is_open)
         self.host = socket.gethostname() if is_open else "127.0.0.1"
         self.port = 0
         self._asking = threading.RLock()
+        self._restarting = asyncio.Lock()
         self.start()
-        #: Of all relays of the run.
+        #: Of all relays that it may be linked to.
         self.certificates = Certificates()
         self.certificates.begin(self, self.certificate)
 
@@ -87,24 +90,45 @@ class LocalRelay:
             raise SiteError(f"the relay cannot be started: {error.filename or mto.PROGRAM}: {error.strerror}") from None
         status = self._answer()
         self.port, self.certificate = port_of(status), str(status["certificate"])
-        orders: tuple[dict[str, object], ...] = (
-            {"command": "trust", "fingerprints": [self.certificate]},
-            {"command": "add-run", "run": self.run, "secret": self.secret.hex()},
-        )
+        orders: list[dict[str, object]] = [{"command": "trust", "fingerprints": [self.certificate]}]
+        orders += [{"command": "add-run", "run": run, "secret": secret.hex()} for run, secret in self._runs.items()]
         for order in orders:
             answer = self._ask(order)
             if not answer.get("ok"):
                 self.close()
                 raise SiteError(f"the relay does not serve the run: {answer.get('problem')}")
 
-    async def start_again(self) -> None:
-        """The same while others are linked to it, which are told of its new certificate.
+    def add_run(self, run: str, secret: bytes) -> None:
+        """Serve another run, too.
+
+        Raises:
+            SiteError: it does not.
+        """
+        with self._asking:
+            self._runs[run] = secret
+            answer = self._ask({"command": "add-run", "run": run, "secret": secret.hex()})
+        if not answer.get("ok"):
+            raise SiteError(f"the relay does not serve the run: {answer.get('problem')}")
+
+    def remove_run(self, run: str) -> None:
+        """Serve a run no more."""
+        with self._asking, contextlib.suppress(SiteError):  # one that has ended is started again without it
+            self._runs.pop(run, None)
+            self._ask({"command": "remove-run", "run": run})
+
+    async def start_again(self) -> bool:
+        """Start it again if it has ended, while others are linked to it, which are told of its new certificate; return
+        whether it had.
 
         Raises:
             SiteError: it cannot be started, or does not answer.
         """
-        await asyncio.to_thread(self.start)
-        await self.certificates.show(self, self.certificate)
+        async with self._restarting:  # every run looks after it
+            if not self.has_ended:
+                return False
+            await asyncio.to_thread(self.start)
+            await self.certificates.show(self, self.certificate)
+            return True
 
     async def trust(self, certificates: Sequence[str]) -> None:
         """Have it believe relays that show these certificates, and no others."""
@@ -123,6 +147,10 @@ class LocalRelay:
     def at(self, host: str, port: int) -> str:
         """The value of XMML_RELAY where it is reached at another address."""
         return f"{host}:{port}/{self.site}"
+
+    def name_at(self, site: str) -> str:
+        """Return the name of a relay at another site that is linked to this one: it differs as this one's does."""
+        return f"{site}-{self.site.rpartition('-')[2]}"
 
     def close(self) -> None:
         """End it."""

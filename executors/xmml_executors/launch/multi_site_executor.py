@@ -15,6 +15,7 @@ from xmml_executors import protocol
 from xmml_executors.executor import LastReport, ProcessStart, Report
 from xmml_executors.launch.journal import Journal, JournalContent
 from xmml_executors.launch.launcher import Launcher
+from xmml_executors.launch.site_pool import SitePool
 from xmml_executors.local import LocalExecutor
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.stop_signals import StopRequests
@@ -37,6 +38,7 @@ class MultiSiteExecutor:
         is_direct: bool = False,
         strategy: str | None = None,
         stop: StopRequests | None = None,
+        pool: SitePool | None = None,
     ) -> None:
         """
         Args:
@@ -44,6 +46,7 @@ class MultiSiteExecutor:
             is_direct: every site can reach the coordinator's addresses as they are.
             strategy: how the jobs are got together; `None`: as the sites allow it best.
             stop: stops the run; `None`: signals do.
+            pool: what the run shares with others; `None`: nothing.
 
         Raises:
             SiteError: the supervisor of this machine cannot be started.
@@ -51,7 +54,9 @@ class MultiSiteExecutor:
         self._folder = folder
         self._local = LocalExecutor()
         self._journal = journal
-        self._launcher = Launcher(plan, folder, journal, past, is_direct=is_direct, strategy=strategy, stop=stop)
+        self._launcher = Launcher(
+            plan, folder, journal, past, is_direct=is_direct, strategy=strategy, stop=stop, pool=pool
+        )
         self._poll = select.epoll()
         self._poll.register(self._local.fileno(), select.EPOLLIN)
         self._poll.register(self._launcher.fileno(), select.EPOLLIN)

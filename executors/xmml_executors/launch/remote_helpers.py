@@ -21,7 +21,7 @@ BEGUN_WELL_S = 10.0
 
 
 class RemoteHelper(abc.ABC):
-    """A program that listens on a port at a site, for one run."""
+    """A program that listens on a port at a site, for the runs of this process."""
 
     #: How people call it.
     kind: str
@@ -34,6 +34,22 @@ class RemoteHelper(abc.ABC):
     @abc.abstractmethod
     async def start_on(self, port: int) -> bool:
         """Start it on a port (0: any), and note process and port; return whether it serves.
+
+        Raises:
+            TransportError: the site cannot be reached.
+        """
+
+    @abc.abstractmethod
+    async def add_run(self, run: str, secret: bytes) -> None:
+        """Serve another run, too.
+
+        Raises:
+            TransportError: the site cannot be reached.
+        """
+
+    @abc.abstractmethod
+    async def remove_run(self, run: str) -> None:
+        """Serve a run no more.
 
         Raises:
             TransportError: the site cannot be reached.

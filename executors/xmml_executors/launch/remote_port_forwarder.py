@@ -25,6 +25,12 @@ class RemotePortForwarder(RemoteHelper):
         super().__init__(site)
         self.leads_to = leads_to
 
+    async def add_run(self, run: str, secret: bytes) -> None:
+        """See `RemoteHelper`. What it leads to knows the run."""
+
+    async def remove_run(self, run: str) -> None:
+        """See `RemoteHelper`."""
+
     async def start_on(self, port: int) -> bool:
         """Start it. Beside one whose connection to us broke, until the lease of that one is over: both lead to us."""
         path = f"{self.site.folder}/port_forwarder.py"

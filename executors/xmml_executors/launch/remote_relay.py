@@ -31,7 +31,7 @@ def words_of(name: str, port: int, log: str, options: Sequence[str]) -> list[str
 
 
 class RemoteRelay(RemoteHelper):
-    """`mto` beside the Python of a site, for one run."""
+    """`mto` beside the Python of a site, for the runs of this process."""
 
     kind = "relay"
 
@@ -42,10 +42,12 @@ class RemoteRelay(RemoteHelper):
         Args:
             name: of the relay, as streams are addressed to it.
             options: the words of its command line that say to which relays it is linked, and how.
-            certificates: of all relays of the run.
+            run, secret: the first run that it serves.
+            certificates: of all relays that it may be linked to.
         """
         super().__init__(site)
-        self.name, self.options, self.run, self.secret, self.certificates = name, options, run, secret, certificates
+        self.name, self.options, self.certificates = name, options, certificates
+        self._runs = {run: secret}
         self._asking = asyncio.Lock()
         self._is_trusting = False
         self._answers: AsyncIterator[str | bytes]
@@ -84,16 +86,17 @@ class RemoteRelay(RemoteHelper):
             f'exec "$mto" {shlex.join(words)} 2>> {shlex.quote(log)}'
         )
         process = await self.site.transport.start(command, lease_s=lease_of_programs_s())
-        self._process, self._answers = process, process.lines()
-        status = await self._answer()
+        async with self._asking:
+            self._process, self._answers = process, process.lines()
+            status = await self._answer()
         if status is None:
             await process.kill()
             return False
         # It dials others once it has the run: by then all know its certificate, and it theirs.
         self._is_trusting = False
         await self.certificates.show(self, str(status["certificate"]))
-        answer = await self._ask({"command": "add-run", "run": self.run, "secret": self.secret.hex()})
-        if not self._is_trusting or answer is None or not answer.get("ok"):
+        serves = [await self._serve(run, secret) for run, secret in list(self._runs.items())]
+        if not self._is_trusting or not all(serves):
             await process.kill()
             return False
         self.port = int(str(status["listen"][0]).rpartition(":")[2])
@@ -103,6 +106,20 @@ class RemoteRelay(RemoteHelper):
         """Have it believe relays that show these certificates, and no others."""
         answer = await self._ask({"command": "trust", "fingerprints": list(certificates)})
         self._is_trusting = answer is not None and bool(answer.get("ok"))
+
+    async def add_run(self, run: str, secret: bytes) -> None:
+        """See `RemoteHelper`. One that has just ended serves the run when it is started again."""
+        self._runs[run] = secret
+        await self._serve(run, secret)
+
+    async def remove_run(self, run: str) -> None:
+        """See `RemoteHelper`."""
+        self._runs.pop(run, None)
+        await self._ask({"command": "remove-run", "run": run})
+
+    async def _serve(self, run: str, secret: bytes) -> bool:
+        answer = await self._ask({"command": "add-run", "run": run, "secret": secret.hex()})
+        return answer is not None and bool(answer.get("ok"))
 
     async def _ask(self, order: dict[str, object]) -> dict[str, Any] | None:
         async with self._asking:

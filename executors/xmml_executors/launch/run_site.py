@@ -18,19 +18,19 @@ from xmml_sites.batch import (
     JobState,
     JobStatus,
     QueueLimits,
-    by_name,
     umask_of_this_process,
 )
-from xmml_sites.job import JobQueue, no_room
-from xmml_sites.ssh import RemoteFileError, Transport, TransportError, open_transport
+from xmml_sites.job import no_room
+from xmml_sites.ssh import Forwarding, RemoteFileError, TransportError
 from xmml_sites.ssh.bulk_transfer import CAUSE_SAID_BY_TAR
 
 from xmml_executors import protocol
 from xmml_executors.launch import agent, site_files
-from xmml_executors.launch.journal import Journal
+from xmml_executors.launch.journal import Journal, SiteRecord, is_alive
 from xmml_executors.launch.paths import below_home
 from xmml_executors.launch.reservations import Reservations
 from xmml_executors.launch.site_job import SiteJob, agent_folder, agent_folders
+from xmml_executors.launch.site_pool import SiteLogin
 from xmml_executors.launch.site_program import bring_program
 from xmml_executors.launch.site_session import OnReport, SiteSession
 from xmml_executors.launch.staging import STORE, FileToStage, ask_agent, stage
@@ -56,13 +56,21 @@ class RunSite:
     """A cluster or machine that is reached by a transport, as far as it concerns one run. Its parts (`like`) share its
     files, so they share the folder of the run."""
 
-    def __init__(self, site: Site, run_id: str, journal: Journal, transport: Transport | None = None) -> None:
+    def __init__(self, site: Site, run_id: str, journal: Journal, login: SiteLogin | None = None) -> None:
+        """
+        Args:
+            login: to the site; `None`: one for this run alone.
+
+        Raises:
+            ConfigurationProblem: the description of the site leads nowhere.
+        """
         self.site = site
         self.name = site.name
         self.run_id = run_id
-        self.scheduler = by_name(site.scheduler, site.dialect or "openpbs")
-        self.transport = transport or open_transport(site)
-        self.queue = JobQueue(self.transport, self.scheduler)
+        self.login = login or SiteLogin(site)
+        self.scheduler = self.login.scheduler
+        self.transport = self.login.transport
+        self.queue = self.login.queue
         self.journal = journal
         self.home = ""
         self.work = ""
@@ -72,6 +80,7 @@ class RunSite:
         self.is_given_up = False
         self._given_up_after_s = lease_s()
         self._attempts: dict[str, str] = {}
+        self._forwardings: list[Forwarding] = []
         self.reservations = Reservations(self.name, run_id, self.transport, self.scheduler, journal)
         self._asking = asyncio.Lock()
 
@@ -84,6 +93,19 @@ class RunSite:
 
     def _agent(self, python: str) -> str:
         return f"{shlex.quote(python)} -I -S {shlex.quote(self.folder + '/agent.py')}"
+
+    async def forwarded_port(self, host: str, port: int) -> int:
+        """Return a port of the login node's loopback device that leads to one that we can reach.
+
+        Raises:
+            TransportError: the site does not open one.
+        """
+        self._forwardings.append(await self.transport.forward_remote(host, port))
+        return self._forwardings[-1].port
+
+    async def leave(self) -> None:
+        """Close what this run alone has opened to the site."""
+        await self.login.leave(self._forwardings)
 
     async def locate(self) -> None:
         """Find out where the run's folder is to be.
@@ -174,7 +196,7 @@ class RunSite:
             is_direct: instances reach the coordinator without ssh.
         """
         self._given_up_after_s = site_timeout_s(is_direct=is_direct)
-        self.channel = SiteSession(self.name, self.transport, self.agent, on_report, lease_s())
+        self.channel = SiteSession(self.login.proxy, self.folder, self.agent, on_report)
         return self.channel
 
     # --- jobs -------------------------------------------------------------------------------------------------------
@@ -418,6 +440,20 @@ class RunSite:
             return  # for the journal the site is not clean: `xmml cancel` removes the folder
         await self.transport.run(f"rmdir {shlex.quote(self.work + '/runs')} 2>/dev/null; true")
         self.journal.write("clean", site=self.name)
+
+    async def clean_shared(self, left: SiteRecord, launcher: tuple[int, str]) -> None:
+        """Remove what an earlier launcher has had there for several runs, unless it lives and has it for others still.
+
+        Args:
+            launcher: its process id and start.
+
+        Raises:
+            TransportError: the site cannot be reached.
+        """
+        if left.shared and not is_alive(launcher):
+            agent = f"{shlex.quote(self.python)} -I -S {shlex.quote(left.shared + '/agent.py')}"
+            await self.transport.run(f"{agent} clean", timeout_s=60.0)
+            await self.transport.remove(left.shared)
 
 
 def program_files() -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from xmml_planner import Plan
 
@@ -13,6 +14,9 @@ from xmml_executors.launch.journal import Journal
 from xmml_executors.local import LocalExecutor
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.stop_signals import StopRequests
+
+if TYPE_CHECKING:
+    from xmml_executors.launch.site_pool import SitePool
 
 
 def is_over_sites(plan: Plan) -> bool:
@@ -34,6 +38,7 @@ def executor_for(
     is_direct: bool = False,
     strategy: str | None = None,
     stop: StopRequests | None = None,
+    pool: SitePool | None = None,
 ) -> Callable[[], Executor]:
     """Return what makes the executor of a run.
 
@@ -42,6 +47,7 @@ def executor_for(
         is_direct: every site can reach the address at which the coordinator was told to listen.
         strategy: how the jobs are got together; `None`: as the sites allow it best.
         stop: stops the run; `None`: signals do.
+        pool: what the run shares with others; `None`: nothing.
     """
     if not is_over_sites(plan):
         return LocalExecutor
@@ -51,6 +57,8 @@ def executor_for(
 
         ours = journal or Journal(folder.path)
         ours.write("launch", run=folder.run_id, pid=os.getpid(), started=start_of(os.getpid()))
-        return MultiSiteExecutor(plan, folder, ours, ours.past, is_direct=is_direct, strategy=strategy, stop=stop)
+        return MultiSiteExecutor(
+            plan, folder, ours, ours.past, is_direct=is_direct, strategy=strategy, stop=stop, pool=pool
+        )
 
     return make

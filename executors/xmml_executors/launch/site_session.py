@@ -1,19 +1,20 @@
 """The channel to the jobs of a run at one site: orders go there, reports come back, and neither is lost or doubled when
-the connection breaks and is made again."""
+the connection breaks and is made again. The runs of a process share the connection."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from xmml_sites.ssh import RemoteProcess, Transport, TransportError
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.launch.timeouts import LEASE_S, every_s
-from xmml_executors.protocol import AgentReport, Order, agent_report, order_object
+from xmml_executors.protocol import AgentReport, Order, ProtocolError, agent_report, order_object
 
 #: A connection over which nothing comes while so many signs of life are sent is made anew.
 STALLED_AFTER = 4
@@ -22,6 +23,8 @@ RETRY_S = 0.2
 LONGEST_RETRY_S = 5.0
 #: A report is not longer; something else has written into the file.
 LONGEST_REPORT_CHARACTERS = 32 * 1024 * 1024
+#: Stands between the folder of a run at the site and that of an agent.
+JOBS = "/jobs/"
 
 
 @dataclass(frozen=True)
@@ -42,93 +45,50 @@ class SiteTimedOut(Exception):
         self.site = site
 
 
-class SiteSession:
-    """Between us and the agents at one site.
+class ProxyConnection:
+    """The connection to the login proxy of a site, which serves all runs of this process, as long as there are some."""
 
-    Orders are kept until the site has said that they are in the file of their job; reports are counted in bytes of the
-    file that they are read from. So a new connection goes on where the last one ended.
-    """
-
-    def __init__(
-        self,
-        site: str,
-        transport: Transport,
-        agent: str,
-        on_report: OnReport,
-        lease_s: float = LEASE_S,
-    ) -> None:
+    def __init__(self, site: str, transport: Transport, lease_s: float = LEASE_S) -> None:
         """
         Args:
-            agent: the command of the agent at the site.
-            on_report: is called with the folder of the agent and its report.
             lease_s: what runs at the site ends when it has not heard of us for so long.
         """
         self.site = site
+        self.lease_s = lease_s
+        self.every_s = every_s(lease_s)
+        #: When something was heard of the site, and why nothing has been since.
+        self.heard_at = time.monotonic()
+        self.why_silent = ""
         self._transport = transport
-        self._agent = agent
-        self._on_report = on_report
-        self._lease_s = lease_s
-        self._every_s = every_s(lease_s)
-        #: How long the site may be silent.
-        self.site_timeout_s = lease_s
-        self._why_silent = ""
+        self._sessions: dict[str, SiteSession] = {}
         self._lease = 0
-        self._offsets: dict[str, int] = {}
-        self._orders: dict[str, dict[int, Mapping[str, Any]]] = {}
-        self._numbers: dict[str, int] = {}
-        self._watched: dict[str, list[str | int]] = {}
         self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
         self._process: RemoteProcess | None = None
-        self.heard_at = time.monotonic()
+        self._talking: asyncio.Task[None] | None = None
 
-    def listen(self, job: str, offset: int = 0, number: int = 0) -> None:
-        """From now on tell what a job reports. `number`: of the last order that it was given by an earlier launcher."""
-        self._offsets[job] = offset
-        self._orders.setdefault(job, {})
-        self._numbers[job] = number
-        self._send({"listen": {job: offset}})
+    def join(self, session: SiteSession) -> None:
+        """Serve a run, too."""
+        self._sessions[session.folder] = session
+        if self._talking is None:
+            self.heard_at, self.why_silent = time.monotonic(), ""
+            self._talking = asyncio.create_task(self._keep_talking())
+        else:
+            self._open(session)
+            self._renew_lease()
 
-    def tell(self, job: str, order: Order) -> None:
-        """Give a job an order."""
-        number = self._numbers[job] = self._numbers.get(job, 0) + 1
-        numbered = {"n": number, **order_object(order)}
-        self._orders.setdefault(job, {})[number] = numbered
-        self._send({"to": job, "order": numbered})
-
-    def watch(self, job: str, host: str, port: int) -> None:
-        """From now on tell, as `Gone`, when the agent of a job is not there any more, or its node.
-
-        Nothing is told if the agent cannot be reached from the login node at all.
-        """
-        self._watched[job] = [host, port]
-        self._send({"watch": {job: [host, port]}})
-
-    def has_orders(self) -> bool:
-        """Whether the site has not taken every order yet."""
-        return any(self._orders.values())
-
-    def _send(self, what: Mapping[str, Any]) -> None:
-        if self._process is not None:
-            self._outgoing.put_nowait(json.dumps(what).encode() + b"\n")
-
-    async def keep(self) -> None:
-        """Keep the channel until cancelled.
-
-        Raises:
-            SiteTimedOut: the site could not be reached for too long.
-            ProtocolError: an agent has reported what cannot be understood.
-        """
-        self.heard_at = time.monotonic()
-        talking = asyncio.create_task(self._keep_talking())
-        try:
-            while (silent_s := time.monotonic() - self.heard_at) <= self.site_timeout_s:
-                await asyncio.wait([talking], timeout=min(self._every_s, self.site_timeout_s - silent_s))
-                if talking.done():
-                    talking.result()
-        finally:
+    async def leave(self, session: SiteSession) -> None:
+        """Serve a run no more; without any run the connection ends."""
+        self._sessions.pop(session.folder, None)
+        self.send({"forget": list(session.jobs())})
+        if not self._sessions and self._talking is not None:
+            talking, self._talking = self._talking, None
             talking.cancel()
             await asyncio.gather(talking, return_exceptions=True)
-        raise SiteTimedOut(self.site, silent_s, self._why_silent or "it does not answer")
+
+    def send(self, what: Mapping[str, Any]) -> None:
+        """Send something to the proxy, if the connection stands."""
+        if self._process is not None:
+            self._outgoing.put_nowait(json.dumps(what).encode() + b"\n")
 
     async def _keep_talking(self) -> None:
         """Make the connection again whenever it was lost."""
@@ -136,23 +96,26 @@ class SiteSession:
         while True:
             try:
                 await self._talk()
-                self._why_silent = "the connection ended"
+                self.why_silent = "the connection ended"
             except TransportError as error:
-                self._why_silent = str(error)
+                self.why_silent = str(error)
+            except Exception as error:  # a mistake of ours must not leave the runs waiting
+                self._talking = None
+                for session in self._sessions.values():
+                    session.fail(error)
+                return
             finally:
                 self._process = None
             pause = RETRY_S if time.monotonic() - self.heard_at < RETRY_S else min(2 * pause, LONGEST_RETRY_S)
             await asyncio.sleep(pause)
 
     async def _talk(self) -> None:
-        process = await self._transport.start(f"exec {self._agent} talk", lease_s=self._lease_s / 3)
+        agent = next(iter(self._sessions.values())).agent  # whose run may end before the proxy does
+        process = await self._transport.start(f"exec {agent} talk", lease_s=self.lease_s / 3)
         self._outgoing = asyncio.Queue()
         self._process = process
-        self._send({"listen": self._offsets})
-        self._send({"watch": self._watched})
-        for job, orders in self._orders.items():
-            for number in sorted(orders):
-                self._send({"to": job, "order": orders[number]})
+        for session in self._sessions.values():
+            self._open(session)
         tasks = [asyncio.create_task(each) for each in (self._hear(process), self._say(process), self._live())]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -162,6 +125,12 @@ class SiteSession:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            with contextlib.suppress(TransportError, OSError):
+                await process.close_stdin()
+
+    def _open(self, session: SiteSession) -> None:
+        for what in session.opening():
+            self.send(what)
 
     async def _hear(self, process: RemoteProcess) -> None:
         rest = ""
@@ -179,14 +148,14 @@ class SiteSession:
             self._take(what)
 
     def _take(self, what: Mapping[str, Any]) -> None:
-        if "taken" in what:
-            self._orders.get(what["by"], {}).pop(what["taken"], None)
-        elif "from" in what and what["next"] > self._offsets.get(what["from"], 0):
-            self._offsets[what["from"]] = what["next"]
-            self._on_report(what["from"], agent_report(what["report"], f"{self.site}, job {what['from']}"))
-        elif "gone" in what:
-            self._watched.pop(what["gone"], None)
-            self._on_report(what["gone"], Gone(what["why"]))
+        folder, _, job = str(what.get("by") or what.get("from") or what.get("gone") or "").rpartition(JOBS)
+        session = self._sessions.get(folder)
+        if session is None:
+            return
+        try:
+            session.take(job, what)
+        except ProtocolError as error:  # the other runs understand theirs
+            session.fail(error)
 
     async def _say(self, process: RemoteProcess) -> None:
         while True:
@@ -197,9 +166,125 @@ class SiteSession:
 
     async def _live(self) -> None:
         while True:
-            self._lease += 1
-            self._send({"lease": f"{time.time():.0f}.{self._lease}", "s": self._lease_s})
-            await asyncio.sleep(self._every_s)
-            stalled_s = STALLED_AFTER * self._every_s
+            self._renew_lease()
+            await asyncio.sleep(self.every_s)
+            stalled_s = STALLED_AFTER * self.every_s
             if time.monotonic() - self.heard_at > stalled_s:
                 raise TransportError(self.site, f"nothing was heard for {stalled_s:g} s")
+
+    def _renew_lease(self) -> None:
+        self._lease += 1
+        self.send({"lease": f"{time.time():.0f}.{self._lease}", "s": self.lease_s, "runs": list(self._sessions)})
+
+
+class SiteSession:
+    """Between a run and its agents at one site.
+
+    Orders are kept until the site has said that they are in the file of their job; reports are counted in bytes of the
+    file that they are read from. So a new connection goes on where the last one ended.
+
+    Attributes:
+        folder: of the run at the site.
+        agent: the command of the agent there.
+        site_timeout_s: how long the site may be silent.
+    """
+
+    def __init__(self, proxy: ProxyConnection, folder: str, agent: str, on_report: OnReport) -> None:
+        """
+        Args:
+            on_report: is called with the folder of the agent and its report.
+        """
+        self.folder = folder
+        self.agent = agent
+        self.site_timeout_s = proxy.lease_s
+        self._proxy = proxy
+        self._on_report = on_report
+        self._failure: BaseException | None = None
+        self._failed = asyncio.Event()
+        self._offsets: dict[str, int] = {}
+        self._orders: dict[str, dict[int, Mapping[str, Any]]] = {}
+        self._numbers: dict[str, int] = {}
+        self._watched: dict[str, list[str | int]] = {}
+
+    def listen(self, job: str, offset: int = 0, number: int = 0) -> None:
+        """From now on tell what a job reports. `number`: of the last order that it was given by an earlier launcher."""
+        self._offsets[job] = offset
+        self._orders.setdefault(job, {})
+        self._numbers[job] = number
+        self._proxy.send({"listen": {self._path(job): offset}})
+
+    def tell(self, job: str, order: Order) -> None:
+        """Give a job an order."""
+        number = self._numbers[job] = self._numbers.get(job, 0) + 1
+        numbered = {"n": number, **order_object(order)}
+        self._orders.setdefault(job, {})[number] = numbered
+        self._proxy.send({"to": self._path(job), "order": numbered})
+
+    def watch(self, job: str, host: str, port: int) -> None:
+        """From now on tell, as `Gone`, when the agent of a job is not there any more, or its node.
+
+        Nothing is told if the agent cannot be reached from the login node at all.
+        """
+        self._watched[job] = [host, port]
+        self._proxy.send({"watch": {self._path(job): [host, port]}})
+
+    def has_orders(self) -> bool:
+        """Whether the site has not taken every order yet."""
+        return any(self._orders.values())
+
+    async def keep(self) -> None:
+        """Keep the session until cancelled.
+
+        Raises:
+            SiteTimedOut: the site could not be reached for too long.
+            ProtocolError: an agent has reported something that nobody understands.
+        """
+        began = time.monotonic()
+        self._proxy.join(self)
+        try:
+            while (silent_s := time.monotonic() - max(began, self._proxy.heard_at)) <= self.site_timeout_s:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(self._proxy.every_s, self.site_timeout_s - silent_s)):
+                        await self._failed.wait()
+                if self._failure is not None:
+                    raise self._failure
+        finally:
+            await self._proxy.leave(self)
+        raise SiteTimedOut(self._proxy.site, silent_s, self._proxy.why_silent or "it does not answer")
+
+    # --- for the connection -----------------------------------------------------------------------------------------
+
+    def jobs(self) -> Iterator[str]:
+        """Return the jobs, as the proxy knows them."""
+        return map(self._path, self._offsets)
+
+    def opening(self) -> Iterator[Mapping[str, Any]]:
+        """Return what a proxy must know of the run that knows nothing of it yet."""
+        yield {"listen": {self._path(job): offset for job, offset in self._offsets.items()}}
+        yield {"watch": {self._path(job): at for job, at in self._watched.items()}}
+        for job, orders in self._orders.items():
+            for number in sorted(orders):
+                yield {"to": self._path(job), "order": orders[number]}
+
+    def take(self, job: str, what: Mapping[str, Any]) -> None:
+        """Take what the proxy says of a job.
+
+        Raises:
+            ProtocolError: nobody understands it.
+        """
+        if "taken" in what:
+            self._orders.get(job, {}).pop(what["taken"], None)
+        elif "from" in what and what["next"] > self._offsets.get(job, 0):
+            self._offsets[job] = what["next"]
+            self._on_report(job, agent_report(what["report"], f"{self._proxy.site}, job {job}"))
+        elif "gone" in what:
+            self._watched.pop(job, None)
+            self._on_report(job, Gone(what["why"]))
+
+    def fail(self, error: BaseException) -> None:
+        """The session cannot go on."""
+        self._failure = error
+        self._failed.set()
+
+    def _path(self, job: str) -> str:
+        return f"{self.folder}{JOBS}{job}"

@@ -102,4 +102,4 @@ class Teardown:
 async def _close(site: RunSite) -> None:
     """Close the connection to a site; nothing there is waited for if it was given up."""
     async with asyncio.timeout(CLOSED_WITHIN_S if site.is_given_up else None):
-        await site.transport.close()
+        await site.leave()

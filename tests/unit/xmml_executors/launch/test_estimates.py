@@ -16,6 +16,7 @@ from xmml_executors.launch.job_nodes import JobNodes
 from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.launch.site_job import SiteJob
+from xmml_executors.launch.site_pool import SiteLogin
 from xmml_planner import Job
 from xmml_planner.sites import Site
 from xmml_sites.batch import SchedulerUnavailable
@@ -59,7 +60,8 @@ def queue() -> Queue:
 @pytest.fixture
 def site(tmp_path: Path, queue: Queue) -> Iterator[RunSite]:
     journal = Journal(tmp_path)
-    yield RunSite(Site("alpha", ssh="alpha", scheduler="slurm"), "r-1", journal, queue)
+    alpha = Site("alpha", ssh="alpha", scheduler="slurm")
+    yield RunSite(alpha, "r-1", journal, SiteLogin(alpha, queue))
     journal.close()
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from waiting import LIMIT_S, complete_lines, until
 from xmml_executors.launch import agent
-from xmml_executors.launch.site_session import Gone, SiteSession, SiteTimedOut
+from xmml_executors.launch.site_session import Gone, ProxyConnection, SiteSession, SiteTimedOut
 from xmml_executors.protocol import AgentReport, Go, Output, Over, ProtocolError, Signal, StepFailed, details
 from xmml_sites.ssh import ConnectionLost, RemoteProcess
 from xmml_sites.ssh.local import LocalTransport
@@ -44,24 +44,28 @@ class Breaking(LocalTransport):
         await self.process.kill()
 
 
-@pytest.fixture
-def run_folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "run"
+def folder_of_run(folder: Path) -> Path:
     (folder / "jobs" / "m.1").mkdir(parents=True)
     shutil.copy(agent.__file__, folder)
     return folder
 
 
-class Kept:
-    """A channel that is kept while the block lasts."""
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    return folder_of_run(tmp_path / "run")
 
-    def __init__(self, run_folder: Path, **options: Any) -> None:
+
+class Kept:
+    """A session that is kept while the block lasts; `beside`: another one, whose connection it shares."""
+
+    def __init__(self, run_folder: Path, beside: Kept | None = None, **options: Any) -> None:
         self.folder = run_folder / "jobs" / "m.1"
-        self.transport = Breaking()
+        self.transport = beside.transport if beside is not None else Breaking()
         self.heard: list[AgentReport | Gone] = []
         self.happened = asyncio.Event()
         command = f"{shlex.quote(sys.executable)} -I -S {shlex.quote(str(run_folder / 'agent.py'))}"
-        self.channel = SiteSession("here", self.transport, command, self.on_report, **options)
+        self.proxy = beside.proxy if beside is not None else ProxyConnection("here", self.transport, **options)
+        self.channel = SiteSession(self.proxy, str(run_folder), command, self.on_report)
 
     def on_report(self, job: str, report: AgentReport | Gone) -> None:
         assert job == "m.1"
@@ -170,5 +174,60 @@ def test_a_site_that_does_not_even_refuse_is_given_up_in_time(run_folder: Path) 
             with pytest.raises(SiteTimedOut, match=r"site here has not been reached for \d+ s \(it does not answer\)"):
                 await asyncio.wait_for(kept.keeping, LIMIT_S)
             assert time.monotonic() - began >= 0.4
+
+    asyncio.run(go())
+
+
+def test_runs_share_a_connection_which_goes_on_when_the_first_of_them_has_left(tmp_path: Path) -> None:
+    first, second = folder_of_run(tmp_path / "first"), folder_of_run(tmp_path / "second")
+
+    async def go() -> None:
+        async with Kept(first) as kept:
+            kept.channel.listen("m.1")
+            kept.report(Over())
+            await kept.until(1)
+            async with Kept(second, beside=kept) as other:
+                other.channel.listen("m.1")
+                other.report(StepFailed(1))
+                await other.until(1)
+                kept.keeping.cancel()
+                await asyncio.gather(kept.keeping, return_exceptions=True)
+                shutil.rmtree(first)
+                other.report(StepFailed(2))
+                await other.until(2)
+                other.channel.tell("m.1", Go())
+                assert await other.orders(1) == [{"n": 1, "do": "go"}]
+                assert (kept.heard, other.heard) == ([Over()], [StepFailed(1), StepFailed(2)])
+                assert kept.transport.started == 1
+                process = kept.transport.process
+            assert process is not None
+            await asyncio.wait_for(process.wait(), LIMIT_S)
+
+    asyncio.run(go())
+
+
+def test_a_report_that_nobody_understands_ends_the_session_of_its_run_alone(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with (
+            Kept(folder_of_run(tmp_path / "first")) as kept,
+            Kept(folder_of_run(tmp_path / "second"), beside=kept) as other,
+        ):
+            kept.channel.listen("m.1")
+            other.channel.listen("m.1")
+            kept.write('{"is": "readdy"}')
+            with pytest.raises(ProtocolError):
+                await asyncio.wait_for(kept.keeping, LIMIT_S)
+            other.report(Over())
+            await other.until(1)
+
+    asyncio.run(go())
+
+
+def test_every_run_of_a_connection_has_its_lease_renewed(tmp_path: Path) -> None:
+    first, second = folder_of_run(tmp_path / "first"), folder_of_run(tmp_path / "second")
+
+    async def go() -> None:
+        async with Kept(first) as kept, Kept(second, beside=kept):
+            await until(lambda: (first / "lease").exists() and (second / "lease").exists(), "a lease is missing")
 
     asyncio.run(go())
