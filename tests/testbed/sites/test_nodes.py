@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +127,39 @@ def test_each_program_sees_its_own_gpus_only(bed: Bed, tmp_path: Path) -> None:
         if gpu
     ]
     assert sorted(taken) == [("alpha1", "0"), ("alpha1", "1"), ("alpha2", "0"), ("alpha2", "1")]
+
+
+#: Where the programs of a model with ranks, threads and GPUs are, by site.
+PLACES = {
+    "in one job": {"flow": "alpha", "wide": "alpha", "fast": "alpha"},
+    "in two parts of a cluster": {"flow": "alpha", "wide": "short", "fast": "short"},
+    "over two clusters": {"flow": "beta", "wide": "alpha", "fast": "alpha"},
+}
+
+
+@pytest.mark.parametrize("places", PLACES.values(), ids=PLACES)
+def test_ranks_threads_and_gpus_are_where_the_plan_says(bed: Bed, tmp_path: Path, places: dict[str, str]) -> None:
+    sites = f'{bed.sites_toml()}\n[site.short]\nlike = "alpha"\npartition = "short"\nwalltime = "4 min"\n'
+    programs = {"flow": 'run:mpi="2" run:threads="2"', "wide": 'run:threads="2"', "fast": 'run:gpus="1"'}
+    model = write_ring(tmp_path / "ring", programs)
+    # Slurm chooses nodes for one part after the other: the first must not take the only node of the second.
+    taken = bed.cluster("alpha").taken("alpha1", cores=1) if "short" in places.values() else nullcontext()
+    with taken:
+        launch(bed, model, places=places, sites=sites)
+    run = tmp_path / "run"
+    facts = facts_of(run)
+    told = {name: [each["OMP_NUM_THREADS"] for each in ranks] for name, ranks in facts.items()}
+    assert told == {"flow": ["2", "2"], "wide": ["2"], "fast": ["1"]}
+    gpus = {name: {each["CUDA_VISIBLE_DEVICES"] or "" for each in ranks} for name, ranks in facts.items()}
+    assert (gpus["flow"], gpus["wide"]) == ({""}, {""})
+    assert gpus["fast"] in ({"0"}, {"1"})
+    planned = planned_hosts(run, ["node 0", "node 1"])
+    for name, ranks in hosts(run).items():
+        cluster = places[name].replace("short", "alpha")
+        assert {host[:-1] for host in ranks} == {cluster}
+        assert [ranks.index(host) for host in ranks] == [planned[name].index(node) for node in planned[name]]
+    jobs = [line["job"] for line in journal(run) if line["what"] == "submitted"]
+    assert len(jobs) == len(set(places.values()))
 
 
 #: Programs, what Slurm is to say of the job (nodes, tasks and cores of a task on each), and the memory of a node [MB].
