@@ -65,6 +65,6 @@ async def check_python(site: RunSite, parts: Collection[str], plan: Plan) -> Non
             )
         if name in needing and _LACKS in answer.stdout:
             raise SiteError(
-                f"{part.python} at {name} has no xMML: install it there, or set python = to the Python that has it; "
-                f"xmml sites check {name} looks again"
+                f"{part.python} at {name} has no xMML: install it there (xmml sites install {name} does), or "
+                f"set python = to the Python that has it; xmml sites check {name} looks again"
             )

@@ -1,10 +1,12 @@
-"""`xmml sites`: log in to sites and say whether a run could use them."""
+"""`xmml sites`: log in to sites and say whether a run could use them, or install xMML there."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import getpass
 import json
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -15,11 +17,19 @@ from xmml_executors.outcome import ExitStatus
 import xmml
 
 if TYPE_CHECKING:
-    from xmml_planner.sites import Site
+    from xmml_planner.sites import Site, SiteCatalogue
+    from xmml_sites.installation import Installed
 
 DESCRIPTION = (
     "Log in to the sites of a file and say of each whether it can be used: batch system, free cores, work directory, "
     "clock, xMML, modules, and what lies between them. A host key that is not known yet is shown and asked about."
+)
+
+INSTALL = (
+    "Install xMML of the version here in a virtual environment at a site, in one command and without internet there. "
+    "Wheels are packed from what is installed here, sent, and installed by the site's own Python (3.11 or newer), as "
+    "modules and setup of the file of sites provide it. The environment is where python of the file of sites says, "
+    "else in WORK/python. What is there already is not done again."
 )
 
 
@@ -31,14 +41,18 @@ def add_options(parser: ArgumentParser) -> None:
     check.add_argument("--sites", metavar="FILE", default="sites.toml", help="the file of sites (default: sites.toml)")
     check.add_argument("--json", action="store_true", help="print the report as JSON; ask nothing")
     check.add_argument("--write", action="store_true", help="write measured latency and bandwidth back into the file")
+    install = actions.add_parser("install", help="install xMML at a site without internet", description=INSTALL)
+    install.add_argument("site", metavar="SITE", nargs="+", help="the sites")
+    install.add_argument(
+        "--sites", metavar="FILE", default="sites.toml", help="the file of sites (default: sites.toml)"
+    )
+    install.add_argument("--wheels", metavar="FOLDER", help="take wheels from here that fit the site's Python")
+    install.add_argument("--dry-run", action="store_true", help="look at the site, and say what would be done")
 
 
 def run(options: Namespace) -> int:
-    """Check sites."""
+    """Check sites, or install xMML there."""
     from xmml_planner.sites import SitesError, read_sites
-    from xmml_sites.check import check_sites, with_links
-
-    from xmml_run.sites_report import report_lines
 
     try:
         catalogue = read_sites(options.sites)
@@ -51,8 +65,16 @@ def run(options: Namespace) -> int:
         told = f"there is no site {unknown[0]} in {options.sites}, only: {known}"
         if unknown[0].endswith(".toml"):
             told += f"; a file of sites is named with --sites {unknown[0]}"
-        print(f"xmml sites check: {told}", file=sys.stderr)
+        print(f"xmml sites {options.action}: {told}", file=sys.stderr)
         return ExitStatus.USAGE
+    return _install(catalogue, options) if options.action == "install" else _check(catalogue, options)
+
+
+def _check(catalogue: SiteCatalogue, options: Namespace) -> int:
+    from xmml_sites.check import check_sites, with_links
+
+    from xmml_run.sites_report import report_lines
+
     names = options.site or list(catalogue.sites)
     if not options.json and sys.stdin.isatty():
         _meet([catalogue[name] for name in names])
@@ -68,6 +90,50 @@ def run(options: Namespace) -> int:
             part.chmod(file.stat().st_mode & 0o777)
             part.replace(file)
     return ExitStatus.SITE_FAILED if report.has_failed else ExitStatus.DONE
+
+
+def _install(catalogue: SiteCatalogue, options: Namespace) -> int:
+    from xmml_sites.installation import InstallationFailed, install
+    from xmml_sites.ssh import TransportError, open_transport
+
+    wheels = Path(options.wheels) if options.wheels else None
+    if wheels is not None and not wheels.is_dir():
+        print(f"xmml sites install: there is no folder {wheels}", file=sys.stderr)
+        return ExitStatus.USAGE
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xmml/wheels"
+
+    async def one(site: Site) -> Installed:
+        transport = open_transport(site)
+        try:
+            return await install(
+                site, transport, wheels=wheels, cache=cache, is_rehearsal=options.dry_run, tell=lambda text: print(text)
+            )
+        finally:
+            with contextlib.suppress(TransportError):
+                await transport.close()
+
+    for name in options.site:
+        try:
+            done = asyncio.run(one(catalogue[name]))
+        except (InstallationFailed, TransportError) as error:
+            print(f"xmml sites install: {error}", file=sys.stderr)
+            return ExitStatus.SITE_FAILED
+        print("\n".join(_installed(name, done, is_rehearsal=options.dry_run)))
+    return ExitStatus.DONE
+
+
+def _installed(name: str, done: Installed, *, is_rehearsal: bool) -> list[str]:
+    if done.was_there:
+        lines = [f"{name}: xMML {xmml.__version__} is there already ({done.python})"]
+    elif is_rehearsal:
+        size = f"{len(done.wheels)} wheels ({done.sent_bytes / 1e6:.1f} MB)"
+        lines = [f"{name}: {done.base} would make {done.python}, and {size} would be sent and installed:"]
+        lines += [f"  {wheel}" for wheel in done.wheels]
+    else:
+        lines = [f"{name}: xMML {xmml.__version__} is installed ({done.python})"]
+    if not done.is_named:
+        lines.append(f'{name}: in the file of sites set python = "{done.python}"')
+    return lines
 
 
 def _meet(sites: list[Site]) -> None:

@@ -179,7 +179,7 @@ async def _xmml(site: Site, transport: Transport, version: str) -> Finding:
     answer = await transport.run(f"{_prepared(site)}{python} -c {shlex.quote(program)}", timeout_s=120)
     found = re.search(r"^(\S+) (\d+\.\d+\S*)$", answer.stdout, re.MULTILINE)
     if answer.status != 0 or not found:
-        text = f"{site.python} has no xMML: {answer.said}; install it there, or set python = to the Python that has it"
+        text = f"{site.python} has no xMML: {answer.said}; xmml sites install {site.name} installs it there"
         return Finding("xmml", Verdict.FAILED, text)
     facts = {"version": found[1], "python": found[2]}
     text = f"{found[1]} with Python {found[2]} ({site.python})"
@@ -227,7 +227,7 @@ async def _software(site: Site, transport: Transport) -> Finding | None:
         return None
     words = " ".join(map(shlex.quote, site.software))
     script = (
-        f'{_setup(site)}for s in {words}; do command -v "$s" >/dev/null || '
+        f'{set_up_lines(site)}for s in {words}; do command -v "$s" >/dev/null || '
         'module -t avail "$s" 2>&1 | grep -q . || echo "missing $s"; done'
     )
     answer = await transport.run(f"bash -lc {shlex.quote(script)}")
@@ -246,7 +246,7 @@ async def _mpi(site: Site, transport: Transport) -> Finding | None:
     return Finding("mpi", Verdict.OK, answer.stdout.strip().splitlines()[-1])
 
 
-def _setup(site: Site) -> str:
+def set_up_lines(site: Site) -> str:
     """What happens before a program starts, as far as it works."""
     lines = [f"module load {shlex.quote(module)} >/dev/null 2>&1" for module in site.modules]
     return "".join(f"{line}; " for line in [*lines, *site.setup])
@@ -256,7 +256,7 @@ def _prepared(site: Site) -> str:
     """The beginning of a command that runs in the environment of the site's programs."""
     if not (site.modules or site.setup):
         return ""
-    script = _setup(site) + '"$@"'
+    script = set_up_lines(site) + '"$@"'
     return f"bash -lc {shlex.quote(script)} bash "
 
 

@@ -1,0 +1,216 @@
+"""Installing xMML at a site that has no internet: `xmml sites install`.
+
+Its wheels are sent from here into a virtual environment in the site's folder, with the site's own Python.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from xmml_planner.sites import Site
+
+from xmml.late_dataclass import dataclass
+from xmml_sites.check.probe import set_up_lines
+from xmml_sites.installation.wheels import PythonKind, WheelMissing, collect, digest
+from xmml_sites.ssh import Transport
+from xmml_sites.ssh.remote_shell import path_word
+
+__all__ = ["InstallationFailed", "Installed", "install"]
+
+#: xMML needs this Python, or a newer one.
+LEAST = (3, 11)
+#: The newest Python that is looked for by its name.
+NEWEST = 15
+#: Lists what was installed, in the virtual environment.
+NOTE = "xmml-wheels"
+#: What an installed wheel takes of the disk, in relation to its own size, and a virtual environment alone [bytes].
+UNPACKED, VENV_BYTES = 4.0, 40_000_000
+LOOK_S, INSTALL_S = 120.0, 900.0
+
+_LOOK = """
+import importlib.util, json, os, platform, sys
+glibc = platform.libc_ver()
+print("xmml-python", json.dumps({
+    "python": sys.executable, "version": list(sys.version_info[:2]), "machine": os.uname().machine,
+    "glibc": int(glibc[1].split(".")[1]) if glibc[0] == "glibc" else 0,
+    "has_pip": importlib.util.find_spec("ensurepip") is not None and importlib.util.find_spec("venv") is not None,
+}))
+"""
+
+
+class InstallationFailed(Exception):
+    """xMML cannot be installed there; the text says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """What was done at a site, or would be.
+
+    Attributes:
+        python: the interpreter of the virtual environment, as the file of sites names it.
+        is_named: the file of sites has it as `python` already.
+        base: the Python there that the environment is made with, and its version.
+        wheels: the names of the wheels; those that were sent come first.
+        sent_bytes: of the wheels that were sent.
+        was_there: nothing had to be done.
+    """
+
+    python: str
+    is_named: bool
+    base: str
+    wheels: tuple[str, ...]
+    sent_bytes: int
+    was_there: bool
+
+
+@dataclass(frozen=True)
+class _There:
+    """What a look at a site has found.
+
+    Attributes:
+        base: its Python.
+        free_bytes: `None`: not known.
+        note: what was installed before; empty: nothing.
+        is_foreign: there is something at the place of the virtual environment that is none.
+    """
+
+    base: str
+    version: tuple[int, int]
+    kind: PythonKind
+    has_pip: bool
+    free_bytes: int | None
+    note: str
+    is_foreign: bool
+
+
+async def install(
+    site: Site,
+    transport: Transport,
+    *,
+    wheels: Path | None = None,
+    cache: Path,
+    is_rehearsal: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Installed:
+    """Install xMML of the version here in a virtual environment at a site, if it is not there already.
+
+    Args:
+        wheels: a folder with wheels that are taken instead of those that are made here.
+        cache: where wheels are made.
+        is_rehearsal: nothing is sent or changed.
+        tell: says what happens.
+
+    Raises:
+        InstallationFailed: the site or this machine lacks something.
+        TransportError: the site cannot be reached.
+    """
+    python, folder = _place(site)
+    is_named = python == site.python
+    there = await _look(site, transport, folder)
+    if there.is_foreign:
+        raise InstallationFailed(
+            f"python = {site.python} of {site.name} is no virtual environment: name one that is to be made, such as "
+            f'python = "{site.work}/python/bin/python"'
+        )
+    tell(f"{site.name}: Python {there.version[0]}.{there.version[1]} ({there.base}) on {there.kind.machine}")
+    try:
+        files = await asyncio.to_thread(collect, there.kind, wheels, cache)
+    except WheelMissing as error:
+        raise InstallationFailed(str(error)) from None
+    hashes = {file: await asyncio.to_thread(digest, file) for file in files}
+    note = "".join(f"{hashes[file]} {file.name}\n" for file in sorted(files))
+    names = tuple(file.name for file in files)
+    if there.note == note:
+        return Installed(python, is_named, there.base, names, 0, was_there=True)
+    if not there.has_pip:
+        raise InstallationFailed(
+            f"{there.base} at {site.name} cannot make a virtual environment with pip (on Debian: python3-venv is "
+            "missing): name a module with a complete Python (modules)"
+        )
+    needs = int(UNPACKED * sum(file.stat().st_size for file in files)) + VENV_BYTES
+    if there.free_bytes is not None and there.free_bytes < needs:
+        raise InstallationFailed(
+            f"{folder} at {site.name} has {there.free_bytes / 1e6:.0f} MB free, and about {needs / 1e6:.0f} MB are "
+            'needed: make room, or name another place with python = "FOLDER/bin/python"'
+        )
+    missing = files if is_rehearsal else await _missing(transport, folder, hashes)
+    sent_bytes = sum(file.stat().st_size for file in missing)
+    done = Installed(python, is_named, there.base, names, sent_bytes, was_there=False)
+    if is_rehearsal:
+        return done
+    tell(f"{site.name}: {len(missing)} of {len(files)} wheels are sent ({sent_bytes / 1e6:.1f} MB)")
+    await transport.put_many([(file, f"{folder}/wheels/{file.name}") for file in missing])
+    await _unpack(site, transport, there.base, folder, names, note)
+    return done
+
+
+def _place(site: Site) -> tuple[str, str]:
+    """Return the interpreter that is to be, and the folder of its virtual environment; `python` of the file of sites
+    names it if it is a path."""
+    named = site.python
+    if site.is_here or "/bin/python" not in named:
+        named = f"{site.work}/python/bin/python"
+    return named, named[: named.rindex("/bin/python")]
+
+
+async def _look(site: Site, transport: Transport, folder: str) -> _There:
+    names = [f"python3.{minor}" for minor in range(NEWEST, LEAST[1] - 1, -1)]
+    own = f"python3.{sys.version_info.minor}"  # the wheels that are here fit it
+    candidates = " ".join(dict.fromkeys([own, *names, "python3", "python"]))
+    script = (
+        f"{set_up_lines(site)}for p in {candidates}; do command -v $p >/dev/null && "
+        f"$p -c {shlex.quote(_LOOK)} 2>/dev/null; done; "
+        f'd={path_word(folder)}; [ ! -f "$d/{NOTE}" ] || sed "s/^/xmml-note /" "$d/{NOTE}"; '
+        '[ ! -e "$d/bin" ] || [ -e "$d/pyvenv.cfg" ] || echo xmml-foreign; '
+        'while [ ! -d "$d" ]; do d=$(dirname "$d"); done; '
+        "echo xmml-free $(df -Pk \"$d\" | tail -n 1 | awk '{print $4}')"
+    )
+    answer = await transport.run(f"bash -lc {shlex.quote(script)}", timeout_s=LOOK_S)
+    told = [line.partition(" ")[::2] for line in answer.stdout.splitlines()]
+    pythons = [json.loads(text) for word, text in told if word == "xmml-python"]
+    fitting = [each for each in pythons if tuple(each["version"]) >= LEAST]
+    if not fitting:
+        versions = sorted({"{}.{}".format(*each["version"]) for each in pythons})
+        found = f"only {', '.join(versions)}" if versions else "none"
+        raise InstallationFailed(
+            f"{site.name} has no Python {LEAST[0]}.{LEAST[1]} or newer ({found}): name a module that has it (modules), "
+            "or put its folder on the search path (setup)"
+        )
+    best = next((each for each in fitting if each["has_pip"]), fitting[0])
+    free = next((text for word, text in told if word == "xmml-free"), "")
+    return _There(
+        base=best["python"],
+        version=(best["version"][0], best["version"][1]),
+        kind=PythonKind(best["version"][1], best["machine"], best["glibc"]),
+        has_pip=best["has_pip"],
+        free_bytes=int(free) * 1024 if free.isdigit() else None,
+        note="".join(f"{text}\n" for word, text in told if word == "xmml-note"),
+        is_foreign=("xmml-foreign", "") in told,
+    )
+
+
+async def _missing(transport: Transport, folder: str, hashes: dict[Path, str]) -> list[Path]:
+    """Return the wheels that an interrupted installation has not brought there."""
+    there = await transport.hash_files([f"{folder}/wheels/{file.name}" for file in hashes])
+    have = set(there.values())
+    return [file for file, sha256 in hashes.items() if sha256 not in have]
+
+
+async def _unpack(site: Site, transport: Transport, base: str, folder: str, names: tuple[str, ...], note: str) -> None:
+    """Make the virtual environment and install the wheels in it. What was there of another version is replaced; the
+    note is written last, so that what was interrupted is done again."""
+    wheels = " ".join(f'"$d/wheels/"{shlex.quote(name)}' for name in names)
+    script = (
+        f'{set_up_lines(site)}d={path_word(folder)}; rm -f "$d/{NOTE}"; '
+        f'{{ [ -x "$d/bin/python" ] || {shlex.quote(base)} -m venv "$d"; }} && '
+        '"$d/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall '
+        f'{wheels} && cat > "$d/{NOTE}" && rm -rf "$d/wheels"'
+    )
+    done = await transport.run(f"bash -lc {shlex.quote(script)}", note, timeout_s=INSTALL_S)
+    if done.status != 0:
+        raise InstallationFailed(f"{site.name}: the wheels cannot be installed in {folder}: {done.said}")
