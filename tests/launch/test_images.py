@@ -40,6 +40,13 @@ def test_a_site_without_apptainer_is_told_before_anything_starts(sites: Sites) -
     assert not (sites.run_folder / "instances/answers/stdout").exists()
 
 
+def test_a_check_of_sites_says_what_starts_programs_in_images(sites: Sites) -> None:
+    give_container_program(sites)
+    sites.more["beta"] += 'container = "/no/such/apptainer"\n'
+    checked = sites.do("xmml", "sites", "check", "--sites", str(sites.write_sites()), "alpha", "beta")
+    checked.check(5, "apptainer version 1.3.0", "/no/such/apptainer does not answer, so programs cannot run in images")
+
+
 def test_singularity_is_named_where_it_is_there_instead(sites: Sites) -> None:
     program = write_container_program(sites.folder / "containers", "singularity")
     sites.more["alpha"] += f'setup = ["export PATH=$PATH:{program.parent}"]\n'

@@ -252,22 +252,23 @@ class Slurm:
         """From the lines of all of them. Without a default time Slurm gives a job the longest one."""
         lines = answer.stdout.splitlines()
         partitions = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines if line.startswith("PartitionName=")]
-        rows: dict[str, list[list[str]]] = {"NODES": [], "ACCOUNT": [], "QOS": []}
-        for line in lines:
-            kind, *fields = line.split("|")
-            rows.get(kind, []).append(fields)
-        accounts = [dict(zip(_ACCOUNT_FIELDS, row, strict=False)) for row in rows["ACCOUNT"]]
+        rows = [line.split("|") for line in lines]
+        nodes = [fields for kind, *fields in rows if kind == "NODES"]
+        accounts, qos = (
+            [
+                dict(zip(names, fields, strict=True))
+                for each, *fields in rows
+                if each == kind and len(fields) == len(names)
+            ]
+            for kind, names in (("ACCOUNT", _ACCOUNT_FIELDS), ("QOS", _QOS_FIELDS))
+        )
         own = next(iter(accounts), {})
         return QueueLimits(
-            tuple(_partition_limits(each, rows["NODES"]) for each in partitions),
+            tuple(_partition_limits(each, nodes) for each in partitions),
             default=next((each["PartitionName"] for each in partitions if each.get("Default") == "YES"), ""),
             others=(
                 *(_trackable_limits(ACCOUNT, each["Account"], each) for each in accounts),
-                *(
-                    _trackable_limits(QOS, row[0], dict(zip(_QOS_FIELDS, row, strict=False)))
-                    for row in rows["QOS"]
-                    if row
-                ),
+                *(_trackable_limits(QOS, each["Name"], each) for each in qos),
             ),
             default_account=own.get("Account", ""),
             default_qos=own.get("DefaultQOS", ""),

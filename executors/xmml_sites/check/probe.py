@@ -47,6 +47,7 @@ async def probe(site: Site, transport: Transport, version: str) -> SiteReport:
             _set_up_lines,
             _software,
             _mpi,
+            _container,
         ]
         found = await asyncio.gather(*(look(site, transport) for look in looks))
         findings += [finding for finding in found if finding is not None]
@@ -244,6 +245,18 @@ async def _mpi(site: Site, transport: Transport) -> Finding | None:
     if answer.status != 0:
         return Finding("mpi", Verdict.WARNING, f"there is no {command}: MPI programs cannot be started")
     return Finding("mpi", Verdict.OK, answer.stdout.strip().splitlines()[-1])
+
+
+async def _container(site: Site, transport: Transport) -> Finding | None:
+    """Look for what the file of sites says starts programs in images."""
+    if site.container is None:
+        return None
+    command = site.container.split()[0]
+    answer = await transport.run(f"{_prepared(site)}sh -c {shlex.quote(f'{shlex.quote(command)} --version')}")
+    if answer.status != 0:
+        text = f"{command} does not answer, so programs cannot run in images: {answer.said}"
+        return Finding("container", Verdict.FAILED, text)
+    return Finding("container", Verdict.OK, answer.stdout.strip().splitlines()[-1])
 
 
 def set_up_lines(site: Site) -> str:

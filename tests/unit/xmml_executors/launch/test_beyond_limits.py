@@ -1,0 +1,82 @@
+"""A site's queue is asked which of its limits a job exceeds: those of partitions, and of accounts where there are any.
+
+The commands of Slurm are stand-ins that answer in its words; the shell text that calls them is real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from xmml_executors.launch.job_nodes import JobNodes
+from xmml_executors.launch.journal import Journal
+from xmml_executors.launch.run_site import RunSite
+from xmml_executors.launch.site_job import SiteJob
+from xmml_executors.launch.site_pool import SiteLogin
+from xmml_planner import Job
+from xmml_planner.sites import Site
+from xmml_sites.ssh.local import LocalTransport
+
+ALPHA = Site("alpha", scheduler="slurm", nodes=4, cores=4, account="abc", origin={"nodes": "sites.toml:7"})
+SCONTROL = "PartitionName=batch Default=YES MaxNodes=UNLIMITED MaxTime=1-00:00:00 MaxCPUsPerNode=UNLIMITED TotalNodes=4"
+SINFO = "NODES|batch|4|2000|(null)|1|idle\nNODES|batch|4|2000|(null)|3|down*"
+ACCOUNTS = "abc|normal|normal|||cpu=8"
+QOS = "normal||cpu=64||"
+
+
+@pytest.fixture
+def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of programs that come first on the search path; without accounting."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    answer(folder, "scontrol", f"echo '{SCONTROL}'")
+    answer(folder, "sinfo", f"echo '{SINFO}'")
+    answer(folder, "sacctmgr", "echo 'You are not running a supported accounting_storage plugin'; exit 1")
+    return folder
+
+
+def answer(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[RunSite]:
+    journal = Journal(tmp_path)
+    yield RunSite(ALPHA, "r-1", journal, SiteLogin(ALPHA, LocalTransport("alpha")))
+    journal.close()
+
+
+def job(nodes: int = 4) -> SiteJob:
+    planned = Job("alpha", "alpha", (), nodes=nodes, cores_per_node=4)
+    return SiteJob("alpha", "alpha", ALPHA, planned, 3600.0, JobNodes(planned, ALPHA, ()), attempt=1, id="7")
+
+
+def asked(site: RunSite, reason: str, nodes: int = 4) -> str:
+    return asyncio.run(site.beyond_limits([job(nodes)], reason))
+
+
+def test_a_limit_that_others_use_up_too_is_exceeded_by_one_job_alone(site: RunSite, answers: Path) -> None:
+    answer(answers, "sacctmgr", f'case "$*" in *assoc*) echo "{ACCOUNTS}";; *) echo "{QOS}";; esac')
+    told = "the job asks for 16 cores, the account abc allows 8 cores: set nodes = 2"
+    assert asked(site, "AssocGrpCpuLimit") == told
+
+
+def test_a_job_within_its_limits_only_waits(site: RunSite, answers: Path) -> None:
+    answer(answers, "sacctmgr", f'case "$*" in *assoc*) echo "{ACCOUNTS}";; *) echo "{QOS}";; esac')
+    assert asked(site, "AssocGrpCpuLimit", nodes=2) == ""
+
+
+def test_a_cluster_without_accounting_tells_the_limits_of_its_partitions(site: RunSite, answers: Path) -> None:
+    assert asked(site, "AssocGrpCpuLimit") == ""
+    assert "the partition batch allows 4 nodes: set nodes = 4" in asked(site, "PartitionNodeLimit", nodes=5)
+
+
+def test_nodes_that_do_not_work_are_told(site: RunSite, answers: Path) -> None:
+    told = asyncio.run(site.broken_nodes(job()))
+    assert told.startswith(
+        "the job asks for 4 nodes (nodes in sites.toml:7), and only 1 node works in the partition batch"
+    )
