@@ -2,10 +2,10 @@
 
 python benchmarks/sites/ensemble.py [--quick] [--runs N] [--jobs N] [--rtt MS]
 
-Two Slurm clusters, emulated on this machine (tests/testbed/README.md); it needs root, and the packages that
-.ci/install-test-packages names. Snakemake carries out the canals (workflows/canal, for a minute of their time) many
-times with its executor `xmml`, the head of the main canal at one cluster and the rest at the other. Meanwhile are
-looked at, twice a second:
+Two Slurm clusters, emulated on this machine (tests/testbed/README.md), say that they have cores enough for all; it
+needs root, and the packages that .ci/install-test-packages names. Snakemake carries out the canals (workflows/canal,
+for a minute of their time) many times with its executor `xmml`, the head of the main canal at one cluster and the rest
+at the other. Meanwhile are looked at, twice a second:
 
 * memory of what carries out runs on the launching machine, without Snakemake itself and without instances: proportional
   set size, in which what processes share counts once;
@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -38,9 +38,12 @@ import canal_study
 from harness import figures, places
 from harness.processes import tree
 from testbed import Bed, why_not
+from testbed.bed import SITES as KINDS
 from testbed.leftovers import processes
 
 SITES = ("alpha", "beta")
+#: Of one run; the clusters say that they have cores for all.
+PROGRAMS = 12
 LOOK_EVERY_S = 0.5
 SNAKEFILE = """
 rule all:
@@ -86,8 +89,9 @@ def main() -> int:
         print(f"no clusters can be made here: {reason}")
         return 0
     runs = arguments.runs or (4 if arguments.quick else 100)
+    kinds = [replace(kind, cores=PROGRAMS * arguments.jobs) for kind in KINDS]
     with (
-        Bed(rtt_s=arguments.rtt / 1000) as bed,
+        Bed(rtt_s=arguments.rtt / 1000, kinds=kinds) as bed,
         tempfile.TemporaryDirectory(prefix="xmml-ensemble-") as folder,
     ):
         looks, asked = measure(bed, Path(folder) / "canal", runs, arguments.jobs)

@@ -103,3 +103,11 @@ def test_staging_is_measured_beside_what_everybody_has(tmp_path: Path) -> None:
     assert {row["peer"] for row in rows} == {"xMML by openssh", "xMML by asyncssh", "scp", "rsync"}
     assert all(float(row["seconds"]) > 0 and float(row["processor_s"]) > 0 for row in rows)
     assert "### A file of 24 MiB to a site" in next(tmp_path.glob("staging-*.md")).read_text()
+
+
+@needs_sites
+def test_what_many_runs_of_a_workflow_cost_is_measured(tmp_path: Path) -> None:
+    text, rows = run_sites("ensemble.py", tmp_path, "--runs", "2")
+    assert any(int(row["launchers"]) > 0 and float(row["memory_mib"]) > 0 for row in rows)
+    assert any(int(row["login"]) > 0 for row in rows)
+    assert "### 2 coupled runs of a workflow, 8 at a time" in text
