@@ -249,6 +249,13 @@ class Coordination:
             record.become(Lifecycle.STOPPED)
         return [*orders, *self._look_whether_all_ended(now)]
 
+    def on_job_end(self, now: float, reason: str) -> list[Order]:
+        """The job in which everything runs has been told to end: all its processes at the same time, so that the one
+        that ended first is not to blame."""
+        if self.phase is Phase.STOPPING:
+            self.outcome = Outcome(ExitStatus.INTERRUPTED, reason)
+        return self._stop(Outcome(ExitStatus.INTERRUPTED, reason), now)
+
     def on_interrupt(self, now: float) -> list[Order]:
         """The user wants the run to stop; the second time, at once."""
         if self.phase is Phase.STOPPING:

@@ -6,7 +6,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import select
 import selectors
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -62,6 +64,10 @@ SHARED_HOST_COMMAND = (sys.executable, "-c", "from xmml_native.shared_host impor
 FORKED_FROM = 3
 #: How the names of variables begin that an interpreter and the C library look at when a process starts.
 READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "ASAN_", "TSAN_", "TZ")
+#: Batch systems tell jobs up to so long before their time limit that they have to end.
+NEAR_THE_LIMIT_S = 5.0
+#: Processes that are told to end together are told within this time.
+TOLD_TOGETHER_S = 0.5
 #: How often a watcher is shown what has changed.
 REFRESH_S = 0.125
 #: Where OpenMPI's launcher keeps what its processes share.
@@ -158,6 +164,7 @@ class _Execution:
         self.core_watch = CoreWatch(own_cpus())
         self.builds = Builds(here(plan))
         self.early: Outcome | None = None
+        self.wake: int | None = None
         self.left: list[ResultsLeft] = []
         self.selector = selectors.DefaultSelector()
         self.executor: Executor
@@ -198,6 +205,7 @@ class _Execution:
         outcome: Outcome
         try:
             with stop_signals(self.options.stop) as wake:
+                self.wake = wake
                 self.executor = self.make_executor()
                 try:
                     self.selector.register(wake, selectors.EVENT_READ, lambda: self.on_wake(wake))
@@ -474,25 +482,32 @@ class _Execution:
     def on_wake(self, wake: int) -> None:
         for number in os.read(wake, 64):
             if number in STOP_SIGNALS:
-                self.on_signals()
+                self.on_signals(end_of_job(self.plan) if number == signal.SIGTERM else "")
 
-    def on_signals(self) -> None:
+    def on_signals(self, why: str = "") -> None:
+        """Something stops the run; `why`: its job ends, for this reason."""
         self.note("interrupted")
+        reason = f"the run was interrupted{f': {why}' if why else ''}"
         if self.coordinator is None:
-            self.early = Outcome(ExitStatus.INTERRUPTED, "the run was interrupted")
+            self.early = Outcome(ExitStatus.INTERRUPTED, reason)
             return
         if self.coordination.phase is not Phase.STOPPING:
-            self.watcher.notice("interrupted: stopping the instances (once more: at once)", None)
-        self.carry_out(self.coordination.on_interrupt(time.monotonic()))
+            told = why or "once more: at once"
+            self.watcher.notice(f"interrupted: stopping the instances ({told})", None)
+        now = time.monotonic()
+        self.carry_out(self.coordination.on_job_end(now, reason) if why else self.coordination.on_interrupt(now))
 
     def on_reports(self) -> None:
         reports = self.executor.take_reports()
         now = time.monotonic()
         if reports is None:
             self.selector.unregister(self.executor)
+            # Whoever ends a job tells all its processes, and the supervisor may be quicker than we are.
+            if self.wake is not None and select.select([self.wake], [], [], TOLD_TOGETHER_S)[0]:
+                self.on_wake(self.wake)
             why = self.memory.ran_out()
             reason = "the supervisor of this machine was killed" + (f": {why}" if why else "")
-            self.early = Outcome(ExitStatus.SITE_FAILED, reason)
+            self.early = self.early or Outcome(ExitStatus.SITE_FAILED, reason)
             self.carry_out(self.coordination.on_supervisor_exit(now, why))
             return
         for report in reports:
@@ -656,6 +671,16 @@ class _Execution:
         if "time" in event:
             details["model_time"] = event["time"]
         self.note(what, name, **details)
+
+
+def end_of_job(plan: Plan) -> str:
+    """Return why the job ends in whose allocation a run is, when it is told to end; empty: it is in none."""
+    allocation = next((site.allocation for site in plan.sites if site.allocation is not None), None)
+    if allocation is None:
+        return ""
+    if allocation.ends_at is not None and time.time() > allocation.ends_at - NEAR_THE_LIMIT_S:
+        return f"job {allocation.job} has reached its time limit"
+    return f"job {allocation.job}, or this process, was told to end before its time limit"
 
 
 def here(plan: Plan) -> Plan:

@@ -202,6 +202,16 @@ def add_site_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_allocation_option(parser: argparse.ArgumentParser) -> None:
+    """Add what turns off that the nodes of a job are used."""
+    parser.add_argument(
+        "--no-allocation",
+        action="store_true",
+        help="in a job of Slurm or PBS: do not use its nodes. Without --sites everything runs on this machine, with "
+        "--sites jobs are submitted (docs/allocations.md)",
+    )
+
+
 def run_parser() -> argparse.ArgumentParser:
     """The options of `xmml-run`."""
     parser = argparse.ArgumentParser(
@@ -265,6 +275,7 @@ def run_parser() -> argparse.ArgumentParser:
         "as other programs do not use them; docs/binding.md)",
     )
     add_site_options(parser)
+    add_allocation_option(parser)
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",

@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xmml_planner import Plan, PlanFormatError, WishError, plan, plan_from_text
 from xmml_planner.hosting import share_processes
@@ -13,16 +14,25 @@ from xmml_planner.hosting import share_processes
 from xmml.late_dataclass import dataclass
 from xmml.model import Model
 from xmml.problems import ModelError, Problem, in_order, render_all
+from xmml_run.allocated import allocated_sites, plan_in_allocation
 from xmml_run.arguments import UsageError
+
+if TYPE_CHECKING:
+    from xmml_planner.sites.allocation import Allocation
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan, the model it was made from (none if the plan was read from a file), and the warnings on the way."""
+    """A plan, the model it was made from (none if the plan was read from a file), and the warnings on the way.
+
+    Attributes:
+        notes: what people have to know of where it runs.
+    """
 
     plan: Plan
     model: Model | None
     warnings: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,10 +73,13 @@ def read_and_plan(
     overrides: Mapping[str, str],
     hosts: int | None = None,
     sites: Sites | None = None,
+    allocation: Allocation | None = None,
 ) -> Planned:
     """Return the plan of a model document, or the one that a `plan.json` holds.
 
-    `hosts` is the number of processes that instances share; `None`: as many as cores, or as the `plan.json` says.
+    Args:
+        hosts: the number of processes that instances share; `None`: as many as cores, or as the `plan.json` says.
+        allocation: that of the job in which this process runs, if its nodes are to be used.
 
     Raises:
         ModelError: the model has errors, or something it names cannot be started.
@@ -87,7 +100,8 @@ def read_and_plan(
     model = result.model_or_raise()
     warnings = [problem for problem in result.problems if not problem.is_error]
     try:
-        return Planned(_plan(model, hosts, sites), model, tuple(warnings))
+        made, notes = _plan(model, hosts, sites, allocation)
+        return Planned(made, model, tuple(warnings), notes)
     except ModelError as error:
         others = [
             problem for problem in warnings if problem.code != "W14"
@@ -95,25 +109,43 @@ def read_and_plan(
         raise ModelError(in_order([*error.problems, *others])) from None
 
 
-def _plan(model: Model, hosts: int | None, sites: Sites | None) -> Plan:
-    if sites is None:
-        return plan(model, hosts=hosts)
-    from xmml_planner.job_settings import job_settings
+def _plan(
+    model: Model, hosts: int | None, sites: Sites | None, allocation: Allocation | None
+) -> tuple[Plan, tuple[str, ...]]:
+    """Return the plan of a model, and what people have to know of where it runs."""
+    if sites is None and allocation is None:
+        return plan(model, hosts=hosts), ()
     from xmml_planner.placement.solver import SolverMissing
+
+    try:
+        if sites is None:
+            assert allocation is not None
+            return plan_in_allocation(model, hosts, allocation)
+        return _plan_over_sites(model, hosts, sites, allocation)
+    except SolverMissing as error:
+        raise UsageError(str(error)) from None
+
+
+def _plan_over_sites(
+    model: Model, hosts: int | None, sites: Sites, allocation: Allocation | None
+) -> tuple[Plan, tuple[str, ...]]:
+    from xmml_planner.job_settings import job_settings
     from xmml_planner.several_sites import plan_over_sites
     from xmml_planner.sites import read_sites
 
     catalogue = read_sites(sites.path)
+    notes: tuple[str, ...] = ()
+    if allocation is not None:
+        catalogue, notes = allocated_sites(catalogue, allocation)
     try:
         jobs = job_settings(catalogue, sites.jobs)
     except WishError as error:
         raise UsageError(f"--job {error}") from None
     try:
-        return plan_over_sites(model, catalogue, wishes=sites.wishes, max_cost=sites.max_cost, hosts=hosts, jobs=jobs)
+        made = plan_over_sites(model, catalogue, wishes=sites.wishes, max_cost=sites.max_cost, hosts=hosts, jobs=jobs)
     except WishError as error:
         raise UsageError(f"--place: {error}") from None
-    except SolverMissing as error:
-        raise UsageError(str(error)) from None
+    return made, notes
 
 
 def _text(path: str) -> str:

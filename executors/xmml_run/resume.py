@@ -16,6 +16,7 @@ from xmml_executors.run_folder import RunFolder
 from xmml_executors.run_lock import is_owned
 from xmml_planner import Plan, PlanFormatError, plan_from_text
 
+from xmml_run.allocated import job_of_this_process
 from xmml_run.arguments import UsageError, run_parser
 from xmml_run.errors import NotARun
 from xmml_run.inspection import read_run
@@ -104,4 +105,10 @@ def _plan_and_folder(path: Path, past: JournalContent) -> tuple[Plan, RunFolder]
         plan = plan_from_text((path / "plan.json").read_text(encoding="utf-8"))
     except PlanFormatError as error:
         raise NotARun(f"{path}: {error}") from None
+    jobs = {site.allocation.job for site in plan.sites if site.allocation is not None}
+    if jobs and jobs != {job_of_this_process()}:
+        raise UsageError(
+            f"{path} ran on the nodes of job {', '.join(sorted(jobs))}, and only in that job it can be resumed; "
+            "start the model again with xmml-run MODEL"
+        )
     return plan, RunFolder(path, plan, past.run_id)

@@ -23,6 +23,7 @@ from xmml_planner.hosting import share_processes
 
 from xmml.late_dataclass import dataclass
 from xmml.problems import ModelError
+from xmml_run.allocated import AllocationProblem, allocation_of, claimed
 from xmml_run.arguments import UsageError, overrides_of, run_parser
 from xmml_run.errors import NotARun
 from xmml_run.reading import Planned, read_and_plan, refusal, show_problems, sites_of
@@ -30,6 +31,7 @@ from xmml_run.reading import Planned, read_and_plan, refusal, show_problems, sit
 if TYPE_CHECKING:
     from xmml_executors.execution import RunResult
     from xmml_executors.launch.journal import Journal
+    from xmml_planner.sites.allocation import Allocation
 
     from xmml_run.by_hand import ByHand
     from xmml_run.run_server import SharedProcess
@@ -54,7 +56,7 @@ def run_model(arguments: Sequence[str], shared: SharedProcess | None = None) -> 
     if options.resume is not None:
         return _resume(options, shared)
     with shared.planning if shared is not None else contextlib.nullcontext():
-        prepared = _prepare(options)
+        prepared = _prepare(options, shared)
     return prepared if isinstance(prepared, int) else _begin(options, prepared, shared)
 
 
@@ -79,12 +81,34 @@ class _Prepared:
     by_hand: ByHand | None = None
 
 
-def _prepare(options: Namespace) -> _Prepared | int:
+def _allocation(options: Namespace, shared: SharedProcess | None) -> Allocation | None:
+    """Return the allocation whose nodes the run has; `None`: it has none, or others have it.
+
+    Raises:
+        AllocationProblem: its nodes cannot be used.
+    """
+    allocation = allocation_of(options) if shared is None else None
+    if allocation is None or options.dry_run or claimed(allocation):
+        return allocation
+    if not options.quiet:
+        instead = "runs on this machine alone" if options.sites is None else "submits jobs instead"
+        print(f"xmml-run: another run has the nodes of {allocation.name}; this one {instead}", file=sys.stderr)
+    return None
+
+
+def _prepare(options: Namespace, shared: SharedProcess | None) -> _Prepared | int:
     """Check and plan, and make the folder of the run; return the exit status if there is nothing to be run."""
     try:
         planned = read_and_plan(
-            options.model, options.parameter_files, overrides_of(options.overrides), options.hosts, sites_of(options)
+            options.model,
+            options.parameter_files,
+            overrides_of(options.overrides),
+            options.hosts,
+            sites_of(options),
+            _allocation(options, shared),
         )
+    except AllocationProblem as error:
+        return _end(options, Outcome(error.exit_status, f"xmml-run: {error}" if str(error) else ""))
     except NoPlan as error:
         return _end(options, Outcome(ExitStatus.NO_PLAN, f"xmml-run: no plan satisfies the sites: {error}"))
     except UsageError as error:
@@ -94,8 +118,11 @@ def _prepare(options: Namespace) -> _Prepared | int:
         return _end(options, Outcome(ExitStatus.MODEL_ERROR, refusal(error, "xmml-run", options.model)))
     except PlanFormatError as error:
         return _end(options, Outcome(ExitStatus.MODEL_ERROR, f"xmml-run: {options.model} cannot be run: {error}"))
-    if planned.warnings and not options.quiet:
-        show_problems(planned.warnings)
+    if not options.quiet:
+        for note in planned.notes:
+            print(f"xmml-run: {note}", file=sys.stderr)
+        if planned.warnings:
+            show_problems(planned.warnings)
     try:
         if options.dry_run:
             return _dry_run(options, _bound(planned.plan, options))
@@ -361,7 +388,8 @@ def _short(path: Path) -> str:
 
 def _end(options: Namespace, outcome: Outcome) -> int:
     """End a run that did not begin."""
-    print(outcome.reason, file=sys.stderr)
+    if outcome.reason:
+        print(outcome.reason, file=sys.stderr)
     if options.json:
         nothing: dict[str, Any] = {"run_dir": None, "wall_s": 0.0, "instances": {}}
         print(

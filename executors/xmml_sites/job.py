@@ -216,7 +216,9 @@ class JobQueue:
         """Return the last line that a job has written to its standard error, if it can be read."""
         file = shlex.quote(f"{folder}/{STDERR}")
         try:
-            said = await self._transport.run(f"tail -c 1000 {file} | grep . | tail -n 1")
+            # What srun says of a step that has failed comes after what the step itself has said.
+            after = "'^srun: error: .*: Exited with exit code|^$'"
+            said = await self._transport.run(f"tail -c 1000 {file} | grep -Ev {after} | tail -n 1")
         except TransportError:
             return ""
         return said.stdout.strip()

@@ -90,7 +90,7 @@ def _sites(catalogue: SiteCatalogue, target: str, name: str) -> list[str]:
     if name and name not in catalogue.sites:
         raise WishError(f'{target}: there is no site "{name}"; {did_you_mean(name, catalogue.sites, "sites")}')
     sites = [catalogue[name]] if name else list(catalogue.sites.values())
-    queued = [site.name for site in sites if site.has_queue]
+    queued = [site.name for site in sites if site.submits_jobs]
     if not queued:
         who = f"{name} has no queue" if name else "no site has a queue"
         raise WishError(f"{target}: {who}, so its programs are started without a job; leave it out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 
+from xmml.late_dataclass import dataclass
 from xmml.positions import Mark, Position
 from xmml.problems import Problem, Severity
 
@@ -11,8 +12,30 @@ from xmml.problems import Problem, Severity
 CODE = "P01"
 
 
+@dataclass(frozen=True)
+class NodesWanted:
+    """Nodes that would do, and what of each.
+
+    Attributes:
+        memory_bytes: 0: it does not matter.
+    """
+
+    nodes: int
+    cores: int
+    memory_bytes: int
+    gpus: int
+
+
 class NoPlan(Exception):
-    """No plan satisfies the sites; the text says which constraint, and by how much."""
+    """No plan satisfies the sites; the text says which constraint, and by how much.
+
+    Attributes:
+        would_do: nodes that would do for everything, if there is one site, and what lacks are cores, memory or GPUs.
+    """
+
+    def __init__(self, text: str, would_do: NodesWanted | None = None) -> None:
+        super().__init__(text)
+        self.would_do = would_do
 
 
 class WishError(Exception):

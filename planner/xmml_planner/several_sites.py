@@ -30,7 +30,7 @@ from xmml_planner.hosting import share_processes
 from xmml_planner.job_settings import JobSettings
 from xmml_planner.placement.demands import demands
 from xmml_planner.placement.prediction import SECOND_NS, Predictor
-from xmml_planner.placement.refusal import why
+from xmml_planner.placement.refusal import nodes_that_would_do, why
 from xmml_planner.placement.search import EFFORT, NoPlacement, Placement, Search
 from xmml_planner.planning import Draft, builds_of, draft, missing_programs, place_instances, refuse
 from xmml_planner.problems import NoPlan, WishError
@@ -90,7 +90,8 @@ def plan_over_sites(
     try:
         placement = Search(predictor, sites, max_cost, effort).placement()
     except NoPlacement as error:
-        raise NoPlan(why(predictor, sites, max_cost, error.because)) from None
+        would_do = nodes_that_would_do(predictor, catalogue[sites[0]]) if len(sites) == 1 else None
+        raise NoPlan(why(predictor, sites, max_cost, error.because), would_do) from None
     made = _Assembly(model, drawn, predictor, placement).plan(hosts)
     asked = (jobs[job.site].of_job(job, described[job.site]) if job.site in jobs else job for job in made.jobs)
     return replace(made, jobs=tuple(asked))

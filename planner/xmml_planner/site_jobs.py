@@ -88,7 +88,9 @@ def _with_time_to_wait(job: Job, site: Site, jobs: Sequence[Job], predictor: Pre
     if not job.walltime_s:
         return job
     waits = [
-        sites[each.site].queue_wait_s or 0.0 for each in jobs if job.name in each.after and sites[each.site].has_queue
+        sites[each.site].queue_wait_s or 0.0
+        for each in jobs
+        if job.name in each.after and sites[each.site].submits_jobs
     ]
     longest_s = site.walltime_s or float("inf")
     return replace(job, walltime_s=max(job.walltime_s, min(longest_s, job.walltime_s + max(waits, default=0.0))))
@@ -105,7 +107,7 @@ def _shares(predictor: Predictor, times: Sequence[GroupTimes]) -> list[_Share]:
         groups = [number for number, each in enumerate(times) if site.name in each.sites]
         if not groups:
             continue
-        if site.has_queue and sum(times[group].sites[site.name] for group in groups) <= site.all_cores:
+        if site.submits_jobs and sum(times[group].sites[site.name] for group in groups) <= site.all_cores:
             found += [_Share(site, together) for together in _at_once(groups, times, site.name)]
         else:
             found.append(_Share(site, tuple(groups)))
@@ -153,14 +155,15 @@ def _job(
     cores = min(site.all_cores, max(1, sum(each.sites[site.name] for each in times)))
     begins = min(each.begins_ns for each in times) / SECOND_NS
     ends = max(each.ends_ns for each in times) / SECOND_NS
+    is_there = site.allocation is not None  # it has what it has, whatever is needed of it
     return Job(
         name=name,
         site=site.name,
         instances=members,
-        nodes=layout.nodes,
-        cores_per_node=layout.cores,
-        memory_per_node_bytes=layout.memory_bytes,
-        gpus_per_node=layout.gpus,
+        nodes=site.nodes if is_there else layout.nodes,
+        cores_per_node=site.cores if is_there else layout.cores,
+        memory_per_node_bytes=(site.memory_bytes or 0) if is_there else layout.memory_bytes,
+        gpus_per_node=site.gpus if is_there else layout.gpus,
         walltime_s=_walltime(predictor, site, units, ends - begins),
         starts_s=begins,
         ends_s=ends,

@@ -96,7 +96,7 @@ def _jobs(plan: Plan) -> list[str]:
         rows.append(
             (
                 f"  {job.name}",
-                f"{job.site} ({described[job.site].scheduler})",
+                f"{job.site} ({_how(described[job.site])})",
                 job.group,
                 str(job.nodes),
                 str(job.cores_per_node),
@@ -104,7 +104,7 @@ def _jobs(plan: Plan) -> list[str]:
                 str(job.gpus_per_node) if job.gpus_per_node else "-",
                 value_text(job.starts_s, Dimension.TIME),
                 value_text(job.ends_s, Dimension.TIME),
-                _walltime(job) if described[job.site].has_queue else "-",
+                _walltime(job) if described[job.site].submits_jobs else "-",
                 f"{job.cost:.3g}" if job.cost else "-",
             )
         )
@@ -113,8 +113,16 @@ def _jobs(plan: Plan) -> list[str]:
     for line, job in zip(lines[1:], plan.jobs, strict=True):
         after = f"   (after {', '.join(job.after)})" if job.after else ""
         told.append(line.rstrip() + after)
-        told += [f"    {node}{': ' if node else ''}{', '.join(own)}" for node, own in on_nodes(plan, job).items()]
+        told += [
+            f"    {node}{': ' if node else ''}{', '.join(own) or 'nothing'}"
+            for node, own in on_nodes(plan, job).items()
+        ]
     return [lines[0], *told]
+
+
+def _how(site: Site) -> str:
+    """Return what starts programs at a site."""
+    return site.scheduler if site.allocation is None else f"in job {site.allocation.job}"
 
 
 def _walltime(job: Job) -> str:
@@ -152,7 +160,7 @@ def _relays(plan: Plan) -> list[str]:
 
 def site_text(site: Site) -> str:
     """Return what a site is, in a few words."""
-    words = [site.scheduler if site.has_queue else "this machine" if site.is_here else "no queue"]
+    words = [_how(site) if site.has_queue else "this machine" if site.is_here else "no queue"]
     words.append(f"{site.nodes} x {site.cores} cores" if site.nodes > 1 else f"{site.cores} cores")
     if site.gpus:
         words.append(f"{site.all_gpus} GPUs")

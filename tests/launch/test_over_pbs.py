@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+from commands import XMML_RUN
 from rings import facts_of, write_ring
 from several_sites import Sites
-from waiting import wait_until
+from waiting import RUN_LIMIT_S, wait_until
 
 WAIT = "import time; time.sleep(600)"
 
@@ -49,6 +51,27 @@ def test_each_node_of_a_job_has_its_programs(queues: Sites) -> None:
     queues.end(queues.start("xmml-run", *options)).check(0, "2 instances ran")
     assert [line["job"] for line in queues.journal("submitted")] == ["alpha.1"]
     parents = {name: facts[0]["parent"] for name, facts in facts_of(queues.run_folder).items()}
+    assert parents["a"] != parents["b"], "each was started by an agent of its own"
+
+
+def test_a_run_that_is_launched_in_a_job_uses_its_nodes_and_submits_nothing(queues: Sites) -> None:
+    server = queues.servers["alpha"]
+    is_torque = (server.home / ".fake-pbs/torque").exists()
+    model = write_ring(queues.folder / "ring", {"a": "", "b": ""})
+    run, said = queues.run_folder, queues.folder / "said"
+    script = queues.folder / "job.sh"
+    script.write_text(
+        f"#PBS -l {'nodes=2:ppn=1' if is_torque else 'select=2:ncpus=1'}\n#PBS -o {said}.out\n#PBS -e {said}\n"
+        f"{XMML_RUN} {model} -o {run}\n"
+    )
+    env = {**os.environ, "HOME": str(server.home)}
+    subprocess.run([server.home / "bin/qsub", script], env=env, check=True)
+    wait_until(lambda: states(queues)["alpha"] == ["F"], lambda: said.read_text(), RUN_LIMIT_S)
+    assert "2 instances ran" in said.read_text()
+    assert re.search(
+        rf"job 1\.\S+ has 2 nodes \({os.uname().nodename}, localhost\), each with 1 core", said.read_text()
+    )
+    parents = {name: facts[0]["parent"] for name, facts in facts_of(run).items()}
     assert parents["a"] != parents["b"], "each was started by an agent of its own"
 
 

@@ -132,12 +132,18 @@ def mom(path):
     text.write_text(f"export PATH={commands}:$PATH\n{fake['script']}")
     with open(fake["out"], "wb") as out, open(fake["err"], "wb") as err:
         nodes = path.with_suffix(".nodes")
-        nodes.write_text("".join(f"{node}\n" for node in NODES[: nodes_of(read(path)["Resource_List"])]))
+        resources = read(path)["Resource_List"]
+        has, cores = NODES[: nodes_of(resources)], cores_of(resources)
+        nodes.write_text("".join(f"{node}\n" * (cores if is_torque() else 1) for node in has))
         environment = {**os.environ, "PBS_JOBID": f"{path.stem}.{SERVER}", "PBS_NODEFILE": str(nodes)}
+        environment |= {"PBS_NUM_PPN": str(cores)} if is_torque() else {"NCPUS": str(cores)}
         process = subprocess.Popen(
             ["/bin/bash", "-l", text], stdin=-3, stdout=out, stderr=err, start_new_session=True, env=environment
         )
-    change(path, job_state="R", exec_host=f"{SERVER}/0", stime=time.asctime())
+    exec_host = "+".join(f"{node}/0*{cores}" for node in has)
+    exec_vnode = "+".join(f"({node}:ncpus={cores})" for node in has)
+    facts = {"exec_host": exec_host} if is_torque() else {"exec_host": exec_host, "exec_vnode": exec_vnode}
+    change(path, job_state="R", stime=time.asctime(), **facts)
     began, told, why = time.time(), None, None
     while process.poll() is None:
         fake = read(path)["fake"]
@@ -173,6 +179,12 @@ def nodes_of(resources):
     return int(re.match(r"\d+", resources.get("select", resources.get("nodes", "1")))[0])
 
 
+def cores_of(resources):
+    """Return how many cores a job asks for on each node, in either dialect."""
+    found = re.search(r"(?:ncpus|ppn)=(\d+)", resources.get("select", resources.get("nodes", "")))
+    return int(found[1]) if found else 1
+
+
 def pbs_tmrsh(words):
     """Run a command on a node of the job: as PBS does it, with hardly any environment."""
     assert words[0] in NODES
@@ -200,7 +212,7 @@ def qstat(words):
     for job in shown.values():
         del job["fake"]
     unknown = [id for id, path in found.items() if path is None]
-    if is_torque():
+    if is_torque() or "-F" not in words:
         for id, job in shown.items():
             print(f"Job Id: {id}", *torque_lines(job), "", sep="\n")
     else:

@@ -62,3 +62,17 @@ def facts_of(run: Path) -> dict[str, list[dict[str, Any]]]:
         facts = [json.loads(line) for line in file.read_text().splitlines() if line.startswith("{")]
         found[file.parent.name] = sorted(facts, key=lambda each: each["rank"])
     return found
+
+
+def planned_hosts(run: Path, job_nodes: list[str]) -> dict[str, list[str]]:
+    """The host of each rank by the plan of a run."""
+    plan = json.loads((run / "plan.json").read_text())
+    return {
+        each["name"]: [job_nodes[share["node"]] for share in each["shares"] for _ in range(share.get("ranks", 1))]
+        for each in plan["instances"]
+    }
+
+
+def hosts(run: Path) -> dict[str, list[str]]:
+    """The host on which each rank of a run was."""
+    return {name: [each["host"] for each in facts] for name, facts in facts_of(run).items()}

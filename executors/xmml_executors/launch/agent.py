@@ -12,6 +12,7 @@ when something is in them; where the connection does not stand, less and less of
     agent.py hash                   says the hashes of the programs that standard input names
     agent.py list                   says which logs and results are in the folders that standard input names
     agent.py talk                   on the login node: standard input to `orders`, `reports` to standard output
+    agent.py forsake                ends the lease, and waits until the agents have ended because of that
     agent.py end                    ends what still runs on this host; results stay where they are
     agent.py end-builds             ends builds that still go on on this host
     agent.py clean                  ends what still runs on this host and removes the folder of the run
@@ -411,9 +412,12 @@ class Agent:
             return
         if order["do"] == "start":
             bind(order)
-            if "/" not in order["command"][0]:
-                found = shutil.which(order["command"][0], path=order["env"].get("PATH"))
-                order["command"][0] = found or order["command"][0]
+            if found := "/" not in order["command"][0] and shutil.which(
+                order["command"][0], path=order["env"].get("PATH")
+            ):
+                # Without links: mpirun takes the folder above that of `/bin/mpirun` for where it is installed.
+                folder, name = os.path.split(found)
+                order["command"][0] = os.path.join(os.path.realpath(folder), name)
             supervisor.sendall(encoded(order))
 
     def quit(self, supervisor: socket.socket) -> bool:
@@ -630,6 +634,27 @@ class Talker:
         return something
 
 
+def forsake(run: str) -> int:
+    """End the lease: the launcher is gone, and in an allocation nobody will take its place.
+
+    The agents then end all that they have started, steps of a batch system included, which outlive whoever only kills
+    their `srun`.
+    """
+    renew_lease(run, "gone 0\n")
+    until = time.monotonic() + LEASE_LOOK_S + 2 * ENDS_WITHIN_S
+    reports = glob.glob(os.path.join(glob.escape(run), "jobs/*/*/reports"))
+    while any(not has_ended(each) for each in reports) and time.monotonic() < until:
+        time.sleep(ENDED_LOOK_S)
+    return 0
+
+
+def has_ended(reports: str) -> bool:
+    """Whether an agent has reported that everything has ended."""
+    with contextlib.suppress(OSError), open(reports, "rb") as file:
+        return any(json.loads(line)["is"] == "over" for line in file if line.endswith(b"\n"))
+    return True
+
+
 def end(run: str) -> int:
     """End what still runs on this host for the run; of the run's folder only the secret goes."""
     end_builds(run)
@@ -720,6 +745,8 @@ def main(arguments: list[str]) -> int:
         return int(actions[arguments[0]](run))
     if arguments[0] == "talk":
         return Talker(run).run()
+    if arguments[0] == "forsake":
+        return forsake(run)
     if arguments[0] == "end":
         return end(run)
     if arguments[0] == "end-builds":

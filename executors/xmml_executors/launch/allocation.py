@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from xmml_planner.sites import Site
-from xmml_sites.batch import JobRejected, NotSupported, ReservationRefused, SchedulerUnavailable, by_name
+from xmml_sites.batch import JobRejected, NotSupported, ReservationRefused, SchedulerUnavailable, of_site
 from xmml_sites.ssh import TransportError
 
 from xmml_executors.coallocation import (
@@ -75,7 +75,7 @@ def choose_strategy(jobs: Collection[SiteJob], sites: Mapping[str, Site], wanted
     """
     members = [Member(job.member, job.site, max(1, job.planned.cores), job.walltime_s) for job in jobs]
     used = {name: sites[name] for name in dict.fromkeys(member.site for member in members)}
-    queues = {name: by_name(site.scheduler, site.dialect or "openpbs") for name, site in used.items()}
+    queues = {name: of_site(site) for name, site in used.items()}
     is_one_cluster = len(used) == 1 and all(queue.has_heterogeneous_jobs for queue in queues.values())
     cannot_reserve = [name for name, site in used.items() if not (site.can_reserve and queues[name].can_reserve)]
     if wanted == HETJOB and not is_one_cluster:
@@ -164,7 +164,9 @@ class Allocation:
                 self._sites[job.site].watch(job, node)
                 if job.is_ready:
                     hosts = ", ".join(job.about[each.node].host for each in job.nodes.agents)
-                    self._tell(f"{job.site}: ready on {hosts}" + (f", job {job.id}" if job.id else ""))
+                    allocation = job.part.allocation
+                    id = allocation.job if allocation is not None else job.id
+                    self._tell(f"{job.site}: ready on {hosts}" + (f", job {id}" if id else ""))
                     self.on(Ready(job.member, attempt))
             case TimedOut():
                 self.on(Ended(job.member, attempt, "nobody spoke to it in time"))
@@ -234,9 +236,10 @@ class Allocation:
             self.on(Rejected(jobs[0].member, attempt, f"{error}; {beyond}" if beyond else str(error)))
             return
         for job in jobs:
-            where = f" as job {job.id}" if site.site.has_queue else ""
+            where = f" as job {job.id}" if site.site.submits_jobs else ""
             again = f", attempt {attempt}" if attempt > 1 else ""
-            self._tell(f"{job.site}: submitted{where}{again}")
+            if site.site.allocation is None:
+                self._tell(f"{job.site}: submitted{where}{again}")
             self.on(Submitted(job.member, attempt))
 
     async def _cancel(self, job: SiteJob, attempt: int, reason: str) -> None:

@@ -57,7 +57,8 @@ async def addresses_at(
             "XMML_COORDINATOR": f"tcp:127.0.0.1:{await forwarded_port(site, host.strip('[]'), int(port))}?{run}"
         }, None
     # Who can come directly needs no relay for that, and is not away while one is started again.
-    coming = over_tcp if is_direct and over_tcp else [each for each in addresses if each.startswith("relay:")]
+    is_near = is_direct or site.shares_files
+    coming = over_tcp if is_near and over_tcp else [each for each in addresses if each.startswith("relay:")]
     coordinator = {"XMML_COORDINATOR": ",".join(coming)}
     if site.site.is_here:
         return {**coordinator, "XMML_RELAY": relay.at(relay.host, relay.port)}, None

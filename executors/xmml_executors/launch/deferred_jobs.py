@@ -29,7 +29,7 @@ def first_and_later(jobs: Sequence[SiteJob]) -> tuple[list[str], list[list[str]]
     later: list[list[str]] = []
     for group in groups.values():
         names = [job.member for job in group]
-        if all(job.planned.after for job in group) and any(job.part.has_queue for job in group):
+        if all(job.planned.after for job in group) and any(job.part.submits_jobs for job in group):
             later.append(names)
         else:
             first += names

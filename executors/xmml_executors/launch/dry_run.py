@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from xmml_planner import Plan
 from xmml_planner.sites import Site
-from xmml_sites.batch import JobScript, by_name
+from xmml_sites.batch import JobScript, of_site
 
 from xmml_executors.coallocation.actions import Action, Reserve, Submit, SubmitTogether
 from xmml_executors.executor import in_image
@@ -17,7 +17,7 @@ from xmml_executors.launch import local_relay, remote_relay
 from xmml_executors.launch.allocation import AllocationFailed, choose_strategy
 from xmml_executors.launch.deferred_jobs import first_and_later
 from xmml_executors.launch.job_nodes import JobNodes
-from xmml_executors.launch.paths import SitePaths, below_home
+from xmml_executors.launch.paths import SitePaths, below_home, site_folder
 from xmml_executors.launch.remote_builds import builds_at
 from xmml_executors.launch.run_site import placeholder, program_files
 from xmml_executors.launch.site_job import SiteJob
@@ -66,24 +66,31 @@ def rehearsal(plan: Plan, run_folder: str, *, is_direct: bool = False, strategy:
         nodes = JobNodes(planned, site, (plan.by_name[name] for name in planned.instances))
         jobs[name] = SiteJob(name, cluster.name, site, planned, walltime_s, nodes)
     has_relay = needs_relay(plan, is_direct=is_direct)
-    submissions = _submissions(jobs, clusters, strategy)
+    submissions = _submissions(jobs, clusters, run_folder, strategy)
     lines = ["", f"this machine: {_relay_here(plan, clusters, run_folder)}"] if has_relay else []
     for cluster in clusters.values():
         here = [job for job in jobs.values() if job.site == cluster.name]
         parts = {job.part.name for job in here}
-        files = list(files_of(Path(plan.model_folder), needed(plan, parts), built(plan)))
         lines += ["", f"site {cluster.name}: {where(cluster)}"]
-        lines.append(f"  folder {_folder(cluster)} with {', '.join(sorted(program_files()))}")
-        lines.append(
-            f"  {len(files)} files ({sum(file.stat().st_size for file in files):,} bytes), if not there already:"
-        )
-        lines += [f"    {file.relative_to(plan.model_folder)}" for file in files]
+        lines.append(f"  folder {_folder(cluster, run_folder)} with {', '.join(sorted(program_files()))}")
+        if cluster.allocation is None:
+            lines += _files(plan, parts)
         lines += [f"  build: {build.command}" for build, _ in builds_at(plan, parts)]
-        lines += _way_back(plan, cluster, has_relay=has_relay, is_direct=is_direct)
+        lines += _way_back(plan, cluster, run_folder, has_relay=has_relay, is_direct=is_direct)
         for job in here:
             lines += [*submissions.get(job.member, []), *_commands(plan, job, cluster, run_folder)]
     lines = [line.replace(HOME, "~") for line in lines]
     return [*_legend(lines), *lines]
+
+
+def _files(plan: Plan, parts: Collection[str]) -> list[str]:
+    """Return what is sent to a site."""
+    files = list(files_of(Path(plan.model_folder), needed(plan, parts), built(plan)))
+    size = sum(file.stat().st_size for file in files)
+    return [
+        f"  {len(files)} files ({size:,} bytes), if not there already:",
+        *(f"    {file.relative_to(plan.model_folder)}" for file in files),
+    ]
 
 
 def _legend(lines: Sequence[str]) -> list[str]:
@@ -97,6 +104,8 @@ def _legend(lines: Sequence[str]) -> list[str]:
 def where(site: Site) -> str:
     """Return how a site is reached, and what starts jobs there."""
     way = f"ssh {site.ssh}" if site.ssh is not None else "this machine"
+    if site.allocation is not None:
+        return f"{way}, in job {site.allocation.job} of {site.scheduler}"
     return f"{way}, {site.scheduler}" if site.has_queue else f"{way}, no queue"
 
 
@@ -104,8 +113,8 @@ def _home(cluster: Site) -> str:
     return str(Path.home()) if cluster.is_here else HOME
 
 
-def _folder(cluster: Site) -> str:
-    return f"{below_home(cluster.work, _home(cluster))}/runs/{RUN}"
+def _folder(cluster: Site, run_folder: str) -> str:
+    return site_folder(cluster, _home(cluster), RUN, run_folder)
 
 
 # --- relays -----------------------------------------------------------------------------------------------------------
@@ -119,7 +128,7 @@ def _relay_here(plan: Plan, clusters: Mapping[str, Site], run_folder: str) -> st
     return f"mto {shlex.join(local_relay.words_of(f'{site}-{RUN}', device, 0, log, takes_clear=takes_clear))}"
 
 
-def _way_back(plan: Plan, cluster: Site, *, has_relay: bool, is_direct: bool) -> list[str]:
+def _way_back(plan: Plan, cluster: Site, run_folder: str, *, has_relay: bool, is_direct: bool) -> list[str]:
     """Return how the processes of a site reach this machine."""
     if cluster.is_here or (is_direct and not has_relay):
         return []
@@ -127,7 +136,7 @@ def _way_back(plan: Plan, cluster: Site, *, has_relay: bool, is_direct: bool) ->
     lines = [f"  ssh leads 127.0.0.1:{PORT} there to {leads_to}"]
     if has_relay and cluster.has_queue:
         options = relay_links(plan, cluster.name).words(f"127.0.0.1:{PORT}")
-        log = f"{_folder(cluster)}/{relay_log(cluster.name)}"
+        log = f"{_folder(cluster, run_folder)}/{relay_log(cluster.name)}"
         words = remote_relay.words_of(f"{cluster.name}-{RUN}", remote_relay.port_named(cluster), log, options)
         lines.append(f"  mto {shlex.join(words)}")
         lines.append("    or, if it has no mto: door.py, which leads there, too")
@@ -141,8 +150,11 @@ def _commands(plan: Plan, job: SiteJob, cluster: Site, run_folder: str) -> Itera
     """Yield what runs in a job."""
     home, planned_python = _home(cluster), job.part.python
     python = below_home(planned_python, home)
-    folder = _folder(cluster)
-    paths = SitePaths(plan.model_folder, run_folder, folder, python, "$PATH", job.part.mpi, planned_python, home)
+    is_shared = cluster.allocation is not None
+    there = run_folder if is_shared else _folder(cluster, run_folder)
+    model_there = plan.model_folder if is_shared else ""
+    mpi = job.part.mpi
+    paths = SitePaths(plan.model_folder, run_folder, there, python, "$PATH", mpi, planned_python, home, model_there)
     inside = [plan.by_name[name] for name in job.planned.instances]
     for each in inside:
         if each.process is None:
@@ -153,7 +165,9 @@ def _commands(plan: Plan, job: SiteJob, cluster: Site, run_folder: str) -> Itera
         yield f"  {process}: a process of ours with {names}"
 
 
-def _submissions(jobs: Mapping[str, SiteJob], clusters: Mapping[str, Site], wanted: str | None) -> dict[str, list[str]]:
+def _submissions(
+    jobs: Mapping[str, SiteJob], clusters: Mapping[str, Site], run_folder: str, wanted: str | None
+) -> dict[str, list[str]]:
     """Return how each job is submitted, by its name; of those that are submitted together, by that of the first."""
     first, later = first_and_later(list(jobs.values()))
     shown: dict[str, list[str]] = {}
@@ -163,30 +177,33 @@ def _submissions(jobs: Mapping[str, SiteJob], clusters: Mapping[str, Site], want
         except AllocationFailed as error:
             raise SiteError(str(error)) from None
         for action in strategy.begin(0.0):
-            name, lines = _submission(action, jobs, clusters)
+            name, lines = _submission(action, jobs, clusters, run_folder)
             shown[name] = lines
     return shown
 
 
-def _submission(action: Action, jobs: Mapping[str, SiteJob], clusters: Mapping[str, Site]) -> tuple[str, list[str]]:
+def _submission(
+    action: Action, jobs: Mapping[str, SiteJob], clusters: Mapping[str, Site], run_folder: str
+) -> tuple[str, list[str]]:
     match action:
         case SubmitTogether(members, _, slack_s, patience_s):
             together = [jobs[name] for name in members]
             title = f"jobs {', '.join(members)}, as one heterogeneous job:"
-            return members[0], _job(title, clusters, together, slack_s, patience_s)
+            return members[0], _job(title, clusters, run_folder, together, slack_s, patience_s)
         case Submit(member, _, slack_s, patience_s):
-            return member, _job(f"job {member}:", clusters, [jobs[member]], slack_s, patience_s)
+            return member, _job(f"job {member}:", clusters, run_folder, [jobs[member]], slack_s, patience_s)
         case Reserve(member, start, end):
             job = jobs[member]
             title = f"job {member}, in cores that are reserved from {start:.0f} s to {end:.0f} s from now on:"
             slack_s = end - start - job.walltime_s
-            return member, _job(title, clusters, [job], slack_s, PATIENCE_S, RESERVATION)
+            return member, _job(title, clusters, run_folder, [job], slack_s, PATIENCE_S, RESERVATION)
     raise ValueError(f"no strategy begins with {action}")
 
 
 def _job(
     title: str,
     clusters: Mapping[str, Site],
+    run_folder: str,
     jobs: Sequence[SiteJob],
     slack_s: float,
     patience_s: float,
@@ -194,7 +211,7 @@ def _job(
 ) -> list[str]:
     """Return the command that submits a script, and the script."""
     cluster = clusters[jobs[0].site]
-    folder, scheduler = _folder(cluster), by_name(cluster.scheduler, cluster.dialect or "openpbs")
+    folder, scheduler = _folder(cluster, run_folder), of_site(cluster)
     home = _home(cluster)
     scripts: list[JobScript] = [
         placeholder(

@@ -86,7 +86,9 @@ class JobNodes:
         Args:
             command: of the agent of each node.
         """
-        if self._job.nodes <= 1 and not self.divides_cores:
+        allocation = self._site.allocation
+        is_launched_there = allocation is None or allocation.has_launcher
+        if self._job.nodes <= 1 and not self.divides_cores and is_launched_there:
             return ()
         return tuple(
             NodeStep(

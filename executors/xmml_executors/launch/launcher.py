@@ -59,7 +59,7 @@ from xmml_executors.launch.site_plan import (
 )
 from xmml_executors.launch.site_pool import SitePool
 from xmml_executors.launch.site_session import Gone, SiteSession, SiteTimedOut
-from xmml_executors.launch.staging import FileToStage, built, describe, images_at, needed, programs_at
+from xmml_executors.launch.staging import built, describe, images_at, needed, programs_at
 from xmml_executors.launch.steps_awaited import STARTS_WITHIN_S, StepsAwaited
 from xmml_executors.launch.teardown import Teardown
 from xmml_executors.outcome import SiteError
@@ -263,6 +263,11 @@ class Launcher:
             self._pool.leave(self._notice, self.folder.run_id)
             os.close(self._ring)
 
+    def writes_logs_here(self, name: str) -> bool:
+        """Whether what an instance, or a process that instances share, writes goes into the run's folder here itself:
+        its nodes see that folder."""
+        return self.sites[self.jobs[self.job_of[name]].site].shares_files
+
     # --- in the thread ----------------------------------------------------------------------------------------------
 
     def _soon(self, what: Callable[[], object]) -> None:
@@ -338,12 +343,13 @@ class Launcher:
             self._paths[job.member] = SitePaths(
                 self.plan.model_folder,
                 str(self.folder.path),
-                site.folder,
+                str(self.folder.path) if site.shares_files else site.folder,
                 job.about[0].python,
                 job.about[0].path,
                 job.part.mpi,
                 job.part.python,
                 site.home,
+                self.plan.model_folder if site.shares_files else "",
             )
         self._gone |= jobs.keys()
 
@@ -360,7 +366,11 @@ class Launcher:
         self.late -= self._names_of(group)
         self._report(LateComing())
 
-    async def _stage(self, site: RunSite, parts: Collection[str], files: Sequence[FileToStage]) -> None:
+    async def _stage(self, site: RunSite, parts: Collection[str]) -> None:
+        if site.shares_files:
+            await site.link_model(self.plan.model_folder)
+            return
+        files = await describe(Path(self.plan.model_folder), needed(self.plan, parts), built(self.plan))
         staged = await site.stage(files, images_at(self.plan, parts))
         self._notice(
             f"{site.name}: {staged['files']} files staged, {staged['sent_files']} of them sent "
@@ -369,9 +379,9 @@ class Launcher:
 
     async def _prepare(self, site: RunSite, coordinator: Sequence[str]) -> None:
         """Everything that a site needs before its job is submitted."""
-        self._notice(f"{site.name}: connecting")
+        if site.site.allocation is None:
+            self._notice(f"{site.name}: connecting")
         parts = {job.part.name for job in self.jobs.values() if job.site == site.name}
-        files = await describe(Path(self.plan.model_folder), needed(self.plan, parts), built(self.plan))
         left = self.past.sites.get(site.name) if self.past is not None else None
         if left is not None and self.past is not None:
             await site.locate()
@@ -385,7 +395,7 @@ class Launcher:
         await site.prepare(self.folder.secret.hex())
         await site.ask_for_limits([job for job in self.jobs.values() if job.site == site.name])
         checks = [check_python(site, parts, self.plan), check_images(site, parts, self.plan)]
-        await together([self._stage(site, parts, files), *checks])
+        await together([self._stage(site, parts), *checks])
         await build_at(site, parts, self.plan, self.folder, self._notice)
         await site.note_programs(programs_at(self.plan, parts))
         links, secret = relay_links(self.plan, site.name), self.folder.secret
@@ -395,7 +405,9 @@ class Launcher:
         if entry is not None:
             self._entries.append((site, entry))
             self._tasks.append(self._loop.create_task(self._keep(entry.watch())))
-        channel = site.listen(lambda job, report: self._on_report(site, job, report), is_direct=self.is_direct)
+        channel = site.listen(
+            lambda job, report: self._on_report(site, job, report), is_direct=self.is_direct or site.shares_files
+        )
         self._tasks.append(self._loop.create_task(self._keep(self._keep_channel(site, channel))))
 
     def _adopted(self, members: Collection[str]) -> dict[str, int]:

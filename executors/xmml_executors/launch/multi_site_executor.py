@@ -121,7 +121,7 @@ class MultiSiteExecutor:
             return None
         elsewhere = self._launcher.take_reports()
         for report in elsewhere:
-            if isinstance(report, protocol.Output):
+            if isinstance(report, protocol.Output) and not self._launcher.writes_logs_here(report.name):
                 self._keep(report)
         return [*here, *elsewhere]
 

@@ -13,6 +13,9 @@ from xmml_planner.sites import Site
 
 from xmml.late_dataclass import dataclass
 
+#: In the folder of a run in an allocation: what otherwise lies in the folder of the run at its site.
+ALLOCATION_FOLDER = ".allocation"
+
 
 @dataclass(frozen=True)
 class SitePaths:
@@ -27,6 +30,7 @@ class SitePaths:
         mpi: how MPI programs are started there, `{ranks}` stands for their number.
         planned_python: the interpreter as the plan's commands name it: maybe below `~`, which no shell reads there.
         home: the home directory at the site.
+        model_there: the folder of the model at the site; empty: in that of the run.
     """
 
     model_folder: str
@@ -37,15 +41,12 @@ class SitePaths:
     mpi: str = MPI_LAUNCHER
     planned_python: str = ""
     home: str = ""
-
-    @property
-    def model_there(self) -> str:
-        """The folder of the model at the site."""
-        return f"{self.there}/model"
+    model_there: str = ""
 
     def text(self, value: str) -> str:
         """Return a word with the folders of this machine replaced by those at the site."""
-        for here, there in ((self.run_folder, self.there), (self.model_folder, self.model_there)):
+        model_there = self.model_there or f"{self.there}/model"
+        for here, there in ((self.run_folder, self.there), (self.model_folder, model_there)):
             value = replace_folder(value, here, there)
         return value
 
@@ -77,6 +78,18 @@ def environment_of(part: Site) -> list[str]:
     """Return the shell lines that make the environment of programs at a site or a part of one; each must succeed."""
     lines = [*(f"module load {shlex.quote(module)}" for module in part.modules), *part.setup]
     return [*lines, *(f"export {variable}={shlex.quote(value)}" for variable, value in part.env.items())]
+
+
+def site_folder(site: Site, home: str, run_id: str, run_folder: Path | str) -> str:
+    """Return the folder of a run at a site.
+
+    Args:
+        home: the home directory there.
+        run_folder: the folder of the run here, which the nodes of an allocation see, too.
+    """
+    if site.allocation is not None:
+        return f"{run_folder}/{ALLOCATION_FOLDER}"
+    return f"{below_home(site.work, home)}/runs/{run_id}"
 
 
 def below_home(path: str, home: str) -> str:

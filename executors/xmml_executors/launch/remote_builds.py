@@ -53,7 +53,7 @@ async def build_at(
         log = folder.path / "builds" / f"{site.name}-{number}.log"
         log.parent.mkdir(exist_ok=True)
         lines = [*environment_of(part), f'export PATH="$(dirname "$(command -v {path_word(part.python)})"):$PATH"']
-        lines.append(f"cd {shlex.quote(site.folder + '/model')}")
+        lines.append(f"cd {shlex.quote(plan.model_folder if site.shares_files else site.folder + '/model')}")
         ready = " && ".join(line for line in lines if line)
         status, said = await _carried_out(site, f"{ready} || exit\n{build.command}", log)
         if status != 0:
@@ -69,7 +69,7 @@ async def _carried_out(site: RunSite, text: str, log: Path) -> tuple[int | None,
     took too long) and the last of its words. Whatever ends the waiting ends also what runs there."""
     said = ""
     process = await site.transport.start(
-        f"{_noted(site, log.stem)}exec bash -lc {shlex.quote(text)} </dev/null 2>&1", lease_s=LEASE_S
+        f"{_noted(site, log.stem)}exec {site.shell} {shlex.quote(text)} </dev/null 2>&1", lease_s=LEASE_S
     )
     try:
         async with asyncio.timeout(BUILD_WITHIN_S):

@@ -55,7 +55,7 @@ async def check_python(site: RunSite, parts: Collection[str], plan: Plan) -> Non
         part = next(each for each in plan.sites if each.name == name)
         lines = environment_of(part)
         look = f"{path_word(part.python)} -c {shlex.quote(_LOOK)}"
-        text = f"bash -lc {shlex.quote(' && '.join([*lines, look]))}" if lines else look
+        text = f"{site.shell} {shlex.quote(' && '.join([*lines, look]))}" if lines else look
         answer = await site.transport.run(text, timeout_s=ANSWERS_WITHIN_S)
         found = _VERSION.search(answer.stdout)
         if found and (int(found[1]), int(found[2])) < LEAST:

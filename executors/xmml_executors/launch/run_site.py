@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import math
+import os
 import shlex
 import tarfile
 import time
@@ -27,11 +28,11 @@ from xmml_sites.ssh.bulk_transfer import CAUSE_SAID_BY_TAR
 from xmml_executors import protocol
 from xmml_executors.launch import agent, site_files
 from xmml_executors.launch.journal import Journal, SiteRecord, is_alive
-from xmml_executors.launch.paths import below_home
+from xmml_executors.launch.paths import below_home, site_folder
 from xmml_executors.launch.reservations import Reservations
 from xmml_executors.launch.site_job import SiteJob, agent_folder, agent_folders
 from xmml_executors.launch.site_pool import SiteLogin
-from xmml_executors.launch.site_program import bring_program
+from xmml_executors.launch.site_program import bring_program, link_program
 from xmml_executors.launch.site_session import OnReport, SiteSession
 from xmml_executors.launch.staging import STORE, FileToStage, ask_agent, stage
 from xmml_executors.launch.timeouts import lease_s, site_timeout_s
@@ -48,6 +49,8 @@ TOLD_HOLDS_S = 2 * POLL_LONGEST_S
 MAKING_ATTEMPTS = 5
 #: How long a queue may give no answer before we believe that it is gone.
 QUEUE_SILENT_S = 600.0
+#: In an allocation whose end is not known, what runs there ends with it.
+LONGEST_S = 10.0 * 365 * 86_400
 #: The program of the agent, in the folder of a run.
 AGENT = "agent.py"
 
@@ -117,7 +120,7 @@ class RunSite:
         self.home = home = await self.transport.home()
         self.work = below_home(self.site.work, home)
         self.python = below_home(self.site.python, home)
-        self.folder = f"{self.work}/runs/{self.run_id}"
+        self.folder = site_folder(self.site, home, self.run_id, self.journal.path.parent)
 
     async def prepare(self, secret: str) -> None:
         """Make the folder of the run, with the agent and the run's secret.
@@ -131,7 +134,10 @@ class RunSite:
         for attempt in range(MAKING_ATTEMPTS):
             try:
                 await self._make_folder(secret)
-                await bring_program(self.transport, self.folder, f"{self.work}/{STORE}", self.python)
+                if self.shares_files:
+                    await link_program(self.transport, self.folder)
+                else:
+                    await bring_program(self.transport, self.folder, f"{self.work}/{STORE}", self.python)
                 break
             except RemoteFileError:
                 if attempt == MAKING_ATTEMPTS - 1:
@@ -140,7 +146,7 @@ class RunSite:
     async def _make_folder(self, secret: str) -> None:
         """Bring all that is ours there with one command. Each file appears complete or not at all, the agent last:
         where it is, so are the others."""
-        texts = {**program_files(), ".secret": secret}
+        texts = program_files() if self.shares_files else {**program_files(), ".secret": secret}
         names = " ".join(f'"$f/.new/{name}"' for name in sorted(texts, key=lambda name: name == AGENT))
         done = await self.transport.run(
             f"umask 077; f={shlex.quote(self.folder)}; "
@@ -152,6 +158,30 @@ class RunSite:
         )
         if done.status != 0:
             raise RemoteFileError(self.name, f"making {self.folder}", done.said)
+
+    @property
+    def shares_files(self) -> bool:
+        """Whether its nodes see the folders of the model and of the run as they are here."""
+        return self.site.allocation is not None
+
+    @property
+    def shell(self) -> str:
+        """The shell in whose environment builds run: a login shell, but for one in a job, which has the environment
+        that its script has made."""
+        return "bash -c" if self.shares_files else "bash -lc"
+
+    async def link_model(self, folder: str) -> None:
+        """Let the folder of the model, which the site sees as it is here, be the one of the run's folder there.
+
+        Raises:
+            TransportError: it cannot be written.
+        """
+        model = shlex.quote(f"{self.folder}/model")
+        done = await self.transport.run(
+            f"[ -L {model} ] || {{ rmdir {model} && ln -s {shlex.quote(folder)} {model}; }}"
+        )
+        if done.status != 0:
+            raise RemoteFileError(self.name, f"making {self.folder}/model", done.said)
 
     async def end_builds(self, folder: str) -> None:
         """End the builds that an earlier launcher has begun in the run's folder and that still go on.
@@ -207,7 +237,7 @@ class RunSite:
         Raises:
             TransportError: the site cannot be reached.
         """
-        asked = [job for job in jobs if job.part.walltime_s is None and job.part.has_queue]
+        asked = [job for job in jobs if job.part.walltime_s is None and job.part.submits_jobs]
         if asked:
             told = await self.queue.limits()
             for job in asked:
@@ -438,7 +468,8 @@ class RunSite:
             await self.reservations.give_back(id)
         if keeps_folder:
             return  # for the journal the site is not clean: `xmml cancel` removes the folder
-        await self.transport.run(f"rmdir {shlex.quote(self.work + '/runs')} 2>/dev/null; true")
+        if not self.shares_files:
+            await self.transport.run(f"rmdir {shlex.quote(self.work + '/runs')} 2>/dev/null; true")
         self.journal.write("clean", site=self.name)
 
     async def clean_shared(self, left: SiteRecord, launcher: tuple[int, str]) -> None:
@@ -502,6 +533,10 @@ def placeholder(
     longest_s = min((each for each in (site.walltime_s, job.longest_s) if each is not None), default=math.inf)
     walltime_s = min(job.walltime_s + slack_s, longest_s)
     nodes = max(1, planned.nodes)
+    allocation = site.allocation
+    if allocation is not None:
+        walltime_s = site.walltime_s or LONGEST_S
+        agents = {node: f"{_sees(folder)}; {command}" for node, command in agents.items()}
     return JobScript(
         name=name[:100],
         folder=f"{folder}/jobs/{own}",
@@ -510,6 +545,11 @@ def placeholder(
         nodes=nodes,
         cores=max(1, planned.cores_per_node),
         task_cores=job.nodes.task_cores,
+        hosts=allocation.hosts if allocation is not None else (),
+        starts_on_first_node=allocation is None or allocation.has_launcher,
+        component=allocation.component if allocation is not None else "",
+        owner=os.getpid() if allocation is not None else 0,
+        before_end=f"{agent} forsake" if allocation is not None else ":",
         memory=planned.memory_per_node_bytes,
         gpus=planned.gpus_per_node,
         walltime_s=walltime_s,
@@ -522,4 +562,17 @@ def placeholder(
         env=dict(site.env),
         umask=umask_of_this_process(),
         options=site.options,
+    )
+
+
+def _sees(folder: str) -> str:
+    """Return shell text for a node of an allocation that ends, and says why, where it does not see the folders of the
+    run and of its model."""
+    run = os.path.dirname(folder)
+    return (
+        f"f={shlex.quote(folder)}; "
+        'xmml_unseen() { echo "$(hostname) does not see the folder of $1: all nodes of a job must see it; $2" >&2; '
+        "exit 72; }; "
+        f'[ -e "$f/{AGENT}" ] || xmml_unseen {shlex.quote(f"the run, {run}")} "name another one with -o"; '
+        '[ -e "$f/model/." ] || xmml_unseen "the model, $(readlink "$f/model")" "copy it to a shared file system"'
     )

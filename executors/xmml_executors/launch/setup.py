@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,15 @@ from xmml_executors.executor import Executor
 from xmml_executors.launch.agent import start_of
 from xmml_executors.launch.journal import Journal
 from xmml_executors.local import LocalExecutor
+from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.stop_signals import StopRequests
 
 if TYPE_CHECKING:
     from xmml_executors.launch.site_pool import SitePool
+
+#: A port that need not be open: nothing is sent there.
+DISCARD_PORT = 9
 
 
 def is_over_sites(plan: Plan) -> bool:
@@ -25,9 +30,30 @@ def is_over_sites(plan: Plan) -> bool:
 
 
 def listen_at(plan: Plan, wanted: str | None) -> str | None:
-    """Return where the coordinator listens over TCP: where it is told to, else for a run over sites at any port of the
-    loopback device, to which the ssh connections of sites lead."""
-    return wanted or ("127.0.0.1:0" if is_over_sites(plan) else None)
+    """Return where the coordinator listens over TCP: where it is told to, else for a run over sites at any port: in an
+    allocation of an address that its other nodes reach, else of the loopback device, to which the ssh connections of
+    sites lead."""
+    if wanted or not is_over_sites(plan):
+        return wanted
+    allocations = [site.allocation for site in plan.sites if site.allocation is not None]
+    others = [host for each in allocations for host in each.hosts[each.has_launcher :]]
+    return f"{address_towards(others[0])}:0" if others else "127.0.0.1:0"
+
+
+def address_towards(host: str) -> str:
+    """Return the address of this machine from which another one is reached.
+
+    Raises:
+        SiteError: the name of that machine is not known here.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, DISCARD_PORT, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(address)  # sends nothing
+            own = str(probe.getsockname()[0])
+    except OSError as error:
+        raise SiteError(f"no way leads from this machine to the node {host} of its job: {error.strerror}") from None
+    return f"[{own}]" if ":" in own else own
 
 
 def executor_for(

@@ -47,4 +47,4 @@ def needs_relay(plan: Plan, *, is_direct: bool) -> bool:
     """Whether some instances reach the coordinator, or each other, through a relay only; with `is_direct`, they reach
     the coordinator without."""
     through_relay = any(route.method == "relay" for route in plan.routes)
-    return through_relay or (not is_direct and any(site.has_queue for _, site in remote_jobs(plan).values()))
+    return through_relay or (not is_direct and any(site.submits_jobs for _, site in remote_jobs(plan).values()))

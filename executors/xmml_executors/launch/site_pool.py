@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xmml_planner.sites import Site
-from xmml_sites.batch import by_name
+from xmml_sites.batch import of_site
 from xmml_sites.job import JobQueue
 from xmml_sites.ssh import Forwarding, Transport, TransportError, open_transport
 
@@ -92,7 +92,7 @@ class SiteLogin:
             ConfigurationProblem: the description of the site leads nowhere.
         """
         self.transport = transport or open_transport(site)
-        self.scheduler = by_name(site.scheduler, site.dialect or "openpbs")
+        self.scheduler = of_site(site)
         self.queue = JobQueue(self.transport, self.scheduler)
         self.proxy = ProxyConnection(site.name, self.transport, lease_s())
         self.shared = shared

@@ -12,7 +12,7 @@ import platform
 import shlex
 
 from xmml_native import __version__, mto
-from xmml_sites.ssh import Transport
+from xmml_sites.ssh import RemoteFileError, Transport
 from xmml_sites.ssh.remote_shell import path_word
 
 from xmml_executors.outcome import SiteError
@@ -64,6 +64,18 @@ async def bring_program(transport: Transport, folder: str, store: str, python: s
             f"site {transport.site} ({there}) needs a program {_RELEASE} of its own, because {here}: install xMML "
             f"{__version__} there; mto is looked for on the search path, and beside python = {python}"
         )
+
+
+async def link_program(transport: Transport, folder: str) -> None:
+    """Have our own program in the folder of a run at a site whose nodes see it, as they see our Python.
+
+    Raises:
+        TransportError: the site cannot be reached or written.
+    """
+    link = f"{folder}/{NAME}"
+    done = await transport.run(f"ln -sf {shlex.quote(str(mto.PROGRAM))} {shlex.quote(link)}")
+    if done.status != 0:
+        raise RemoteFileError(transport.site, f"making {link}", done.said)
 
 
 @functools.cache

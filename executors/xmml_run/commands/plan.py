@@ -11,7 +11,15 @@ from xmml_planner import NoPlan, Plan, PlanFormatError, summary
 
 from xmml.graphs.render import IMAGE_FORMATS
 from xmml.problems import ModelError
-from xmml_run.arguments import UsageError, add_hosts_option, add_model_options, add_site_options, overrides_of
+from xmml_run.allocated import AllocationProblem, allocation_of
+from xmml_run.arguments import (
+    UsageError,
+    add_allocation_option,
+    add_hosts_option,
+    add_model_options,
+    add_site_options,
+    overrides_of,
+)
 from xmml_run.reading import read_and_plan, refusal, show_problems, sites_of
 
 DESCRIPTION = "Plan a run: what is started where, and how it is wired."
@@ -23,6 +31,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_model_options(parser)
     add_hosts_option(parser)
     add_site_options(parser)
+    add_allocation_option(parser)
     parser.add_argument(
         "-o",
         dest="output",
@@ -36,8 +45,17 @@ def run(options: Namespace) -> int:
     """Plan the run, and print or write the plan."""
     try:
         planned = read_and_plan(
-            options.model, options.parameter_files, overrides_of(options.overrides), options.hosts, sites_of(options)
+            options.model,
+            options.parameter_files,
+            overrides_of(options.overrides),
+            options.hosts,
+            sites_of(options),
+            allocation_of(options),
         )
+    except AllocationProblem as error:
+        if str(error):
+            print(f"xmml plan: {error}", file=sys.stderr)
+        return error.exit_status
     except NoPlan as error:
         print(f"xmml plan: no plan satisfies the sites: {error}", file=sys.stderr)
         return ExitStatus.NO_PLAN
@@ -51,6 +69,8 @@ def run(options: Namespace) -> int:
     except PlanFormatError as error:
         print(f"xmml plan: {error}", file=sys.stderr)
         return ExitStatus.MODEL_ERROR
+    for note in planned.notes:
+        print(f"xmml plan: {note}", file=sys.stderr)
     if planned.warnings:
         show_problems(planned.warnings)
     if options.output == Path("-"):

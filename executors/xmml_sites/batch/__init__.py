@@ -1,5 +1,7 @@
 """Batch systems: one interface of pure functions, an implementation for each (`docs/schedulers.md`)."""
 
+from xmml_planner.sites import Site
+
 from xmml_sites.batch.fork import Fork
 from xmml_sites.batch.job_script import (
     RESULT,
@@ -26,6 +28,7 @@ from xmml_sites.batch.scheduler import (
     SchedulerUnavailable,
 )
 from xmml_sites.batch.slurm import Slurm
+from xmml_sites.batch.within_job import WithinJob
 
 __all__ = [
     "RESULT",
@@ -49,10 +52,18 @@ __all__ = [
     "Scheduler",
     "SchedulerUnavailable",
     "Slurm",
+    "WithinJob",
     "by_name",
+    "of_site",
     "read_result",
     "umask_of_this_process",
 ]
+
+
+def of_site(site: Site) -> Scheduler:
+    """The batch system of a site; in an allocation its inside."""
+    scheduler = by_name(site.scheduler, site.dialect or "openpbs")
+    return WithinJob(scheduler) if site.allocation is not None else scheduler
 
 
 def by_name(name: str, dialect: str = "openpbs") -> Scheduler:

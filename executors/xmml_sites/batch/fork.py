@@ -33,13 +33,13 @@ KILL_AFTER_S = 5
 _STATES = {"running": JobState.RUNNING, "gone": JobState.GONE, "elsewhere": JobState.RUNNING}
 
 #: `xmml_start PID` prints when a process started; nothing if there is none, or its end has only not been noticed yet.
-_START_OF = (
+START_OF = (
     'xmml_start() { [ -r "/proc/$1/stat" ] && '
     'sed -n "s/.*) \\([^ZX]\\)/\\1/p" "/proc/$1/stat" 2>/dev/null | cut -d " " -f 20; }; '
 )
 #: Takes an id in $1 apart and says whether its process is still that process.
 _LOOK = (
-    _START_OF + "xmml_look() { host=${1%%:*}; rest=${1#*:}; pid=${rest%%:*}; start=${rest#*:}; "
+    START_OF + "xmml_look() { host=${1%%:*}; rest=${1#*:}; pid=${rest%%:*}; start=${rest#*:}; "
     'if [ "$host" != "$(hostname)" ]; then found=elsewhere; '
     'elif [ "$(xmml_start "$pid")" = "$start" ]; then found=running; else found=gone; fi; }; '
 )
@@ -67,15 +67,28 @@ class Fork:
         """The script, which also sees to the things that a batch system would: output, begin, time limit."""
         if job.is_held:
             raise NotSupported("a site without a batch system cannot hold a job")
-        if job.steps:
-            raise NotSupported("a site without a batch system has one node")
+        job = self.with_steps_started(job)
         folder = shlex.quote(job.folder)
         lines = ["#!/bin/bash", f"exec >{folder}/{STDOUT} 2>{folder}/{STDERR} </dev/null"]
         if job.starts_after_s > 0:
             lines.append(f"sleep {job.starts_after_s:.3f}")
         # In our own process group, so that it ends with us. Told to end, the script sees by the clock why.
         lines.append(f"( trap - TERM; sleep {max(1, int(job.walltime_s))}; kill -TERM $$ ) &")
+        if job.owner:
+            lines.append(f"( trap - TERM; tail -f --pid={job.owner} /dev/null; {job.before_end}; kill -TERM $$ ) &")
+        if job.component:
+            lines.append(f"export XMML_HET_GROUP={shlex.quote(job.component)}")
         return "\n".join(lines) + "\n" + body(job, last="kill -KILL 0  # nothing that the command left goes on")
+
+    def asking_for(self, job: JobScript) -> list[str]:
+        """Nothing to ask for."""
+        return []
+
+    def with_steps_started(self, job: JobScript) -> JobScript:
+        """None: there is one node."""
+        if job.steps:
+            raise NotSupported("a site without a batch system has one node")
+        return job
 
     def render_together(self, jobs: Sequence[JobScript]) -> str:
         """Not here."""
@@ -84,7 +97,7 @@ class Fork:
     def submit_command(self, path: str) -> str:
         """Start the script in a session of its own; print its id."""
         return (
-            _START_OF + f"setsid /bin/bash -l {shlex.quote(path)} </dev/null >/dev/null 2>&1 & "
+            START_OF + f"setsid /bin/bash -l {shlex.quote(path)} </dev/null >/dev/null 2>&1 & "
             'echo "$(hostname):$!:$(xmml_start $!)"'
         )
 

@@ -119,7 +119,11 @@ class Pbs:
         options += ["-h"] if job.is_held else []
         options += job.options
         lines = ["#!/bin/bash -l", *(f"#PBS {option}" for option in options)]
-        return "\n".join(lines) + "\n" + _begin(job) + body(self._stepwise(job))
+        return "\n".join(lines) + "\n" + _begin(job) + body(self.with_steps_started(job))
+
+    def asking_for(self, job: JobScript) -> list[str]:
+        """`#PBS` lines."""
+        return [f"#PBS {self._resources(job)}"]
 
     def _resources(self, job: JobScript) -> str:
         memory = math.ceil(job.memory / 2**20)
@@ -130,8 +134,8 @@ class Pbs:
         chunk += (f":mem={memory}mb" if memory else "") + (f":ngpus={job.gpus}" if job.gpus else "")
         return f"-l select={chunk}" + (" -l place=scatter" if job.nodes > 1 else "")
 
-    def _stepwise(self, job: JobScript) -> JobScript:
-        """Return the job with a command that starts its steps.
+    def with_steps_started(self, job: JobScript) -> JobScript:
+        """Steps of PBS.
 
         On other nodes than the first PBS starts them, which then knows and ends them, or ssh where its command is
         missing. They get the environment by a file.
@@ -139,7 +143,9 @@ class Pbs:
         if not job.steps:
             return job
         lines = [
-            """xmml_nodes=($(awk '!seen[$0]++' "$PBS_NODEFILE")) || exit $?""",
+            f"xmml_nodes=({quoted(job.hosts)})"
+            if job.hosts
+            else """xmml_nodes=($(awk '!seen[$0]++' "$PBS_NODEFILE")) || exit $?""",
             'export XMML_NODES="${xmml_nodes[*]}"',
             '{ export -p; umask -p; } > "$xmml_folder/environment"',
         ]

@@ -98,6 +98,11 @@ class JobScript:
             when all have ended, with the first status that is not 0.
         nodes, cores, memory, gpus: of each node; memory in bytes, 0 means what the site gives by default.
         task_cores: of the cores of a node, how many each rank of an MPI program has.
+        hosts: the names of its nodes, if they are known before it begins.
+        starts_on_first_node: the script runs on the first of them.
+        component: in a heterogeneous job that runs already, the number of the component in which it runs.
+        owner: a process of the machine on which the script runs, with whose end the job ends; 0: none.
+        before_end: shell text that is run when the owner has ended, before the job is told to end.
         walltime_s: the job is ended after this time.
         partition: of PBS: the queue.
         modules: loaded before the command; one that cannot be loaded ends the job and is named in the result.
@@ -116,6 +121,11 @@ class JobScript:
     nodes: int = 1
     cores: int = 1
     task_cores: int = 1
+    hosts: tuple[str, ...] = ()
+    starts_on_first_node: bool = True
+    component: str = ""
+    owner: int = 0
+    before_end: str = ":"
     memory: int = 0
     gpus: int = 0
     walltime_s: float = 3600.0
@@ -203,6 +213,16 @@ class Scheduler(Protocol):
 
     def render(self, job: JobScript) -> str:
         """The script of a job."""
+
+    def asking_for(self, job: JobScript) -> list[str]:
+        """The lines of a script that ask for the nodes of a job."""
+
+    def with_steps_started(self, job: JobScript) -> JobScript:
+        """Return a job with a command that starts its steps on their nodes; one without steps as it is.
+
+        Raises:
+            NotSupported: there are no steps without a batch system.
+        """
 
     def render_together(self, jobs: Sequence[JobScript]) -> str:
         """One script for jobs that start at the same moment, each on its own nodes.

@@ -56,8 +56,13 @@ STATES = {
     "BOOT_FAIL": JobState.NODE_FAILED,
 }
 
-#: Of a job; srun of some versions holds steps to them, an agent to one core.
-FORGET_TASKS = "unset SLURM_NTASKS_PER_NODE SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK"
+#: What srun takes from the environment as if it had been asked for with the step. Of a job that somebody else has
+#: submitted it is that of the job; srun of some versions holds steps to it, an agent to one core.
+FORGET_TASKS = (
+    "unset SLURM_NTASKS SLURM_NPROCS ${!SLURM_NTASKS_PER_*} SLURM_CPUS_PER_TASK SLURM_CPUS_PER_GPU SLURM_TRES_PER_TASK "
+    "SLURM_GPUS ${!SLURM_GPUS_PER_*} ${!SLURM_MEM_PER_*} SLURM_DISTRIBUTION SLURM_HINT SLURM_THREADS_PER_CORE "
+    "SLURM_EXCLUSIVE SLURM_EXACT SLURM_EXPORT_ENV"
+)
 
 #: Reasons for which a pending job waits until somebody changes it or the site (man squeue, JOB REASON CODES).
 HELD_REASONS = {"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "launch failed requeued held"}
@@ -123,7 +128,9 @@ class Slurm:
 
     def render(self, job: JobScript) -> str:
         """The script, with its options as `#SBATCH` lines."""
-        return "\n".join(["#!/bin/bash -l", *_common(job), *_resources(job)]) + "\n" + body(_stepwise(job))
+        return (
+            "\n".join(["#!/bin/bash -l", *_common(job), *_resources(job)]) + "\n" + body(self.with_steps_started(job))
+        )
 
     def render_together(self, jobs: Sequence[JobScript]) -> str:
         """A heterogeneous job: the script runs on the first part's first node and starts the other parts from there.
@@ -142,11 +149,53 @@ class Slurm:
                 f" setsid --wait bash -l -c \"$(cat <<'{end}'",
                 f"export XMML_HET_GROUP={number}",
                 f"exec >{shlex.quote(f'{job.folder}/{STDOUT}')} 2>{shlex.quote(f'{job.folder}/{STDERR}')} </dev/null",
-                body(_stepwise(job)).rstrip("\n"),
+                body(self.with_steps_started(job)).rstrip("\n"),
                 end,
                 ')" &',
             ]
         return "\n".join([*lines, "wait"]) + "\n"
+
+    def asking_for(self, job: JobScript) -> list[str]:
+        """`#SBATCH` lines."""
+        return _resources(job)
+
+    def with_steps_started(self, job: JobScript) -> JobScript:
+        """Steps of srun.
+
+        One that has cores has them to itself (`--exact`): without, the first one would have all, and the others would
+        wait for its end. `--mem=0` leaves the memory of the job to all of them. What uses cores of others runs beside
+        them, and without a step on the node on which the script runs.
+        """
+        if not job.steps:
+            return job
+        starts = []
+        for step in job.steps:
+            if step.node == 0 and not step.cores and job.starts_on_first_node:
+                starts.append(f"bash -c {shlex.quote(step.command)}")
+                continue
+            options = [
+                "${XMML_HET_GROUP:+--het-group=$XMML_HET_GROUP}",
+                "--nodes=1",
+                "--ntasks=1",
+                f'--nodelist="${{xmml_nodes[{step.node}]}}"',
+                f"--exact --cpus-per-task={step.cores}" if step.cores else "--overlap",
+                "--mem=0",
+                "--kill-on-bad-exit=0",
+            ]
+            if job.gpus and step.cores:
+                options.append(f"--gres=gpu:{step.gpus}" if step.gpus else "--gres=none")
+            starts.append(f"srun {' '.join(options)} bash -c {shlex.quote(step.command)}")
+        nodes = [
+            'xmml_nodelist="SLURM_JOB_NODELIST${XMML_HET_GROUP:+_HET_GROUP_$XMML_HET_GROUP}"',
+            'xmml_nodes=($(scontrol show hostnames "${!xmml_nodelist}")) || exit $?',
+        ]
+        lines = [
+            *([f"xmml_nodes=({quoted(job.hosts)})"] if job.hosts else nodes),
+            'export XMML_NODES="${xmml_nodes[*]}"',
+            FORGET_TASKS,
+            all_steps(job, starts),
+        ]
+        return replace(job, command="\n".join(lines))
 
     def submit_command(self, path: str) -> str:
         """`sbatch --parsable`."""
@@ -303,42 +352,6 @@ def _common(job: JobScript) -> list[str]:
 
 def _time(job: JobScript) -> str:
     return f"--time={hours_minutes_seconds(job.walltime_s)}"
-
-
-def _stepwise(job: JobScript) -> JobScript:
-    """Return the job with a command that starts its steps.
-
-    One that has cores has them to itself (`--exact`): without, the first one would have all, and the others would wait
-    for its end. `--mem=0` leaves the memory of the job to all of them. What uses cores of others runs beside them, on
-    the first node, where the script runs, without a step.
-    """
-    if not job.steps:
-        return job
-    starts = []
-    for step in job.steps:
-        if step.node == 0 and not step.cores:
-            starts.append(f"bash -c {shlex.quote(step.command)}")
-            continue
-        options = [
-            "${XMML_HET_GROUP:+--het-group=$XMML_HET_GROUP}",
-            "--nodes=1",
-            "--ntasks=1",
-            f'--nodelist="${{xmml_nodes[{step.node}]}}"',
-            f"--exact --cpus-per-task={step.cores}" if step.cores else "--overlap",
-            "--mem=0",
-            "--kill-on-bad-exit=0",
-        ]
-        if job.gpus and step.cores:
-            options.append(f"--gres=gpu:{step.gpus}" if step.gpus else "--gres=none")
-        starts.append(f"srun {' '.join(options)} bash -c {shlex.quote(step.command)}")
-    lines = [
-        'xmml_nodelist="SLURM_JOB_NODELIST${XMML_HET_GROUP:+_HET_GROUP_$XMML_HET_GROUP}"',
-        'xmml_nodes=($(scontrol show hostnames "${!xmml_nodelist}")) || exit $?',
-        'export XMML_NODES="${xmml_nodes[*]}"',
-        FORGET_TASKS,
-        all_steps(job, starts),
-    ]
-    return replace(job, command="\n".join(lines))
 
 
 def _resources(job: JobScript) -> list[str]:

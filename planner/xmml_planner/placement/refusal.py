@@ -9,11 +9,13 @@ from dataclasses import replace
 from xmml.graphs.quantity_text import value_text
 from xmml.units import Dimension
 from xmml_planner.placement.greedy import cores_of
+from xmml_planner.placement.layout import lay_out
 from xmml_planner.placement.limits import amount, shortages
 from xmml_planner.placement.master import Master
 from xmml_planner.placement.prediction import SECOND_NS, Predictor
 from xmml_planner.placement.search import NoPlacement, Search, group_times
-from xmml_planner.sites.catalogue import SiteCatalogue
+from xmml_planner.problems import NodesWanted
+from xmml_planner.sites.catalogue import Site, SiteCatalogue
 from xmml_planner.sites.ways import Ways
 
 #: Deterministic time of the solver for one question.
@@ -25,7 +27,7 @@ def why(predictor: Predictor, sites: Sequence[str], max_cost: float | None, beca
     homeless = _homeless(predictor, sites)
     if homeless:
         return "\n".join(homeless)
-    lacking = _lacking(predictor, sites)
+    lacking = _lacking(predictor, sites) if len(sites) > 1 else _plainly_lacking(predictor, sites)
     if lacking:
         return lacking
     too_long = _too_long(predictor, sites)
@@ -39,6 +41,34 @@ def why(predictor: Predictor, sites: Sequence[str], max_cost: float | None, beca
             "to be on one node each so that all of it fits"
         )
     return "no placement was found that satisfies sites and wishes; there may be one"
+
+
+def nodes_that_would_do(predictor: Predictor, site: Site) -> NodesWanted | None:
+    """Return nodes on which everything would find room: one that is large enough for a site of one node, else as much
+    like those of the site as can be. `None`: what lacks is something else."""
+    units = predictor.demands.units
+    if any(set(unit.needs) - set(site.software) for unit in units):
+        return None
+    ranks = [unit.ranks * unit.count for unit in units]
+
+    def wanted_of(what: Sequence[int], there: int) -> int:
+        total = sum(each * number for each, number in zip(what, ranks, strict=True))
+        return max([there, *what]) if site.nodes > 1 else max(there, total)
+
+    memory = wanted_of([unit.memory_of_rank for unit in units], site.memory_bytes or 0)
+    roomy = replace(
+        site,
+        nodes=sum(ranks) if site.nodes > 1 else 1,
+        cores=wanted_of([unit.cores_of_rank for unit in units], site.cores),
+        memory_bytes=None if site.memory_bytes is None else memory,
+        gpus=wanted_of([unit.gpus_of_rank for unit in units], site.gpus),
+    )
+    wanted = predictor.demands
+    here = {number: unit.processes for number, unit in enumerate(wanted.units)}
+    layout = lay_out(wanted, range(len(wanted.groups)), here, roomy, lambda process: ())
+    if layout.nodes <= site.nodes and roomy == replace(site, nodes=roomy.nodes):
+        return None
+    return NodesWanted(layout.nodes, layout.cores, layout.memory_bytes, layout.gpus)
 
 
 def _homeless(predictor: Predictor, sites: Sequence[str]) -> list[str]:

@@ -145,6 +145,8 @@ class Search:
         Raises:
             NoPlacement: there is none.
         """
+        if len(self._sites) == 1:
+            return self._only_placement()
         self._begin()
         if self._is_proven() and self._is_tidy():
             return self._found()
@@ -157,6 +159,19 @@ class Search:
             master = self._master(self._best_ns(), choices=self._tidier())
         self._tidy(master)
         return self._found()
+
+    def _only_placement(self) -> Placement:
+        """Return the placement at the only site, for which no solver is needed.
+
+        Raises:
+            NoPlacement: it does not satisfy that site.
+        """
+        sites = (self._sites[0],) * len(self._predictor.network.processes)
+        prediction = self._predictor.predict(sites)
+        refusal = self._beyond_nodes(sites) or self._beyond_walltime(prediction) or self._beyond_cost(prediction)
+        if refusal is not None or not all(self._possible):
+            raise NoPlacement(frozenset((refusal.kind,) if refusal is not None else ()))
+        return Placement(sites, prediction, prediction.makespan_ns, 0.0)
 
     def _found(self) -> Placement:
         assert self._best is not None

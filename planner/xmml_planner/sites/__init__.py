@@ -9,13 +9,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from xmml_planner.sites.catalogue import HERE, Link, RelaySite, Site, SiteCatalogue, local_catalogue
+from xmml_planner.sites.catalogue import (
+    HERE,
+    AllocatedNodes,
+    Link,
+    RelaySite,
+    Site,
+    SiteCatalogue,
+    local_catalogue,
+)
 
 if TYPE_CHECKING:
     from xmml_planner.sites.reading import SitesError, read_sites, sites_from_text
 
 __all__ = [
     "HERE",
+    "AllocatedNodes",
     "Link",
     "RelaySite",
     "Site",

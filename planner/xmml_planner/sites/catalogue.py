@@ -46,6 +46,25 @@ class RelaySite:
 
 
 @dataclass(frozen=True)
+class AllocatedNodes:
+    """Nodes of the allocation in which the run is launched: nothing is submitted for what runs on them.
+
+    Attributes:
+        job: the id of the job to which they are allocated.
+        hosts: their names.
+        component: their number in a heterogeneous job; empty for other jobs.
+        has_launcher: the run is launched on the first of them.
+        ends_at: when the job has to end, in seconds since 1970; `None`: not known, or at any time.
+    """
+
+    job: str
+    hosts: tuple[str, ...]
+    component: str = ""
+    has_launcher: bool = True
+    ends_at: float | None = None
+
+
+@dataclass(frozen=True)
 class Site:
     """A machine or a part of a cluster.
 
@@ -81,6 +100,7 @@ class Site:
         relay: `None`: no relay can run here.
         origin: where a value was given, by its key: `sites.toml:12`, or an option of the command line; a key that is
             missing was not given.
+        allocation: the nodes, if they are allocated to the job in which the run is launched.
     """
 
     name: str
@@ -114,6 +134,7 @@ class Site:
     cost: float = 0.0
     relay: RelaySite | None = RelaySite()
     origin: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), compare=False)
+    allocation: AllocatedNodes | None = field(default=None, metadata={"left_out": True})
 
     @property
     def is_here(self) -> bool:
@@ -124,6 +145,11 @@ class Site:
     def has_queue(self) -> bool:
         """Whether programs run in jobs of a batch system."""
         return self.scheduler != "local"
+
+    @property
+    def submits_jobs(self) -> bool:
+        """Whether jobs are submitted, and wait: programs run in jobs, and the nodes are not allocated yet."""
+        return self.has_queue and self.allocation is None
 
     @property
     def all_cores(self) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import printed
 import pytest
 from commands import BIN
-from rings import facts_of, write_ring
+from rings import facts_of, hosts, planned_hosts, write_ring
 from waiting import RUN_LIMIT_S, wait_until
 
 if TYPE_CHECKING:
@@ -30,19 +30,6 @@ def launch(
     command = [BIN / "xmml-run", model, "--sites", file, "-o", model.parent.parent / "run", *words]
     command += [f"--place={name}={site}" for name, site in places.items()]
     return bed.laptop.run(command, cwd=model.parent, check=check, timeout_s=RUN_LIMIT_S)
-
-
-def planned_hosts(run: Path, job_nodes: list[str]) -> dict[str, list[str]]:
-    """The host of each rank by the plan of a run."""
-    plan = json.loads((run / "plan.json").read_text())
-    return {
-        each["name"]: [job_nodes[share["node"]] for share in each["shares"] for _ in range(share.get("ranks", 1))]
-        for each in plan["instances"]
-    }
-
-
-def hosts(run: Path) -> dict[str, list[str]]:
-    return {name: [each["host"] for each in facts] for name, facts in facts_of(run).items()}
 
 
 def methods(bed: Bed, run: Path) -> dict[str, str]:

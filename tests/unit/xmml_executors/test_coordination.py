@@ -329,6 +329,14 @@ def test_a_second_interrupt_kills_at_once(make_plan: MakePlan) -> None:
     assert run.on_interrupt(1.1) == [Signal("a", signal.SIGKILL)]
 
 
+def test_a_job_that_ends_is_why_a_run_ends_also_if_an_instance_was_told_sooner(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"))
+    run.on_ended("a", None, signal.SIGTERM, 1.0)
+    run.on_job_end(1.1, "the run was interrupted: job 12 has reached its time limit")
+    run.on_supervisor_exit(1.2)
+    assert outcome(run) == (ExitStatus.INTERRUPTED, "the run was interrupted: job 12 has reached its time limit")
+
+
 def test_a_full_disk_is_a_failure_of_the_site(make_plan: MakePlan) -> None:
     run = started(make_plan("a"))
     run.on_site_failure("the run folder cannot be written: No space left on device", 1.0)

@@ -10,10 +10,11 @@ from typing import Any
 import jsonschema
 import pytest
 import xmml_schema
-from xmml_planner import Plan, execution_plan, plan
+from xmml_planner import Plan, execution_plan, plan, plan_from_text
 from xmml_planner.several_sites import plan_over_sites
 from xmml_planner.sites import read_sites
-from xmml_planner.sites.catalogue import Link, RelaySite, Site
+from xmml_planner.sites.allocation import AllocatedNode, Allocation, allocation_catalogue
+from xmml_planner.sites.catalogue import AllocatedNodes, Link, RelaySite, Site
 
 from xmml.check import check
 
@@ -41,9 +42,18 @@ def test_a_plan_for_this_machine_is_valid() -> None:
     VALIDATOR.validate(plan(check(ARTERY / "model.xmml").model_or_raise()).as_json())
 
 
+def test_a_plan_in_an_allocation_is_valid_and_comes_back_as_it_was() -> None:
+    nodes = (AllocatedNode("n1", 256, gpus=8),)
+    catalogue = allocation_catalogue(Allocation("slurm", "12", nodes, "n1", ends_at=1e9), ["openfoam"])
+    made = plan_over_sites(check(ARTERY / "model.xmml").model_or_raise(), catalogue)
+    VALIDATOR.validate(made.as_json())
+    assert plan_from_text(made.to_text()).sites == made.sites
+
+
 @pytest.mark.parametrize("name", [*SCHEMA["$defs"], "Plan"])
 def test_it_has_every_field_of_every_value_and_says_which_may_be_left_out(name: str) -> None:
-    kind = {"Site": Site, "Link": Link, "RelaySite": RelaySite}.get(name) or getattr(execution_plan, name)
+    of_sites = {each.__name__: each for each in (AllocatedNodes, Link, RelaySite, Site)}
+    kind = of_sites.get(name) or getattr(execution_plan, name)
     described = SCHEMA if name == "Plan" else SCHEMA["$defs"][name]
     fields = dataclasses.fields(kind)
     assert set(described["properties"]) == {field.name for field in fields}

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from xmml_planner import NoPlan, Plan, WishError, plan, plan_from_text
+from xmml_planner.problems import NodesWanted
 from xmml_planner.several_sites import plan_over_sites
-from xmml_planner.sites import sites_from_text
+from xmml_planner.sites import SiteCatalogue, sites_from_text
+from xmml_planner.sites.allocation import AllocatedNode, Allocation, allocation_catalogue
 
 from xmml.model import Model
 
@@ -129,7 +131,7 @@ def test_what_interacts_has_cores_of_its_own(model: MakeModel, tmp_path: Path) -
       <implementation path="x.py" language="python" run:threads="3" runtime="9 s"/></submodel>"""
     both = """<instance id="a" submodel="X"/><instance id="b" submodel="X"/>
       <coupling from="a.o" to="b.i"/><coupling from="b.o" to="a.i"/>"""
-    with pytest.raises(NoPlan, match="2 more cores at alpha"):
+    with pytest.raises(NoPlan, match="needs 6 cores, all sites together have 4 cores"):
         planned(model(both, one), ALPHA.replace("nodes = 2", "nodes = 1"))
     made = planned(model(both, one), ALPHA)
     assert [(job.cores, job.nodes) for job in made.jobs] == [(6, 2)]
@@ -373,3 +375,49 @@ def test_a_plan_for_this_machine_alone_says_nothing_of_sites(calling: MakeModel)
     text = plan(calling()).to_text()
     for word in ("sites", "links", "relays", "paths", "routes", "stage", "expected", "walltime_s", "group"):
         assert f'"{word}"' not in text
+
+
+# --- one site, and allocations ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OR-Tools is not installed."""
+    monkeypatch.setitem(sys.modules, "ortools.sat.python.cp_model", None)
+
+
+@pytest.mark.usefixtures("no_solver")
+def test_one_site_needs_no_solver(calling: MakeModel) -> None:
+    made = plan_over_sites(calling(), sites_from_text(ALPHA))
+    assert {instance.site for instance in made.instances} == {"alpha"}
+    with pytest.raises(NoPlan, match="too few cores on a node"):
+        plan_over_sites(calling(macro='cores="9"'), sites_from_text(ALPHA))
+
+
+def allocated(*nodes: AllocatedNode) -> SiteCatalogue:
+    """The sites of a job with these nodes."""
+    return allocation_catalogue(Allocation("slurm", "12", nodes, nodes[0].host))
+
+
+def test_the_job_of_an_allocation_is_what_is_allocated_whatever_is_needed(calling: MakeModel) -> None:
+    nodes = (AllocatedNode("n1", 4, 2**30), AllocatedNode("n2", 4, 2**30))
+    (job,) = plan_over_sites(calling(), allocated(*nodes)).jobs
+    assert (job.nodes, job.cores_per_node, job.memory_per_node_bytes) == (2, 4, 2**30)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "attributes", "wanted"),
+    [
+        (2, {"macro": 'run:mpi="6"'}, NodesWanted(6, 1, 0, 0)),
+        (2, {"macro": 'run:threads="3"'}, NodesWanted(1, 3, 0, 0)),
+        (1, {"macro": 'run:threads="3"'}, NodesWanted(1, 3, 0, 0)),
+        (1, {"macro": 'run:gpus="1"'}, NodesWanted(1, 1, 0, 1)),
+    ],
+)
+def test_a_model_that_does_not_fit_says_which_nodes_would_do(
+    calling: MakeModel, nodes: int, attributes: dict[str, str], wanted: NodesWanted
+) -> None:
+    small = [AllocatedNode(f"n{number}", 1) for number in range(nodes)]
+    with pytest.raises(NoPlan) as refused:
+        plan_over_sites(calling(**attributes), allocated(*small))
+    assert refused.value.would_do == wanted

@@ -17,6 +17,7 @@ from xmml_sites.batch import (
     ReservationState,
     SchedulerUnavailable,
     Slurm,
+    WithinJob,
 )
 from xmml_sites.ssh.command_result import CommandResult
 
@@ -249,8 +250,23 @@ def test_a_step_without_cores_of_its_own_needs_none_on_the_first_node():
 def test_steps_are_not_held_to_the_tasks_of_their_job(is_heterogeneous):
     job = JobScript("a", "/a", steps=(NodeStep(0, "first"), NodeStep(1, "second")), nodes=2, cores=4)
     script = SLURM.render_together([job, replace(job, folder="/b")]) if is_heterogeneous else SLURM.render(job)
-    variables = "unset SLURM_NTASKS_PER_NODE SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK\n"
-    assert variables in script[: script.index("srun ")]
+    begins = script[: script.index("srun ")]
+    forget = next(line for line in reversed(begins.splitlines()) if line.startswith("unset SLURM_"))
+    of_job = {"SLURM_NTASKS_PER_NODE": "3", "SLURM_CPUS_PER_TASK": "2", "SLURM_MEM_PER_CPU": "9", "SLURM_JOB_ID": "1"}
+    told = subprocess.run(["bash", "-c", f"{forget}; env"], env=of_job, capture_output=True, text=True, check=True)
+    assert [line for line in told.stdout.splitlines() if line.startswith("SLURM_")] == ["SLURM_JOB_ID=1"]
+
+
+def test_a_job_in_an_allocation_starts_its_steps_on_nodes_that_are_known_and_ends_with_its_owner():
+    job = JobScript("a", "/a", steps=(NodeStep(0, "first"), NodeStep(1, "second")), nodes=2, hosts=("n1", "n2"))
+    script = WithinJob(SLURM).render(replace(job, owner=4711, component="1"))
+    assert "xmml_nodes=(n1 n2)" in script
+    assert "scontrol" not in script
+    assert "export XMML_HET_GROUP=1" in script
+    assert "tail -f --pid=4711" in script
+    assert "\n    bash -c first </dev/null || " in script
+    elsewhere = WithinJob(SLURM).render(replace(job, starts_on_first_node=False))
+    assert "srun" in next(line for line in elsewhere.splitlines() if " first " in line)
 
 
 PARTITIONS = """\
