@@ -62,6 +62,21 @@ class JobNodes:
         launcher = tools_of(self._site).launcher(instance.ranks)
         return bool(launcher) and instance.command[: len(launcher or ())] == launcher
 
+    def neediest(self, key: str) -> PlannedInstance | None:
+        """Return the instance that needs most of what a job asks for; `None` if none needs any.
+
+        Args:
+            key: `nodes`, `cores`, `memory` or `gpus`.
+        """
+
+        def need(instance: PlannedInstance) -> int:
+            if key == "memory":
+                return max((share.memory_bytes for share in instance.shares), default=0)
+            return sum(len(share.gpus if key == "gpus" else share.cores) for share in instance.shares)
+
+        most = max(self._instances, key=need, default=None)
+        return most if most is not None and need(most) else None
+
     @cached_property
     def agents(self) -> tuple[AgentNode, ...]:
         """The nodes that have agents: the first one, which also starts the MPI programs, and each on which another

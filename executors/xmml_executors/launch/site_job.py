@@ -60,7 +60,8 @@ class SiteJob:
             ("gpus", self.planned.gpus_per_node, self.part.gpus),
         ):
             if planned != site:
-                words[key] = "what its instances need"
+                most = self.nodes.neediest(key)
+                words[key] = "what its instances need" if most is None else f"what {most.name} needs, {most.position}"
         return words
 
     @property

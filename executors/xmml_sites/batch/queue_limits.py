@@ -18,6 +18,13 @@ PARTITION, QOS, ACCOUNT = "partition", "QOS", "account"
 _KIND_OF_REASON = ((re.compile(r"^QOS"), QOS), (re.compile(r"^Assoc"), ACCOUNT))
 #: How a queue says that no node has what options ask for.
 _CONSTRAINTS = re.compile(r"BadConstraints|feature|constraint|node configuration", re.IGNORECASE)
+#: How PBS says of a resource that there will never be enough.
+_INSUFFICIENT = re.compile(
+    r"Can Never Run: Insufficient amount of \S*\s?resource: (?P<resource>\w+) "
+    r"\(R: (?P<asked>\S+) A: \S+ T: (?P<total>\S+)\)"
+)
+#: What PBS calls a resource: the key of the file of sites, and the word for people.
+_RESOURCES = {"ncpus": ("cores", "cores"), "mem": ("memory", "of memory"), "ngpus": ("gpus", "GPUs")}
 
 
 @dataclass(frozen=True)
@@ -153,6 +160,12 @@ class QueueLimits:
             return [f"there is no {word} {job.partition}{_origin(given, 'partition')}: set partition to one of {names}"]
         accounts = [each.name for each in self.others if each.kind == ACCOUNT]
         found = []
+        if short := _INSUFFICIENT.search(reason):
+            key, word = _RESOURCES.get(short["resource"], ("", short["resource"]))
+            found.append(
+                f"the job asks for {short['asked']} {word}{_origin(given, key)}, there are {short['total']} in all: "
+                f"set {' or '.join(dict.fromkeys(['nodes', key or 'options']))} to less"
+            )
         if job.account and accounts and job.account not in accounts:
             found.append(
                 f"the account {job.account}{_origin(given, 'account')} is none of yours: set account to one of "

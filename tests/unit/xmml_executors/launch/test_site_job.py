@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from xmml_executors.launch.job_nodes import JobNodes
 from xmml_executors.launch.site_job import SiteJob
-from xmml_planner import Job
+from xmml_planner import Job, Plan
+from xmml_planner.execution_plan import NodeShare
 from xmml_planner.sites import Site
 
 ORIGIN = {"walltime": "sites.toml:4", "nodes": "sites.toml:5", "partition": "--job"}
@@ -28,6 +30,16 @@ def test_a_value_of_the_site_comes_from_its_line_or_option() -> None:
 def test_a_value_that_differs_from_that_of_the_site_comes_from_the_model() -> None:
     assert given()["cores"] == "what its instances need"
     assert given(replace(PLANNED, nodes=1))["nodes"] == "what its instances need"
+
+
+def test_what_the_model_asks_for_is_that_of_the_instance_that_needs_most(make_plan: Callable[..., Plan]) -> None:
+    small, large = (
+        replace(each, shares=(NodeShare(0, cores=cores),), position=f"m.xmml:{line}:5")
+        for each, cores, line in zip(make_plan("small", "large").instances, [(0,), (1, 2)], [3, 9], strict=True)
+    )
+    planned = replace(PLANNED, cores_per_node=3)
+    job = SiteJob("alpha", "alpha", SITE, planned, 60.0, JobNodes(planned, SITE, (small, large)))
+    assert job.given["cores"] == "what large needs, m.xmml:9:5"
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,15 @@ def test_a_name_that_the_queue_does_not_take_is_told_with_those_that_it_takes(
     assert SLURM.exceeded(asked, GIVEN, reason) == [told]
 
 
+def test_what_pbs_never_has_enough_of_is_told_with_all_that_there_is() -> None:
+    reason = "Can Never Run: Insufficient amount of resource: ncpus (R: 576 A: 8 T: 8)"
+    assert QueueLimits().exceeded(job(nodes=9, cores=64), {"cores": "cores in sites.toml:4"}, reason) == [
+        "the job asks for 576 cores (cores in sites.toml:4), there are 8 in all: set nodes or cores to less"
+    ]
+    waits = reason.replace("Can Never Run", "Not Running")
+    assert QueueLimits().exceeded(job(), {}, waits) == []
+
+
 def test_nothing_is_said_of_a_job_within_the_limits_or_where_none_are_known() -> None:
     assert SLURM.exceeded(job(), GIVEN, "Resources") == []
     assert QueueLimits().exceeded(job(walltime_s=1e9, nodes=1000, partition="x"), GIVEN) == []
