@@ -597,13 +597,16 @@ class Launcher:
         """Return what a job, or another part of it, asks for that its queue gives to none, to be told after the reason
         for which it waits; empty: nothing is known of that. Nodes that do not work are told, since only the site knows
         when they will. The queue is asked once for each reason."""
-        if not (status.can_never_run or status.may_never_run) or (job.folder, status.reason) in self._explained:
+        is_open = status.can_never_run or status.may_never_run or status.waits_for_nodes
+        if not is_open or (job.folder, status.reason) in self._explained:
             return ""
         self._explained.add((job.folder, status.reason))
+        if status.waits_for_nodes:
+            if broken := await site.broken_nodes(job):
+                self._notice(f"{job.site}: job {job.id} pending ({status.reason}): {broken}")
+            return ""
         parts = [each for each in jobs if each.id == job.id]
         beyond = await site.beyond_limits(parts, status.reason)
-        if not beyond and status.may_never_run and (broken := await site.broken_nodes(job)):
-            self._notice(f"{job.site}: job {job.id} pending ({status.reason}): {broken}")
         return f"; {beyond}" if beyond else ""
 
     def _lost(self, site: RunSite, job: SiteJob, attempt: int, why: str, *, for_good: bool = False) -> None:

@@ -48,8 +48,9 @@ class JobStatus:
     Attributes:
         reason: why it waits or failed, in the queue's words.
         can_never_run: the queue says that it will not start as it was asked for, however long it waits.
-        may_never_run: it waits because of a limit, which it may exceed alone or together with others, or for nodes that
-            do not work: the limits of the queue tell (`QueueLimits`).
+        may_never_run: it waits because of a limit, which it may exceed alone or together with others: the limits of the
+            queue tell (`QueueLimits`).
+        waits_for_nodes: it waits for nodes, which are in use or do not work: the limits of the queue tell.
         starts_in_s: when the queue expects it to start, in seconds from the moment in which it said so; so that neither
             the site's clock nor its time zone matters.
         nodes: where it runs, as the queue writes it.
@@ -61,6 +62,7 @@ class JobStatus:
     reason: str = ""
     can_never_run: bool = False
     may_never_run: bool = False
+    waits_for_nodes: bool = False
     starts_in_s: float | None = None
     nodes: str = ""
     exit_status: int | None = None

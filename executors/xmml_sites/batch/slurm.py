@@ -81,8 +81,10 @@ NEVER_REASONS = {
 }
 #: The same, of limits of an account (association) or a QOS on each job.
 _NEVER = re.compile(r"(Assoc|QOS)Max\w*PerJob\w*|(Assoc|QOS)MaxWallDuration\w*|QOSMin\w+")
-#: Limits that all jobs of a user, an account or a QOS share, and nodes that do not work: the job may have to wait only.
-_PERHAPS_NEVER = re.compile(r"(Assoc|QOS)(Grp|Max)\w+|ReqNodeNotAvail.*")
+#: Limits that all jobs of a user, an account or a QOS share: the job may have to wait only.
+_PERHAPS_NEVER = re.compile(r"(Assoc|QOS)(Grp|Max)\w+")
+#: Nodes are in use, or do not work. squeue writes the last one with underscores.
+_FOR_NODES = re.compile(r"Resources|ReqNodeNotAvail.*|Nodes.required.for.job.are.DOWN.*")
 
 #: What the reason says of a job that is completing.
 ENDING_REASONS = {"TimeLimit": JobState.WALLTIME_EXPIRED, "NodeDown": JobState.NODE_FAILED}
@@ -485,6 +487,7 @@ def _status(state: str, reason: str, start: str, nodes: str, *, now: tuple[int, 
         reason="" if reason == "None" else reason,
         can_never_run=waits and is_never,
         may_never_run=waits and not is_never and _PERHAPS_NEVER.fullmatch(reason) is not None,
+        waits_for_nodes=waits and _FOR_NODES.fullmatch(reason) is not None,
         starts_in_s=_in_seconds(start, now) if waits else None,
         nodes=nodes,
         ends_as=ENDING_REASONS.get(reason) if known is JobState.ENDING else None,

@@ -281,7 +281,7 @@ def test_a_job_that_waits_for_nodes_that_do_not_work_says_so_and_goes_on_when_th
             words = (
                 r"asks for 2 nodes \(nodes in \S*sites.toml:\d+\), and only 1 node works in the partition batch: set "
             )
-            wait_until(lambda: re.search(words, said.read_text()), said.read_text, 60.0)
+            wait_until(lambda: re.search(words, said.read_text()), said.read_text, RUN_LIMIT_S)
         finally:
             slurm.root("scontrol update NodeName=alpha2 State=RESUME", check=True)
         assert going.wait(timeout=RUN_LIMIT_S) == 0, said.read_text()

@@ -314,7 +314,7 @@ def test_limits_of_accounts_and_qos_are_the_least_of_all_that_hold_for_a_job() -
         ("QOSMinCpuNotSatisfied", True, False),
         ("AssocGrpCpuLimit", False, True),
         ("QOSMaxCpuPerUserLimit", False, True),
-        ("ReqNodeNotAvail, UnavailableNodes:a1", False, True),
+        ("ReqNodeNotAvail, UnavailableNodes:a1", False, False),
         ("Resources", False, False),
         ("Priority", False, False),
     ],
@@ -322,3 +322,18 @@ def test_limits_of_accounts_and_qos_are_the_least_of_all_that_hold_for_a_job() -
 def test_a_reason_says_whether_a_job_never_starts_or_perhaps(reason: str, never: bool, perhaps: bool) -> None:
     status = SLURM.parse_status(CommandResult(0, f"7|PENDING|{reason}|N/A|\n", ""), ["7"])["7"]
     assert (status.can_never_run, status.may_never_run) == (never, perhaps)
+
+
+@pytest.mark.parametrize(
+    ("reason", "waits"),
+    [
+        ("Resources", True),
+        ("ReqNodeNotAvail, UnavailableNodes:a1", True),
+        ("Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions", True),
+        ("Priority", False),
+        ("AssocGrpCpuLimit", False),
+    ],
+)
+def test_a_reason_says_whether_a_job_waits_for_nodes(reason: str, waits: bool) -> None:
+    status = SLURM.parse_status(CommandResult(0, f"7|PENDING|{reason}|N/A|\n", ""), ["7"])["7"]
+    assert status.waits_for_nodes == waits
