@@ -10,12 +10,13 @@ from typing import Any
 #: Notes where it runs and what it has; its first rank is the instance.
 PROGRAM = """
 import json, os, socket, time
-rank = int(os.environ.get("SLURM_PROCID", "0")) if "SLURM_LAUNCH_NODE_IPADDR" in os.environ and MPI else 0
+of_step = os.environ.get("SLURM_PROCID", "0") if "SLURM_LAUNCH_NODE_IPADDR" in os.environ and MPI else 0
+rank = int(os.environ.get("PMIX_RANK", of_step))
 kept = ("OMP_NUM_THREADS", "OMP_PLACES", "SLURM_CPUS_PER_TASK", "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID")
 facts = {name: os.environ.get(name) for name in kept}
 facts |= {"rank": rank, "host": socket.gethostname(), "parent": os.getppid()}
 facts["cpus"] = sorted(os.sched_getaffinity(0))
-print(json.dumps(facts), flush=True)
+os.write(1, (json.dumps(facts) + "\\n").encode())  # at once: ranks share a stream
 if rank == 0:
     import xmml
     with xmml.Instance() as me:

@@ -220,11 +220,19 @@ class JobNodes:
             if is_even:
                 return [command[0], *words, *command[1:]], {}, {}
             return [command[0], *words, *command[1:]], {"SLURM_HOSTFILE": file}, files
-        if _is_mpirun(command) and self._job.nodes > 1:
+        if _is_mpirun(command) and (self._job.nodes > 1 or self._site.allocation is not None):
             # Under Slurm it starts a daemon on each node as a step, which must not wait for the end of other steps.
             overlap = {"SLURM_OVERLAP": "1"} if self._site.scheduler == "slurm" else {}
-            return [command[0], "-machinefile", file, *command[1:]], overlap, files
+            return [command[0], "-machinefile", file, *command[1:]], overlap | self._slots(), files
         return list(command), {}, {}
+
+    def _slots(self) -> dict[str, str]:
+        """Return what tells `mpirun` that each core of a job has room for a rank.
+
+        A job that somebody else has submitted may have asked for fewer tasks, with more cores each.
+        """
+        cores = os.environ.get("SLURM_JOB_CPUS_PER_NODE")
+        return {"SLURM_TASKS_PER_NODE": cores} if cores and self._site.allocation is not None else {}
 
 
 def _agent(node: int, own: Sequence[NodeShare], mpi: Sequence[NodeShare]) -> AgentNode:

@@ -250,12 +250,13 @@ def test_copies_that_srun_starts_say_once_what_to_do(home: Home) -> None:
 
 
 def test_runs_in_steps_of_a_job_have_the_cores_and_gpus_of_their_steps(home: Home) -> None:
-    home.ring({"a": "", "b": 'run:mpi="1" run:gpus="1"'})
-    step = "srun -N1 -n1 -c2 --exact --gres=gpu:1 xmml-run ring/model.xmml -o run"
-    said = home.batch("--nodes=1 --ntasks-per-node=4 --gres=gpu:2", f"{step}1 & {step}2 & wait -n && wait -n")
+    home.ring({"a": "", "b": 'run:mpi="1" run:gpus="1"', "c": 'run:mpi="2"'})
+    step = "srun -N1 -n1 -c4 --exact --gres=gpu:1 xmml-run ring/model.xmml -o run"
+    said = home.batch("--nodes=2 --ntasks-per-node=4 --gres=gpu:1", f"{step}1 & {step}2 & wait -n && wait -n")
     assert "exit status 0" in said, said
-    gpus = {facts_of(home.path / run)["b"][0]["CUDA_VISIBLE_DEVICES"] for run in ("run1", "run2")}
-    assert gpus == {"0", "1"}
+    for run in ("run1", "run2"):
+        assert len({host for own in hosts(home.path / run).values() for host in own}) == 1, "one node each"
+        assert facts_of(home.path / run)["b"][0]["CUDA_VISIBLE_DEVICES"] == "0"
 
 
 def test_a_second_run_in_the_same_job_leaves_its_nodes_to_the_first(home: Home) -> None:
@@ -323,6 +324,16 @@ def test_a_site_of_the_file_that_is_the_cluster_of_the_job_uses_its_nodes(home: 
     assert "exit status 0" in said, said
     assert re.search(r"site alpha: job \d+ has 2 nodes .*; nothing is submitted there, unless you say --no-allo", said)
     assert hosts(home.run_folder) == planned_hosts(home.run_folder, ALPHA)
+
+
+def test_mpirun_has_all_cores_of_a_job_that_has_few_tasks(home: Home) -> None:
+    home.ring({"a": 'run:mpi="6"', "b": 'run:threads="2"'})
+    home.write("sites.toml", '[site.alpha]\nscheduler = "slurm"\ncores = 4\nmpi = "mpirun"\n')
+    options = "--nodes=2 --ntasks-per-node=1 --cpus-per-task=4"
+    said = home.batch(options, "xmml-run ring/model.xmml --sites sites.toml -o run")
+    assert "exit status 0" in said, said
+    assert hosts(home.run_folder) == planned_hosts(home.run_folder, ALPHA)
+    assert {each["host"] for each in facts_of(home.run_folder)["a"]} == set(ALPHA)
 
 
 def test_jobs_are_submitted_from_a_job_if_its_nodes_are_not_to_be_used(home: Home) -> None:
