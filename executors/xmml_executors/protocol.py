@@ -4,8 +4,8 @@ Orders go from the run to the supervisor of a machine or to the agent of a node;
 `do`, or in `is`, what it is; its other members are the fields of the class that has this word. Lines are read once,
 where they come in. Whatever is not an order or a report as it stands here is an error that names its source.
 
-Supervisors (the program `mto`, the Rust crate `native/site`) and `launch.agent` run where nothing of this package is
-installed, so they read and write the same lines by themselves.
+Supervisors and agents (the program `mto`, the Rust crate `native/site`) run where nothing of this package is installed,
+so they read and write the same lines by themselves.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, field, fields
+from enum import IntEnum
 from functools import cache
 from typing import Any, ClassVar, get_args
 
@@ -270,6 +271,21 @@ class StepFailed:
 
 SupervisorReport = Started | Refused | Output | Vanished | Unwritable | Ended
 AgentReport = SupervisorReport | Ready | Killed | TimedOut | LeaseExpired | Over | StepFailed
+
+
+class AgentStatus(IntEnum):
+    """Exit status of an agent that has ended otherwise than with its supervisor, and has said why.
+
+    Attributes:
+        UNWRITABLE: it cannot write in the folder of the run.
+    """
+
+    UNWRITABLE = 74
+    ABORTED = 75
+    TIMED_OUT = 76
+    LEASE_EXPIRED = 77
+    KILLED = 143
+
 
 # --- reading and writing --------------------------------------------------------------------------------------------
 

@@ -2,10 +2,7 @@
 
 #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
 use std::ffi::{c_char, c_int};
-use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,7 +15,8 @@ use mto::owner::{ask, Answer, Request};
 use mto::relay::{ReadAgain, Relay};
 use mto::signals::Signals;
 use xmml_core::path::Credentials;
-use xmml_site::supervisor::Supervisor;
+
+mod site;
 
 /// Exit status: wrong usage or configuration.
 const USAGE: u8 = 2;
@@ -133,6 +131,8 @@ enum Command {
     },
     /// Start, watch and end programs for the process at the other end of the standard input, a socket (xmml-run starts this)
     Supervise,
+    /// Start, watch and end what belongs to a run at a site (xmml-run starts this)
+    Site(site::Site),
 }
 
 /// Which relay of this user on this host.
@@ -157,11 +157,12 @@ fn main() -> ExitCode {
     resolve_without_plugins();
     let cli = Cli::parse();
     let done = match cli.command {
-        None => serve(&cli.serve),
-        Some(command) => tell(command),
+        None => serve(&cli.serve).map(|()| ExitCode::SUCCESS),
+        Some(Command::Site(site)) => site::serve(site).map_err(|problem| (FAILED, problem)),
+        Some(command) => tell(command).map(|()| ExitCode::SUCCESS),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err((status, problem)) => {
             eprintln!("mto: {problem}");
             ExitCode::from(status)
@@ -331,19 +332,10 @@ fn tell(command: Command) -> Result<(), Failure> {
         Command::Reload { which } => drop(asked(&which, &Request::Reload)?),
         Command::Certificate { file, days } => make_certificate(&file, days)?,
         Command::Stop { which } => drop(asked(&which, &Request::Stop)?),
-        Command::Supervise => supervise()?,
+        Command::Supervise => site::supervise().map_err(|problem| (FAILED, problem))?,
+        Command::Site(_) => {} // has an exit status of its own, see main
     }
     Ok(())
-}
-
-fn supervise() -> Result<(), Failure> {
-    let failed = |error: std::io::Error| (FAILED, format!("cannot supervise: {}", xmml_core::error::explained(&error)));
-    let control = std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
-    let nothing = File::open("/dev/null").map_err(failed)?;
-    // SAFETY: both descriptors are open; programs that are started read from nowhere.
-    unsafe { libc::dup2(nothing.as_raw_fd(), 0) };
-    let supervisor = Supervisor::new(UnixStream::from(control)).map_err(failed)?;
-    supervisor.run().map_err(|problem| (FAILED, problem))
 }
 
 fn make_certificate(file: &Path, days: u32) -> Result<(), Failure> {

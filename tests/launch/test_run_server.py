@@ -159,7 +159,7 @@ def test_runs_of_a_process_share_one_login_and_one_proxy_at_each_site(server: Se
     server.await_joined("second")
     assert {name: each.opened() for name, each in sites.servers.items()} == opened
     for each in sites.servers.values():
-        assert len([line for line in each.processes().values() if line.endswith("agent.py talk")]) == 1
+        assert len([line for line in each.processes().values() if line.endswith(" talk")]) == 1
     server.request(stop="first")
     assert server.await_end("first") == 130
     assert "second" not in server.statuses

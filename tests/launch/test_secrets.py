@@ -9,7 +9,7 @@ from gates import awaits
 from several_sites import Sites
 
 HERE = ("xmml-run", "mto")
-AT_SITES = {"alpha": ("agent.py", "asks.py"), "beta": ("agent.py", "answers.py")}
+AT_SITES = {"alpha": ("mto site", "asks.py"), "beta": ("mto site", "answers.py")}
 
 
 def test_the_secret_of_a_run_is_in_no_list_of_processes_and_in_no_log(sites: Sites) -> None:

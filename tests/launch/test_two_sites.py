@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import shutil
 import sys
+from pathlib import Path
 
+from compiled import compiled
 from disclosed import mode_of
 from several_sites import Sites
 
@@ -34,6 +38,27 @@ def test_a_run_over_two_sites_gives_the_same_as_one_on_this_machine(sites: Sites
     sites.end(sites.launch(model)).check(0, "the last answer is 16.1")
     for name in ("instances/asks/work/result.txt", "instances/asks/stdout", "instances/answers/stdout"):
         assert (sites.run_folder / name).read_bytes() == (here / name).read_bytes()
+
+
+def test_sites_without_python_run_programs_in_other_languages(sites: Sites) -> None:
+    pair = Path(__file__).parents[1] / "models/native_pair"
+    folder = sites.folder / "pair"
+    folder.mkdir()
+    for name in ("sender", "reader"):
+        shutil.copy(compiled(pair / f"{name}.cpp"), folder / name)
+    text = re.sub(r'build/(\w+)" run:build="[^"]*"', r'\1"', (pair / "model.xmml").read_text())
+    (folder / "model.xmml").write_text(text)
+    used = sites.folder / "python-was-used"
+    for name, server in sites.servers.items():
+        python = server.home / "bin/python3"
+        python.parent.mkdir(exist_ok=True)
+        python.write_text(f"#!/bin/sh\necho $* >> {used}\nexit 1\n")
+        python.chmod(0o755)
+        sites.python[name] = "python3"
+    sites.method = "relay"
+    words = sites.options(folder / "model.xmml", {"w": "alpha", "r": "beta"})
+    sites.do("xmml-run", *words).check(0, "Length: 65536; min: 0.000000; max: 65535.000000")
+    assert not used.exists(), used.read_text()
 
 
 def test_a_plan_over_sites_is_carried_out_without_model_and_file_of_sites(sites: Sites) -> None:

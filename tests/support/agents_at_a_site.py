@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from waiting import LIMIT_S, complete_lines, wait_until
-from xmml_executors.launch.run_site import program_files
 from xmml_native import mto
 
 
@@ -22,12 +20,10 @@ class Site:
         self.started: list[subprocess.Popen[bytes]] = []
         for name in ("jobs", "model", "instances"):
             (folder / name).mkdir(parents=True)
-        for name, text in program_files().items():
-            (folder / name).write_text(text)
         (folder / "mto").symlink_to(mto.PROGRAM)
 
     def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-I", "-S", str(self.folder / "agent.py"), *words]
+        return [str(self.folder / "mto"), "site", "--run", str(self.folder), *words]
 
     def run(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(self.command(*words), **options)
@@ -36,7 +32,7 @@ class Site:
 
     def job(self, name: str, patience_s: float = LIMIT_S) -> subprocess.Popen[bytes]:
         (self.folder / "jobs" / name).mkdir(parents=True, exist_ok=True)
-        return self.run("wait", name, str(patience_s))
+        return self.run("agent", name, str(patience_s))
 
     def tell(self, job: str, number: int, **order: Any) -> None:
         (self.folder / "jobs" / job).mkdir(parents=True, exist_ok=True)

@@ -93,6 +93,7 @@ class Sites:
         self.folder = folder
         self.more: dict[str, str] = {"alpha": "", "beta": ""}
         self.cores = dict.fromkeys(self.more, 2)  # of a node
+        self.python = dict.fromkeys(self.more, sys.executable)
         self.method = "tcp"
         self.going: list[subprocess.Popen[str]] = []
         self.umask = -1  # of the commands; -1: the one of the tests
@@ -140,7 +141,7 @@ class Sites:
     def write_sites(self) -> Path:
         """Write sites.toml; `more` holds further lines of each site."""
         sites = "\n".join(
-            f'[site.{name}]\nssh = "{name}"\ncores = {self.cores[name]}\npython = "{sys.executable}"\n{more}'
+            f'[site.{name}]\nssh = "{name}"\ncores = {self.cores[name]}\npython = "{self.python[name]}"\n{more}'
             for name, more in self.more.items()
         )
         path = self.folder / "sites.toml"

@@ -8,6 +8,8 @@ from pathlib import Path
 from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.launch.site_pool import SiteLogin
+from xmml_executors.launch.site_program import NAME as PROGRAM
+from xmml_native import mto
 from xmml_planner.sites import Site
 from xmml_sites.ssh.local import LocalTransport
 
@@ -17,4 +19,6 @@ def site_at(folder: Path, name: str = "here") -> RunSite:
     site = Site(name, work=str(folder), python=sys.executable)
     at = RunSite(site, "r1", Journal(folder), SiteLogin(site, LocalTransport(name)))
     at.folder = str(folder)
+    if not (folder / PROGRAM).exists():
+        (folder / PROGRAM).symlink_to(mto.PROGRAM)
     return at

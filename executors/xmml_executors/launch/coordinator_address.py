@@ -11,7 +11,6 @@ from xmml_sites.ssh import TransportError
 from xmml_executors.launch.local_relay import LocalRelay
 from xmml_executors.launch.relay_links import RelayLinks
 from xmml_executors.launch.remote_helpers import RemoteHelper
-from xmml_executors.launch.remote_port_forwarder import RemotePortForwarder
 from xmml_executors.launch.remote_relay import RemoteRelay
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.launch.site_pool import SiteLogin
@@ -43,7 +42,7 @@ async def addresses_at(
 
     Raises:
         TransportError: the site forbids the forwarding of ports.
-        SiteError: the door does not open.
+        SiteError: the relay of the site does not begin.
     """
     over_tcp = [each for each in addresses if each.startswith("tcp:")]
     if relay is None:
@@ -132,7 +131,7 @@ async def relay_entry(site: RunSite, relay: LocalRelay, links: RelayLinks, secre
 
     Raises:
         TransportError: the site forbids the forwarding of ports.
-        SiteError: the door does not open.
+        SiteError: the relay of the site does not begin.
     """
     login, key = site.login, (relay.address, *links.words(""))
     async with login.opening:
@@ -146,7 +145,7 @@ async def relay_entry(site: RunSite, relay: LocalRelay, links: RelayLinks, secre
         if site.site.has_queue:
             options = links.words(f"127.0.0.1:{port}")
             there = RemoteRelay(place, relay.name_at(site.name), options, site.run_id, secret, relay.certificates)
-            address, helper = await relay_or_door(place, relay, port, there)
+            address, helper = await relay_at(place, there)
         entry = login.entries[key] = RelayEntry(address, helper, login)
         return entry
 
@@ -178,20 +177,15 @@ async def forwarded_port(site: RunSite, host: str, port: int) -> int:
     return await site.forwarded_port(host, port)
 
 
-async def relay_or_door(site: RunSite, relay: LocalRelay, port: int, there: RemoteRelay) -> tuple[str, RemoteHelper]:
-    """Return where the compute nodes of a cluster find a relay, and what leads there: a relay on their login node, else
-    a door to ours. `port` of the login node's loopback device leads to ours.
+async def relay_at(site: RunSite, there: RemoteRelay) -> tuple[str, RemoteHelper]:
+    """Start the relay on the login node of a cluster, and return where its compute nodes find it, and the relay.
 
     Raises:
-        SiteError: the door does not open.
+        SiteError: it does not begin.
     """
-    has_one = await there.start()
+    if not await there.start():
+        raise SiteError(f"the relay on the login node of {site.name} does not begin; its log: {there.log}")
     host = site.site.relay.host if site.site.relay is not None else None
     if host is None:
         host = (await site.transport.run("hostname")).stdout.strip()
-    if has_one:
-        return f"{host}:{there.port}/{there.name}", there
-    through = RemotePortForwarder(site, port)
-    if not await through.start_on(0):
-        raise SiteError(f"site {site.name}: compute nodes cannot come through its login node: the door has ended")
-    return relay.at(host, through.port), through
+    return f"{host}:{there.port}/{there.name}", there

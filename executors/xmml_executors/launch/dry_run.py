@@ -19,7 +19,7 @@ from xmml_executors.launch.deferred_jobs import first_and_later
 from xmml_executors.launch.job_nodes import JobNodes
 from xmml_executors.launch.paths import SitePaths, below_home, site_folder
 from xmml_executors.launch.remote_builds import builds_at
-from xmml_executors.launch.run_site import placeholder, program_files
+from xmml_executors.launch.run_site import placeholder
 from xmml_executors.launch.site_job import SiteJob
 from xmml_executors.launch.site_plan import (
     USUAL_WALLTIME_S,
@@ -29,6 +29,7 @@ from xmml_executors.launch.site_plan import (
     relay_links,
     remote_jobs,
 )
+from xmml_executors.launch.site_program import NAME as PROGRAM
 from xmml_executors.launch.staging import built, files_of, needed
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import relay_log
@@ -72,7 +73,7 @@ def rehearsal(plan: Plan, run_folder: str, *, is_direct: bool = False, strategy:
         here = [job for job in jobs.values() if job.site == cluster.name]
         parts = {job.part.name for job in here}
         lines += ["", f"site {cluster.name}: {where(cluster)}"]
-        lines.append(f"  folder {_folder(cluster, run_folder)} with {', '.join(sorted(program_files()))}")
+        lines.append(f"  folder {_folder(cluster, run_folder)} with {PROGRAM}, if not there already")
         if cluster.allocation is None:
             lines += _files(plan, parts)
         lines += [f"  build: {build.command}" for build, _ in builds_at(plan, parts)]
@@ -139,7 +140,6 @@ def _way_back(plan: Plan, cluster: Site, run_folder: str, *, has_relay: bool, is
         log = f"{_folder(cluster, run_folder)}/{relay_log(cluster.name)}"
         words = remote_relay.words_of(f"{cluster.name}-{RUN}", remote_relay.port_named(cluster), log, options)
         lines.append(f"  mto {shlex.join(words)}")
-        lines.append("    or, if it has no mto: door.py, which leads there, too")
     return lines
 
 
@@ -219,7 +219,7 @@ def _job(
             1,
             f"xmml-{RUN}-{job.member}",
             folder,
-            f"{below_home(job.part.python, home)} -I -S {folder}/agent.py",
+            below_home(job.part.python, home),
             slack_s,
             patience_s,
             reservation,

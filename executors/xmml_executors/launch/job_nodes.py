@@ -20,12 +20,11 @@ from xmml_sites.batch import NodeStep
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.binding.process_binding import UNBOUND
-from xmml_executors.launch import agent
-from xmml_executors.protocol import Ready
+from xmml_executors.protocol import AgentStatus, Ready
 
 #: Reports that the step of an agent has ended, unless the agent has told so itself.
 NOTE_FAILURE = (
-    f"case $xmml_status in {'|'.join(map(str, agent.STATUSES))}) ;; "
+    f"case $xmml_status in {'|'.join(str(status.value) for status in AgentStatus)}) ;; "
     """*) printf '{{"is": "failed", "status": %d}}\\n' $xmml_status >> "$xmml_folder/{node}/reports";; esac"""
 )
 #: Of a file below the instance's folder: the node of each rank.

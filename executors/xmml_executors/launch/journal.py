@@ -21,8 +21,9 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from xmml_native.machine import start_of
+
 from xmml.late_dataclass import dataclass
-from xmml_executors.launch.agent import start_of
 from xmml_executors.outcome import SiteError
 
 #: The file, in the folder of the run.

@@ -69,9 +69,10 @@ class SitePaths:
         return self.text(word)
 
     def env(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return variables as they are set at the site. The search path is the site's own, our Python's tools first."""
+        """Return variables as they are set at the site. The search path is the site's own, its Python's tools first."""
         translated = {name: self.text(value) for name, value in env.items() if name != "PATH"}
-        return {**translated, "PATH": f"{os.path.dirname(self.python)}:{self.path}"}
+        tools = os.path.dirname(self.python)
+        return {**translated, "PATH": f"{tools}:{self.path}" if tools else self.path}
 
 
 def environment_of(part: Site) -> list[str]:

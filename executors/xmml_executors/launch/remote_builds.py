@@ -52,7 +52,10 @@ async def build_at(
         tell(f"{site.name}: building: {build.command}")
         log = folder.path / "builds" / f"{site.name}-{number}.log"
         log.parent.mkdir(exist_ok=True)
-        lines = [*environment_of(part), f'export PATH="$(dirname "$(command -v {path_word(part.python)})"):$PATH"']
+        lines = [
+            *environment_of(part),
+            f'{{ ! p=$(command -v {path_word(part.python)}) || export PATH="$(dirname "$p"):$PATH"; }}',
+        ]
         lines.append(f"cd {shlex.quote(plan.model_folder if site.shares_files else site.folder + '/model')}")
         ready = " && ".join(line for line in lines if line)
         status, said = await _carried_out(site, f"{ready} || exit\n{build.command}", log)

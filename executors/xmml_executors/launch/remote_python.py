@@ -17,7 +17,7 @@ from xmml_executors.outcome import SiteError
 #: Modules and lines of the setup may take their time.
 ANSWERS_WITHIN_S = 120.0
 _LACKS, _HAS = "python-without-xmml", "python-with-xmml"
-#: What starts programs at a site needs this Python, or a newer one.
+#: xMML needs this Python, or a newer one.
 LEAST = (3, 11)
 _LOOK = (
     "import sys, importlib.util; print('python-version %d.%d' % sys.version_info[:2], "
@@ -43,15 +43,14 @@ def needs_python(plan: Plan, parts: Collection[str]) -> list[str]:
 
 
 async def check_python(site: RunSite, parts: Collection[str], plan: Plan) -> None:
-    """Look, in the environment that programs have there, whether the site's Python is new enough, and, where instances
-    run in it, has xMML. What else is wrong with that environment, the job tells.
+    """Look, in the environment that programs have there, whether the site's Python is new enough and has xMML, where
+    instances run in it. What else is wrong with that environment, the job tells.
 
     Raises:
         SiteError: it is not, or has not.
         TransportError: the site cannot be reached.
     """
-    needing = needs_python(plan, parts)
-    for name in sorted(parts):
+    for name in needs_python(plan, parts):
         part = next(each for each in plan.sites if each.name == name)
         lines = environment_of(part)
         look = f"{path_word(part.python)} -c {shlex.quote(_LOOK)}"
@@ -60,10 +59,10 @@ async def check_python(site: RunSite, parts: Collection[str], plan: Plan) -> Non
         found = _VERSION.search(answer.stdout)
         if found and (int(found[1]), int(found[2])) < LEAST:
             raise SiteError(
-                f"{part.python} at {name} is Python {found[1]}.{found[2]}, but what starts programs there needs "
-                f"{LEAST[0]}.{LEAST[1]} or newer: name a module that has it (modules), or set python = to one"
+                f"{part.python} at {name} is Python {found[1]}.{found[2]}, but xMML needs {LEAST[0]}.{LEAST[1]} "
+                f"or newer: name a module that has it (modules), or set python = to one"
             )
-        if name in needing and _LACKS in answer.stdout:
+        if _LACKS in answer.stdout:
             raise SiteError(
                 f"{part.python} at {name} has no xMML: install it there (xmml sites install {name} does), or "
                 f"set python = to the Python that has it; xmml sites check {name} looks again"

@@ -14,6 +14,7 @@ from xmml_planner.sites import Site
 from xmml_executors.launch.certificates import Certificates
 from xmml_executors.launch.remote_helpers import RemoteHelper
 from xmml_executors.launch.run_site import RunSite
+from xmml_executors.launch.site_program import NAME as PROGRAM
 from xmml_executors.launch.timeouts import lease_of_programs_s
 from xmml_executors.run_folder import relay_log
 
@@ -31,7 +32,7 @@ def words_of(name: str, port: int, log: str, options: Sequence[str]) -> list[str
 
 
 class RemoteRelay(RemoteHelper):
-    """`mto` beside the Python of a site, for the runs of this process."""
+    """`mto` on the login node of a site, for the runs of this process."""
 
     kind = "relay"
 
@@ -52,8 +53,13 @@ class RemoteRelay(RemoteHelper):
         self._is_trusting = False
         self._answers: AsyncIterator[str | bytes]
 
+    @property
+    def log(self) -> str:
+        """Its log at the site."""
+        return f"{self.site.folder}/{relay_log(self.site.name)}"
+
     async def start(self) -> bool:
-        """Start it; return whether the site has one that answers.
+        """Start it; return whether it answers.
 
         It listens on the port that the site's description names, so that relays of other sites come in there; if that
         port is taken, on any.
@@ -71,10 +77,10 @@ class RemoteRelay(RemoteHelper):
         holds the port, because its connection broke and it has not noticed, makes room: it is known by its host and
         the time at which it began, for its number may be another's by now, and another login node may see the file.
         (The agent reads that note, too, before the run's folder is removed.) Why it does not begin is in its log."""
-        log = f"{self.site.folder}/{relay_log(self.site.name)}"
+        log = self.log
         words = words_of(self.name, port, log, self.options)
         command = (
-            f'mto="$(dirname "$(command -v {shlex.quote(self.site.python)})")/mto"; [ -x "$mto" ] || exit 69; '
+            f"mto={shlex.quote(f'{self.site.folder}/{PROGRAM}')}; "
             f"own={shlex.quote(self.site.folder + '/relay')}; host=$(uname -n); "
             'began() { cut -d " " -f 22 "/proc/$1/stat" 2>/dev/null; }; '
             '{ read -r former since where < "$own"; } 2>/dev/null; '

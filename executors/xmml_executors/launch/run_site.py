@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import math
 import os
 import shlex
-import tarfile
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from xmml_planner.sites import Site
 from xmml_sites.batch import (
@@ -23,20 +20,20 @@ from xmml_sites.batch import (
 )
 from xmml_sites.job import no_room
 from xmml_sites.ssh import Forwarding, RemoteFileError, TransportError
-from xmml_sites.ssh.bulk_transfer import CAUSE_SAID_BY_TAR
 
 from xmml_executors import protocol
-from xmml_executors.launch import agent, site_files
 from xmml_executors.launch.journal import Journal, SiteRecord, is_alive
 from xmml_executors.launch.paths import below_home, site_folder
 from xmml_executors.launch.reservations import Reservations
 from xmml_executors.launch.site_job import SiteJob, agent_folder, agent_folders
 from xmml_executors.launch.site_pool import SiteLogin
-from xmml_executors.launch.site_program import bring_program, link_program
+from xmml_executors.launch.site_program import NAME as PROGRAM
+from xmml_executors.launch.site_program import bring_program, command_at, link_program
 from xmml_executors.launch.site_session import OnReport, SiteSession
 from xmml_executors.launch.staging import STORE, FileToStage, ask_agent, stage
 from xmml_executors.launch.timeouts import lease_s, site_timeout_s
 from xmml_executors.outcome import SiteError
+from xmml_executors.protocol import AgentStatus
 
 #: Signs for the time in which the supervisor of a job may end everything before the batch system is asked to.
 ENDS_WITHIN_S = 8.0
@@ -47,12 +44,11 @@ POLL_FIRST_S, POLL_LONGEST_S, POLL_RUNNING_S = 1.0, 30.0, 6.0
 TOLD_HOLDS_S = 2 * POLL_LONGEST_S
 #: A site's folder of runs goes with the last run in it, maybe just when we make ours.
 MAKING_ATTEMPTS = 5
+REMOVING_ATTEMPTS = 20
 #: How long a queue may give no answer before we believe that it is gone.
 QUEUE_SILENT_S = 600.0
 #: In an allocation whose end is not known, what runs there ends with it.
 LONGEST_S = 10.0 * 365 * 86_400
-#: The program of the agent, in the folder of a run.
-AGENT = "agent.py"
 
 
 class RunSite:
@@ -91,11 +87,8 @@ class RunSite:
 
     @property
     def agent(self) -> str:
-        """The command of the agent on the login node."""
-        return self._agent(self.python)
-
-    def _agent(self, python: str) -> str:
-        return f"{shlex.quote(python)} -I -S {shlex.quote(self.folder + '/agent.py')}"
+        """The command that serves the run on the login node."""
+        return command_at(self.folder)
 
     async def forwarded_port(self, host: str, port: int) -> int:
         """Return a port of the login node's loopback device that leads to one that we can reach.
@@ -123,7 +116,7 @@ class RunSite:
         self.folder = site_folder(self.site, home, self.run_id, self.journal.path.parent)
 
     async def prepare(self, secret: str) -> None:
-        """Make the folder of the run, with the agent and the run's secret.
+        """Make the folder of the run, with the program that serves it and the run's secret.
 
         Raises:
             TransportError: the site cannot be reached or written.
@@ -144,17 +137,11 @@ class RunSite:
                     raise
 
     async def _make_folder(self, secret: str) -> None:
-        """Bring all that is ours there with one command. Each file appears complete or not at all, the agent last:
-        where it is, so are the others."""
-        texts = program_files() if self.shares_files else {**program_files(), ".secret": secret}
-        names = " ".join(f'"$f/.new/{name}"' for name in sorted(texts, key=lambda name: name == AGENT))
+        noting = ' && cat > "$f/.secret.new" && mv -f "$f/.secret.new" "$f/.secret"'
         done = await self.transport.run(
             f"umask 077; f={shlex.quote(self.folder)}; "
-            'mkdir -p "$f/jobs" "$f/instances" "$f/model" "$f/.new" && '
-            '{ e=$(tar -C "$f/.new" --extract --no-same-owner --file - 2>&1) || '
-            f"{{ {CAUSE_SAID_BY_TAR}; false; }}; }} && "
-            f'mv -f {names} "$f" && rmdir "$f/.new"',
-            _archive(texts),
+            f'mkdir -p "$f/jobs" "$f/instances" "$f/model"{"" if self.shares_files else noting}',
+            secret,
         )
         if done.status != 0:
             raise RemoteFileError(self.name, f"making {self.folder}", done.said)
@@ -190,10 +177,8 @@ class RunSite:
             TransportError: the site cannot be reached.
         """
         await self.locate()
-        script = shlex.quote(f"{folder}/agent.py")
-        python = shlex.quote(self.python)
-        noted = shlex.quote(f"{folder}/builds")  # by an agent that knows the word; older ones take others for `clean`
-        await self.transport.run(f"[ ! -d {noted} ] || exec {python} -I -S {script} end-builds", timeout_s=60.0)
+        program = shlex.quote(f"{folder}/{PROGRAM}")
+        await self.transport.run(f"[ ! -x {program} ] || exec {command_at(folder)} end-builds", timeout_s=60.0)
 
     async def stage(self, files: Sequence[FileToStage], images: Collection[str] = ()) -> Mapping[str, int]:
         """Bring the model's files there.
@@ -274,10 +259,10 @@ class RunSite:
         return replace(script, walltime_s=job.limit_s or script.walltime_s)
 
     def script(self, job: SiteJob, attempt: int, slack_s: float, patience_s: float, reservation: str = "") -> JobScript:
-        """Return the script of a placeholder; its agent runs in the Python that its part of the cluster has."""
+        """Return the script of a placeholder; its programs run in the Python that its part of the cluster has."""
         name = f"xmml-{self.run_id}-{job.member}"
-        agent = self._agent(below_home(job.part.python, self.home))
-        return placeholder(job, attempt, name, self.folder, agent, slack_s, patience_s, reservation)
+        python = below_home(job.part.python, self.home)
+        return placeholder(job, attempt, name, self.folder, python, slack_s, patience_s, reservation)
 
     async def submit(
         self, jobs: Sequence[SiteJob], attempt: int, slack_s: float, patience_s: float, reservation: str
@@ -412,7 +397,7 @@ class RunSite:
         end = await self.queue.end_of(f"{self.folder}/jobs/{job.folder}", status)
         if end.why or end.result is None:
             return end.why, end.is_lasting
-        if end.result.status == agent.UNWRITABLE:
+        if end.result.status == AgentStatus.UNWRITABLE:
             return f"its agent on {end.result.host} {no_room(self.folder)}", False
         return f"its agent ended with exit status {end.result.status} on {end.result.host}", False
 
@@ -457,9 +442,11 @@ class RunSite:
             SiteError: something is left.
         """
         await self.queue.cancel(jobs)
-        if self.folder and await self.transport.exists(f"{self.folder}/agent.py"):
+        if self.folder and await self.transport.exists(f"{self.folder}/{PROGRAM}"):
             await self.queue.wait_until_over(jobs, ENDS_WITHIN_S)  # their last words go into the folder that is removed
-            done = await self.transport.run(f"{self.agent} {'end' if keeps_folder else 'clean'}", timeout_s=60.0)
+            # The program does not remove the folder: on NFS the file of what runs would stay behind.
+            removing = "" if keeps_folder else f"; {_removing(self.folder)}"
+            done = await self.transport.run(f"{self.agent} end{removing}", timeout_s=60.0)
             if done.status != 0:
                 raise SiteError(f"site {self.name}: {done.said}")
         elif self.folder and not keeps_folder:
@@ -482,26 +469,16 @@ class RunSite:
             TransportError: the site cannot be reached.
         """
         if left.shared and not is_alive(launcher):
-            agent = f"{shlex.quote(self.python)} -I -S {shlex.quote(left.shared + '/agent.py')}"
-            await self.transport.run(f"{agent} clean", timeout_s=60.0)
+            await self.transport.run(f"{command_at(left.shared)} end", timeout_s=60.0)
             await self.transport.remove(left.shared)
 
 
-def program_files() -> dict[str, str]:
-    """Return the texts of the programs that a run needs at a site, by their names in its folder."""
-    modules = (site_files, agent)
-    files = [Path(str(module.__file__)) for module in modules]
-    return {file.name: file.read_text(encoding="utf-8") for file in files}
-
-
-def _archive(texts: Mapping[str, str]) -> bytes:
-    found = io.BytesIO()
-    with tarfile.open(fileobj=found, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        for name, text in texts.items():
-            facts = tarfile.TarInfo(name)
-            facts.size, facts.mode, facts.mtime = len(text.encode()), 0o600, int(time.time())
-            archive.addfile(facts, io.BytesIO(text.encode()))
-    return found.getvalue()
+def _removing(folder: str) -> str:
+    """Return shell text that removes a folder. A process that is just ending may still write: its last file comes
+    between listing and removing."""
+    path = shlex.quote(folder)
+    again = f"[ $i = {REMOVING_ATTEMPTS} ] || {{ sleep 0.1; i=$((i + 1)); false; }}"
+    return f"i=0; until rm -rf {path} 2>/dev/null || {again}; do :; done; [ ! -e {path} ] || rm -rf {path}"
 
 
 def placeholder(
@@ -509,7 +486,7 @@ def placeholder(
     attempt: int,
     name: str,
     folder: str,
-    agent: str,
+    python: str,
     slack_s: float,
     patience_s: float,
     reservation: str = "",
@@ -519,7 +496,7 @@ def placeholder(
     Args:
         name: shown in the queue.
         folder: of the run at the site.
-        agent: the command of the agent there.
+        python: that its programs run in.
         slack_s: how much longer than the run it is asked for.
         patience_s: how long the agent waits if nobody speaks to it.
         reservation: that it runs in; without it, the one that the site's description names.
@@ -527,7 +504,8 @@ def placeholder(
     site, planned = job.part, job.planned
     own = f"{job.member}.{attempt}"
     agents = {
-        each.node: f"exec {agent} wait {shlex.quote(agent_folder(own, each.node))} {patience_s:.0f}"
+        each.node: f"exec {command_at(folder)} agent --python {shlex.quote(python)} "
+        f"{shlex.quote(agent_folder(own, each.node))} {patience_s:.0f}"
         for each in job.nodes.agents
     }
     longest_s = min((each for each in (site.walltime_s, job.longest_s) if each is not None), default=math.inf)
@@ -549,7 +527,7 @@ def placeholder(
         starts_on_first_node=allocation is None or allocation.has_launcher,
         component=allocation.component if allocation is not None else "",
         owner=os.getpid() if allocation is not None else 0,
-        before_end=f"{agent} forsake" if allocation is not None else ":",
+        before_end=f"{command_at(folder)} forsake" if allocation is not None else ":",
         memory=planned.memory_per_node_bytes,
         gpus=planned.gpus_per_node,
         walltime_s=walltime_s,
@@ -573,6 +551,6 @@ def _sees(folder: str) -> str:
         f"f={shlex.quote(folder)}; "
         'xmml_unseen() { echo "$(hostname) does not see the folder of $1: all nodes of a job must see it; $2" >&2; '
         "exit 72; }; "
-        f'[ -e "$f/{AGENT}" ] || xmml_unseen {shlex.quote(f"the run, {run}")} "name another one with -o"; '
+        f'[ -e "$f/jobs" ] || xmml_unseen {shlex.quote(f"the run, {run}")} "name another one with -o"; '
         '[ -e "$f/model/." ] || xmml_unseen "the model, $(readlink "$f/model")" "copy it to a shared file system"'
     )

@@ -7,10 +7,10 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from xmml_native.machine import start_of
 from xmml_planner import Plan
 
 from xmml_executors.executor import Executor
-from xmml_executors.launch.agent import start_of
 from xmml_executors.launch.journal import Journal
 from xmml_executors.local import LocalExecutor
 from xmml_executors.outcome import SiteError

@@ -21,8 +21,17 @@ from xmml_executors.outcome import SiteError
 NAME = "mto"
 _MISSING = "no-mto-for"
 _RELEASE = f"mto {__version__}"
-#: It travels with the first run at a site.
+#: Its file system may be slow.
 _RUNS_WITHIN_S = 120.0
+
+
+def command_at(folder: str) -> str:
+    """Return the command that serves a run at a site; what it is to do follows (`mto site --help`).
+
+    Args:
+        folder: of the run at the site.
+    """
+    return f"{shlex.quote(f'{folder}/{NAME}')} site --run {shlex.quote(folder)}"
 
 
 async def bring_program(transport: Transport, folder: str, store: str, python: str) -> None:

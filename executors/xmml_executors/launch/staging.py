@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pathspec import GitIgnoreSpec
 from xmml_planner import Plan
@@ -25,7 +25,6 @@ from xmml_planner.planning import is_below
 from xmml_sites.ssh import Transport
 
 from xmml.late_dataclass import dataclass
-from xmml_executors.launch.site_files import CHANGES, DIGEST_CHARACTERS, RANGE_BYTES, range_digests
 from xmml_executors.model_files import built_before, files_below
 from xmml_executors.outcome import SiteError
 
@@ -33,6 +32,13 @@ from xmml_executors.outcome import SiteError
 IGNORE_FILE = ".xmmlignore"
 #: The folder of staged files, in the work directory of a site.
 STORE = "staged"
+#: What is compared and sent of a file of which the site has an earlier version [bytes].
+RANGE_BYTES = 256 * 1024
+#: How much of the SHA-256 of a range, in hexadecimal, is compared. Whether a file is whole is told by all of it.
+DIGEST_CHARACTERS = 32
+#: Ends the name of a file that says what has changed since an earlier version: a line of JSON with that version's hash,
+#: the size, and the numbers of the ranges, whose bytes follow.
+CHANGES = ".changes"
 
 
 @dataclass(frozen=True)
@@ -234,6 +240,12 @@ async def _sent(
     return set((await ask_agent(transport, agent, "stage", order))["missing"])
 
 
+def _range_digests(file: BinaryIO) -> Iterator[str]:
+    """Yield the digest of each range of a file, from where it stands."""
+    while chunk := file.read(RANGE_BYTES):
+        yield hashlib.sha256(chunk).hexdigest()[:DIGEST_CHARACTERS]
+
+
 def _changes(file: FileToStage, version: Mapping[str, str] | None, folder: Path) -> tuple[Path, str] | None:
     """Write what of a file has changed since an earlier version into a file in a folder.
 
@@ -253,7 +265,7 @@ def _changes(file: FileToStage, version: Mapping[str, str] | None, folder: Path)
     changes = folder / file.sha256
     try:
         with open(file.local, "rb") as opened:
-            here = enumerate(range_digests(opened))
+            here = enumerate(_range_digests(opened))
             changed = [number for number, digest in here if number >= len(there) or digest != there[number]]
             if len(changed) * RANGE_BYTES > file.size // 2:
                 return None

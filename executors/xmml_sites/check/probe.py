@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import platform
 import re
 import shlex
 import time
@@ -177,11 +178,15 @@ async def _clock(site: Site, transport: Transport) -> Finding | None:
 async def _xmml(site: Site, transport: Transport, version: str) -> Finding:
     python = path_word(site.python)
     program = "import sys, xmml, xmml_native; print(xmml.__version__, sys.version.split()[0])"
-    answer = await transport.run(f"{_prepared(site)}{python} -c {shlex.quote(program)}", timeout_s=120)
+    look = f"echo machine: $(uname -s -m); {_prepared(site)}{python} -c {shlex.quote(program)}"
+    answer = await transport.run(look, timeout_s=120)
     found = re.search(r"^(\S+) (\d+\.\d+\S*)$", answer.stdout, re.MULTILINE)
     if answer.status != 0 or not found:
-        text = f"{site.python} has no xMML: {answer.said}; xmml sites install {site.name} installs it there"
-        return Finding("xmml", Verdict.FAILED, text)
+        said = answer.stderr.strip() or answer.said
+        why = f"{site.python} has no xMML: {said}; xmml sites install {site.name} installs it there"
+        if f"machine: {platform.system()} {platform.machine()}\n" in answer.stdout:
+            return Finding("xmml", Verdict.WARNING, f"{why}; only submodels in Python need it")
+        return Finding("xmml", Verdict.FAILED, f"{why}, which a machine of another kind than this one needs")
     facts = {"version": found[1], "python": found[2]}
     text = f"{found[1]} with Python {found[2]} ({site.python})"
     if found[1] != version:

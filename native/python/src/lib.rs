@@ -40,7 +40,9 @@ mod _native {
     #[pymodule_export]
     use crate::payload::Payload;
     #[pymodule_export]
-    use crate::processes::{descendants, die_with_parent, enter_folder_alone, threads_can_have_folders, MemoryGroup};
+    use crate::processes::{
+        descendants, die_with_parent, enter_folder_alone, start_of, threads_can_have_folders, MemoryGroup,
+    };
     #[pymodule_export]
     use crate::team::rank_pairs;
 

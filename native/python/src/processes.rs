@@ -54,6 +54,14 @@ pub fn descendants(py: Python<'_>, root: i32) -> Vec<i32> {
     py.detach(|| xmml_site::processes::descendants(root, false))
 }
 
+/// Return when a process started, in the kernel's ticks; empty if there is none, or it is only waited for.
+///
+/// Together with its number this names a process for good: numbers are used again.
+#[pyfunction]
+pub fn start_of(pid: i32) -> String {
+    xmml_site::processes::start_of(pid).map_or_else(String::new, |started| started.to_string())
+}
+
 /// The control group of memory that this process and what it starts are in, version 1 or 2.
 ///
 /// Args:

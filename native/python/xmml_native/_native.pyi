@@ -34,6 +34,12 @@ def threads_can_have_folders() -> bool:
 def descendants(root: int) -> list[int]:
     """Return the processes below one, without those that have ended and that nobody has waited for."""
 
+def start_of(pid: int) -> str:
+    """Return when a process started, in the kernel's ticks; empty if there is none, or it is only waited for.
+
+    Together with its number this names a process for good: numbers are used again.
+    """
+
 @final
 class MemoryGroup:
     """The control group of memory that this process and what it starts are in, version 1 or 2.

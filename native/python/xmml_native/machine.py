@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from xmml_native._native import MemoryGroup, descendants
+from xmml_native._native import MemoryGroup, descendants, start_of
 
-__all__ = ["MemoryGroup", "descendants"]
+__all__ = ["MemoryGroup", "descendants", "start_of"]

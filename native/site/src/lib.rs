@@ -2,10 +2,17 @@
 //!
 //! The program `mto` is its command line. Everything here runs on machines that need not have anything else of xMML.
 
+pub mod agent;
+pub mod cleanup;
+pub mod files;
 pub mod fork_server;
+pub mod lines;
+pub mod login_proxy;
 pub mod memory_group;
+pub mod polling;
 pub mod processes;
 pub mod program;
 pub mod protocol;
 pub mod signals;
 pub mod supervisor;
+pub mod system;

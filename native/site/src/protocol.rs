@@ -4,10 +4,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::ser::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::lines::shortened;
 
 /// An order to the supervisor.
 #[derive(Debug)]
@@ -25,7 +29,7 @@ pub enum Order {
 }
 
 /// A process to be started.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct Start {
     /// Of its instance, its build, or of the process that instances share.
     pub name: String,
@@ -49,6 +53,14 @@ pub struct Start {
     pub fork: bool,
     /// The CPUs that it may use; none: the same as this process.
     pub cpus: Option<Vec<usize>>,
+}
+
+/// An order as an agent passes it on.
+#[derive(Debug, Serialize)]
+#[serde(tag = "do", rename_all = "lowercase")]
+pub enum Told<'a> {
+    /// See [`Order::Start`].
+    Start(&'a Start),
 }
 
 /// See [`Order::Signal`].
@@ -105,17 +117,6 @@ impl Order {
     }
 }
 
-/// Returns the beginning of a line, for messages.
-pub fn shortened(line: &[u8]) -> String {
-    const MOST: usize = 200;
-    let shown = String::from_utf8_lossy(&line[..line.len().min(MOST)]);
-    if line.len() > MOST {
-        format!("{shown}...")
-    } else {
-        shown.into_owned()
-    }
-}
-
 /// A text of the system: a path, a word of a command. It may hold bytes that are not UTF-8; Python writes these as lone
 /// surrogates, U+DC80 to U+DCFF.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,6 +149,27 @@ impl<'de> Deserialize<'de> for Text {
         }
         deserializer.deserialize_bytes(Reader)
     }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.to_str() {
+            Some(text) => serializer.serialize_str(text),
+            None => RawValue::from_string(quoted(self.0.as_bytes())).map_err(S::Error::custom)?.serialize(serializer),
+        }
+    }
+}
+
+/// Returns bytes as a text of JSON, those that are not UTF-8 as surrogates.
+fn quoted(bytes: &[u8]) -> String {
+    let mut found = String::from("\"");
+    for piece in bytes.utf8_chunks() {
+        let valid = serde_json::Value::from(piece.valid()).to_string();
+        found.push_str(&valid[1..valid.len() - 1]);
+        found.extend(piece.invalid().iter().map(|byte| format!("\\udc{byte:02x}")));
+    }
+    found.push('"');
+    found
 }
 
 /// Replaces the encoded surrogates by the bytes that they stand for.
@@ -261,6 +283,8 @@ mod tests {
     fn bytes_that_are_not_utf_8_come_as_python_writes_them() {
         let line = br#"{"do": "remove", "path": "/a\udc80\udcff\udcbf\udcc0\u00e9"}"#;
         let Ok(Order::Remove(Remove { path })) = Order::read(line) else { panic!("it is not understood") };
+        let written = serde_json::to_string(&path).unwrap();
+        assert_eq!(written, "\"/a\\udc80\\udcff\\udcbf\\udcc0\u{e9}\"");
         assert_eq!(path.0.into_vec(), b"/a\x80\xff\xbf\xc0\xc3\xa9");
     }
 }

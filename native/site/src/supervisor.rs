@@ -14,7 +14,7 @@
 //! as lines of JSON that are passed on. When it ends, so have those that it said nothing about.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::ffi::{CStr, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -27,11 +27,13 @@ use serde_json::{json, Map, Value};
 use xmml_core::wakeup::{Epoll, Interest, Ready};
 
 use crate::fork_server::{Ends, ForkRequest, ForkServer};
+use crate::lines::{complete_lines, shortened};
 use crate::memory_group::MemoryGroup;
 use crate::processes::descendants;
 use crate::program::{self, Common, Program, Streams};
-use crate::protocol::{shortened, Order, Report, Start};
+use crate::protocol::{Order, Report, Start};
 use crate::signals::{ignore, Signals};
+use crate::system::{name_of_error, strerror};
 
 /// How long instances have to end by themselves after the run has gone.
 pub const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -48,8 +50,9 @@ const READ: usize = 64 * 1024;
 const LAST_REPORTS_WITHIN: Duration = Duration::from_millis(500);
 
 /// What the supervisor ignores: it ends when it is told to, or when `xmml-run` is gone, not with the keys of a terminal.
-const IGNORED: [i32; 5] = [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTTOU, libc::SIGPIPE];
-/// What an instance gets back: these, what the supervisor handles, and what its parent may have ignored.
+/// A log that may not grow any more is an error of writing.
+const IGNORED: [i32; 6] = [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTTOU, libc::SIGPIPE, libc::SIGXFSZ];
+/// What an instance gets back: these, and what the supervisor handles.
 const RESTORED: [i32; 8] = [
     libc::SIGINT,
     libc::SIGQUIT,
@@ -753,14 +756,6 @@ fn raise_limit_of_descriptors() -> io::Result<libc::rlimit> {
     Ok(limit)
 }
 
-/// Takes the complete lines out of a buffer.
-fn complete_lines(buffer: &mut Vec<u8>) -> Vec<Vec<u8>> {
-    let Some(end) = buffer.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
-    let rest = buffer.split_off(end + 1);
-    let complete = std::mem::replace(buffer, rest);
-    complete[..end].split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
-}
-
 fn text_of(report: &Map<String, Value>, key: &str) -> Option<String> {
     report.get(key)?.as_str().map(str::to_owned)
 }
@@ -864,37 +859,6 @@ fn remove(path: &Path) {
     drop(gone); // what cannot be removed stays
 }
 
-fn strerror(error: &io::Error) -> String {
-    let Some(number) = error.raw_os_error() else { return error.to_string() };
-    // SAFETY: the text stays until strerror is called again, in this one thread.
-    unsafe { CStr::from_ptr(libc::strerror(number)) }.to_string_lossy().into_owned()
-}
-
-/// Returns the name of an error of those that have one for `xmml-run`.
-fn name_of_error(error: &io::Error) -> &'static str {
-    match error.raw_os_error().unwrap_or_default() {
-        libc::E2BIG => "E2BIG",
-        libc::EACCES => "EACCES",
-        libc::EAGAIN => "EAGAIN",
-        libc::EDQUOT => "EDQUOT",
-        libc::EINVAL => "EINVAL",
-        libc::EIO => "EIO",
-        libc::EISDIR => "EISDIR",
-        libc::ELOOP => "ELOOP",
-        libc::EMFILE => "EMFILE",
-        libc::ENAMETOOLONG => "ENAMETOOLONG",
-        libc::ENFILE => "ENFILE",
-        libc::ENOENT => "ENOENT",
-        libc::ENOEXEC => "ENOEXEC",
-        libc::ENOMEM => "ENOMEM",
-        libc::ENOSPC => "ENOSPC",
-        libc::ENOTDIR => "ENOTDIR",
-        libc::EPERM => "EPERM",
-        libc::ETXTBSY => "ETXTBSY",
-        _ => "",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -923,14 +887,5 @@ mod tests {
             assert_eq!(last, (!is_certain).then(|| machine.clone()));
         }
         fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn what_comes_in_pieces_is_read_by_lines() {
-        let mut buffer = b"one\ntw".to_vec();
-        assert_eq!(complete_lines(&mut buffer), [b"one".to_vec()]);
-        buffer.extend(b"o\n\nthree");
-        assert_eq!(complete_lines(&mut buffer), [b"two".to_vec(), b"".to_vec()]);
-        assert_eq!(buffer, b"three");
     }
 }

@@ -74,7 +74,7 @@ def test_a_python_that_is_too_old_ends_the_run_before_a_job_waits_in_the_queue(o
     run = pair().start(sites(open_bed, alpha='python = "~/old-python"'), CLUSTERS)
     run.wait()
     python.unlink()
-    check(run, "~/old-python at alpha is Python 3.9, but what starts programs there needs 3.11 or newer")
+    check(run, "~/old-python at alpha is Python 3.9, but xMML needs 3.11 or newer")
     assert "alpha: submitted" not in run.output
 
 

@@ -79,6 +79,13 @@ def test_a_log_that_cannot_be_written_is_reported(harness: Supervised) -> None:
     assert (report.file, report.error) == ("/dev/full", "No space left on device")
 
 
+def test_a_log_that_may_not_grow_any_more_is_reported(harness: Supervised) -> None:
+    resource.prlimit(harness.executor.supervisor_pid, resource.RLIMIT_FSIZE, (4, 4))
+    harness.start("a", "echo longer")
+    report = harness.until(lambda report: report.word == "unwritable")
+    assert (report.file, report.number) == (str(harness.folder / "a.out"), errno.EFBIG)
+
+
 @pytest.mark.parametrize("fork", [False, True], ids=["started", "forked"])
 def test_a_supervisor_without_descriptors_says_so_of_each_program_and_goes_on(harness: Supervised, fork: bool) -> None:
     def start(name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -14,8 +15,11 @@ from typing import Any
 
 import pytest
 from agents_at_a_site import Site
+from site_here import site_at
 from waiting import LIMIT_S, wait_until
-from xmml_executors.launch import agent, site_files
+from xmml_executors.launch.run_site import RunSite
+from xmml_executors.protocol import AgentStatus
+from xmml_native.machine import start_of
 
 #: When a staged file was written.
 WRITTEN_NS = 1_600_000_000_123_456_789
@@ -24,7 +28,7 @@ WRITTEN_NS = 1_600_000_000_123_456_789
 def test_a_placeholder_says_that_it_is_ready_and_ends_when_nobody_says_anything(site: Site) -> None:
     placeholder = site.job("m.1/0", patience_s=0.3)
     assert site.await_report("m.1/0", "ready")["pid"] == placeholder.pid
-    assert placeholder.wait(LIMIT_S) == agent.GAVE_UP
+    assert placeholder.wait(LIMIT_S) == AgentStatus.TIMED_OUT
     assert [each["is"] for each in site.reports("m.1/0")][1:] == ["given up", "over"]
 
 
@@ -35,7 +39,7 @@ def test_a_placeholder_that_is_held_waits_longer_and_goes_when_it_is_aborted(sit
     with pytest.raises(subprocess.TimeoutExpired):
         placeholder.wait(1.0)
     site.tell("m.1/0", 2, do="abort")
-    assert placeholder.wait(LIMIT_S) == agent.ABORTED
+    assert placeholder.wait(LIMIT_S) == AgentStatus.ABORTED
 
 
 def test_a_placeholder_that_is_held_ends_when_its_launcher_falls_silent(site: Site) -> None:
@@ -44,40 +48,17 @@ def test_a_placeholder_that_is_held_ends_when_its_launcher_falls_silent(site: Si
     placeholder = site.job("m.1/0")
     site.await_report("m.1/0", "ready")
     site.renew(2, 0.5)
-    assert placeholder.wait(LIMIT_S) == agent.LEASE_OVER
+    assert placeholder.wait(LIMIT_S) == AgentStatus.LEASE_EXPIRED
     assert [each["is"] for each in site.reports("m.1/0")][1:] == ["lease over", "over"]
 
 
 def test_programs_do_not_inherit_how_slurm_binds_the_step_of_their_agent(site: Site) -> None:
     bound = {"SLURM_CPU_BIND": "quiet,mask_cpu:0x1", "SLURM_MEM_BIND_LIST": "0x1", "SLURM_TRES_PER_TASK": "cpu=1"}
     site.tell("m.1/0", 1, do="go")
-    site.run("wait", "m.1/0", str(LIMIT_S), env={**os.environ, **bound, "SLURM_JOB_ID": "7"})
+    site.run("agent", "m.1/0", str(LIMIT_S), env={**os.environ, **bound, "SLURM_JOB_ID": "7"})
     site.start("m.1/0", 2, ["sh", "-c", "env | grep ^SLURM_"])
     site.await_report("m.1/0", "ended")
     assert (site.folder / "instances/a/stdout").read_text() == "SLURM_JOB_ID=7\n"
-
-
-def test_threads_are_bound_as_the_site_says_if_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_PROC_BIND", "spread")
-    monkeypatch.delenv("OMP_PLACES", raising=False)
-    order: dict[str, Any] = {"env": {}, "cores": [0], "of_cores": len(os.sched_getaffinity(0))}
-    agent.bind(order)
-    assert order["env"] == {"OMP_PLACES": "cores"}
-
-
-def test_a_lease_is_over_when_it_has_not_been_renewed_for_as_long_as_it_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now_s, file = 0.0, tmp_path / "lease"
-    monkeypatch.setattr(agent.time, "monotonic", lambda: now_s)
-    lease = agent.Lease(str(file))
-    for sign in range(1, 25):
-        file.write_text(f"{sign} 10\n")
-        for _ in range(4):
-            now_s += agent.LEASE_LOOK_S
-            assert not lease.is_over()
-    now_s += 11
-    assert lease.is_over()
 
 
 def test_orders_that_come_together_with_go_are_carried_out(site: Site) -> None:
@@ -115,7 +96,7 @@ def test_silence_of_the_launcher_ends_what_runs(site: Site) -> None:
     pid = site.await_report("m.1/0", "started")["pid"]
     site.renew(2, 0.5)
     site.await_report("m.1/0", "lease over")
-    assert placeholder.wait(LIMIT_S) == agent.LEASE_OVER
+    assert placeholder.wait(LIMIT_S) == AgentStatus.LEASE_EXPIRED
     assert not Path(f"/proc/{pid}").exists()
 
 
@@ -133,7 +114,7 @@ def test_silence_of_the_launcher_ends_what_runs_also_on_a_full_disk(site: Site) 
     pid = site.await_report("m.1/0", "started")["pid"]
     fill_up(site, "m.1/0", placeholder)
     site.renew(2, 0.5)
-    assert placeholder.wait(LIMIT_S) == agent.LEASE_OVER
+    assert placeholder.wait(LIMIT_S) == AgentStatus.LEASE_EXPIRED
     assert not Path(f"/proc/{pid}").exists()
 
 
@@ -144,7 +125,7 @@ def test_a_full_disk_on_which_nothing_can_be_reported_ends_the_job(site: Site) -
     pid = site.await_report("m.1/0", "started")["pid"]
     fill_up(site, "m.1/0", placeholder)
     site.tell("m.1/0", 3, do="prepare", folder="/proc/nowhere", stage_in=[])
-    assert placeholder.wait(LIMIT_S) == agent.UNWRITABLE
+    assert placeholder.wait(LIMIT_S) == AgentStatus.UNWRITABLE
     assert not Path(f"/proc/{pid}").exists()
 
 
@@ -154,7 +135,7 @@ def test_a_killed_agent_leaves_no_process_behind(site: Site) -> None:
     site.start("m.1/0", 2, ["sh", "-c", "setsid sleep 1000 & sleep 1000"])
     pid = site.await_report("m.1/0", "started")["pid"]
     placeholder.send_signal(signal.SIGKILL)
-    wait_until(lambda: not agent.start_of(pid), "the process has not ended")
+    wait_until(lambda: not start_of(pid), "the process has not ended")
 
 
 def test_a_batch_system_that_ends_the_job_ends_everything_in_it(site: Site) -> None:
@@ -163,7 +144,7 @@ def test_a_batch_system_that_ends_the_job_ends_everything_in_it(site: Site) -> N
     site.start("m.1/0", 2, ["sleep", "1000"])
     pid = site.await_report("m.1/0", "started")["pid"]
     placeholder.terminate()
-    assert placeholder.wait(LIMIT_S) == agent.KILLED
+    assert placeholder.wait(LIMIT_S) == AgentStatus.KILLED
     assert not Path(f"/proc/{pid}").exists()
     told = [each["is"] for each in site.reports("m.1/0")]
     assert told.index("killed") < told.index("ended")
@@ -173,7 +154,7 @@ def test_a_batch_system_that_ends_a_waiting_placeholder_is_told_apart_from_us(si
     placeholder = site.job("m.1/0")
     site.await_report("m.1/0", "ready")
     placeholder.terminate()
-    assert placeholder.wait(LIMIT_S) == agent.KILLED
+    assert placeholder.wait(LIMIT_S) == AgentStatus.KILLED
     assert [each["is"] for each in site.reports("m.1/0")] == ["ready", "killed", "over"]
 
 
@@ -242,7 +223,7 @@ def test_a_talker_takes_orders_and_renews_the_lease(site: Site) -> None:
     answers = [json.loads(talker.stdout.readline()) for _ in range(3)][1:]
     assert answers == [{"alive": "7"}, {"taken": 1, "by": "m.1/0"}]
     assert (site.folder / "lease").read_text() == "7 60\n"
-    assert placeholder.wait(LIMIT_S) == agent.ABORTED
+    assert placeholder.wait(LIMIT_S) == AgentStatus.ABORTED
 
 
 def missing(site: Site, files: list[list[Any]]) -> Any:
@@ -285,7 +266,7 @@ def test_what_has_come_in_part_does_not_get_into_the_store(site: Site) -> None:
     incoming.mkdir()
     (incoming / f"{'0' * 64}.1234.part").write_bytes(b"go")
     assert missing(site, []) == []
-    assert [each.name for each in (site.folder.parent / "staged").iterdir()] == [site_files.VERSIONS]
+    assert [each.name for each in (site.folder.parent / "staged").iterdir()] == ["versions"]
     assert list(incoming.iterdir()) == []
 
 
@@ -328,7 +309,7 @@ def test_a_file_that_is_asked_for_is_listed_if_it_is_there(site: Site) -> None:
 def test_the_relay_of_a_launcher_that_was_killed_is_ended_before_the_folder_goes(site: Site) -> None:
     with subprocess.Popen(["sleep", "1000"]) as relay:
         try:
-            note = f"{relay.pid} {agent.start_of(relay.pid)} {socket.gethostname()}\n"
+            note = f"{relay.pid} {start_of(relay.pid)} {socket.gethostname()}\n"
             (site.folder / "relay").write_text(note)
             assert site.run("end").wait(LIMIT_S) == 0
             assert relay.wait(LIMIT_S) == -signal.SIGTERM
@@ -344,9 +325,16 @@ def test_what_runs_can_be_ended_without_removing_results(site: Site) -> None:
     result = site.folder / "instances/a/work/result"
     wait_until(lambda: result.exists() and result.read_text(), "there is no result")
     assert site.run("end").wait(LIMIT_S) == 0
-    assert placeholder.wait(LIMIT_S) == agent.KILLED
+    assert placeholder.wait(LIMIT_S) == AgentStatus.KILLED
     assert result.read_text() == "42\n"
     assert not (site.folder / ".secret").exists()
+
+
+async def cleaned(site: RunSite) -> None:
+    try:
+        await site.clean()
+    finally:
+        await site.transport.close()
 
 
 def test_cleaning_ends_what_runs_and_removes_the_folder(site: Site) -> None:
@@ -354,8 +342,49 @@ def test_cleaning_ends_what_runs_and_removes_the_folder(site: Site) -> None:
     site.tell("m.1/0", 1, do="go")
     site.start("m.1/0", 2, ["sleep", "1000"])
     pid = site.await_report("m.1/0", "started")["pid"]
-    cleaner = site.run("clean")
-    assert placeholder.wait(LIMIT_S) == agent.KILLED
-    assert cleaner.wait(LIMIT_S) == 0
+    asyncio.run(cleaned(site_at(site.folder)))
+    assert placeholder.wait(LIMIT_S) == AgentStatus.KILLED
     assert not site.folder.exists()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_an_order_that_is_none_ends_the_job_and_is_shown(site: Site) -> None:
+    (site.folder / "jobs/m.1/0").mkdir(parents=True)
+    placeholder = site.run("agent", "m.1/0", str(LIMIT_S), stderr=subprocess.PIPE)
+    site.tell("m.1/0", 1, do="dance")
+    _, said = placeholder.communicate(timeout=LIMIT_S)
+    assert placeholder.returncode == 5
+    assert said.decode() == (
+        'mto: an order of the launcher is none: "do" is "dance", expected start, signal, watch, remove or quit: '
+        '{"n": 1, "do": "dance"}\n'
+    )
+
+
+def test_a_word_to_the_login_node_that_is_none_ends_the_talk_and_is_shown(site: Site) -> None:
+    talker = site.run("talk", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    _, said = talker.communicate(b'{"dance": 1}\n', LIMIT_S)
+    assert talker.returncode == 5
+    assert "unknown field `dance`" in said.decode()
+
+
+def test_names_that_are_no_text_are_staged_and_listed_as_they_are(site: Site) -> None:
+    odd = os.fsdecode(b"\xe9.csv")
+    (site.folder / "model" / odd).write_text("water")
+    site.job("m.1/0")
+    site.tell("m.1/0", 1, do="go")
+    site.start("m.1/0", 2, ["cat", odd], stage_in=["*.csv"])
+    assert site.await_report("m.1/0", "ended")["status"] == 0
+    order = {"folders": {"instances/a": ["*.csv"]}, "files": [], "most_bytes": 100}
+    assert f"instances/a/work/{odd}" in answered(site, "list", order)["found"]
+
+
+def test_what_runs_ends_at_once_when_the_launcher_is_gone_for_good(site: Site) -> None:
+    site.renew(1, 1000)
+    placeholder = site.job("m.1/0")
+    site.tell("m.1/0", 1, do="go")
+    site.start("m.1/0", 2, ["sleep", "1000"])
+    pid = site.await_report("m.1/0", "started")["pid"]
+    assert site.run("forsake").wait(LIMIT_S) == 0
+    assert site.reports("m.1/0")[-1] == {"is": "over"}
+    assert placeholder.wait(LIMIT_S) == AgentStatus.LEASE_EXPIRED
     assert not Path(f"/proc/{pid}").exists()

@@ -51,7 +51,7 @@ def test_files_builds_scripts_and_commands_of_each_site_are_shown(
         assert line in text
     assert "b: ~/xmml/runs/RUN/model/solver -v" in text
     assert "site here:" not in text
-    assert "folder ~/xmml/runs/RUN with agent.py, " in text
+    assert "folder ~/xmml/runs/RUN with mto, " in text
     assert "sbatch --parsable ~/xmml/runs/RUN/jobs/alpha.1/job.sh" in text
 
 
@@ -116,10 +116,9 @@ def test_the_relays_of_a_run_are_shown_with_their_commands(rehearsed: Rehearsed)
     beta, server = text.split("site server:")
     log, link = "--log ~/xmml/runs/RUN/relays/beta.log", "--link 127.0.0.1:PORT,encrypt=true"
     assert f"mto --site beta-RUN --listen 0.0.0.0:40001 --stdin {log} {link}" in beta
-    assert "door.py" in beta
-    assert "mto" not in server
+    assert "mto --site" not in server
     assert "ssh leads 127.0.0.1:PORT there to the relay of this machine" in server
-    assert "mto" not in rehearsed(SERVER)
+    assert "mto --site" not in rehearsed(SERVER)
     assert "ssh leads 127.0.0.1:PORT there to the coordinator" in rehearsed(SERVER)
     assert "PORT" not in rehearsed(BETA, SERVER, is_direct=True)
 
@@ -128,7 +127,7 @@ def test_the_python_of_a_site_and_the_folder_of_the_run_are_named_as_the_run_wil
     rehearsed: Rehearsed,
 ) -> None:
     text = rehearsed(dataclasses.replace(CLUSTER, python="~/env/bin/python", work="~/scratch"))
-    assert "exec ~/env/bin/python -I -S ~/scratch/runs/RUN/agent.py wait" in text
+    assert "exec ~/scratch/runs/RUN/mto site --run ~/scratch/runs/RUN agent --python ~/env/bin/python " in text
     assert "~/run/" not in text
 
 
@@ -149,5 +148,8 @@ def test_at_a_cluster_that_this_machine_belongs_to_the_home_folder_is_known(
     monkeypatch.setenv("HOME", "/home/me")
     text = rehearsed(dataclasses.replace(CLUSTER, ssh=None, python="~/env/bin/python"))
     assert "sbatch --parsable /home/me/xmml/runs/RUN/jobs/alpha.1/job.sh" in text
-    assert "exec /home/me/env/bin/python -I -S /home/me/xmml/runs/RUN/agent.py wait" in text
+    assert (
+        "exec /home/me/xmml/runs/RUN/mto site --run /home/me/xmml/runs/RUN agent --python /home/me/env/bin/python "
+        in text
+    )
     assert "~" not in text

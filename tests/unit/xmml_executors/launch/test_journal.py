@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from xmml_executors.launch.agent import start_of
 from xmml_executors.launch.journal import JOURNAL, Journal, JournalLocked, past, read_journal
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
+from xmml_native.machine import start_of
 from xmml_planner import Plan
 from xmml_run.commands import cancel
 from xmml_run.resume import resumed

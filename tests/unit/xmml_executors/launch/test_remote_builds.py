@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from waiting import until
 from xmml_executors.launch import remote_builds
-from xmml_executors.launch.agent import start_of
 from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.remote_builds import build_at, builds_at
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
+from xmml_native.machine import start_of
 from xmml_planner import Build, Plan
 from xmml_planner.sites import Site
 
@@ -121,11 +121,12 @@ def test_a_build_that_takes_too_long_is_ended(building: Building, monkeypatch: p
     assert {start_of(pid) for pid in building.pids()} <= {""}
 
 
-@pytest.mark.parametrize("has_built", [True, False])
-def test_only_an_agent_that_has_begun_builds_is_told_to_end_them(building: Building, has_built: bool) -> None:
-    (building.there / "agent.py").write_text("import sys; open(f'{sys.argv[0]}.told', 'w').write(sys.argv[1])")
-    if has_built:
-        (building.there / "builds").mkdir()
+@pytest.mark.parametrize("is_prepared", [True, False])
+def test_builds_are_ended_where_the_folder_of_the_run_was_prepared(building: Building, is_prepared: bool) -> None:
+    program, told = building.there / "mto", building.there / "told"
+    if is_prepared:
+        program.write_text(f'#!/bin/sh\necho "$4" > {told}\n')
+        program.chmod(0o755)
 
     async def end_builds() -> None:
         site = RunSite(building.cluster, building.folder.run_id, Journal(building.folder.path))
@@ -135,5 +136,4 @@ def test_only_an_agent_that_has_begun_builds_is_told_to_end_them(building: Build
             await site.transport.close()
 
     asyncio.run(end_builds())
-    told = building.there / "agent.py.told"
-    assert (told.read_text() if told.exists() else "") == ("end-builds" if has_built else "")
+    assert (told.read_text() if told.exists() else "") == ("end-builds\n" if is_prepared else "")

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from commands import MTO
 from site_here import site_at
-from waiting import LIMIT_S
+from waiting import LIMIT_S, until
+from xmml_executors.launch import remote_helpers
 from xmml_executors.launch.certificates import Certificates
 from xmml_executors.launch.remote_relay import RemoteRelay
 from xmml_executors.launch.run_site import RunSite
+from xmml_executors.outcome import SiteError
 
 
 def relay_named(site: RunSite, name: str) -> RemoteRelay:
@@ -62,3 +64,44 @@ def test_a_relay_that_only_has_the_number_of_the_former_is_left_alone(tmp_path: 
             await site.transport.close()
 
     asyncio.run(both())
+
+
+def test_a_relay_that_ends_is_started_again_on_its_port(tmp_path: Path) -> None:
+    async def work() -> list[str]:
+        site, told = site_at(tmp_path), list[str]()
+        try:
+            relay = relay_named(site, "kept")
+            assert await relay.start()
+            keeping = asyncio.create_task(relay.keep(told.append))
+            first, port = relay._process, relay.port
+            assert first is not None
+            await first.kill()
+            await until(lambda: relay._process is not first and answers(relay), "it is not started again")
+            keeping.cancel()
+            assert relay.port == port
+        finally:
+            await site.transport.close()
+        return told
+
+    (told,) = asyncio.run(work())
+    assert told.startswith("here: its relay has ended (exit status ")
+    assert told.endswith(") and is started again")
+
+
+def test_a_relay_that_cannot_be_started_again_is_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_helpers, "AGAIN_WITHIN_S", 0.5)
+
+    async def work() -> None:
+        site = site_at(tmp_path)
+        try:
+            relay = relay_named(site, "lost")
+            assert await relay.start()
+            assert relay._process is not None
+            (tmp_path / "mto").unlink()
+            await relay._process.kill()
+            with pytest.raises(SiteError, match=r"the relay of here has ended .* and cannot be started again: port"):
+                await asyncio.wait_for(relay.keep(lambda _: None), LIMIT_S)
+        finally:
+            await site.transport.close()
+
+    asyncio.run(work())

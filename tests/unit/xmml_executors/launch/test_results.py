@@ -17,9 +17,10 @@ from xmml_executors.launch import results
 from xmml_executors.launch.job_nodes import JobNodes
 from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.results import SILENT_S
-from xmml_executors.launch.run_site import RunSite, program_files
+from xmml_executors.launch.run_site import RunSite
 from xmml_executors.launch.site_job import SiteJob
 from xmml_executors.run_folder import RunFolder
+from xmml_native import mto
 from xmml_planner import Plan
 from xmml_planner.execution_plan import Job
 from xmml_planner.sites import Site
@@ -75,8 +76,7 @@ def test_each_piece_of_a_result_that_comes_is_a_sign_of_life(
     work = there / plan.by_name["a"].folder / "work"
     work.mkdir(parents=True)
     (work / "result.txt").write_text("42")
-    for name, text in program_files().items():
-        (there / name).write_text(text)
+    (there / "mto").symlink_to(mto.PROGRAM)
     tar = tmp_path / "tools" / "tar"
     tar.parent.mkdir()
     taken = tmp_path / "taken"

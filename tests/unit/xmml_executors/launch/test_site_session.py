@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shlex
 import shutil
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from waiting import LIMIT_S, complete_lines, until
-from xmml_executors.launch import agent
+from xmml_executors.launch.site_program import command_at
 from xmml_executors.launch.site_session import Gone, ProxyConnection, SiteSession, SiteTimedOut
 from xmml_executors.protocol import AgentReport, Go, Output, Over, ProtocolError, Signal, StepFailed, details
+from xmml_native import mto
 from xmml_sites.ssh import ConnectionLost, RemoteProcess
 from xmml_sites.ssh.local import LocalTransport
 
@@ -46,7 +45,7 @@ class Breaking(LocalTransport):
 
 def folder_of_run(folder: Path) -> Path:
     (folder / "jobs" / "m.1").mkdir(parents=True)
-    shutil.copy(agent.__file__, folder)
+    (folder / "mto").symlink_to(mto.PROGRAM)
     return folder
 
 
@@ -63,9 +62,8 @@ class Kept:
         self.transport = beside.transport if beside is not None else Breaking()
         self.heard: list[AgentReport | Gone] = []
         self.happened = asyncio.Event()
-        command = f"{shlex.quote(sys.executable)} -I -S {shlex.quote(str(run_folder / 'agent.py'))}"
         self.proxy = beside.proxy if beside is not None else ProxyConnection("here", self.transport, **options)
-        self.channel = SiteSession(self.proxy, str(run_folder), command, self.on_report)
+        self.channel = SiteSession(self.proxy, str(run_folder), command_at(str(run_folder)), self.on_report)
 
     def on_report(self, job: str, report: AgentReport | Gone) -> None:
         assert job == "m.1"

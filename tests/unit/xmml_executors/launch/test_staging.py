@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import shlex
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
-from xmml_executors.launch.run_site import program_files
-from xmml_executors.launch.site_files import RANGE_BYTES
-from xmml_executors.launch.staging import Wanted, describe, files_of, stage
+from xmml_executors.launch.site_program import command_at
+from xmml_executors.launch.staging import RANGE_BYTES, Wanted, describe, files_of, stage
 from xmml_executors.outcome import SiteError
+from xmml_native import mto
 from xmml_sites.ssh.local import LocalTransport
 
 
@@ -77,14 +75,13 @@ class Site:
         self.work = folder / "work"
         for each in (self.model, self.run):
             each.mkdir(parents=True)
-        for name, text in program_files().items():
-            (self.run / name).write_text(text)
+        (self.run / "mto").symlink_to(mto.PROGRAM)
         self.transport = transport
 
     def stage(self) -> Mapping[str, int]:
         async def work() -> Mapping[str, int]:
             transport = self.transport("alpha")
-            agent = shlex.join([sys.executable, "-I", "-S", str(self.run / "agent.py")])
+            agent = command_at(str(self.run))
             try:
                 files = await describe(self.model, [Wanted(".")])
                 return await stage(transport, str(self.work), str(self.run), agent, files)

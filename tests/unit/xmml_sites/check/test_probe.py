@@ -54,3 +54,17 @@ def test_a_clock_that_is_wrong_is_told(tmp_path, monkeypatch, wrong_s, verdict, 
     finding = asyncio.run(look())
     assert (finding.verdict, says in finding.text) == (verdict, True), finding.text
     assert finding.facts["skew_s"] == pytest.approx(wrong_s, abs=5 + finding.facts["unsure_s"])
+
+
+def test_a_site_without_python_can_be_used_for_submodels_in_other_languages(tmp_path):
+    async def look():
+        transport = LocalTransport("here")
+        try:
+            return await probe(Site("here", work=str(tmp_path), python="/nowhere/python"), transport, "1.0")
+        finally:
+            await transport.close()
+
+    found = {finding.subject: finding for finding in asyncio.run(look()).findings}
+    assert found["xmml"].verdict is Verdict.WARNING
+    assert "/nowhere/python has no xMML: " in found["xmml"].text
+    assert "only submodels in Python need it" in found["xmml"].text

@@ -1,0 +1,125 @@
+//! The commands that `xmml-run` starts on a machine: `mto supervise`, and `mto site`.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+
+use xmml_core::error::explained;
+use xmml_site::agent::{forget_own_step, Agent, Place};
+use xmml_site::cleanup::{end, end_builds, forsake};
+use xmml_site::files::{hash_programs, list_results, stage, FileError};
+use xmml_site::login_proxy::LoginProxy;
+use xmml_site::polling::Pauses;
+use xmml_site::supervisor::Supervisor;
+
+/// What runs at a site for a run.
+#[derive(Args)]
+pub struct Site {
+    /// The folder of the run
+    #[arg(long, value_name = "FOLDER")]
+    run: PathBuf,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// On a node of a job: say that it is ready, wait for a word, start the supervisor
+    Agent {
+        /// The folder of the job and, in that, of the node, below jobs/
+        job: PathBuf,
+        /// How long it waits if nobody says anything
+        #[arg(value_name = "SECONDS")]
+        patience: f64,
+        /// The Python that submodels run in
+        #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+        python: OsString,
+    },
+    /// On the login node: orders from the standard input to the jobs, their reports to the standard output
+    Talk,
+    /// Lay out the files that the standard input names; say which of them are missing
+    Stage,
+    /// Say the hashes of the programs that the standard input names
+    Hash,
+    /// Say which logs and results are in the folders that the standard input names
+    List,
+    /// End the lease, and wait until the agents have ended because of that
+    Forsake,
+    /// End what still runs on this host; results stay where they are
+    End,
+    /// End builds that still go on on this host
+    EndBuilds,
+}
+
+/// Supervises for the process at the other end of the standard input.
+///
+/// # Errors
+/// The system refuses what it needs, or it was told what is no order; the text says what.
+pub fn supervise() -> Result<(), String> {
+    let failed = |error: io::Error| format!("cannot supervise: {}", explained(&error));
+    let control = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
+    let nothing = File::open("/dev/null").map_err(failed)?;
+    // SAFETY: both descriptors are open; programs that are started read from nowhere.
+    unsafe { libc::dup2(nothing.as_raw_fd(), 0) };
+    Supervisor::new(UnixStream::from(control)).map_err(failed)?.run()
+}
+
+/// Does what a launch wants at a site.
+///
+/// # Errors
+/// It did not work; the text says why.
+pub fn serve(site: Site) -> Result<ExitCode, String> {
+    let run = site.run;
+    match site.what {
+        What::Agent { job, patience, python } => return serve_job(run, job, patience, python),
+        What::Talk => talk(run)?,
+        What::Stage => answer(|order| stage(&run, &order))?,
+        What::Hash => answer(|order| hash_programs(&run, &order))?,
+        What::List => answer(|order| list_results(&run, &order))?,
+        What::Forsake => forsake(&run)?,
+        What::End => end(&run),
+        What::EndBuilds => end_builds(&run),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve_job(run: PathBuf, job: PathBuf, patience: f64, python: OsString) -> Result<ExitCode, String> {
+    forget_own_step();
+    let patience = Duration::try_from_secs_f64(patience).map_err(|error| format!("SECONDS: {error}"))?;
+    let place = Place { run: absolute(&run)?, job, patience, python };
+    let failed = |error: io::Error| format!("the agent cannot begin: {}", explained(&error));
+    let status = Agent::new(place, Pauses::default()).map_err(failed)?.run()?;
+    Ok(status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(status as u8)))
+}
+
+fn talk(run: PathBuf) -> Result<(), String> {
+    let stream = |fd: io::Result<std::os::fd::OwnedFd>| fd.map(File::from).map_err(|error| explained(&error));
+    let input = stream(io::stdin().as_fd().try_clone_to_owned())?;
+    let output = stream(io::stdout().as_fd().try_clone_to_owned())?;
+    LoginProxy::new(run, input, output, Pauses::default()).run()
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, String> {
+    std::path::absolute(path).map_err(|error| format!("{}: {}", path.display(), explained(&error)))
+}
+
+/// Reads an order from the standard input, carries it out, and prints the answer.
+fn answer<Order: DeserializeOwned, Answer: Serialize>(
+    carry_out: impl FnOnce(Order) -> Result<Answer, FileError>,
+) -> Result<(), String> {
+    let mut text = Vec::new();
+    io::stdin().read_to_end(&mut text).map_err(|error| format!("the standard input: {}", explained(&error)))?;
+    let order = serde_json::from_slice(&text).map_err(|error| format!("the order on the standard input: {error}"))?;
+    let answer = carry_out(order).map_err(|(path, error)| format!("{}: {}", path.display(), explained(&error)))?;
+    let line = serde_json::to_string(&answer).map_err(|error| error.to_string())?;
+    writeln!(io::stdout(), "{line}").map_err(|error| format!("the standard output: {}", explained(&error)))
+}

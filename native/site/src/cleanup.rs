@@ -1,0 +1,112 @@
+//! Ending what still runs on a host for a run.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::polling::{renew_lease, LEASE_EVERY};
+use crate::processes::start_of;
+use crate::system::{host_name, strerror};
+
+/// How long everything may take to end when it is told to.
+const ENDS_WITHIN: Duration = Duration::from_secs(6);
+/// How often it is looked whether processes have ended.
+const POLL_EVERY: Duration = Duration::from_millis(30);
+
+/// A process that is noted in the folder of a run.
+#[derive(Clone, Copy)]
+struct Noted {
+    pid: i32,
+    started: u64,
+}
+
+impl Noted {
+    fn lives(self) -> bool {
+        start_of(self.pid) == Some(self.started)
+    }
+}
+
+/// Ends the lease: the launcher is gone, and in an allocation nobody will take its place.
+///
+/// The agents then end all that they have started, steps of a batch system included, which outlive whoever only kills
+/// their `srun`.
+///
+/// # Errors
+/// The lease cannot be written; the text says where.
+pub fn forsake(run: &Path) -> Result<(), String> {
+    let cannot = |error: io::Error| format!("cannot end the lease in {}: {}", run.display(), strerror(&error));
+    renew_lease(run, "gone 0\n").map_err(cannot)?;
+    let until = Instant::now() + LEASE_EVERY + 2 * ENDS_WITHIN;
+    let nodes = folders_in(&run.join("jobs")).into_iter().flat_map(|job| folders_in(&job));
+    let reports: Vec<PathBuf> = nodes.map(|node| node.join("reports")).filter(|file| file.exists()).collect();
+    while !reports.iter().all(|file| has_ended(file)) && Instant::now() < until {
+        std::thread::sleep(POLL_EVERY);
+    }
+    Ok(())
+}
+
+/// Returns whether an agent has reported that everything has ended.
+fn has_ended(reports: &Path) -> bool {
+    let over = |line: &str| serde_json::from_str::<Value>(line).is_ok_and(|report| report["is"] == "over");
+    fs::read(reports).map_or(true, |text| String::from_utf8_lossy(&text).lines().any(over))
+}
+
+/// Ends what still runs on this host for the run; of the run's folder only the secret goes.
+pub fn end(run: &Path) {
+    end_builds(run);
+    let jobs = folders_in(&run.join("jobs"));
+    let agents = jobs.iter().flat_map(|job| folders_in(job)).map(|node| node.join("agent"));
+    // Its supervisor sees that an agent is gone, and ends everything.
+    end_all(noted(agents), false);
+    // The relay of a launcher that was killed: its log lies in the folder.
+    end_all(noted([run.join("relay")]), false);
+    let _ = fs::remove_file(run.join(".secret")); // it may be gone already
+}
+
+/// Ends the builds that still go on on this host, because the launcher that waited for them was killed.
+pub fn end_builds(run: &Path) {
+    end_all(noted(folders_in(&run.join("builds"))), true);
+}
+
+fn folders_in(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// Returns the processes of this host that still live of those that files note.
+fn noted(notes: impl IntoIterator<Item = PathBuf>) -> Vec<Noted> {
+    let host = host_name();
+    let read = |note: PathBuf| {
+        let text = fs::read_to_string(note).ok()?;
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let [pid, started, noted_host] = words[..] else { return None };
+        let noted = Noted { pid: pid.parse().ok()?, started: started.parse().ok()? };
+        (noted_host == host && noted.lives()).then_some(noted)
+    };
+    notes.into_iter().filter_map(read).collect()
+}
+
+/// Asks processes, or their groups, to end, and ends those that do not within a time.
+fn end_all(mut processes: Vec<Noted>, groups: bool) {
+    let signal = |process: &Noted, number| {
+        let target = if groups { -process.pid } else { process.pid };
+        // SAFETY: it takes numbers alone.
+        unsafe { libc::kill(target, number) };
+    };
+    for process in &processes {
+        signal(process, libc::SIGTERM);
+    }
+    let until = Instant::now() + ENDS_WITHIN;
+    loop {
+        processes.retain(|process| process.lives());
+        if processes.is_empty() || Instant::now() >= until {
+            break;
+        }
+        std::thread::sleep(POLL_EVERY);
+    }
+    for process in &processes {
+        signal(process, libc::SIGKILL);
+    }
+}

@@ -1,0 +1,474 @@
+//! The files of a run at a site: those of the model are laid out, and those that it has made are listed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::protocol::Text;
+
+/// How long a staged file is kept that no run wants.
+const KEPT: Duration = Duration::from_secs(14 * 86400);
+const PIECE: usize = 1 << 20;
+/// What is compared and sent of a file of which there is an earlier version [bytes]. Smaller files are sent whole.
+const RANGE: u64 = 256 * 1024;
+/// How much of the SHA-256 of a range, in hexadecimal, tells it from others. Whether a file is whole is told by all of it.
+const DIGEST_CHARACTERS: usize = 32;
+/// Ends the name of a file that says what has changed since an earlier version.
+const CHANGES: &str = ".changes";
+/// The folder in the store that says, for the path of a file in its model, which version was wanted last.
+const VERSIONS: &str = "versions";
+
+/// What went wrong with a file, and which one that was.
+pub type FileError = (PathBuf, io::Error);
+
+/// Says which file it was.
+pub fn with_path<T>(path: &Path, done: io::Result<T>) -> Result<T, FileError> {
+    done.map_err(|error| (path.to_owned(), error))
+}
+
+/// The files of a model, to be laid out in the folder of a run.
+#[derive(Deserialize)]
+pub struct Staging {
+    /// The folder that keeps staged files under their hashes.
+    store: Text,
+    /// Path in the model's folder, hash, permissions, and when it was last written [ns since 1970].
+    files: Vec<(Text, String, u32, u64)>,
+    /// Paths of files that no program writes to: they are not copied from the store.
+    #[serde(default)]
+    images: Vec<Text>,
+}
+
+/// What is missing in the store.
+#[derive(Debug, Serialize)]
+pub struct Missing {
+    /// The hashes of files.
+    missing: BTreeSet<String>,
+    /// Of which of these files, by their paths, there is an earlier version.
+    versions: BTreeMap<String, Version>,
+}
+
+/// A version of a file that the store holds.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Version {
+    sha256: String,
+    /// The digests of its ranges, one after the other.
+    digests: String,
+}
+
+/// What has changed of a file since an earlier version; the bytes of the ranges follow.
+#[derive(Deserialize)]
+struct Changes {
+    /// The hash of that version.
+    base: String,
+    size: u64,
+    /// The numbers of the ranges that have changed.
+    ranges: Vec<u64>,
+}
+
+/// Makes `model/` of the store if that holds everything; says which hashes are missing, and of which of these files there
+/// is an earlier version. Files that nobody has wanted for a while leave the store.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn stage(run: &Path, order: &Staging) -> Result<Missing, FileError> {
+    let store = Path::new(&order.store.0);
+    let versions = store.join(VERSIONS);
+    with_path(&versions, fs::DirBuilder::new().recursive(true).mode(0o700).create(&versions))?;
+    take_incoming(&run.join("incoming"), store)?;
+    let mut answer = Missing { missing: BTreeSet::new(), versions: BTreeMap::new() };
+    for (path, sha256, _, _) in &order.files {
+        if answer.missing.contains(sha256) || !is_whole(&store.join(sha256), sha256)? {
+            answer.missing.insert(sha256.clone());
+            // What has a name that is no text is sent whole.
+            let name = path.0.to_str().map(str::to_owned);
+            answer.versions.extend(name.and_then(|name| Some((name, last_version(store, path)?))));
+        }
+    }
+    if answer.missing.is_empty() {
+        for (path, sha256, mode, written) in &order.files {
+            let file = run.join("model").join(&path.0);
+            if let Some(parent) = file.parent() {
+                with_path(parent, fs::create_dir_all(parent))?;
+            }
+            note_version(store, path, sha256)?;
+            if order.images.contains(path) && is_linked(&store.join(sha256), &file) {
+                continue;
+            }
+            with_path(&file, fs::copy(store.join(sha256), &file))?;
+            with_path(&file, dated(&file, SystemTime::UNIX_EPOCH + Duration::from_nanos(*written)))?;
+            with_path(&file, fs::set_permissions(&file, Permissions::from_mode(*mode)))?;
+        }
+        forget_old(store);
+        forget_old(&versions);
+    }
+    Ok(answer)
+}
+
+/// Gives a file of the store another name, which costs no room; returns whether that could be done: not to another disk,
+/// and not on one that knows no links.
+fn is_linked(kept: &Path, file: &Path) -> bool {
+    let _ = fs::remove_file(file); // there is none the first time
+    fs::hard_link(kept, file).is_ok()
+}
+
+/// Moves what has come into the store. Only whole files get a name there: another run may be looking at it, or bring the
+/// same file.
+fn take_incoming(incoming: &Path, store: &Path) -> Result<(), FileError> {
+    for entry in fs::read_dir(incoming).into_iter().flatten() {
+        let path = with_path(incoming, entry)?.path();
+        let Some(name) = path.file_name().and_then(OsStr::to_str) else { continue };
+        if let Some(sha256) = name.strip_suffix(CHANGES) {
+            match apply_changes(&path, store, sha256) {
+                Err((_, error)) if error.kind() == io::ErrorKind::NotFound => {} // the version has left the store meanwhile
+                done => done?,
+            }
+            with_path(&path, fs::remove_file(&path))?;
+        } else if path.extension() == Some(OsStr::new("part")) {
+            let _ = fs::remove_file(&path); // of a launcher that was killed
+        } else {
+            with_path(&path, fs::rename(&path, store.join(name)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a file in the store of an earlier version and what has changed since. If it is not what its name says, it is
+/// found to be missing later.
+fn apply_changes(path: &Path, store: &Path, sha256: &str) -> Result<(), FileError> {
+    let mut file = BufReader::new(with_path(path, File::open(path))?);
+    let mut head = String::new();
+    with_path(path, file.read_line(&mut head))?;
+    let changes: Changes = with_path(
+        path,
+        serde_json::from_str(&head).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)),
+    )?;
+    let part = path.with_extension("part");
+    let base = store.join(&changes.base);
+    with_path(&base, fs::copy(&base, &part))?;
+    with_path(&part, fs::set_permissions(&part, Permissions::from_mode(0o600)))?;
+    let mut whole = with_path(&part, OpenOptions::new().write(true).open(&part))?;
+    for number in changes.ranges {
+        let mut range = Vec::new();
+        with_path(path, Read::by_ref(&mut file).take(RANGE).read_to_end(&mut range))?;
+        with_path(&part, whole.seek(SeekFrom::Start(number * RANGE)).and_then(|_| whole.write_all(&range)))?;
+    }
+    with_path(&part, whole.set_len(changes.size))?;
+    with_path(&part, fs::rename(&part, store.join(sha256)))
+}
+
+/// Returns the file that says which version of a file was wanted last.
+fn version_note(store: &Path, path: &Text) -> PathBuf {
+    store.join(VERSIONS).join(hexadecimal(&Sha256::digest(path.0.as_bytes())))
+}
+
+/// Notes the version of a file that is wanted; another run may do so at the same time.
+fn note_version(store: &Path, path: &Text, sha256: &str) -> Result<(), FileError> {
+    let note = version_note(store, path);
+    let new = note.with_extension(std::process::id().to_string());
+    with_path(&new, fs::write(&new, sha256))?;
+    with_path(&note, fs::rename(&new, &note))
+}
+
+/// Returns the last version of a file; `None` if there is none that is worth comparing.
+fn last_version(store: &Path, path: &Text) -> Option<Version> {
+    let sha256 = fs::read_to_string(version_note(store, path)).ok()?;
+    let mut file = File::open(store.join(&sha256)).ok()?;
+    if file.metadata().ok()?.len() <= RANGE {
+        return None;
+    }
+    let mut digests = String::new();
+    loop {
+        let mut range = Vec::new();
+        Read::by_ref(&mut file).take(RANGE).read_to_end(&mut range).ok()?;
+        if range.is_empty() {
+            return Some(Version { sha256, digests });
+        }
+        digests.push_str(&hexadecimal(&Sha256::digest(&range))[..DIGEST_CHARACTERS]);
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn dated(file: &Path, written: SystemTime) -> io::Result<()> {
+    File::open(file)?.set_times(FileTimes::new().set_accessed(written).set_modified(written))
+}
+
+/// Returns the hash of a file; `None` if it is not there.
+fn sha256_of(path: &Path) -> Result<Option<String>, FileError> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err((path.to_owned(), error)),
+    };
+    let mut digest = Sha256::new();
+    let mut piece = vec![0; PIECE];
+    loop {
+        match with_path(path, file.read(&mut piece))? {
+            0 => break,
+            count => digest.update(&piece[..count]),
+        }
+    }
+    Ok(Some(hexadecimal(&digest.finalize())))
+}
+
+/// Returns whether the store holds a file as it should be; one that was damaged is removed.
+fn is_whole(path: &Path, sha256: &str) -> Result<bool, FileError> {
+    match sha256_of(path)? {
+        Some(found) if found == sha256 => with_path(path, dated(path, SystemTime::now())).map(|()| true),
+        Some(_) => with_path(path, fs::remove_file(path)).map(|()| false),
+        None => Ok(false),
+    }
+}
+
+/// Removes what has not been wanted for a long time.
+fn forget_old(store: &Path) {
+    for entry in fs::read_dir(store).into_iter().flatten().flatten() {
+        let written = entry.metadata().and_then(|found| found.modified());
+        let age = written.ok().and_then(|written| written.elapsed().ok());
+        if age.is_some_and(|age| age > KEPT) {
+            let _ = fs::remove_file(entry.path()); // another run may have done it
+        }
+    }
+}
+
+/// The logs and results that are asked for.
+#[derive(Deserialize)]
+pub struct Wanted {
+    /// Files, relative to the run's folder.
+    files: Vec<Text>,
+    /// Folders of instances, each with the patterns of its results; without patterns, all that was left.
+    folders: BTreeMap<Text, Vec<Text>>,
+    /// What a working folder without patterns may hold.
+    most_bytes: u64,
+}
+
+/// What is there.
+#[derive(Debug, Serialize)]
+pub struct Results {
+    /// Paths relative to the run's folder.
+    found: BTreeSet<Text>,
+    /// The working folders that hold too much.
+    too_large: Vec<Text>,
+}
+
+/// Lists the files asked for that are there, and logs and results in folders.
+///
+/// # Errors
+/// A folder cannot be read.
+pub fn list_results(run: &Path, wanted: &Wanted) -> Result<Results, FileError> {
+    let mut found: Vec<PathBuf> =
+        wanted.files.iter().map(|file| run.join(&file.0)).filter(|file| file.is_file()).collect();
+    let mut too_large = Vec::new();
+    for (folder, patterns) in &wanted.folders {
+        let top = run.join(&folder.0);
+        found.extend(["stdout", "stderr"].iter().map(|name| top.join(name)).filter(|file| file.is_file()));
+        let work = top.join("work");
+        if patterns.is_empty() {
+            let files = files_below(&work)?;
+            let sizes = files.iter().map(|file| fs::metadata(file).map_or(0, |found| found.len()));
+            if sizes.sum::<u64>() <= wanted.most_bytes {
+                found.extend(files);
+            } else {
+                too_large.push(relative(&work, run));
+            }
+        }
+        for pattern in patterns {
+            for path in matches(&work, &pattern.0) {
+                found.extend(files_below(&path)?);
+            }
+        }
+    }
+    Ok(Results { found: found.iter().map(|path| relative(path, run)).collect(), too_large })
+}
+
+fn relative(path: &Path, run: &Path) -> Text {
+    Text(path.strip_prefix(run).unwrap_or(path).as_os_str().to_owned())
+}
+
+/// Programs of the model.
+#[derive(Deserialize)]
+pub struct Programs {
+    /// Their paths in its folder.
+    files: Vec<String>,
+}
+
+/// Returns the hashes of programs, by their paths; `None` for one that is not there.
+///
+/// # Errors
+/// One cannot be read.
+pub fn hash_programs(run: &Path, programs: &Programs) -> Result<BTreeMap<String, Option<String>>, FileError> {
+    let model = run.join("model");
+    programs.files.iter().map(|path| Ok((path.clone(), sha256_of(&model.join(path))?))).collect()
+}
+
+/// Returns a file, or the plain files below a folder.
+fn files_below(path: &Path) -> Result<Vec<PathBuf>, FileError> {
+    if path.is_file() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut found = Vec::new();
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue }; // it is not there, or went meanwhile
+        for entry in entries.flatten() {
+            match with_path(&folder, entry.file_type())? {
+                kind if kind.is_dir() => folders.push(entry.path()),
+                kind if kind.is_file() => found.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Copies a file, or a folder with all that is in it, into a folder.
+///
+/// # Errors
+/// Something cannot be read or written.
+pub fn copy_into(source: &Path, folder: &Path) -> Result<(), FileError> {
+    let target = folder.join(source.file_name().unwrap_or_default());
+    if !source.is_dir() {
+        with_path(&target, fs::copy(source, &target))?;
+        let written = with_path(source, fs::metadata(source).and_then(|found| found.modified()))?;
+        // Only its owner may say when it was written: a copy of a file that cannot be written, for one.
+        return with_path(&target, dated(&target, written));
+    }
+    with_path(&target, fs::create_dir_all(&target))?;
+    for entry in with_path(source, fs::read_dir(source))? {
+        copy_into(&with_path(source, entry)?.path(), &target)?;
+    }
+    Ok(())
+}
+
+/// Returns what a pattern names below a folder, as a shell does: `*`, `?` and `[...]` stand for parts of a name, `**` for
+/// any folders on the way. Only a pattern that begins with a dot names what does.
+pub fn matches(folder: &Path, pattern: &OsStr) -> Vec<PathBuf> {
+    let mut found = vec![folder.to_owned()];
+    for part in Path::new(pattern) {
+        found = found.iter().flat_map(|path| below(path, part)).collect();
+    }
+    // `**` finds a folder on several ways.
+    found.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn below(path: &Path, part: &OsStr) -> Vec<PathBuf> {
+    let bytes = part.as_bytes();
+    if bytes == b"**" {
+        let mut found = vec![path.to_owned()];
+        for (inner, _) in entries_of(path).into_iter().filter(|(_, name)| !is_hidden(name)) {
+            found.extend(below(&inner, part));
+        }
+        return found;
+    }
+    if !bytes.iter().any(|byte| b"*?[".contains(byte)) {
+        let named = path.join(part);
+        return if named.symlink_metadata().is_ok() { vec![named] } else { Vec::new() };
+    }
+    let is_named = |name: &OsString| (!is_hidden(name) || bytes[0] == b'.') && is_match(bytes, name.as_bytes());
+    entries_of(path).into_iter().filter(|(_, name)| is_named(name)).map(|(inner, _)| inner).collect()
+}
+
+fn entries_of(folder: &Path) -> Vec<(PathBuf, OsString)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| (entry.path(), entry.file_name())).collect()
+}
+
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_bytes().first() == Some(&b'.')
+}
+
+fn is_match(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern, name) {
+        ([], []) => true,
+        ([b'*', rest @ ..], _) => (0..=name.len()).any(|skipped| is_match(rest, &name[skipped..])),
+        ([b'?', rest @ ..], [_, after @ ..]) => is_match(rest, after),
+        ([b'[', ..], [byte, after @ ..]) => match class(pattern, *byte) {
+            Some((is_in, rest)) => is_in && is_match(rest, after),
+            None => *byte == b'[' && is_match(&pattern[1..], after),
+        },
+        ([wanted, rest @ ..], [byte, after @ ..]) => wanted == byte && is_match(rest, after),
+        _ => false,
+    }
+}
+
+/// Returns whether a class of a pattern, `[abc]`, `[a-z]` or `[!abc]`, holds a byte, and the pattern behind it; `None` if
+/// it does not end.
+fn class(pattern: &[u8], byte: u8) -> Option<(bool, &[u8])> {
+    let is_negated = pattern.get(1) == Some(&b'!');
+    let begin = if is_negated { 2 } else { 1 };
+    // The first may be a closing bracket itself.
+    let end = begin + 1 + pattern.get(begin + 1..)?.iter().position(|byte| *byte == b']')?;
+    let mut members = &pattern[begin..end];
+    let mut is_in = false;
+    loop {
+        members = match members {
+            [first, b'-', last, rest @ ..] => {
+                is_in |= (*first..=*last).contains(&byte);
+                rest
+            }
+            [first, rest @ ..] => {
+                is_in |= *first == byte;
+                rest
+            }
+            [] => return Some((is_in != is_negated, &pattern[end + 1..])),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_match_patterns_as_in_a_shell() {
+        let cases: [(&str, &str, bool); 12] = [
+            ("*.csv", "a.csv", true),
+            ("*.csv", "a.csv.gz", false),
+            ("?.csv", "ab.csv", false),
+            ("a*b*c", "a_b_b_c", true),
+            ("[ab].txt", "b.txt", true),
+            ("[!ab].txt", "b.txt", false),
+            ("[a-c]1", "b1", true),
+            ("[]]", "]", true),
+            ("[", "[", true),
+            ("[a", "[a", true),
+            ("**x", "yx", true),
+            ("", "a", false),
+        ];
+        for (pattern, name, expected) in cases {
+            assert_eq!(is_match(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn patterns_name_files_on_any_depth_but_not_what_is_hidden() {
+        let folder = std::env::temp_dir().join(format!("xmml-patterns-{}", std::process::id()));
+        for file in ["a.csv", "in/b.csv", "in/deep/c.csv", "in/.d.csv", ".git/e.csv", "in/f.txt"] {
+            let file = folder.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(&file, "").unwrap();
+        }
+        let found = |pattern: &str| -> Vec<String> {
+            let paths = matches(&folder, OsStr::new(pattern));
+            paths.iter().map(|path| relative(path, &folder).shown().into_owned()).collect()
+        };
+        assert_eq!(found("**/*.csv"), ["a.csv", "in/b.csv", "in/deep/c.csv"]);
+        assert_eq!(found("in/*.csv"), ["in/b.csv"]);
+        assert_eq!(found("in/.*.csv"), ["in/.d.csv"]);
+        assert_eq!(found("in"), ["in"]);
+        assert_eq!(found("*/deep/*"), ["in/deep/c.csv"]);
+        assert_eq!(found("nothing"), Vec::<String>::new());
+        assert_eq!(found("**/deep/**"), ["in/deep", "in/deep/c.csv"]);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,56 @@
+//! Agents and the login proxy tell each other at once what is new, while their connection stands.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{json, Value};
+use xmml_site::agent::{Agent, Place, Status};
+use xmml_site::login_proxy::LoginProxy;
+use xmml_site::polling::Pauses;
+
+const NEVER: Duration = Duration::from_secs(1_000_000);
+
+#[test]
+fn orders_and_reports_come_at_once_while_the_connection_stands() {
+    let run = std::env::temp_dir().join(format!("xmml-news-{}", std::process::id()));
+    let job = PathBuf::from("m.1/0");
+    fs::create_dir_all(run.join("jobs").join(&job)).unwrap();
+    let nobody_polls = Pauses { first: NEVER, longest: NEVER };
+    let place = Place { run: run.clone(), job, patience: NEVER, python: "python3".into() };
+    let agent = thread::spawn(move || Agent::new(place, nobody_polls).unwrap().run());
+
+    let (mut words, input) = UnixStream::pair().unwrap();
+    let (answers, output) = UnixStream::pair().unwrap();
+    let stream = |end: UnixStream| File::from(OwnedFd::from(end));
+    let proxy = LoginProxy::new(run.clone(), stream(input), stream(output), nobody_polls);
+    let proxy = thread::spawn(move || proxy.run());
+    let mut answers = BufReader::new(answers);
+    let mut next = || -> Value {
+        let mut line = String::new();
+        answers.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    };
+    let mut say = |word: Value| words.write_all(format!("{word}\n").as_bytes()).unwrap();
+
+    assert_eq!(next()["is"], "talking");
+    let reports = run.join("jobs/m.1/0/reports");
+    while !fs::read_to_string(&reports).is_ok_and(|text| text.ends_with('\n')) {
+        thread::yield_now();
+    }
+    say(json!({"listen": {"m.1/0": 0}}));
+    let ready = next();
+    assert_eq!(ready["report"]["is"], "ready");
+    say(json!({"watch": {"m.1/0": ["127.0.0.1", ready["report"]["port"]]}}));
+    say(json!({"to": "m.1/0", "order": {"n": 1, "do": "abort"}}));
+    assert_eq!(next(), json!({"taken": 1, "by": "m.1/0"}));
+    assert_eq!(next()["report"], json!({"is": "over"}));
+    assert_eq!(agent.join().unwrap(), Ok(Some(Status::Aborted)));
+    drop(words);
+    assert_eq!(proxy.join().unwrap(), Ok(()));
+    fs::remove_dir_all(&run).unwrap();
+}
