@@ -20,8 +20,8 @@ class ConduitFigures:
         method: in use; `None` while it is not chosen.
         refused: methods that come before it in the table, with the reason why each was not taken.
         slower: methods that would have been the next.
-        sent, received: messages sent, and taken by the receiving program.
-        bytes: of the messages sent.
+        sent, received: messages sent, and taken by the receiving program; `None` if that was never told.
+        bytes: of the messages sent; `None` as `sent`.
         messages_per_s, bytes_per_s: at the sender since somebody asked before; 0 the first time.
         latency_s: how long a message took lately from its sending until the sender knew that the receiving program had
             taken it; `None` if that is not known.
@@ -33,9 +33,9 @@ class ConduitFigures:
     method: str | None = None
     refused: Mapping[str, str] = field(default_factory=dict)
     slower: tuple[str, ...] = ()
-    sent: int = 0
-    received: int = 0
-    bytes: int = 0
+    sent: int | None = 0
+    received: int | None = 0
+    bytes: int | None = 0
     messages_per_s: float = 0.0
     bytes_per_s: float = 0.0
     latency_s: float | None = None
@@ -75,8 +75,12 @@ def merged(conduits: Sequence[ConduitSpec], answers: Iterable[Mapping[str, Any]]
 
 def from_events(conduits: Sequence[ConduitSpec], events: Iterable[Mapping[str, Any]]) -> list[ConduitFigures]:
     """Return the figures of all conduits as the events of a run tell them: the method when it was chosen, the rest when
-    the instances left."""
-    found = {conduit.id: ConduitFigures(conduit.id, conduit.name) for conduit in conduits}
+    the instances left. An instance that was stopped or failed has not told what it sent and received."""
+    found = {
+        conduit.id: ConduitFigures(conduit.id, conduit.name, sent=None, received=None, bytes=None)
+        for conduit in conduits
+    }
+    ends = {conduit.id: conduit for conduit in conduits}
     for event in events:
         if event["what"] == "conduits":
             for known in [found[conduit] for conduit in event["conduits"] if conduit in found]:
@@ -85,11 +89,10 @@ def from_events(conduits: Sequence[ConduitSpec], events: Iterable[Mapping[str, A
             for end in event["conduits"]:
                 if end["conduit"] in found:
                     known = found[end["conduit"]]
-                    found[known.id] = dataclasses.replace(
-                        known,
-                        sent=max(known.sent, end["sent"]),
-                        received=max(known.received, end["received"]),
-                        bytes=max(known.bytes, end["bytes"]),
-                        dropped=known.dropped + end["dropped"],
-                    )
+                    known = dataclasses.replace(known, dropped=known.dropped + end["dropped"])
+                    if end["sent"] or event["instance"] == ends[known.id].sender:
+                        known = dataclasses.replace(known, sent=max(known.sent or 0, end["sent"]))
+                    if end["received"] or event["instance"] == ends[known.id].receiver:
+                        known = dataclasses.replace(known, received=max(known.received or 0, end["received"]))
+                    found[known.id] = dataclasses.replace(known, bytes=max(known.bytes or 0, end["bytes"]))
     return list(found.values())

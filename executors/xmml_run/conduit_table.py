@@ -31,12 +31,16 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         row["name"],
         row["method"] or "-",
-        f"{row['sent']:,}",
-        f"{row['received']:,}",
-        amount(row["bytes"]),
+        _count(row["sent"]),
+        _count(row["received"]),
+        "-" if row["bytes"] is None else amount(row["bytes"]),
         rate,
         duration(row["latency_s"]),
     )
+
+
+def _count(messages: int | None) -> str:
+    return "-" if messages is None else f"{messages:,}"
 
 
 def amount(count: float) -> str:

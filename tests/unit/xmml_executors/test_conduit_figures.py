@@ -6,6 +6,7 @@ from typing import Any
 
 from xmml_executors.conduit_figures import from_events, merged
 from xmml_planner import ConduitSpec
+from xmml_run.conduit_table import conduit_lines
 
 CONDUITS = [ConduitSpec(1, "a.o -> b.i", "a", "o", "b", "i", 4, 1 << 20)]
 
@@ -52,3 +53,15 @@ def test_the_events_of_a_run_that_has_ended_tell_the_method_and_the_totals() -> 
     (figures,) = from_events(CONDUITS, events)
     assert (figures.method, figures.refused) == ("tcp", {"shm": "not allowed"})
     assert (figures.sent, figures.received, figures.bytes, figures.dropped) == (6, 5, 600, 1)
+
+
+def test_what_an_instance_that_was_stopped_has_sent_is_not_known() -> None:
+    end = {"conduit": 1, "sent": 0, "received": 0, "bytes": 0, "dropped": 0}
+    chosen: dict[str, Any] = {"what": "conduits", "instance": "a", "conduits": [1], "method": "shm"}
+    (nobody,) = from_events(CONDUITS, [chosen])
+    assert (nobody.method, nobody.sent, nobody.received, nobody.bytes) == ("shm", None, None, None)
+    left: dict[str, Any] = {"what": "left", "instance": "b", "conduits": [{**end, "received": 5, "bytes": 500}]}
+    (receiver,) = from_events(CONDUITS, [chosen, left])
+    assert (receiver.sent, receiver.received) == (None, 5)
+    (line,) = conduit_lines([nobody.as_json()])[1:]
+    assert line.split() == ["a.o", "->", "b.i", "shm", "-", "-", "-", "-", "-"]
