@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from xmml_planner import Plan
+from xmml_planner.summary import counted
 from xmml_sites.batch import JobStatus, SchedulerUnavailable
 from xmml_sites.ssh import TransportError
 
@@ -373,7 +374,7 @@ class Launcher:
         files = await describe(Path(self.plan.model_folder), needed(self.plan, parts), built(self.plan))
         staged = await site.stage(files, images_at(self.plan, parts))
         self._notice(
-            f"{site.name}: {staged['files']} files staged, {staged['sent_files']} of them sent "
+            f"{site.name}: {counted(staged['files'], 'file')} staged, {staged['sent_files']} of them sent "
             f"({staged['sent_bytes']:,} bytes)"
         )
 

@@ -69,10 +69,10 @@ class Instance(_native.Instance):
             model: the model that declares the instance; or give ``ports``.
             name: its name in the model, for a copy ``"c[3]"``; needed only if the model has several instances.
             ports: each port's operator (``"finit"``, ``"Oi"``, ``"S"``, ``"B"``, ``"Of"``); for a mapper ``"in"`` or
-            ``"out"``. inputs: what each in port (``"port"``, or ``"port[3]"`` for one copy) receives: a list of data,
-            of ``Message``,
-                or of names of ``.npy`` files, each one message; or the name of one such file. Ports without are not
-                coupled.
+                ``"out"``.
+            inputs: what each in port (``"port"``, or ``"port[3]"`` for one copy) receives: a list of data, of
+                ``Message``, or of names of ``.npy`` files, each one message; or the name of one such file. Ports
+                without are not coupled.
             params: parameters, over those of the model.
             delta: time step in seconds; 1 without a model.
             steps: iterations per run; 1 without a model.
