@@ -75,6 +75,13 @@ def test_a_plan_over_sites_is_carried_out_without_model_and_file_of_sites(sites:
     }
 
 
+def test_a_site_without_its_python_ends_the_run_which_says_how_to_install_one(sites: Sites) -> None:
+    sites.python["beta"] = "~/nowhere/bin/python"
+    ended = sites.end(sites.launch(sites.write_model()))
+    ended.check(5, "~/nowhere/bin/python at beta cannot be started", "xmml sites install beta")
+    assert "could not be cleaned" not in ended.err
+
+
 def test_results_have_the_modes_that_the_umask_here_gives(sites: Sites) -> None:
     """As after a run on this machine; programs stay programs."""
     model = sites.write_model(answers="import pathlib; pathlib.Path('tool').touch(0o777)")

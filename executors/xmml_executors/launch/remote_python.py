@@ -23,6 +23,8 @@ _LOOK = (
     "import sys, importlib.util; print('python-version %d.%d' % sys.version_info[:2], "
     f"{_HAS!r} if importlib.util.find_spec('xmml_native') else {_LACKS!r})"
 )
+#: Exit statuses of a shell that has not found a program, or may not start it.
+_CANNOT_START = (126, 127)
 _VERSION = re.compile(r"^python-version (\d+)\.(\d+) ", re.MULTILINE)
 
 
@@ -61,6 +63,11 @@ async def check_python(site: RunSite, parts: Collection[str], plan: Plan) -> Non
             raise SiteError(
                 f"{part.python} at {name} is Python {found[1]}.{found[2]}, but xMML needs {LEAST[0]}.{LEAST[1]} "
                 f"or newer: name a module that has it (modules), or set python = to one"
+            )
+        if not found and answer.status in _CANNOT_START:
+            raise SiteError(
+                f"{part.python} at {name} cannot be started: {answer.said}; xmml sites install {name} installs a "
+                "Python environment with xMML there, or set python = to one"
             )
         if _LACKS in answer.stdout:
             raise SiteError(

@@ -182,7 +182,7 @@ async def _xmml(site: Site, transport: Transport, version: str) -> Finding:
     answer = await transport.run(look, timeout_s=120)
     found = re.search(r"^(\S+) (\d+\.\d+\S*)$", answer.stdout, re.MULTILINE)
     if answer.status != 0 or not found:
-        said = answer.stderr.strip() or answer.said
+        said = answer.said if answer.stderr.strip() else f"nothing, with exit status {answer.status}"
         why = f"{site.python} has no xMML: {said}; xmml sites install {site.name} installs it there"
         if f"machine: {platform.system()} {platform.machine()}\n" in answer.stdout:
             return Finding("xmml", Verdict.WARNING, f"{why}; only submodels in Python need it")

@@ -1,6 +1,7 @@
 """Looking at a site that does not do what it is told."""
 
 import asyncio
+import sys
 
 import pytest
 from xmml_planner.sites import Site
@@ -68,3 +69,21 @@ def test_a_site_without_python_can_be_used_for_submodels_in_other_languages(tmp_
     assert found["xmml"].verdict is Verdict.WARNING
     assert "/nowhere/python has no xMML: " in found["xmml"].text
     assert "only submodels in Python need it" in found["xmml"].text
+
+
+def test_why_a_python_has_no_xmml_is_told_in_one_line(tmp_path):
+    without = tmp_path / "python"
+    without.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')  # without the packages of the environment
+    without.chmod(0o755)
+    site = Site("here", work=str(tmp_path / "work"), python=str(without))
+
+    async def look():
+        transport = LocalTransport("here")
+        try:
+            return await probe(site, transport, "1.0")
+        finally:
+            await transport.close()
+
+    text = {finding.subject: finding.text for finding in asyncio.run(look()).findings}["xmml"]
+    assert f"{without} has no xMML: ModuleNotFoundError: No module named" in text
+    assert "\n" not in text
