@@ -126,13 +126,14 @@ class JobNodes:
         cores = found.pop() if len(found) == 1 else 1
         return cores if cores and self._job.cores_per_node % cores == 0 else 1
 
-    def where_to_listen(self, nodes: Sequence[str], relay: str) -> str | None:
+    def where_to_listen(self, nodes: Sequence[str], relay: str, coordinator: str = "") -> str | None:
         """Return where its instances listen for others, as the value of XMML_LISTEN; `None`: where the environment
         of the site says, else on the loopback device.
 
         Args:
             nodes: the names of the job's nodes.
             relay: `HOST:PORT/NAME`, on the login node; empty: there is none.
+            coordinator: its address, `tcp:HOST:PORT?RUN`, among others that are separated by commas.
         """
         has_others = self._site.has_queue and self._job.nodes > 1
         listen = self._site.listen or ("node" if has_others else "loopback")
@@ -141,6 +142,10 @@ class JobNodes:
         if listen != "node":
             return f"device:{listen}"
         host = relay.rpartition(":")[0]
+        if self._site.allocation is not None and not host:
+            # An address, unlike the name of a node, leads on that node itself to the network, too.
+            over_tcp = (each.partition("?")[0] for each in coordinator.split(",") if each.startswith("tcp:"))
+            host = next(over_tcp, "").removeprefix("tcp:").rpartition(":")[0]
         return f"towards:{nodes[-1] if host in ('', '127.0.0.1') else host}"
 
     def agent_of(self, instance: PlannedInstance) -> int:

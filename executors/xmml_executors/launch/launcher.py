@@ -210,7 +210,8 @@ class Launcher:
         env = {**process.env}
         if "XMML_COORDINATOR" in env:
             env |= self._addresses[job.site]
-            if listen := job.nodes.where_to_listen(job.about[0].nodes, env.get("XMML_RELAY", "")):
+            relay, coordinator = env.get("XMML_RELAY", ""), env["XMML_COORDINATOR"]
+            if listen := job.nodes.where_to_listen(job.about[0].nodes, relay, coordinator):
                 env["XMML_LISTEN"] = listen
         instance = self.plan.by_name.get(process.name)
         inside = [self.plan.by_name[name] for name in process.hosted or [process.name]]

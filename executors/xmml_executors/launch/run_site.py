@@ -47,7 +47,7 @@ MAKING_ATTEMPTS = 5
 REMOVING_ATTEMPTS = 20
 #: How long a queue may give no answer before we believe that it is gone.
 QUEUE_SILENT_S = 600.0
-#: In an allocation whose end is not known, what runs there ends with it.
+#: What runs in an allocation ends with it.
 LONGEST_S = 10.0 * 365 * 86_400
 
 
@@ -513,7 +513,7 @@ def placeholder(
     nodes = max(1, planned.nodes)
     allocation = site.allocation
     if allocation is not None:
-        walltime_s = site.walltime_s or LONGEST_S
+        walltime_s = LONGEST_S
         agents = {node: f"{_sees(folder)}; {command}" for node, command in agents.items()}
     return JobScript(
         name=name[:100],

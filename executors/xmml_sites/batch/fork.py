@@ -73,9 +73,8 @@ class Fork:
         if job.starts_after_s > 0:
             lines.append(f"sleep {job.starts_after_s:.3f}")
         # In our own process group, so that it ends with us. Told to end, the script sees by the clock why.
-        lines.append(f"( trap - TERM; sleep {max(1, int(job.walltime_s))}; kill -TERM $$ ) &")
-        if job.owner:
-            lines.append(f"( trap - TERM; tail -f --pid={job.owner} /dev/null; {job.before_end}; kill -TERM $$ ) &")
+        until = f"tail -f --pid={job.owner} /dev/null; {job.before_end}" if job.owner else f"sleep {_whole_s(job)}"
+        lines.append(f"( trap - TERM; {until}; kill -TERM $$ ) &")
         if job.component:
             lines.append(f"export XMML_HET_GROUP={shlex.quote(job.component)}")
         return "\n".join(lines) + "\n" + body(job, last="kill -KILL 0  # nothing that the command left goes on")
@@ -190,3 +189,8 @@ class Fork:
             return None
         cores = int(found[1])
         return max(0, cores - round(float(found[2]))), cores
+
+
+def _whole_s(job: JobScript) -> int:
+    """Return the time limit of a job in whole seconds."""
+    return max(1, int(job.walltime_s))

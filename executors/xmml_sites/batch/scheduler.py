@@ -103,7 +103,7 @@ class JobScript:
         hosts: the names of its nodes, if they are known before it begins.
         starts_on_first_node: the script runs on the first of them.
         component: in a heterogeneous job that runs already, the number of the component in which it runs.
-        owner: a process of the machine on which the script runs, with whose end the job ends; 0: none.
+        owner: a process of the machine on which the script runs, with whose end it ends, not by its walltime.
         before_end: shell text that is run when the owner has ended, before the job is told to end.
         walltime_s: the job is ended after this time.
         partition: of PBS: the queue.

@@ -11,7 +11,7 @@ from xmml_executors.launch.job_nodes import JobNodes
 from xmml_executors.protocol import Ready
 from xmml_planner import Job, Plan, PlannedInstance
 from xmml_planner.execution_plan import NodeShare
-from xmml_planner.sites import Site
+from xmml_planner.sites import AllocatedNodes, Site
 from xmml_sites.batch import NodeStep
 
 SLURM = Site("alpha", ssh="alpha", scheduler="slurm", mpi="srun", nodes=3, cores=4)
@@ -209,3 +209,10 @@ def test_instances_listen_where_the_site_says(case: str, planned: Planned) -> No
 def test_without_a_relay_they_listen_towards_another_node(planned: Planned) -> None:
     job = nodes_of(SLURM, planned("a", PLAIN, NodeShare(1, 1, (0,))))
     assert job.where_to_listen(NODES[:2], "") == "towards:n1"
+
+
+def test_in_an_allocation_they_listen_towards_the_coordinator(planned: Planned) -> None:
+    site = dataclasses.replace(SLURM, listen="node", allocation=AllocatedNodes("12", ("n1",)))
+    job = nodes_of(site, planned("a", PLAIN, NodeShare(0, 1, (0,))))
+    addresses = "unix:@xmml?run,tcp:10.1.0.11:4711?run"
+    assert job.where_to_listen(NODES[:1], "", addresses) == "towards:10.1.0.11"
