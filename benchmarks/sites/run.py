@@ -135,7 +135,8 @@ def measure(bed: Bed, folder: Path, number: int, sent: bool, seconds: float, ins
         pair = many = Many(bed, folder, SITES, instances, steps=steps, pause=PAUSE_S)
         places = many.places
     began = time.time()
-    run = pair.start(bed.sites_toml(*SITES), places, is_direct=False)
+    shared = [] if instances == 2 else ["--hosts", "1"]  # they would have a process for each core
+    run = pair.start(bed.sites_toml(*SITES), places, *shared, is_direct=False)
     try:
         joined = await_events(folder / "run", "joined", len(places), run)
         commands = [commands_at(bed, name) for name in SITES]
