@@ -1,12 +1,15 @@
-"""The submodel that docs/submodels.md shows in each language, from the text as printed."""
+"""The submodel that docs/submodels.md shows in each language, the tutorial and the README, from the text as printed."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import printed
 import pytest
+from commands import BIN
 from model_runs import RunModel
 from needs import java_missing, missing
 
@@ -39,3 +42,59 @@ def test_the_submodel_runs_in_each_language_as_printed(run_model: RunModel, tmp_
     assert [f"report | {line}" for line in run.lines("report")] + [
         f"last | {line}" for line in run.lines("last")
     ] == told
+
+
+def test_the_readme_prints_what_the_smallest_model_says(run_model: RunModel) -> None:
+    page = (printed.DOCS.parent / "README.md").read_text(encoding="utf-8")
+    lines = run_model(printed.DOCS.parent / "workflows" / "hello").lines("listener")
+    said = "".join(f"listener | {line}\n" for line in lines)
+    assert f"$ xmml-run hello.xmml\n{said}hello: 2 instances ran " in page
+
+
+@pytest.fixture
+def tutorial(tmp_path: Path) -> Path:
+    """The folder of the tutorial, with all files that it shows."""
+    folder = tmp_path / "printed" / "heating"
+    printed.write("tutorial.md", folder)
+    return folder
+
+
+@pytest.fixture
+def tutorial_page() -> str:
+    return (printed.DOCS / "tutorial.md").read_text(encoding="utf-8")
+
+
+def test_the_tutorial_runs_as_printed(run_model: RunModel, tutorial: Path, tutorial_page: str) -> None:
+    (line,) = run_model(tutorial).lines("room")
+    assert f"$ xmml-run model.xmml\nroom    | {line}\nheating: 2 instances ran " in tutorial_page
+
+
+def test_the_tutorial_prints_what_the_analysis_says(tutorial: Path, tutorial_page: str) -> None:
+    words = [str(BIN / "xmml"), "analyse", "model.xmml"]
+    said = subprocess.run(words, cwd=tutorial, capture_output=True, text=True, check=True).stdout
+    shown = "\n".join(said.splitlines()[:6])
+    assert f"$ xmml analyse model.xmml\n{shown}\n...\n" in tutorial_page
+
+
+def test_the_tutorial_prints_what_the_check_says_of_a_wrong_port(tutorial: Path, tutorial_page: str) -> None:
+    model = tutorial / "model.xmml"
+    model.write_text(model.read_text().replace('to="room.power"', 'to="room.powr"'))
+    done = subprocess.run(
+        [str(BIN / "xmml"), "check", model.name], cwd=tutorial, capture_output=True, text=True, check=False
+    )
+    assert f"```\n{done.stdout.strip()}\n```" in tutorial_page
+
+
+def test_the_tutorial_prints_what_a_run_says_of_a_wrong_port(
+    run_model: RunModel, tutorial: Path, tutorial_page: str
+) -> None:
+    program = tutorial / "heater.c"
+    program.write_text(program.read_text().replace('"power", power', '"powr", power'))
+    last = run_model(tutorial, status=4).stderr.splitlines()[-1]
+    assert last.partition("; see ")[0] in tutorial_page
+
+
+def test_the_room_of_the_tutorial_runs_alone_as_printed(tutorial: Path, tutorial_page: str) -> None:
+    words = [sys.executable, "test_room.py"]
+    said = subprocess.run(words, cwd=tutorial, capture_output=True, text=True, check=True).stdout
+    assert f"$ python test_room.py\n{said}```" in tutorial_page

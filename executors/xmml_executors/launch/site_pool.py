@@ -1,4 +1,5 @@
-"""What runs of one process share: an event loop for all that happens at sites, one login to each site, and relays."""
+"""What all runs share that one process carries out: an event loop for what happens at sites, one login to each site,
+and relays."""
 
 from __future__ import annotations
 
