@@ -153,7 +153,7 @@ def measure(bed: Bed, folder: Path, number: int, sent: bool, seconds: float, ins
             raise SystemExit(f"the run failed:\n{run.output}")
     finally:
         pair.end()
-    is_sent = any("files staged, 0 of them sent" not in line for line in run.lines if "files staged" in line)
+    is_sent = any("staged, 0 of them sent" not in line for line in run.lines if " staged, " in line)
     if is_sent != sent and instances == 2:
         raise SystemExit(f"the files were {'sent' if is_sent else 'not sent'}:\n{run.output}")
     begin_s, skew_s, end_s = joined[-1] - began, joined[-1] - joined[0], time.time() - left[-1]

@@ -45,6 +45,7 @@ class RelayAt:
         folder: Path,
         before: Sequence[str] = (),
         options: Sequence[str] = (),
+        program: Path = mto.PROGRAM,
     ) -> None:
         """Start it on the login node.
 
@@ -52,10 +53,11 @@ class RelayAt:
             links: the relays that it dials, as the option `--link` has them.
             before: words before the command, such as `prlimit --nofile=64`.
             options: further options of it.
+            program: that is started.
         """
         self.site, self.name, self.login = site, site.name, site.login
         self.log = folder / f"{site.name}.log"
-        self._words = [*before, str(mto.PROGRAM), "--site", self.name, "--listen", f"0.0.0.0:{PORT}"]
+        self._words = [*before, str(program), "--site", self.name, "--listen", f"0.0.0.0:{PORT}"]
         self._words += [
             "--run",
             f"{RUN}={secret_file}",
@@ -367,6 +369,7 @@ def standing(
     environment: Mapping[str, str] | None = None,
     link: str = "",
     options: Sequence[str] = (),
+    program: Path = mto.PROGRAM,
 ) -> Iterator[Chain]:
     """Three relays in a row and a run, while the block lasts; on failure, their logs are printed.
 
@@ -375,6 +378,7 @@ def standing(
         link: what the option `--link` says besides the address, with a comma before it.
         environment: what the processes of instances get beside that of this process.
         options: further options of all relays.
+        program: that is started as relay.
     """
     secret_file = folder / "run.secret"
     secret_file.touch(mode=0o600)
@@ -384,7 +388,9 @@ def standing(
     try:
         for name in ("b", "a", "c"):
             links = [relays["b"].address + link] if name != "b" else []
-            relays[name] = RelayAt(wan[name], secret_file, links, folder, (before or {}).get(name, ()), options)
+            relays[name] = RelayAt(
+                wan[name], secret_file, links, folder, (before or {}).get(name, ()), options, program
+            )
         relays["a"].await_sites("b", "c")
         relays["c"].await_sites("a", "b")
         yield Chain(wan, relays, run, secret_file)

@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 SOURCES = [
     *(ROOT / "native/core/src").rglob("*.rs"),
+    *(ROOT / "native/site/src").rglob("*.rs"),
     *(ROOT / "native/python/xmml_native").rglob("*.py"),
     *(ROOT / "executors").rglob("*.py"),
 ]

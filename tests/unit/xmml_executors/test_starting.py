@@ -63,6 +63,8 @@ def test_a_program_finds_what_it_was_given_and_nothing_else(harness: Supervised,
     kept = found["env"].pop("XMML_REPORTS", None)
     of_pytest = ("PYTEST_CURRENT_TEST", "LINES", "COLUMNS")  # changed meanwhile, or behind the back of `os.environ`
     by_python = (signal.SIGPIPE, signal.SIGXFSZ)  # by the one that was started
+    # glibc ignores its own two signals for whom it starts, if this process has used them.
+    found["ignored"] = f"{int(found['ignored'], 16) & ~(1 << 31 | 1 << 32):016x}"
     found["env"] = {name: value for name, value in found["env"].items() if name not in of_pytest}
     assert found == {
         "arguments": ["a b", "\u03bb", ""],

@@ -33,7 +33,7 @@ def test_couplings_between_the_same_instances_are_edges_of_their_own() -> None:
 def test_nodes_carry_every_field_of_instance_and_definition() -> None:
     model = restenosis()
     names = {name.split(".")[0] for _, given in coupling_graph(model).nodes(data=True) for name in given}
-    shown_otherwise = {"id", "position", "copy_params", "host"}  # the last is not given there
+    shown_otherwise = {"id", "position", "copy_params", "host", "bind"}  # the last two are not given there
     assert {field.name for field in dataclasses.fields(Instance)} - shown_otherwise <= names
     smc = coupling_graph(model).nodes["smc"]
     assert smc["definition"] == "CELLS"
