@@ -33,10 +33,9 @@ TEMPLATES = {
 }
 
 
-class BuildSdk(Command):
-    """Build libxmml with cargo and lay out xmml_native/sdk."""
+class BuildCompiled(Command):
+    """A step that compiles something into the package xmml_native."""
 
-    description = "build libxmml and lay out the C and C++ development kit"
     user_options: ClassVar[list[tuple[str, str | None, str]]] = []
     build_lib: str | None
     editable_mode = False
@@ -48,11 +47,25 @@ class BuildSdk(Command):
         self.set_undefined_options("build_py", ("build_lib", "build_lib"))
 
     @property
-    def sdk(self) -> Path:
-        """Where the kit goes: beside the sources in an editable install, else into the wheel."""
+    def package(self) -> Path:
+        """The folder of the package: that of the sources in an editable install, else in the wheel."""
         if self.editable_mode or self.build_lib is None:
-            return ROOT / "native/python/xmml_native/sdk"
-        return Path(self.build_lib) / "xmml_native/sdk"
+            return ROOT / "native/python/xmml_native"
+        return Path(self.build_lib) / "xmml_native"
+
+    def get_output_mapping(self) -> dict[str, str]:
+        return {}
+
+
+class BuildSdk(BuildCompiled):
+    """Build libxmml with cargo and lay out xmml_native/sdk."""
+
+    description = "build libxmml and lay out the C and C++ development kit"
+
+    @property
+    def sdk(self) -> Path:
+        """The folder of the kit."""
+        return self.package / "sdk"
 
     def run(self) -> None:
         version = self.distribution.get_version()
@@ -104,30 +117,16 @@ class BuildSdk(Command):
     def get_outputs(self) -> list[str]:
         return [str(path) for path in self.sdk.rglob("*") if path.is_file()]
 
-    def get_output_mapping(self) -> dict[str, str]:
-        return {}
 
-
-class BuildMto(Command):
+class BuildMto(BuildCompiled):
     """Build the program mto, which needs no shared library, into xmml_native/bin."""
 
     description = "build the program mto"
-    user_options: ClassVar[list[tuple[str, str | None, str]]] = []
-    build_lib: str | None
-    editable_mode = False
-
-    def initialize_options(self) -> None:
-        self.build_lib = None
-
-    def finalize_options(self) -> None:
-        self.set_undefined_options("build_py", ("build_lib", "build_lib"))
 
     @property
     def program(self) -> Path:
-        """Where it goes: beside the sources in an editable install, else into the wheel."""
-        if self.editable_mode or self.build_lib is None:
-            return ROOT / "native/python/xmml_native/bin/mto"
-        return Path(self.build_lib) / "xmml_native/bin/mto"
+        """The path of the program."""
+        return self.package / "bin/mto"
 
     def run(self) -> None:
         options = ["-C", "target-feature=+crt-static", "-C", "strip=symbols"]
@@ -140,13 +139,11 @@ class BuildMto(Command):
         new.replace(program)
 
     def get_source_files(self) -> list[str]:
-        return [os.path.relpath(source, ROOT) for source in (ROOT / "mto").rglob("*.*")]
+        crates = (ROOT / "mto", ROOT / "native/site")
+        return [os.path.relpath(source, ROOT) for crate in crates for source in crate.rglob("*.*")]
 
     def get_outputs(self) -> list[str]:
         return [str(self.program)]
-
-    def get_output_mapping(self) -> dict[str, str]:
-        return {}
 
 
 def build_library(package: str) -> dict[str, Path]:

@@ -9,16 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from xmml_planner import Plan
-
 from xmml_executors import protocol
 from xmml_executors.executor import LastReport, ProcessStart, Report
-from xmml_executors.launch.journal import Journal, JournalContent
+from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.launcher import Launcher
-from xmml_executors.launch.site_pool import SitePool
 from xmml_executors.local import LocalExecutor
 from xmml_executors.run_folder import RunFolder
-from xmml_executors.stop_signals import StopRequests
 
 
 class MultiSiteExecutor:
@@ -28,35 +24,18 @@ class MultiSiteExecutor:
     the end the true logs take its place.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        folder: RunFolder,
-        journal: Journal,
-        past: JournalContent | None = None,
-        *,
-        is_direct: bool = False,
-        strategy: str | None = None,
-        stop: StopRequests | None = None,
-        pool: SitePool | None = None,
-    ) -> None:
+    def __init__(self, folder: RunFolder, journal: Journal, local: LocalExecutor, launcher: Launcher) -> None:
         """
         Args:
-            past: what an earlier launcher of this run has left, if one was interrupted.
-            is_direct: every site can reach the coordinator's addresses as they are.
-            strategy: how the jobs are got together; `None`: as the sites allow it best.
-            stop: stops the run; `None`: signals do.
-            pool: what the run shares with others; `None`: nothing.
-
-        Raises:
-            SiteError: the supervisor of this machine cannot be started.
+            folder: of the run.
+            journal: is closed with the executor.
+            local: has the instances of this machine.
+            launcher: has the others.
         """
         self._folder = folder
-        self._local = LocalExecutor()
         self._journal = journal
-        self._launcher = Launcher(
-            plan, folder, journal, past, is_direct=is_direct, strategy=strategy, stop=stop, pool=pool
-        )
+        self._local = local
+        self._launcher = launcher
         self._poll = select.epoll()
         self._poll.register(self._local.fileno(), select.EPOLLIN)
         self._poll.register(self._launcher.fileno(), select.EPOLLIN)

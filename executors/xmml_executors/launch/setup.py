@@ -79,12 +79,13 @@ def executor_for(
         return LocalExecutor
 
     def make() -> Executor:
+        from xmml_executors.launch.launcher import Launcher
         from xmml_executors.launch.multi_site_executor import MultiSiteExecutor
 
         ours = journal or Journal(folder.path)
         ours.write("launch", run=folder.run_id, pid=os.getpid(), started=start_of(os.getpid()))
-        return MultiSiteExecutor(
-            plan, folder, ours, ours.past, is_direct=is_direct, strategy=strategy, stop=stop, pool=pool
-        )
+        local = LocalExecutor()  # before something is begun that would have to be ended if this cannot be
+        launcher = Launcher(plan, folder, ours, ours.past, is_direct=is_direct, strategy=strategy, stop=stop, pool=pool)
+        return MultiSiteExecutor(folder, ours, local, launcher)
 
     return make
