@@ -200,7 +200,7 @@ def test_a_run_says_what_its_programs_are_bound_to(pair: Pair) -> None:
     assert [event["cpus"] for event in events(run, "bound")] == [cpus]
     assert {name: row["cpus"] for name, row in run.report["instances"].items()} == cpus
     status = subprocess.run([XMML, "status", str(run.folder)], capture_output=True, text=True, check=True).stdout
-    assert re.search(rf"^  b .* on CPU {OURS[1]}$", status, re.MULTILINE)
+    assert re.search(rf"^  b .* received, on CPU {OURS[1]}$", status, re.MULTILINE)
     assert f"<td>{OURS[1]}</td>" in (run.folder / "report.html").read_text()
     assert {each["bind"] for each in json.loads((run.folder / "plan.json").read_text())["instances"]} == {"core"}
 

@@ -70,8 +70,8 @@ def status_lines(view: RunView) -> list[str]:
     for name, row in view.instances.items():
         numbers = f"{row['messages_sent']:,} messages sent, {row['messages_received']:,} received"
         where = f" ({row['process']})" if row.get("process") else ""
-        host = f" on {row['host']}" if is_elsewhere and row["host"] else ""
-        cpus = f" on CPU{'' if row['cpus'].isdecimal() else 's'} {row['cpus']}" if row.get("cpus") else ""
+        host = f", on {row['host']}" if is_elsewhere and row["host"] else ""
+        cpus = f", on CPU{'' if row['cpus'].isdecimal() else 's'} {row['cpus']}" if row.get("cpus") else ""
         waits = f"; waits for {', '.join(row['waits_for'])}" if row.get("waits_for") else ""
         away = "; its connection is broken, it may come back" if row.get("is_away") else ""
         lines.append(f"  {name.ljust(width)}  {row['state']:<8}  {numbers}{host}{cpus}{where}{waits}{away}")
