@@ -48,6 +48,13 @@ def test_hosted_instances_are_started_also_with_many_conduits(tmp_path: Path) ->
     assert "with its connection" in text
 
 
+def test_the_supervisor_is_measured_beside_bare_spawning(tmp_path: Path) -> None:
+    text, rows = run_suite("startup", tmp_path, "--quick", has_plot=False, program="supervisor.py")
+    (row,) = rows
+    assert all(float(row[figure]) > 0 for figure in ("begins_s", "supervised_s", "spawned_s"))
+    assert "start and end by the supervisor [ms]" in text
+
+
 def test_each_peer_carries_the_sizes_that_say_something_about_it(tmp_path: Path) -> None:
     text, rows = run_suite("messages", tmp_path, "--quick", "--sizes", "0,65536,131072", "--peers", "pipe,futex,same")
     sizes = {peer: {row["size_b"] for row in rows if row["peer"] == peer} for peer in ("pipe", "futex", "same")}

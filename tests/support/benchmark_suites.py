@@ -12,9 +12,11 @@ from waiting import RUN_LIMIT_S
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-def run_suite(suite: str, folder: Path, *options: str, has_plot: bool = True) -> tuple[str, list[dict[str, str]]]:
+def run_suite(
+    suite: str, folder: Path, *options: str, has_plot: bool = True, program: str = "run.py"
+) -> tuple[str, list[dict[str, str]]]:
     """Return what a suite prints, and the rows of its CSV file."""
-    command = [sys.executable, BENCHMARKS / suite / "run.py", "--rounds", "1", "--output", folder, *options]
+    command = [sys.executable, BENCHMARKS / suite / program, "--rounds", "1", "--output", folder, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_LIMIT_S)
     assert done.returncode == 0, done.stdout + done.stderr
     (table,) = folder.glob("*.csv")
