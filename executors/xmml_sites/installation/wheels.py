@@ -190,7 +190,9 @@ def _packed_for(name: str, kind: PythonKind, folder: Path) -> Path | None:
 
 
 def _downloaded(name: str, kind: PythonKind, folder: Path) -> Path:
-    wanted = f"{name}=={metadata.version(name)}"
+    version = metadata.version(name)
+    wanted = f"{name}=={version}"
+    folder = folder / f"{name}-{version}"  # in the cache there may be other versions
     oldest = 5 if kind.machine in ("x86_64", "i686") else 17
     platforms = [f"manylinux_2_{minor}_{kind.machine}" for minor in range(kind.glibc or oldest, oldest - 1, -1)]
     options = ["--no-deps", "--only-binary=:all:", "--implementation", "cp", "--python-version", f"3.{kind.minor}"]

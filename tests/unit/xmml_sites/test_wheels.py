@@ -94,6 +94,31 @@ def test_a_site_of_another_kind_is_told_what_to_do(
         collect(kind, None, tmp_path)
 
 
+def write_numpy(folder: Path, version: str) -> None:
+    """Write a wheel that pip can fetch, for a Python that nobody has."""
+    folder.mkdir(exist_ok=True)
+    information = f"numpy-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"numpy-{version}-cp399-cp399-manylinux_2_17_x86_64.whl", "w") as archive:
+        archive.writestr(f"{information}/METADATA", f"Metadata-Version: 2.1\nName: numpy\nVersion: {version}\n")
+        archive.writestr(f"{information}/WHEEL", "Wheel-Version: 1.0\nTag: cp399-cp399-manylinux_2_17_x86_64\n")
+        archive.writestr(f"{information}/RECORD", "")
+
+
+def test_a_site_gets_the_version_that_is_here_whatever_was_fetched_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wheels, "needed", lambda: ["numpy"])
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    own = metadata.version("numpy")
+    for version in ("99.1", own):
+        write_numpy(tmp_path / "index", version)
+        with monkeypatch.context() as here:
+            here.setattr(wheels.metadata, "version", lambda _, version=version: version)
+            (fetched,) = collect(PythonKind(99, "x86_64", 28), None, tmp_path / "cache")
+        assert fetched.name.startswith(f"numpy-{version}-")
+
+
 def test_a_wheel_that_cannot_be_had_is_named_with_the_command_that_fetches_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
