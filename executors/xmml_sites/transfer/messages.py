@@ -15,7 +15,8 @@ import msgpack
 
 from xmml_sites.transfer.ranges import MOST_DIGESTS_B, RANGE_B
 
-VERSION = 3
+#: Of these messages, and of how both ends cut files into ranges.
+VERSION = 4
 
 #: The first line of the remote end; what was printed before it is a greeting of the remote shell.
 MAGIC = b"xmml-copy 1\n"

@@ -12,7 +12,7 @@ import pytest
 from copied_tree import content
 from waiting import LIMIT_S
 from xmml_sites.transfer.message_stream import ConnectionBroken, PeerFailed
-from xmml_sites.transfer.messages import MOST_DATA_B, MessageKind, chunk, pack, unpack
+from xmml_sites.transfer.messages import MOST_DATA_B, VERSION, MessageKind, chunk, pack, unpack
 from xmml_sites.transfer.progress import Report
 from xmml_sites.transfer.ranges import RANGE_B
 from xmml_sites.transfer.tree import PART_SUFFIX
@@ -298,3 +298,8 @@ def test_a_file_that_has_only_another_mode_gets_the_mode_of_the_source(tmp_path:
     (tmp_path / "file").chmod(0o640)
     result = copy([tmp_path / "file"], str(tmp_path / "copy"))
     assert (result.sent_b, (tmp_path / "copy").stat().st_mode & 0o777) == (0, 0o640)
+
+
+def test_ends_that_cut_files_into_other_ranges_speak_another_version() -> None:
+    """The digest of one range would stand for another one."""
+    assert {4: 512 << 10}[VERSION] == RANGE_B
