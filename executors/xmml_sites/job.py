@@ -91,12 +91,16 @@ class JobQueue:
         """Return the numbers of jobs that were submitted before, by their folders; without those that were not.
 
         Raises:
-            TransportError: the site cannot be reached.
+            TransportError: the site cannot be reached, or has not answered about all of them.
         """
         asked = query_noted_ids(folders)
-        answers = noted(await self._transport.run(asked, timeout_s=60.0 + len(folders) * ASKED_FOR_S))
+        said = await self._transport.run(asked, timeout_s=60.0 + len(folders) * ASKED_FOR_S)
+        answers = noted(said)
+        if len(answers) < len(folders):  # whoever takes a job for not submitted submits it again, or leaves it there
+            ended = f"the command that looks for submitted jobs ended early, with exit status {said.status}"
+            raise TransportError(self._transport.site, ended)
         found = {}
-        for folder, answer in zip(folders, answers, strict=False):
+        for folder, answer in zip(folders, answers, strict=True):
             if answer is not None:
                 with contextlib.suppress(JobRejected, SchedulerUnavailable):
                     found[folder] = self.scheduler.parse_submit(answer)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from waiting import wait_until
 from xmml_sites.batch import RESULT, JobState, JobStatus
 from xmml_sites.batch.slurm import Slurm
 from xmml_sites.job import ANSWER, JobEnd, JobQueue, noted, noting, query_noted_ids
+from xmml_sites.ssh import TransportError
 from xmml_sites.ssh.command_result import CommandResult
 from xmml_sites.ssh.local import LocalTransport
 
@@ -62,6 +64,23 @@ def test_who_looks_waits_for_a_queue_that_is_being_asked(tmp_path: Path) -> None
     finally:
         gate.touch()
         asking.communicate()
+
+
+def test_jobs_of_which_nothing_is_heard_are_not_taken_for_never_submitted(tmp_path: Path) -> None:
+    class KilledThere(LocalTransport):
+        """Answers as a login node that kills a command after its first line."""
+
+        async def run(self, command: str, **how: Any) -> CommandResult:  # type: ignore[override]
+            first, _, _ = command.partition("\n(")
+            return await super().run(f"{first}\nkill -9 $$", **how)
+
+    a, b = folders(tmp_path, "a", "b")
+    for each in (a, b):
+        sh(noting("echo 12", [each]))
+    queue = JobQueue(KilledThere("alpha"), Slurm())
+    with pytest.raises(TransportError, match=r"site alpha: .* ended early, with exit status 137"):
+        asyncio.run(queue.find([a, b]))
+    assert asyncio.run(JobQueue(LocalTransport("alpha"), Slurm()).find([a, b])) == {a: "12", b: "12"}
 
 
 def end_of(folder: str, status: JobStatus) -> JobEnd:
