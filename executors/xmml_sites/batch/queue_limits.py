@@ -214,10 +214,14 @@ class _Asked:
 
 def _asked(job: JobScript) -> Sequence[_Asked]:
     def for_each_node(key: str, have: int, words: Callable[[float], str]) -> Callable[[JobScript, float], str]:
-        """Fewer nodes, as long as one has a place in the limit, else less of it."""
-        return lambda job, limit: (
-            f"nodes = {int(limit // have)}" if job.nodes > 1 and limit >= have else f"{key} = {words(limit)}"
-        )
+        """Fewer nodes, as long as one has a place in the limit, else one with less of it."""
+
+        def remedy(job: JobScript, limit: float) -> str:
+            if job.nodes > 1 and limit >= have:
+                return f"nodes = {int(limit // have)}"
+            return f"{'nodes = 1 and ' if job.nodes > 1 else ''}{key} = {words(limit)}"
+
+        return remedy
 
     def on_a_node(words: Callable[[float], str]) -> Callable[[float], str]:
         return lambda amount: f"{words(amount)} on a node"

@@ -73,6 +73,9 @@ def test_all_nodes_together_may_have_too_much() -> None:
     assert PBS.exceeded(job(cores=20), {}) == [
         "the job asks for 20 cores, the queue workq allows 16 cores: set cores = 16"
     ]
+    assert PBS.exceeded(job(nodes=4, cores=20), {}) == [
+        "the job asks for 80 cores, the queue workq allows 16 cores: set nodes = 1 and cores = 16"
+    ]
     assert PBS.exceeded(job(nodes=2, memory=12 * GIB), {}) == [
         "the job asks for 24 GiB, the queue workq allows 16 GiB: set nodes = 1"
     ]
