@@ -139,5 +139,16 @@ def test_a_python_of_the_system_is_left_alone(there: There) -> None:
     assert "python = ~/own/bin/python3 of site is no virtual environment" in there.install(status=5)
 
 
+def test_an_environment_of_another_python_is_told_before_anything_is_sent(there: There) -> None:
+    there.give_python()
+    environment = there.server.home / "xmml/python"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "pyvenv.cfg").write_text("home = /apps/python\nversion = 3.10.13\n")
+    said = there.install(status=5)
+    assert "~/xmml/python at site is a virtual environment of Python 3.10, and wheels are for Python 3." in said
+    assert "remove that folder there" in said
+    assert not (environment / "wheels").exists()
+
+
 def test_a_site_that_there_is_not_is_told(there: There) -> None:
     assert "there is no site nosuch" in there.xmml("xmml", "sites", "install", "nosuch", status=2)

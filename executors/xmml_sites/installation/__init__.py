@@ -76,6 +76,7 @@ class _There:
         base: its Python.
         free_bytes: `None`: not known.
         note: what was installed before; empty: nothing.
+        venv: the version of Python that the virtual environment there has; empty: there is none, or it does not say.
         is_foreign: there is something at the place of the virtual environment that is none.
     """
 
@@ -85,6 +86,7 @@ class _There:
     has_pip: bool
     free_bytes: int | None
     note: str
+    venv: str
     is_foreign: bool
 
 
@@ -127,6 +129,12 @@ async def install(
     names = tuple(file.name for file in files)
     if there.note == note:
         return Installed(python, is_named, there.base, names, 0, was_there=True)
+    if there.venv and there.venv != f"{there.version[0]}.{there.version[1]}":
+        raise InstallationFailed(
+            f"{folder} at {site.name} is a virtual environment of Python {there.venv}, and wheels are for Python "
+            f"{there.version[0]}.{there.version[1]} now: remove that folder there, or name another place with "
+            'python = "FOLDER/bin/python"'
+        )
     if not there.has_pip:
         raise InstallationFailed(
             f"{there.base} at {site.name} cannot make a virtual environment with pip (on Debian: python3-venv is "
@@ -166,6 +174,8 @@ async def _look(site: Site, transport: Transport, folder: str) -> _There:
         f"{set_up_lines(site)}for p in {candidates}; do command -v $p >/dev/null && "
         f"$p -c {shlex.quote(_LOOK)} 2>/dev/null; done; "
         f'd={path_word(folder)}; [ ! -f "$d/{NOTE}" ] || sed "s/^/xmml-note /" "$d/{NOTE}"; '
+        '[ ! -f "$d/pyvenv.cfg" ] || '
+        r"""sed -n 's/^version[_info]* *= *\([0-9]*\.[0-9]*\).*/xmml-venv \1/p' "$d/pyvenv.cfg"; """
         '[ ! -e "$d/bin" ] || [ -e "$d/pyvenv.cfg" ] || echo xmml-foreign; '
         'while [ ! -d "$d" ]; do d=$(dirname "$d"); done; '
         "echo xmml-free $(df -Pk \"$d\" | tail -n 1 | awk '{print $4}')"
@@ -190,6 +200,7 @@ async def _look(site: Site, transport: Transport, folder: str) -> _There:
         has_pip=best["has_pip"],
         free_bytes=int(free) * 1024 if free.isdigit() else None,
         note="".join(f"{text}\n" for word, text in told if word == "xmml-note"),
+        venv=next((text for word, text in told if word == "xmml-venv"), ""),
         is_foreign=("xmml-foreign", "") in told,
     )
 
