@@ -69,18 +69,22 @@ def test_every_user_can_lease_the_cpus_of_this_machine() -> None:
 @pytest.fixture
 def one_cpu() -> Iterator[list[str]]:
     """A command that carries out what follows it in a control group with the time of one CPU."""
-    for limit, text in (("cgroup.controllers", "100000 100000"), ("cpu/cpu.cfs_quota_us", "100000")):
-        mounted = Path("/sys/fs/cgroup")
-        if not (mounted / limit).exists():
+    mounted = Path("/sys/fs/cgroup")
+    for parent, sign, file, text in (
+        (mounted, "cgroup.controllers", "cpu.max", "100000 100000"),
+        (mounted / "cpu", "cpu.cfs_quota_us", "cpu.cfs_quota_us", "100000"),
+    ):
+        if not (parent / sign).exists():
             continue
-        folder = (mounted if text.count(" ") else mounted / "cpu") / f"xmml-test-{os.getpid()}"
-        try:
-            folder.mkdir()
-            (folder / ("cpu.max" if text.count(" ") else "cpu.cfs_quota_us")).write_text(text)
-        except OSError as error:
-            pytest.skip(f"needs a limit of CPU time in {folder} (in a container: docker run --privileged): {error}")
-        yield ["sh", "-c", f'echo $$ > {folder}/cgroup.procs && exec "$@"', "sh"]
-        folder.rmdir()
+        folder = parent / f"xmml-test-{os.getpid()}"
+        with contextlib.ExitStack() as ending:
+            try:
+                folder.mkdir()
+                ending.callback(folder.rmdir)
+                (folder / file).write_text(text)
+            except OSError as error:
+                pytest.skip(f"needs a limit of CPU time in {folder} (in a container: docker run --privileged): {error}")
+            yield ["sh", "-c", f'echo $$ > {folder}/cgroup.procs && exec "$@"', "sh"]
         return
     pytest.skip("needs control groups of CPU time: mount -t cgroup2 cgroup2 /sys/fs/cgroup")
 
