@@ -183,7 +183,7 @@ def is_launcher(pid: int) -> bool:
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         names = {word.rpartition(b"/")[2] for word in words}
-        return bool(names & {b"xmml_run", b"xmml_run.run_server", b"supervisor.py", b"mto"})
+        return bool(names & {b"xmml_run", b"xmml_run.run_server", b"mto"})
     return False
 
 

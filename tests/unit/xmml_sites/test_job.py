@@ -70,9 +70,9 @@ def test_jobs_of_which_nothing_is_heard_are_not_taken_for_never_submitted(tmp_pa
     class KilledThere(LocalTransport):
         """Answers as a login node that kills a command after its first line."""
 
-        async def run(self, command: str, **how: Any) -> CommandResult:  # type: ignore[override]
+        async def run(self, command: str, *others: Any, **how: Any) -> CommandResult:
             first, _, _ = command.partition("\n(")
-            return await super().run(f"{first}\nkill -9 $$", **how)
+            return await super().run(f"{first}\nkill -9 $$", *others, **how)
 
     a, b = folders(tmp_path, "a", "b")
     for each in (a, b):

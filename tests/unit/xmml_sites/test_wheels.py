@@ -114,7 +114,7 @@ def test_a_site_gets_the_version_that_is_here_whatever_was_fetched_before(
     for version in ("99.1", own):
         write_numpy(tmp_path / "index", version)
         with monkeypatch.context() as here:
-            here.setattr(wheels.metadata, "version", lambda _, version=version: version)
+            here.setattr(metadata, "version", lambda _, version=version: version)
             (fetched,) = collect(PythonKind(99, "x86_64", 28), None, tmp_path / "cache")
         assert fetched.name.startswith(f"numpy-{version}-")
 
