@@ -44,7 +44,7 @@ async def _check(site: RunSite, part: Site, images: list[str]) -> None:
         *(f"[ -e {shlex.quote(image)} ] || echo {_NO_IMAGE} {shlex.quote(image)}" for image in images),
     ]
     text = "; ".join([*environment_of(part), *look])
-    answer = await site.transport.run(f"bash -lc {shlex.quote(text)}", timeout_s=ANSWERS_WITHIN_S)
+    answer = await site.transport.run(f"{site.shell} {shlex.quote(text)}", timeout_s=ANSWERS_WITHIN_S)
     told = dict(line.partition(" ")[::2] for line in reversed(answer.stdout.splitlines()))
     if _NO_PROGRAM in told:
         instead = f'set container = "{told[_INSTEAD]}"' if _INSTEAD in told else "name a module that has it (modules)"

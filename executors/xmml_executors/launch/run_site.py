@@ -153,8 +153,8 @@ class RunSite:
 
     @property
     def shell(self) -> str:
-        """The shell in whose environment builds run: a login shell, but for one in a job, which has the environment
-        that its script has made."""
+        """The shell in whose environment programs and builds run: a login shell, but for one in a job, which has the
+        environment that its script has made."""
         return "bash -c" if self.shares_files else "bash -lc"
 
     async def link_model(self, folder: str) -> None:
