@@ -220,7 +220,7 @@ impl LoginProxy {
             }
             self.monitors.remove(&job);
             if let Health::Gone(why) = health {
-                self.pass_on()?; // what it has said before
+                while self.pass_on()? {} // all that it has said before
                 self.say(&Answer::Gone { gone: &job, why })?;
             }
         }
