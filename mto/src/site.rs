@@ -19,6 +19,7 @@ use xmml_site::cleanup::{end, end_builds, forsake};
 use xmml_site::files::{hash_programs, list_results, stage, FileError};
 use xmml_site::login_proxy::LoginProxy;
 use xmml_site::polling::Pauses;
+use xmml_site::signals::ignore;
 use xmml_site::supervisor::Supervisor;
 
 /// What runs at a site for a run.
@@ -78,6 +79,7 @@ pub fn supervise() -> Result<(), String> {
 /// # Errors
 /// It did not work; the text says why.
 pub fn serve(site: Site) -> Result<ExitCode, String> {
+    ignore(&[libc::SIGXFSZ]); // a file that may not grow any more is an error of writing
     let run = site.run;
     match site.what {
         What::Agent { job, patience, python } => return serve_job(run, job, patience, python),

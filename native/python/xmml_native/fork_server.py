@@ -4,7 +4,7 @@ Starting an interpreter and importing this package takes tens of milliseconds, f
 The supervisor starts ``python -c "from xmml_native.fork_server import serve; serve(SOCKET)"`` and sends a packet of
 JSON for each program:
 
-    {"name", "command", "env", "folder", "parent", "environ", "cpus"}
+    {"name", "command", "folder", "parent", "environ", "cpus"}
 
 with the descriptors of its standard output, its standard error, and a pipe for the number of the error if it cannot be
 started; for a process that hosts instances also the pipe of its reports. The answer is ``{"name", "pid"}``. The new

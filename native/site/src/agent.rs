@@ -31,7 +31,7 @@ use crate::polling::{Lease, Pauses, Polling, LEASE_EVERY};
 use crate::processes::start_of;
 use crate::protocol::{self, Report, Start, Text};
 use crate::signals::{ignore, Signals};
-use crate::system::{host_name, own_cpus, poll, strerror, For};
+use crate::system::{host_name, own_cpus, poll, strerror, write_file, For};
 
 /// When the reports of a job have grown so large, output is not passed on any more; the logs at the site have all of it.
 const MOST_REPORTED: usize = 512 * 1024 * 1024;
@@ -210,8 +210,7 @@ impl Agent {
     pub fn new(place: Place, pauses: Pauses) -> io::Result<Agent> {
         let folder = place.run.join("jobs").join(&place.job);
         let signals = Signals::take_over(&[libc::SIGTERM])?;
-        // A file that may not grow any more is an error of writing.
-        ignore(&[libc::SIGINT, libc::SIGHUP, libc::SIGXFSZ]);
+        ignore(&[libc::SIGINT, libc::SIGHUP]);
         let listener = TcpListener::bind(("0.0.0.0", 0))?;
         listener.set_nonblocking(true)?;
         Ok(Agent {
@@ -240,7 +239,8 @@ impl Agent {
         let host = host_name();
         let pid = std::process::id();
         let started = i32::try_from(pid).ok().and_then(start_of).unwrap_or_default();
-        self.cannot_write = fs::write(self.folder.join("agent"), format!("{pid} {started} {host}\n")).is_err();
+        self.cannot_write =
+            write_file(&self.folder.join("agent"), format!("{pid} {started} {host}\n").as_bytes()).is_err();
         let variable = |name| std::env::var(name).unwrap_or_default();
         let nodes = std::env::var("XMML_NODES").unwrap_or_else(|_| host.clone());
         let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
@@ -457,7 +457,7 @@ impl Agent {
         }
         for (path, text) in &prepare.files {
             let path = Path::new(&path.0);
-            with_path(path, fs::write(path, text))?;
+            with_path(path, write_file(path, text.as_bytes()))?;
         }
         for pattern in &prepare.stage_in {
             for source in matches(&self.place.run.join("model"), &pattern.0) {

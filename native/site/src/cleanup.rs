@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::lines::Tail;
 use crate::polling::{renew_lease, LEASE_EVERY};
 use crate::processes::start_of;
 use crate::system::{host_name, strerror};
@@ -41,17 +42,28 @@ pub fn forsake(run: &Path) -> Result<(), String> {
     renew_lease(run, "gone 0\n").map_err(cannot)?;
     let until = Instant::now() + LEASE_EVERY + 2 * ENDS_WITHIN;
     let nodes = folders_in(&run.join("jobs")).into_iter().flat_map(|job| folders_in(&job));
-    let reports: Vec<PathBuf> = nodes.map(|node| node.join("reports")).filter(|file| file.exists()).collect();
-    while !reports.iter().all(|file| has_ended(file)) && Instant::now() < until {
+    let reports = nodes.map(|node| node.join("reports")).filter(|file| file.exists());
+    let mut awaited: Vec<Tail> = reports.map(|file| Tail::new(file, 0)).collect();
+    loop {
+        awaited.retain_mut(|reports| !has_ended(reports));
+        if awaited.is_empty() || Instant::now() >= until {
+            return Ok(());
+        }
         std::thread::sleep(POLL_EVERY);
     }
-    Ok(())
 }
 
-/// Returns whether an agent has reported that everything has ended.
-fn has_ended(reports: &Path) -> bool {
-    let over = |line: &str| serde_json::from_str::<Value>(line).is_ok_and(|report| report["is"] == "over");
-    fs::read(reports).map_or(true, |text| String::from_utf8_lossy(&text).lines().any(over))
+/// Returns whether an agent has reported since the last call that everything has ended, or its reports are gone.
+fn has_ended(reports: &mut Tail) -> bool {
+    let over = |line: &[u8]| serde_json::from_slice::<Value>(line).is_ok_and(|report| report["is"] == "over");
+    loop {
+        match reports.lines() {
+            Ok(lines) if lines.is_empty() => return !reports.path().exists(),
+            Ok(lines) if lines.iter().any(|(_, line)| over(line)) => return true,
+            Ok(_) => {}
+            Err(_) => return true,
+        }
+    }
 }
 
 /// Ends what still runs on this host for the run; of the run's folder only the secret goes.
@@ -108,5 +120,23 @@ fn end_all(mut processes: Vec<Noted>, groups: bool) {
     }
     for process in &processes {
         signal(process, libc::SIGKILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lines::append;
+
+    #[test]
+    fn an_agent_has_ended_when_it_says_so_however_much_it_has_said_or_when_its_reports_are_gone() {
+        let path = std::env::temp_dir().join(format!("xmml-ended-{}", std::process::id()));
+        let mut reports = Tail::new(path.clone(), 0);
+        append(&path, &b"{\"is\":\"output\"}\n".repeat(100_000)).unwrap();
+        assert!(!has_ended(&mut reports));
+        append(&path, b"no report\n{\"is\":\"over\"}\n").unwrap();
+        assert!(has_ended(&mut reports));
+        fs::remove_file(&path).unwrap();
+        assert!(has_ended(&mut reports));
     }
 }

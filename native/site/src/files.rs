@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::protocol::Text;
+use crate::system::close;
 
 /// How long a staged file is kept that no run wants.
 const KEPT: Duration = Duration::from_secs(14 * 86400);
@@ -102,7 +103,7 @@ pub fn stage(run: &Path, order: &Staging) -> Result<Missing, FileError> {
             if order.images.contains(path) && is_linked(&store.join(sha256), &file) {
                 continue;
             }
-            with_path(&file, fs::copy(store.join(sha256), &file))?;
+            copy(&store.join(sha256), &file)?;
             with_path(&file, dated(&file, SystemTime::UNIX_EPOCH + Duration::from_nanos(*written)))?;
             with_path(&file, fs::set_permissions(&file, Permissions::from_mode(*mode)))?;
         }
@@ -152,7 +153,7 @@ fn apply_changes(path: &Path, store: &Path, sha256: &str) -> Result<(), FileErro
     )?;
     let part = path.with_extension("part");
     let base = store.join(&changes.base);
-    with_path(&base, fs::copy(&base, &part))?;
+    copy(&base, &part)?;
     with_path(&part, fs::set_permissions(&part, Permissions::from_mode(0o600)))?;
     let mut whole = with_path(&part, OpenOptions::new().write(true).open(&part))?;
     for number in changes.ranges {
@@ -160,7 +161,7 @@ fn apply_changes(path: &Path, store: &Path, sha256: &str) -> Result<(), FileErro
         with_path(path, Read::by_ref(&mut file).take(RANGE).read_to_end(&mut range))?;
         with_path(&part, whole.seek(SeekFrom::Start(number * RANGE)).and_then(|_| whole.write_all(&range)))?;
     }
-    with_path(&part, whole.set_len(changes.size))?;
+    with_path(&part, whole.set_len(changes.size).and_then(|()| close(whole)))?;
     with_path(&part, fs::rename(&part, store.join(sha256)))
 }
 
@@ -331,6 +332,20 @@ fn files_below(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(found)
 }
 
+/// Copies a file and its permissions; says of which of the two files it could not be done.
+fn copy(source: &Path, target: &Path) -> Result<(), FileError> {
+    let mut from = with_path(source, File::open(source))?;
+    let found = with_path(source, from.metadata())?;
+    if !found.is_file() {
+        return with_path(source, Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file that can be copied")));
+    }
+    let mode = found.permissions().mode();
+    let options = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(target);
+    let mut to = with_path(target, options)?;
+    with_path(target, io::copy(&mut from, &mut to))?;
+    with_path(target, to.set_permissions(found.permissions()).and_then(|()| close(to)))
+}
+
 /// Copies a file, or a folder with all that is in it, into a folder.
 ///
 /// # Errors
@@ -338,7 +353,7 @@ fn files_below(path: &Path) -> Result<Vec<PathBuf>, FileError> {
 pub fn copy_into(source: &Path, folder: &Path) -> Result<(), FileError> {
     let target = folder.join(source.file_name().unwrap_or_default());
     if !source.is_dir() {
-        with_path(&target, fs::copy(source, &target))?;
+        copy(source, &target)?;
         let written = with_path(source, fs::metadata(source).and_then(|found| found.modified()))?;
         // Only its owner may say when it was written: a copy of a file that cannot be written, for one.
         return with_path(&target, dated(&target, written));
@@ -448,6 +463,18 @@ mod tests {
         for (pattern, name, expected) in cases {
             assert_eq!(is_match(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
         }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named_not_its_copy() {
+        let folder = std::env::temp_dir().join(format!("xmml-copies-{}", std::process::id()));
+        fs::create_dir_all(folder.join("in")).unwrap();
+        fs::create_dir_all(folder.join("out")).unwrap();
+        let link = folder.join("in/link");
+        std::os::unix::fs::symlink("nothing", &link).unwrap();
+        let (named, error) = copy_into(&link, &folder.join("out")).unwrap_err();
+        assert_eq!((named, error.kind()), (link, io::ErrorKind::NotFound));
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

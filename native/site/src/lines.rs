@@ -5,6 +5,8 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::system::close;
+
 /// Longer lines are not ours.
 const LONGEST_LINE: usize = 16 * 1024 * 1024;
 const READ: u64 = 256 * 1024;
@@ -20,6 +22,11 @@ impl Tail {
     /// What is added to a file from an offset on.
     pub fn new(path: PathBuf, offset: u64) -> Tail {
         Tail { path, offset }
+    }
+
+    /// Returns where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Returns the complete lines since the last call, each with the offset behind it. A file that is not there has none.
@@ -54,7 +61,9 @@ impl Tail {
 /// # Errors
 /// The file cannot be written.
 pub fn append(path: &Path, lines: &[u8]) -> io::Result<()> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)?.write_all(lines)
+    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    file.write_all(lines)?;
+    close(file)
 }
 
 /// Takes the complete lines out of a buffer.

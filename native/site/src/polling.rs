@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::system::write_file;
+
 /// The pauses between two polls of a file of which nobody says that it has grown.
 #[derive(Clone, Copy, Debug)]
 pub struct Pauses {
@@ -93,7 +95,7 @@ impl Lease {
 /// The file cannot be written.
 pub fn renew_lease(run: &Path, content: &str) -> io::Result<()> {
     let new = run.join("lease.new");
-    fs::write(&new, content)?;
+    write_file(&new, content.as_bytes())?;
     fs::rename(&new, run.join("lease"))
 }
 

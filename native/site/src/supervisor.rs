@@ -33,7 +33,7 @@ use crate::processes::descendants;
 use crate::program::{self, Common, Program, Streams};
 use crate::protocol::{Order, Report, Start};
 use crate::signals::{ignore, Signals};
-use crate::system::{name_of_error, strerror};
+use crate::system::{close, name_of_error, strerror};
 
 /// How long instances have to end by themselves after the run has gone.
 pub const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -307,10 +307,7 @@ impl Supervisor {
     /// Starts a process, captured or at the terminal, and reports it.
     fn start(&mut self, order: Box<Start>) {
         match open_pipes(&order) {
-            Err((file, error)) => {
-                let (text, number) = (strerror(&error), error.raw_os_error().unwrap_or_default());
-                self.tell(&Report::Unwritable { name: &order.name, file: &file, error: &text, number });
-            }
+            Err((file, error)) => self.tell_unwritable(&order.name, &file, &error),
             Ok(pipes) if order.fork => self.fork(order, pipes),
             Ok(pipes) => self.start_directly(order, pipes),
         }
@@ -512,9 +509,13 @@ impl Supervisor {
         let Some(log) = &mut stream.log else { return };
         if let Err(error) = log.write_all(chunk) {
             stream.log = None;
-            let (text, number) = (strerror(&error), error.raw_os_error().unwrap_or_default());
-            self.tell(&Report::Unwritable { name: &stream.instance, file: &stream.path, error: &text, number });
+            self.tell_unwritable(&stream.instance, &stream.path, &error);
         }
+    }
+
+    fn tell_unwritable(&mut self, name: &str, file: &str, error: &io::Error) {
+        let number = error.raw_os_error().unwrap_or_default();
+        self.tell(&Report::Unwritable { name, file, error: &strerror(error), number });
     }
 
     fn tell_line(&mut self, stream: &CapturedOutput, line: &[u8]) {
@@ -550,6 +551,9 @@ impl Supervisor {
     fn close_stream(&mut self, stream: CapturedOutput) {
         if !stream.rest.is_empty() && stream.kind != Kind::Reports {
             self.tell_line(&stream, &stream.rest);
+        }
+        if let Some(Err(error)) = stream.log.map(close) {
+            self.tell_unwritable(&stream.instance, &stream.path, &error);
         }
     }
 

@@ -1,8 +1,10 @@
 //! Small calls of the system that the standard library lacks.
 
 use std::ffi::CStr;
-use std::io;
-use std::os::fd::RawFd;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{IntoRawFd, RawFd};
+use std::path::Path;
 use std::time::Duration;
 
 /// Returns what the system says of an error, without its number.
@@ -51,6 +53,28 @@ pub fn host_name() -> String {
         CStr::from_ptr(name.as_ptr())
     };
     said.to_string_lossy().into_owned()
+}
+
+/// Closes a file that was written. On a network file system only that tells whether all of it could be stored.
+///
+/// # Errors
+/// It could not.
+pub fn close(file: File) -> io::Result<()> {
+    // SAFETY: the descriptor is nobody else's any more.
+    match unsafe { libc::close(file.into_raw_fd()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Writes a whole file.
+///
+/// # Errors
+/// It could not be made, or not all of it be stored.
+pub fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(content)?;
+    close(file)
 }
 
 /// What a poll waits for.
@@ -113,6 +137,20 @@ mod tests {
     fn an_error_is_told_in_words_and_by_its_name() {
         let error = io::Error::from_raw_os_error(libc::ENOENT);
         assert_eq!((strerror(&error).as_str(), name_of_error(&error)), ("No such file or directory", "ENOENT"));
+    }
+
+    #[test]
+    fn what_a_file_system_says_only_when_a_file_is_closed_is_an_error() {
+        use std::os::fd::{AsRawFd, FromRawFd};
+        let nowhere = File::create("/dev/null").unwrap();
+        // SAFETY: the copy, whose number no other test gets meanwhile, is closed once here, and in vain by `close`.
+        let closed = unsafe {
+            let number = libc::fcntl(nowhere.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 500);
+            assert_eq!(libc::close(number), 0);
+            File::from_raw_fd(number)
+        };
+        assert_eq!(close(closed).unwrap_err().raw_os_error(), Some(libc::EBADF));
+        assert!(close(nowhere).is_ok());
     }
 
     #[test]

@@ -261,6 +261,19 @@ def test_files_that_have_come_get_into_the_store_whole(site: Site) -> None:
     assert list((site.folder / "incoming").iterdir()) == []
 
 
+def test_a_file_that_may_not_grow_so_large_is_named(site: Site) -> None:
+    large = b"x" * 100_000
+    sha = hashlib.sha256(large).hexdigest()
+    store = site.folder.parent / "staged"
+    store.mkdir()
+    (store / sha).write_bytes(large)
+    process = site.run("stage", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (50_000, 50_000))
+    order = {"store": str(store), "files": [["data.txt", sha, 0o644, WRITTEN_NS]]}
+    _, problem = process.communicate(json.dumps(order).encode(), LIMIT_S)
+    assert problem.decode().startswith(f"mto: {site.folder}/model/data.txt: File too large")
+
+
 def test_what_has_come_in_part_does_not_get_into_the_store(site: Site) -> None:
     incoming = site.folder / "incoming"
     incoming.mkdir()
