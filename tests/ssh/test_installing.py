@@ -103,6 +103,7 @@ def test_xmml_is_installed_and_models_run_there(there: There, tmp_path: Path) ->
 
 def test_a_dry_run_says_what_would_be_done_and_leaves_nothing(there: There) -> None:
     there.give_python()
+    there.say('setup = ["export DATA=data  # for all"]')
     said = there.install("--dry-run")
     assert "would make ~/xmml/python/bin/python" in said
     assert "numpy-" in said

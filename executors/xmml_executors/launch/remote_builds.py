@@ -11,7 +11,7 @@ from pathlib import Path
 from xmml_planner import Build, Plan
 from xmml_planner.sites import Site
 from xmml_sites.ssh import TransportError
-from xmml_sites.ssh.remote_shell import path_word
+from xmml_sites.ssh.remote_shell import guarded, path_word
 
 from xmml_executors.launch.paths import environment_of
 from xmml_executors.launch.run_site import RunSite
@@ -57,8 +57,8 @@ async def build_at(
             f'{{ ! p=$(command -v {path_word(part.python)}) || export PATH="$(dirname "$p"):$PATH"; }}',
         ]
         lines.append(f"cd {shlex.quote(plan.model_folder if site.shares_files else site.folder + '/model')}")
-        ready = " && ".join(line for line in lines if line)
-        status, said = await _carried_out(site, f"{ready} || exit\n{build.command}", log)
+        text = "\n".join([*(guarded(line, "exit") for line in lines), build.command])
+        status, said = await _carried_out(site, text, log)
         if status != 0:
             how = f"took longer than {BUILD_WITHIN_S:g} s" if status is None else f"ended with exit status {status}"
             raise SiteError(

@@ -43,7 +43,7 @@ async def _check(site: RunSite, part: Site, images: list[str]) -> None:
         f"for p in {others}; do command -v $p >/dev/null && echo {_INSTEAD} $p; done; }}",
         *(f"[ -e {shlex.quote(image)} ] || echo {_NO_IMAGE} {shlex.quote(image)}" for image in images),
     ]
-    text = "; ".join([*environment_of(part), *look])
+    text = "\n".join([*environment_of(part), *look])
     answer = await site.transport.run(f"{site.shell} {shlex.quote(text)}", timeout_s=ANSWERS_WITHIN_S)
     told = dict(line.partition(" ")[::2] for line in reversed(answer.stdout.splitlines()))
     if _NO_PROGRAM in told:

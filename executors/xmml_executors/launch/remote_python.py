@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection
 
 from xmml_planner import Plan
-from xmml_sites.ssh.remote_shell import path_word
+from xmml_sites.ssh.remote_shell import guarded, path_word
 
 from xmml_executors.launch.paths import environment_of
 from xmml_executors.launch.run_site import RunSite
@@ -56,7 +56,8 @@ async def check_python(site: RunSite, parts: Collection[str], plan: Plan) -> Non
         part = next(each for each in plan.sites if each.name == name)
         lines = environment_of(part)
         look = f"{path_word(part.python)} -c {shlex.quote(_LOOK)}"
-        text = f"{site.shell} {shlex.quote(' && '.join([*lines, look]))}" if lines else look
+        ready = "\n".join([*(guarded(line, "exit") for line in lines), look])
+        text = f"{site.shell} {shlex.quote(ready)}" if lines else look
         answer = await site.transport.run(text, timeout_s=ANSWERS_WITHIN_S)
         found = _VERSION.search(answer.stdout)
         if found and (int(found[1]), int(found[2])) < LEAST:

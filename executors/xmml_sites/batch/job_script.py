@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from xmml.late_dataclass import dataclass
 from xmml_sites.batch.scheduler import JobScript
+from xmml_sites.ssh.remote_shell import guarded
 
 STARTED = "started"
 RESULT = "result"
@@ -71,7 +72,7 @@ def body(job: JobScript, *, last: str = 'exit "$1"') -> str:
         lines += [f"xmml_detail={shlex.quote(module)}", f"module load {shlex.quote(module)} || xmml_end $?"]
     lines.append("xmml_phase=setup")
     for line in job.setup:
-        lines += [f"xmml_detail={shlex.quote(_one_line(line))}", f"{line} || xmml_end $?" if line.strip() else ""]
+        lines += [f"xmml_detail={shlex.quote(_one_line(line))}", guarded(line, "xmml_end $?")]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in sorted(job.env.items())]
     lines += [
         "xmml_phase=command",

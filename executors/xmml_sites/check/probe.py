@@ -17,7 +17,7 @@ from xmml_sites.batch import SchedulerUnavailable, by_name
 from xmml_sites.check.job_trial import job_trial
 from xmml_sites.check.report import Finding, SiteReport, Verdict
 from xmml_sites.ssh import RemoteProcess, Transport, TransportError
-from xmml_sites.ssh.remote_shell import path_word
+from xmml_sites.ssh.remote_shell import guarded, path_word
 
 #: A clock that is wrong by more makes the times of events and of queues hard to compare [s].
 MOST_SKEW_S = 2.0
@@ -214,7 +214,7 @@ async def _set_up_lines(site: Site, transport: Transport) -> Finding | None:
     if not site.setup:
         return None
     modules = [f"module load {shlex.quote(module)} >/dev/null 2>&1" for module in site.modules]
-    lines = [f"{line} || {{ echo failed {number} $?; exit; }}" for number, line in enumerate(site.setup)]
+    lines = [guarded(line, f"{{ echo failed {number} $?; exit; }}") for number, line in enumerate(site.setup)]
     script = "\n".join([*modules, *lines, "echo worked"])
     answer = await transport.run(f"bash -lc {shlex.quote(script)}", timeout_s=120)
     failed = re.search(r"^failed (\d+) (\d+)$", answer.stdout, re.MULTILINE)
@@ -267,7 +267,7 @@ async def _container(site: Site, transport: Transport) -> Finding | None:
 def set_up_lines(site: Site) -> str:
     """What happens before a program starts, as far as it works."""
     lines = [f"module load {shlex.quote(module)} >/dev/null 2>&1" for module in site.modules]
-    return "".join(f"{line}; " for line in [*lines, *site.setup])
+    return "".join(f"{line}\n" for line in [*lines, *site.setup])
 
 
 def _prepared(site: Site) -> str:

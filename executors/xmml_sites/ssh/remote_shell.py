@@ -20,6 +20,11 @@ def path_word(path: str) -> str:
     return shlex.quote(path)
 
 
+def guarded(line: str, otherwise: str) -> str:
+    """A line that a user has written, which may end in a comment, and what is done if it fails: `$?` says how."""
+    return f"{{ :; {line}\n}} || {otherwise}"
+
+
 def bounded(command: str, limit_s: float) -> str:
     """A command that ends by itself soon after the limit, whether or not anybody still listens."""
     timed = f"timeout -k {LATE_S} {limit_s + LATE_S:g} /bin/sh -c {shlex.quote(_announced(command))}"

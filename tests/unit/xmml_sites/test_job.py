@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from waiting import wait_until
-from xmml_sites.batch import RESULT, JobState, JobStatus
+from xmml_sites.batch import RESULT, JobScript, JobState, JobStatus, by_name, read_result
 from xmml_sites.batch.slurm import Slurm
 from xmml_sites.job import ANSWER, JobEnd, JobQueue, noted, noting, query_noted_ids
 from xmml_sites.ssh import TransportError
@@ -127,3 +127,13 @@ def test_how_a_job_has_ended_is_told_by_itself_or_else_by_its_queue(
     assert end.why.startswith(why)
     assert bool(end.why) == bool(why)
     assert end.is_lasting == is_lasting
+
+
+@pytest.mark.parametrize(
+    ("setup", "phase"), [(("export A=1  # for all", "# nothing", ""), "command"), (("false  # for all",), "setup")]
+)
+def test_lines_of_the_set_up_of_a_job_may_have_comments(tmp_path: Path, setup: tuple[str, ...], phase: str) -> None:
+    script = tmp_path / "script"
+    script.write_text(by_name("local", "").render(JobScript("a", str(tmp_path), "true", walltime_s=60.0, setup=setup)))
+    subprocess.run(["bash", script], check=False, start_new_session=True)  # it ends its process group
+    assert read_result((tmp_path / RESULT).read_text()).phase == phase

@@ -31,7 +31,7 @@ class Building:
     def __init__(self, plan: Plan, folder: Path) -> None:
         cluster = Site("cluster", python=sys.executable, env={"COMPILER": "gcc"})
         gpu = dataclasses.replace(
-            cluster, name="gpu", like="cluster", setup=("export OFFLOAD=yes",), env={"COMPILER": "nvc"}
+            cluster, name="gpu", like="cluster", setup=("export OFFLOAD=yes  # to the GPU",), env={"COMPILER": "nvc"}
         )
         self.cluster = cluster
         self.plan = dataclasses.replace(plan, sites=(cluster, gpu))

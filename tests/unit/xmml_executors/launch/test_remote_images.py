@@ -46,4 +46,4 @@ def test_a_job_has_what_its_script_has_loaded(check: Check) -> None:
 
 def test_a_site_has_what_its_login_shells_find(check: Check) -> None:
     with pytest.raises(SiteError, match="alpha has no apptainer, which starts programs in images"):
-        check(Site("alpha", ssh="alpha", scheduler="slurm"))
+        check(Site("alpha", ssh="alpha", scheduler="slurm", setup=("export DATA=data  # for all",)))

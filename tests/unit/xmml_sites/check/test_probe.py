@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from xmml_planner.sites import Site
-from xmml_sites.check.probe import _clock, probe
+from xmml_sites.check.probe import _clock, _set_up_lines, probe
 from xmml_sites.check.report import Verdict
 from xmml_sites.ssh.local import LocalTransport
 
@@ -87,3 +87,22 @@ def test_why_a_python_has_no_xmml_is_told_in_one_line(tmp_path):
     text = {finding.subject: finding.text for finding in asyncio.run(look()).findings}["xmml"]
     assert f"{without} has no xMML: ModuleNotFoundError: No module named" in text
     assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("setup", "verdict", "says"),
+    [
+        (("export DATA=data  # for all", "# nothing", "test $DATA = data"), Verdict.OK, "3 lines work"),
+        (("true", "false  # for all"), Verdict.FAILED, "the line 'false  # for all' fails with exit status 1"),
+    ],
+)
+def test_lines_of_the_set_up_may_have_comments(setup, verdict, says):
+    async def look():
+        transport = LocalTransport("alpha")
+        try:
+            return await _set_up_lines(Site("alpha", setup=setup), transport)
+        finally:
+            await transport.close()
+
+    found = asyncio.run(look())
+    assert (found.verdict, found.text) == (verdict, says)
