@@ -518,14 +518,13 @@ class _Execution:
             self.on_site_report(report, now)
             return
         name = report.name
-        if name in self.processes:
-            self.on_process_report(report)
-            return
         is_build = name not in self.coordination.records
         if isinstance(report, protocol.Unwritable):
             why = explained(OSError(report.number or 0, report.error))
             self.early = Outcome(ExitStatus.SITE_FAILED, f"the run folder cannot be written: {report.file}: {why}")
             self.carry_out(self.coordination.on_site_failure(self.early.reason, now))
+        elif name in self.processes:
+            self.on_process_report(report)
         elif is_build:
             self.on_build_report(report)
         elif isinstance(report, protocol.Output):

@@ -11,7 +11,7 @@ from commands import XMML
 from model_runs import Run, RunModel
 from wan.soak import LONG
 
-MODULE = """import os, signal, sys, threading, time
+MODULE = """import os, resource, signal, sys, threading, time
 
 import xmml
 
@@ -60,6 +60,10 @@ class Member(xmml.Submodel):
     def write_file(self):
         with open("result.txt", "w") as file:
             file.write(os.getcwd())
+
+    def have_its_process_write_to_a_full_disk(self):
+        resource.prlimit(os.getppid(), resource.RLIMIT_FSIZE, (10, 10))
+        os.write(1, b"straight to the descriptor\\n")
 
     def remember(self):
         seen.append(self.me.name)
@@ -127,6 +131,15 @@ def test_what_an_instance_prints_is_its_own(tmp_path: Path, run_model: RunModel)
     assert (run.folder / "instances/b/stderr").read_text() == "an error\n"
     assert run.output("a") == run.output("c") == ""
     assert (run.folder / "hosts/1/stdout").read_text() == "straight to the descriptor\n"
+
+
+def test_a_log_of_the_process_that_cannot_be_written_ends_the_run(tmp_path: Path, run_model: RunModel) -> None:
+    run = run_model(
+        ring(tmp_path / "as written/ring", "have_its_process_write_to_a_full_disk"), "--hosts", "1", status=5
+    )
+    assert run.report["reason"].startswith(
+        f"the run folder cannot be written: {run.folder}/hosts/1/stdout: File too large"
+    )
 
 
 def test_an_instance_has_its_own_working_folder(tmp_path: Path, run_model: RunModel) -> None:
