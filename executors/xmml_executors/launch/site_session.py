@@ -14,6 +14,7 @@ from xmml_sites.ssh import RemoteProcess, Transport, TransportError
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.launch.timeouts import LEASE_S, every_s
+from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentReport, Order, ProtocolError, agent_report, order_object
 
 #: A connection over which nothing comes while so many signs of life are sent is made anew.
@@ -148,13 +149,14 @@ class ProxyConnection:
             self._take(what)
 
     def _take(self, what: Mapping[str, Any]) -> None:
-        folder, _, job = str(what.get("by") or what.get("from") or what.get("gone") or "").rpartition(JOBS)
+        path = next((str(what[key]) for key in ("by", "from", "gone", "lost") if key in what), "")
+        folder, _, job = path.rpartition(JOBS)
         session = self._sessions.get(folder)
         if session is None:
             return
         try:
             session.take(job, what)
-        except ProtocolError as error:  # the other runs understand theirs
+        except (ProtocolError, SiteError) as error:  # the other runs understand theirs, and have their folders
             session.fail(error)
 
     async def _say(self, process: RemoteProcess) -> None:
@@ -238,6 +240,7 @@ class SiteSession:
         Raises:
             SiteTimedOut: the site could not be reached for too long.
             ProtocolError: an agent has reported something that nobody understands.
+            SiteError: the folder of a job is gone.
         """
         began = time.monotonic()
         self._proxy.join(self)
@@ -271,6 +274,7 @@ class SiteSession:
 
         Raises:
             ProtocolError: nobody understands it.
+            SiteError: the folder of the job is gone.
         """
         if "taken" in what:
             self._orders.get(job, {}).pop(what["taken"], None)
@@ -280,6 +284,8 @@ class SiteSession:
         elif "gone" in what:
             self._watched.pop(job, None)
             self._on_report(job, Gone(what["why"]))
+        elif "lost" in what:
+            raise SiteError(f"{what['file']} cannot be written at {self._proxy.site}: somebody has removed its folder")
 
     def fail(self, error: BaseException) -> None:
         """The session cannot go on."""

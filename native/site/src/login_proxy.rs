@@ -42,7 +42,8 @@ struct Word<'a> {
     /// Tell nothing of these jobs any more.
     #[serde(default)]
     forget: Vec<String>,
-    /// The job that an order is for; answered by `{"taken": N, "by": JOB}` when it is in the file.
+    /// The job that an order is for; answered by `{"taken": N, "by": JOB}` when it is in the file, by `{"lost": JOB, "file"}`
+    /// if the folder of that is gone.
     to: Option<String>,
     #[serde(borrow)]
     order: Option<&'a RawValue>,
@@ -69,6 +70,7 @@ enum Answer<'a> {
     Taken { taken: u64, by: &'a str },
     Alive { alive: &'a Value },
     Gone { gone: &'a str, why: &'a str },
+    Lost { lost: &'a str, file: Text },
     Report { from: &'a str, next: u64, report: &'a RawValue },
 }
 
@@ -183,11 +185,19 @@ impl LoginProxy {
         if let (Some(job), Some(order)) = (&word.to, word.order) {
             let numbered: Numbered = serde_json::from_str(order.get()).map_err(told)?;
             let file = self.run.join("jobs").join(job).join("orders");
-            append(&file, &[order.get().as_bytes(), b"\n"].concat()).map_err(|error| cannot_write(&file, &error))?;
-            if let Some(monitor) = self.monitors.get_mut(job) {
-                monitor.say();
+            match append(&file, &[order.get().as_bytes(), b"\n"].concat()) {
+                Ok(()) => {
+                    if let Some(monitor) = self.monitors.get_mut(job) {
+                        monitor.say();
+                    }
+                    self.say(&Answer::Taken { taken: numbered.n, by: job })?;
+                }
+                // The folder of the job is gone, which is no reason to leave those of other runs.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    self.say(&Answer::Lost { lost: job, file: Text(file.into()) })?;
+                }
+                Err(error) => return Err(cannot_write(&file, &error)),
             }
-            self.say(&Answer::Taken { taken: numbered.n, by: job })?;
         }
         if let Some(lease) = &word.lease {
             let text = format!("{} {}\n", plain(lease), plain(&word.s.unwrap_or(json!(0))));

@@ -13,6 +13,7 @@ import pytest
 from waiting import LIMIT_S, complete_lines, until
 from xmml_executors.launch.site_program import command_at
 from xmml_executors.launch.site_session import Gone, ProxyConnection, SiteSession, SiteTimedOut
+from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentReport, Go, Output, Over, ProtocolError, Signal, StepFailed, details
 from xmml_native import mto
 from xmml_sites.ssh import ConnectionLost, RemoteProcess
@@ -217,6 +218,25 @@ def test_a_report_that_nobody_understands_ends_the_session_of_its_run_alone(tmp_
                 await asyncio.wait_for(kept.keeping, LIMIT_S)
             other.report(Over())
             await other.until(1)
+
+    asyncio.run(go())
+
+
+def test_a_folder_of_a_job_that_is_gone_ends_the_session_of_its_run_alone(tmp_path: Path) -> None:
+    first, second = folder_of_run(tmp_path / "first"), folder_of_run(tmp_path / "second")
+
+    async def go() -> None:
+        async with Kept(first) as kept, Kept(second, beside=kept) as other:
+            kept.channel.listen("m.1")
+            other.channel.listen("m.1")
+            await until(lambda: (first / "lease").exists(), "the first is not served")
+            shutil.rmtree(first)
+            kept.channel.tell("m.1", Go())
+            with pytest.raises(SiteError, match=rf"{first}/jobs/m\.1/orders cannot be written at here: somebody"):
+                await asyncio.wait_for(kept.keeping, LIMIT_S)
+            other.channel.tell("m.1", Go())
+            assert await other.orders(1) == [{"n": 1, "do": "go"}]
+            assert kept.transport.started == 1
 
     asyncio.run(go())
 
