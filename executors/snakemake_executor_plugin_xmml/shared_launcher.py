@@ -49,12 +49,13 @@ class SharedLauncher:
                 self._process = self._started()
             self._count += 1
             run = self._runs[str(self._count)] = SharedRun(self, self._process, str(self._count), stderr)
-        self._send({"run": run.name, "arguments": list(arguments), "stdout": str(stdout), "stderr": str(stderr)})
+        files = {"stdout": str(stdout), "stderr": str(stderr)}
+        self._send(run.process, {"run": run.name, "arguments": list(arguments), **files})
         return run
 
-    def stop(self, run: str) -> None:
+    def stop(self, run: SharedRun) -> None:
         """Ask a run to end, as Ctrl-C does."""
-        self._send({"stop": run})
+        self._send(run.process, {"stop": run.name})
 
     def close(self) -> None:
         """Begin no more runs. The process ends when all have ended; if some have not, it is not waited for."""
@@ -83,9 +84,10 @@ class SharedLauncher:
             answer = json.loads(line)
             self._end(answer["ended"], answer["status"])
         status = process.wait()
-        for run in list(self._runs.values()):
-            if run.process is process:
-                self._end(run.name, status)
+        with self._changing:
+            begun = [run for run in self._runs.values() if run.process is process]
+        for run in begun:
+            self._end(run.name, status)
 
     def _end(self, name: str, status: int) -> None:
         with self._changing:
@@ -93,14 +95,12 @@ class SharedLauncher:
         if run is not None:
             run.end(status)
 
-    def _send(self, request: Mapping[str, object]) -> None:
+    def _send(self, process: subprocess.Popen[str], request: Mapping[str, object]) -> None:
         """Send a request. That the process is gone shows where its answers are read."""
-        with self._changing:
-            stdin = self._process.stdin if self._process is not None else None
-            with contextlib.suppress(OSError, ValueError):
-                if stdin is not None:
-                    stdin.write(json.dumps(request) + "\n")
-                    stdin.flush()
+        assert process.stdin is not None
+        with self._changing, contextlib.suppress(OSError, ValueError):
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
 
 
 class SharedRun:
@@ -128,7 +128,7 @@ class SharedRun:
 
     def interrupt(self) -> None:
         """Ask it to end, as Ctrl-C does. Does not wait."""
-        self._launcher.stop(self.name)
+        self._launcher.stop(self)
 
     def wait(self) -> None:
         """Wait for its end, after `interrupt`, for as long as releasing its sites may take."""

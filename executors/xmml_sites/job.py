@@ -32,8 +32,9 @@ from xmml_sites.ssh.command_result import CommandResult
 
 #: Holds what the queue has answered, in the folder of each job; empty while the queue is being asked.
 ANSWER = "submitted"
-#: For how long somebody who looks waits for a queue that is being asked.
-ASKED_FOR_S = 15
+#: How long somebody who looks waits for a queue that is being asked [s]: after that the command that asks is ended
+#: (`Transport.run`), or was lost with its node.
+ASKED_FOR_S = 75
 _PAUSES_PER_S = 5
 #: How it is told that a job has reached its limit.
 WALLTIME_EXPIRED = "its time was over"

@@ -58,7 +58,12 @@ class Study(Workflow):
         (folder / "sites.toml").write_text(text)
 
     def await_begun(self) -> None:
-        wait_until(lambda: all(file.exists() for file in self.begun), "the runs do not begin")
+        wait_until(lambda: all(file.exists() for file in self.begun), self.why_not_begun)
+
+    def why_not_begun(self) -> str:
+        """What the runs have said by now."""
+        logs = [f"{log.name}: {log.read_text()}" for log in sorted(self.folder.glob("heard/*.log"))]
+        return "\n".join(["the runs do not begin", *logs])
 
     def launchers(self) -> list[int]:
         """The processes that carry out runs for the workflow."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -73,12 +72,6 @@ class SitePaths:
         translated = {name: self.text(value) for name, value in env.items() if name != "PATH"}
         tools = os.path.dirname(self.python)
         return {**translated, "PATH": f"{tools}:{self.path}" if tools else self.path}
-
-
-def environment_of(part: Site) -> list[str]:
-    """Return the shell lines that make the environment of programs at a site or a part of one; each must succeed."""
-    lines = [*(f"module load {shlex.quote(module)}" for module in part.modules), *part.setup]
-    return [*lines, *(f"export {variable}={shlex.quote(value)}" for variable, value in part.env.items())]
 
 
 def site_folder(site: Site, home: str, run_id: str, run_folder: Path | str) -> str:

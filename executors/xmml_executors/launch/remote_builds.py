@@ -10,10 +10,10 @@ from pathlib import Path
 
 from xmml_planner import Build, Plan
 from xmml_planner.sites import Site
+from xmml_sites.environment import environment_lines
 from xmml_sites.ssh import TransportError
 from xmml_sites.ssh.remote_shell import guarded, path_word
 
-from xmml_executors.launch.paths import environment_of
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
@@ -35,7 +35,7 @@ def builds_at(plan: Plan, sites: Collection[str]) -> list[tuple[Build, Site]]:
         for name in parts:
             if name in sites:
                 part = described[name]
-                found.setdefault((build.command, part.python, *environment_of(part)), (build, part))
+                found.setdefault((build.command, part.python, *environment_lines(part)), (build, part))
     return list(found.values())
 
 
@@ -53,7 +53,7 @@ async def build_at(
         log = folder.path / "builds" / f"{site.name}-{number}.log"
         log.parent.mkdir(exist_ok=True)
         lines = [
-            *environment_of(part),
+            *environment_lines(part),
             f'{{ ! p=$(command -v {path_word(part.python)}) || export PATH="$(dirname "$p"):$PATH"; }}',
         ]
         lines.append(f"cd {shlex.quote(plan.model_folder if site.shares_files else site.folder + '/model')}")

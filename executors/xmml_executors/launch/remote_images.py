@@ -9,8 +9,8 @@ from xmml_planner import Plan
 from xmml_planner.planning import is_below
 from xmml_planner.programs import CONTAINER_PROGRAMS, container_command
 from xmml_planner.sites import Site
+from xmml_sites.environment import environment_as_it_works
 
-from xmml_executors.launch.paths import environment_of
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.outcome import SiteError
 
@@ -43,7 +43,7 @@ async def _check(site: RunSite, part: Site, images: list[str]) -> None:
         f"for p in {others}; do command -v $p >/dev/null && echo {_INSTEAD} $p; done; }}",
         *(f"[ -e {shlex.quote(image)} ] || echo {_NO_IMAGE} {shlex.quote(image)}" for image in images),
     ]
-    text = "\n".join([*environment_of(part), *look])
+    text = environment_as_it_works(part) + "\n".join(look)
     answer = await site.transport.run(f"{site.shell} {shlex.quote(text)}", timeout_s=ANSWERS_WITHIN_S)
     told = dict(line.partition(" ")[::2] for line in reversed(answer.stdout.splitlines()))
     if _NO_PROGRAM in told:

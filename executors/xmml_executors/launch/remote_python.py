@@ -8,17 +8,15 @@ import sys
 from collections.abc import Collection
 
 from xmml_planner import Plan
+from xmml_sites.environment import LEAST_PYTHON, environment_lines
 from xmml_sites.ssh.remote_shell import guarded, path_word
 
-from xmml_executors.launch.paths import environment_of
 from xmml_executors.launch.run_site import RunSite
 from xmml_executors.outcome import SiteError
 
 #: Modules and lines of the setup may take their time.
 ANSWERS_WITHIN_S = 120.0
 _LACKS, _HAS = "python-without-xmml", "python-with-xmml"
-#: xMML needs this Python, or a newer one.
-LEAST = (3, 11)
 _LOOK = (
     "import sys, importlib.util; print('python-version %d.%d' % sys.version_info[:2], "
     f"{_HAS!r} if importlib.util.find_spec('xmml_native') else {_LACKS!r})"
@@ -54,16 +52,17 @@ async def check_python(site: RunSite, parts: Collection[str], plan: Plan) -> Non
     """
     for name in needs_python(plan, parts):
         part = next(each for each in plan.sites if each.name == name)
-        lines = environment_of(part)
+        lines = environment_lines(part)
         look = f"{path_word(part.python)} -c {shlex.quote(_LOOK)}"
         ready = "\n".join([*(guarded(line, "exit") for line in lines), look])
         text = f"{site.shell} {shlex.quote(ready)}" if lines else look
         answer = await site.transport.run(text, timeout_s=ANSWERS_WITHIN_S)
         found = _VERSION.search(answer.stdout)
-        if found and (int(found[1]), int(found[2])) < LEAST:
+        if found and (int(found[1]), int(found[2])) < LEAST_PYTHON:
             raise SiteError(
-                f"{part.python} at {name} is Python {found[1]}.{found[2]}, but xMML needs {LEAST[0]}.{LEAST[1]} "
-                f"or newer: name a module that has it (modules), or set python = to one"
+                f"{part.python} at {name} is Python {found[1]}.{found[2]}, but xMML needs "
+                f"{LEAST_PYTHON[0]}.{LEAST_PYTHON[1]} or newer: name a module that has it (modules), or set python = "
+                "to one"
             )
         if not found and answer.status in _CANNOT_START:
             raise SiteError(

@@ -16,6 +16,7 @@ from xmml_planner.sites import Site
 from xmml_sites.batch import SchedulerUnavailable, by_name
 from xmml_sites.check.job_trial import job_trial
 from xmml_sites.check.report import Finding, SiteReport, Verdict
+from xmml_sites.environment import environment_as_it_works, environment_lines
 from xmml_sites.ssh import RemoteProcess, Transport, TransportError
 from xmml_sites.ssh.remote_shell import guarded, path_word
 
@@ -233,7 +234,7 @@ async def _software(site: Site, transport: Transport) -> Finding | None:
         return None
     words = " ".join(map(shlex.quote, site.software))
     script = (
-        f'{set_up_lines(site)}for s in {words}; do command -v "$s" >/dev/null || '
+        f'{environment_as_it_works(site)}for s in {words}; do command -v "$s" >/dev/null || '
         'module -t avail "$s" 2>&1 | grep -q . || echo "missing $s"; done'
     )
     answer = await transport.run(f"bash -lc {shlex.quote(script)}")
@@ -264,17 +265,11 @@ async def _container(site: Site, transport: Transport) -> Finding | None:
     return Finding("container", Verdict.OK, answer.stdout.strip().splitlines()[-1])
 
 
-def set_up_lines(site: Site) -> str:
-    """What happens before a program starts, as far as it works."""
-    lines = [f"module load {shlex.quote(module)} >/dev/null 2>&1" for module in site.modules]
-    return "".join(f"{line}\n" for line in [*lines, *site.setup])
-
-
 def _prepared(site: Site) -> str:
     """The beginning of a command that runs in the environment of the site's programs."""
-    if not (site.modules or site.setup):
+    if not environment_lines(site):
         return ""
-    script = set_up_lines(site) + '"$@"'
+    script = environment_as_it_works(site) + '"$@"'
     return f"bash -lc {shlex.quote(script)} bash "
 
 

@@ -15,15 +15,13 @@ from pathlib import Path
 from xmml_planner.sites import Site
 
 from xmml.late_dataclass import dataclass
-from xmml_sites.check.probe import set_up_lines
+from xmml_sites.environment import LEAST_PYTHON, environment_as_it_works
 from xmml_sites.installation.wheels import PythonKind, WheelMissing, collect, digest
 from xmml_sites.ssh import Transport
 from xmml_sites.ssh.remote_shell import path_word
 
 __all__ = ["InstallationFailed", "Installed", "install"]
 
-#: xMML needs this Python, or a newer one.
-LEAST = (3, 11)
 #: The newest Python that is looked for by its name.
 NEWEST = 15
 #: Lists what was installed, in the virtual environment.
@@ -167,11 +165,11 @@ def _place(site: Site) -> tuple[str, str]:
 
 
 async def _look(site: Site, transport: Transport, folder: str) -> _There:
-    names = [f"python3.{minor}" for minor in range(NEWEST, LEAST[1] - 1, -1)]
+    names = [f"python3.{minor}" for minor in range(NEWEST, LEAST_PYTHON[1] - 1, -1)]
     own = f"python3.{sys.version_info.minor}"  # the wheels that are here fit it
     candidates = " ".join(dict.fromkeys([own, *names, "python3", "python"]))
     script = (
-        f"{set_up_lines(site)}for p in {candidates}; do command -v $p >/dev/null && "
+        f"{environment_as_it_works(site)}for p in {candidates}; do command -v $p >/dev/null && "
         f"$p -c {shlex.quote(_LOOK)} 2>/dev/null; done; "
         f'd={path_word(folder)}; [ ! -f "$d/{NOTE}" ] || sed "s/^/xmml-note /" "$d/{NOTE}"; '
         '[ ! -f "$d/pyvenv.cfg" ] || '
@@ -183,13 +181,13 @@ async def _look(site: Site, transport: Transport, folder: str) -> _There:
     answer = await transport.run(f"bash -lc {shlex.quote(script)}", timeout_s=LOOK_S)
     told = [line.partition(" ")[::2] for line in answer.stdout.splitlines()]
     pythons = [json.loads(text) for word, text in told if word == "xmml-python"]
-    fitting = [each for each in pythons if tuple(each["version"]) >= LEAST]
+    fitting = [each for each in pythons if tuple(each["version"]) >= LEAST_PYTHON]
     if not fitting:
         versions = sorted({"{}.{}".format(*each["version"]) for each in pythons})
         found = f"only {', '.join(versions)}" if versions else "none"
         raise InstallationFailed(
-            f"{site.name} has no Python {LEAST[0]}.{LEAST[1]} or newer ({found}): name a module that has it (modules), "
-            "or put its folder on the search path (setup)"
+            f"{site.name} has no Python {LEAST_PYTHON[0]}.{LEAST_PYTHON[1]} or newer ({found}): "
+            "name a module that has it (modules), or put its folder on the search path (setup)"
         )
     best = next((each for each in fitting if each["has_pip"]), fitting[0])
     free = next((text for word, text in told if word == "xmml-free"), "")
@@ -217,7 +215,7 @@ async def _unpack(site: Site, transport: Transport, base: str, folder: str, name
     note is written last, so that what was interrupted is done again."""
     wheels = " ".join(f'"$d/wheels/"{shlex.quote(name)}' for name in names)
     script = (
-        f'{set_up_lines(site)}d={path_word(folder)}; rm -f "$d/{NOTE}"; '
+        f'{environment_as_it_works(site)}d={path_word(folder)}; rm -f "$d/{NOTE}"; '
         f'{{ [ -x "$d/bin/python" ] || {shlex.quote(base)} -m venv "$d"; }} && '
         '"$d/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall '
         f'{wheels} && cat > "$d/{NOTE}" && rm -rf "$d/wheels"'

@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,8 +26,8 @@ MOST_OUTPUT = 16 * 2**20
 MOST_BANNER = 2**18
 #: How often a port is tried that a site has not closed yet [s].
 REOPEN_EVERY_S = 1.0
-#: So long closing waits for commands that were given up while they were being started [s].
-UNWANTED_WITHIN_S = 3.0
+#: So long closing waits until commands are ended for which nobody waits any more [s].
+ENDING_WITHIN_S = 10.0
 #: sshd allows 10 sessions in a connection by default.
 CHANNELS = 8
 LONGEST_LINE = 2**16
@@ -256,10 +257,14 @@ class ChannelTransport(abc.ABC):
 
 
 class LeasedProcess:
-    """A command with a lease (`transport.RemoteProcess` says what the methods do)."""
+    """A command with a lease (`transport.RemoteProcess` says what the methods do).
 
-    def __init__(self, leases: Leases, number: int, channel: CommandChannel) -> None:
-        self.number = number
+    Attributes:
+        folder: at the site, of its lease.
+    """
+
+    def __init__(self, leases: Leases, folder: str, channel: CommandChannel) -> None:
+        self.folder = folder
         self._leases = leases
         self._channel = channel
         self._waiting: asyncio.Task[int] = asyncio.ensure_future(self._wait())
@@ -294,101 +299,102 @@ class LeasedProcess:
 
 
 class Leases:
-    """The commands that a transport has started, and the folder at the site where their leases lie.
-
-    The folder is made when it is first needed and goes with the transport, or with the last command whose lease has
-    run out.
-    """
+    """The commands that a transport has started, each with a folder of its own for its lease at the site."""
 
     def __init__(self, transport: ChannelTransport) -> None:
         self._transport = transport
         self.site = transport.site
-        self._folder: str | None = None
-        self._making = asyncio.Lock()
-        self._running: dict[int, tuple[LeasedProcess, float]] = {}
-        self._unwanted: set[asyncio.Task[None]] = set()
-        self._numbers = 0
+        self._name: str | None = None
+        self._naming = asyncio.Lock()
+        self._running: dict[str, tuple[LeasedProcess, float]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
         self._stamp = 0
         self._renewing: asyncio.Task[None] | None = None
 
     async def start(self, command: str, lease_s: float) -> LeasedProcess:
-        """Start a command. Cancelled, it is ended at once if the site began it all the same.
-
-        A start that is broken off could leave behind a command that makes the folder anew after it was removed.
-        """
+        """Start a command. Cancelled, it is ended at once if the site began it all the same."""
         starting = asyncio.ensure_future(self._start(command, lease_s))
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
-            ending = asyncio.ensure_future(_end_unwanted(starting))
-            self._unwanted.add(ending)
-            ending.add_done_callback(self._unwanted.discard)
+            self._go_on(_end_unwanted(starting))
             raise
 
     async def _start(self, command: str, lease_s: float) -> LeasedProcess:
-        async with self._making:
-            if self._folder is None:
-                # A name, and whether a folder can be made there. The first command makes it, and takes it away; one
-                # that was made here would stay if we were killed before. What others could have seen is not the name.
-                made = await self._transport.checked(
+        async with self._naming:
+            if self._name is None:
+                # What all folders are called, and whether one can be made there. The commands make them: one that
+                # was made before would stay if we were killed in between.
+                named = await self._transport.checked(
                     'umask 077; name="${TMPDIR:-/tmp}/xmml-lease.XXXXXXXXXX"; '
                     'made=$(mktemp -d "$name") && rmdir "$made" && mktemp -u "$name"',
                     "making a folder for leases",
                 )
-                self._folder = made.strip()
-        self._numbers += 1
-        number = self._numbers
+                self._name = named.strip()
+        folder = f"{self._name}.{os.urandom(4).hex()}"
         await self._transport._channels.acquire()
         try:
             ends_connection = self._transport.is_own
             channel = await self._transport.open_channel(
-                leased(command, folder=self._folder, number=number, lease_s=lease_s, ends_connection=ends_connection)
+                leased(command, folder=folder, lease_s=lease_s, ends_connection=ends_connection)
             )
         except BaseException:
             self._transport._channels.release()
             raise
-        process = LeasedProcess(self, number, channel)
-        self._running[number] = process, lease_s
+        process = LeasedProcess(self, folder, channel)
+        self._running[folder] = process, lease_s
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.ensure_future(self._renew())
         return process
 
     def forget(self, process: LeasedProcess) -> None:
         """A command has ended, or is out of reach."""
-        if self._running.pop(process.number, None):
+        if self._running.pop(process.folder, None):
             self._transport._channels.release()
         if not self._running and self._renewing is not None:
             self._renewing.cancel()
 
     async def kill(self, process: LeasedProcess) -> None:
-        if process.number in self._running and self._folder is not None:
-            await self._transport.run(kill_group(self._folder, process.number))
+        """End a command. Cancelled, that goes on: what comes too late at the site would leave a folder."""
+        if process.folder in self._running:
+            await asyncio.shield(self._go_on(self._kill(process)))
+
+    async def _kill(self, process: LeasedProcess) -> None:
+        await self._transport.run(kill_group(process.folder))
+
+    def _go_on(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do something that closing waits for, and that nobody else need wait for."""
+        task = asyncio.ensure_future(work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return task
 
     async def _renew(self) -> None:
         while self._running:
             await asyncio.sleep(min(lease_s for _, lease_s in self._running.values()) / 3)
             self._stamp += 1
-            assert self._folder is not None
             with contextlib.suppress(TransportError):  # the next time, or the lease runs out, as it should
-                await self._transport.run(renewal(self._folder, list(self._running), self._stamp), timeout_s=20)
+                await self._transport.run(renewal(self._running, self._stamp), timeout_s=20)
 
     async def close(self) -> None:
         """End everything that still runs."""
-        if unwanted := list(self._unwanted):
-            # A site that answers has begun them by then; with one that does not, leases run out.
+        if ending := list(self._ending):
+            # A site that answers has done it by then; with one that does not, leases run out.
             try:
-                await asyncio.wait(unwanted, timeout=UNWANTED_WITHIN_S)
+                await asyncio.wait(ending, timeout=ENDING_WITHIN_S)
             finally:
-                for ending in unwanted:
-                    ending.cancel()
-                await asyncio.gather(*unwanted, return_exceptions=True)
-        if self._folder is None:
+                for task in ending:
+                    task.cancel()
+                await asyncio.gather(*ending, return_exceptions=True)
+        if self._name is None:
             return
         processes = [process for process, _ in self._running.values()]
         with contextlib.suppress(TransportError):  # then the leases run out
             await asyncio.gather(*(process.kill() for process in processes))
-            await self._transport.run(f"rm -rf -- {path_word(self._folder)}")
-        self._folder = None
+            # A command that ended by itself while it was being ended has left its folder.
+            await self._transport.run(f"rm -rf -- {path_word(self._name)}.*")
+        self._name = None
         if self._renewing is not None:
             self._renewing.cancel()
         for process in processes:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 
 #: Printed on both outputs before those of the command, so that what login scripts print can be told from it.
 BEGIN = b"\x1exmml\n"
 
 #: How long after its time limit a forgotten command is ended at the site [s].
 LATE_S = 5
+
+#: Whether a folder is ours, and no link.
+_IS_OWN = '[ -O "$own" ] && [ ! -L "$own" ]'
 
 
 def path_word(path: str) -> str:
@@ -32,39 +36,36 @@ def bounded(command: str, limit_s: float) -> str:
     return f"exec /bin/sh -c {shlex.quote(timed + '; exit $?')}"
 
 
-def leased(command: str, *, folder: str, number: int, lease_s: float, ends_connection: bool) -> str:
-    """A command that is ended when its lease file has not changed during a whole lease time.
+def leased(command: str, *, folder: str, lease_s: float, ends_connection: bool) -> str:
+    """A command that is ended when its lease has not been renewed during a whole lease time.
 
     Args:
-        folder: at the site; there lie `NUMBER.pid`, the process group, and `NUMBER.lease`, or `NUMBER.end`: it is not
-            to begin, because it was killed before. All of them go with the command;
-            the folder goes with the last one if nobody waits for it any more: its lease is over, or who has started it
-            is gone.
+        folder: at the site, of this command alone; made when it begins and removed when it has ended. There lie `pid`,
+            the process group, and `lease`, or `lapsed` when the lease is over, or `end` when it is not to begin. One
+            that is there before says that the command has been ended already.
         ends_connection: a lease that is over ends the ssh connection as well, through which the command came.
     """
-    place = shlex.quote(folder)
     watch = (
-        'while [ -e "$0.lease" ]; do old=$(cat "$0.lease"); '
+        'while [ -e "$0/lease" ]; do old=$(cat "$0/lease"); '
         f"sleep {lease_s:g}; "
-        '[ -e "$0.lease" ] || exit 0; '
-        'if [ "$(cat "$0.lease")" = "$old" ]; then mv "$0.lease" "$0.lapsed"; kill -s TERM -- "-$1"; sleep 2; '
+        '[ -e "$0/lease" ] || exit 0; '
+        'if [ "$(cat "$0/lease")" = "$old" ]; then mv "$0/lease" "$0/lapsed"; kill -s TERM -- "-$1"; sleep 2; '
         'kill -s KILL -- "-$1"; exit 0; fi; done'
     )
     # sshd may not know for hours that nobody is there any more; until then it keeps the ports that it forwards.
+    # The shell knows its first parent; the system, the present one.
     ending = (
+        'parent=$(cut -d " " -f 4 /proc/$$/stat)\n'
         '[ "$lapsed" ] && [ "$parent" = "$PPID" ] && case $(cat "/proc/$PPID/comm") in sshd*) kill "$PPID";; esac\n'
     )
     script = (
-        f"own={shlex.quote(f'{folder}/{number}')}\n"
-        # With a command of an earlier connection the folder may just be gone. It must be ours.
-        "for _ in 1 2 3; do\n"
-        f"{_make_own_folder(folder)} || exit 73\n"
-        'echo 0 > "$own.lease" && break\n'
-        "done\n"
-        '[ -e "$own.lease" ] || exit 73\n'
+        f"own={shlex.quote(folder)}\n"
+        f'mkdir -m 700 "$own" || {{ {_IS_OWN} && rm -rf "$own"; exit 73; }}\n'
+        'echo 0 > "$own/lease"\n'
+        '[ -e "$own/lease" ] || { rm -rf "$own"; exit 73; }\n'
         "exec 3<&0\n"
         # exec keeps the number: it is the process group's, too.
-        'setsid /bin/sh -c \'echo $$ > "$0.pid" && [ ! -e "$0.end" ] && exec /bin/sh -c "$1"\' "$own" '
+        'setsid /bin/sh -c \'echo $$ > "$0/pid" && [ ! -e "$0/end" ] && exec /bin/sh -c "$1"\' "$own" '
         f"{shlex.quote(_announced(command))} <&3 3<&- &\n"
         "group=$!\n"
         "exec 3<&- </dev/null\n"
@@ -75,43 +76,30 @@ def leased(command: str, *, folder: str, number: int, lease_s: float, ends_conne
         "status=$?\n"
         "exec 2>/dev/null\n"
         'kill -s KILL "$watch"; kill -s KILL -- "-$watch"; kill -s KILL -- "-$group"\n'
-        'rm -f "$own.lease" "$own.pid" "$own.end"\n'
-        # The shell knows its first parent; the system, the present one.
-        'parent=$(cut -d " " -f 4 /proc/$$/stat)\n'
-        'lapsed=; [ -e "$own.lapsed" ] && lapsed=1\n'
-        '[ ! "$lapsed" ] && [ "$parent" = "$PPID" ] || '
-        f'{{ rm -f "$own.lapsed" {place}/*.end; rmdir {place}; }}\n'
-        + (ending if ends_connection else "")
-        + "exit $status\n"
+        'lapsed=; [ -e "$own/lapsed" ] && lapsed=1\n'
+        'rm -rf "$own"\n' + (ending if ends_connection else "") + "exit $status\n"
     )
     return f"exec /bin/sh -c {shlex.quote(script)}"
 
 
-def kill_group(folder: str, number: int) -> str:
-    """End a leased command: ask, wait for 3 seconds, force. Fine if it is over; if it has not begun, it will not."""
+def kill_group(folder: str) -> str:
+    """End a leased command: ask, wait for 3 seconds, force. If it has not begun, it will not: the folder is there. If
+    it is over, the folder stays."""
     return (
-        f"own={shlex.quote(f'{folder}/{number}')}; "
-        # The folder is made by the first command that begins. Nobody else's says what is to be ended.
-        f'{_make_own_folder(folder)} || exit 0; [ -e "$own.pid" ] || : > "$own.end"; '
-        'group=$(cat "$own.pid" 2>/dev/null) && [ "$group" ] || exit 0; '
+        f'own={shlex.quote(folder)}; mkdir -m 700 "$own" 2>/dev/null && exit 0; '
+        # Nobody else's folder says what is to be ended.
+        f'{_IS_OWN} || exit 0; [ -e "$own/pid" ] || : > "$own/end"; '
+        'group=$(cat "$own/pid" 2>/dev/null) && [ "$group" ] || exit 0; '
         'kill -s TERM -- "-$group" 2>/dev/null; i=0; '
         'while kill -s 0 -- "-$group" 2>/dev/null && [ $i -lt 60 ]; do sleep 0.05; i=$((i + 1)); done; '
-        'kill -s KILL -- "-$group" 2>/dev/null; rm -f "$own.lease" "$own.pid"; true'
+        'kill -s KILL -- "-$group" 2>/dev/null; true'
     )
 
 
-def renewal(folder: str, numbers: list[int], stamp: int) -> str:
-    """Renew leases. A command that has ended has no lease file any more and gets no new one."""
-    words = " ".join(map(str, numbers))
-    return (
-        f'cd {shlex.quote(folder)} && for n in {words}; do [ -e "$n.lease" ] && echo {stamp} > "$n.lease"; done; true'
-    )
-
-
-def _make_own_folder(folder: str) -> str:
-    """Make a folder, unless it is there; the status tells whether it is ours, and no link."""
-    place = shlex.quote(folder)
-    return f"{{ mkdir -m 700 {place} 2>/dev/null || {{ [ -O {place} ] && [ ! -L {place} ]; }}; }}"
+def renewal(folders: Iterable[str], stamp: int) -> str:
+    """Renew leases. A command that has ended has none any more and gets no new one."""
+    words = " ".join(map(shlex.quote, folders))
+    return f'for own in {words}; do [ -e "$own/lease" ] && echo {stamp} > "$own/lease"; done; true'
 
 
 def _announced(command: str) -> str:
