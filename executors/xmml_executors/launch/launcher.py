@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +40,7 @@ from xmml_executors.launch.queue_news import QueueNews
 from xmml_executors.launch.remote_builds import build_at
 from xmml_executors.launch.remote_images import check_images
 from xmml_executors.launch.remote_python import check_python
+from xmml_executors.launch.report_queue import ReportQueue
 from xmml_executors.launch.run_site import (
     POLL_FIRST_S,
     POLL_LONGEST_S,
@@ -127,8 +126,7 @@ class Launcher:
         self._silent_jobs: set[str] = set()
         self._is_closing = False
         self._ended = asyncio.Event()
-        self._reports: deque[Report] = deque()
-        self._ring = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._reports = ReportQueue()
         self._pool = SitePool() if pool is None else pool
         self._loop = self._pool.loop
         self._tasks: list[asyncio.Task[None]] = []
@@ -150,24 +148,17 @@ class Launcher:
                 self.job_of[instance.name] = self.job_of[instance.rank_of]
             if instance.process is not None and instance.name in self.job_of:
                 self.job_of[instance.process] = self.job_of[instance.name]
-        self._leaving = Teardown(plan, folder, self.jobs, self._report)
+        self._leaving = Teardown(plan, folder, self.jobs, self._reports.put)
         self._first, self._later = first_and_later(list(self.jobs.values()))
         self.late = self._names_of(member for wave in self._later for member in wave)
 
     def fileno(self) -> int:
         """A descriptor to wait on for reports."""
-        return self._ring
+        return self._reports.fileno()
 
     def take_reports(self) -> list[Report]:
         """Return what has been reported, without waiting."""
-        try:
-            os.eventfd_read(self._ring)
-        except BlockingIOError:
-            return []
-        reports = []
-        while self._reports:
-            reports.append(self._reports.popleft())
-        return reports
+        return self._reports.take()
 
     def open_relay(self) -> str | None:
         """Start the relay of this machine if instances need one; return where processes here find it.
@@ -260,10 +251,10 @@ class Launcher:
         try:
             with on_stop(lambda: self._soon(self._leaving.interrupt), self._stop):
                 future.result()
-            return [report for report in self._reports if isinstance(report, LastReport)]
         finally:
             self._pool.leave(self._notice, self.folder.run_id)
-            os.close(self._ring)
+            untaken = self._reports.close()
+        return [report for report in untaken if isinstance(report, LastReport)]
 
     def writes_logs_here(self, name: str) -> bool:
         """Whether what an instance, or a process that instances share, writes goes into the run's folder here itself:
@@ -285,19 +276,15 @@ class Launcher:
         if channel is not None:
             self._soon(lambda: channel.tell(job.agent(node), order))
 
-    def _report(self, report: Report) -> None:
-        self._reports.append(report)
-        os.eventfd_write(self._ring, 1)
-
     def _notice(self, text: str) -> None:
-        self._report(SiteNotice(text))
+        self._reports.put(SiteNotice(text))
 
     def _failed(self, error: BaseException, gone: Sequence[str] = (), inside: Sequence[str] = ()) -> None:
         """Something keeps the run from going on, unless all instances `inside` have ended well by now (without any: in
         any case). Of the instances `gone` nothing more will be heard."""
         site = getattr(error, "site", None)
         reason = str(error) or type(error).__name__
-        self._report(SiteFailed(reason, site, list(gone), list(inside)))
+        self._reports.put(SiteFailed(reason, site, list(gone), list(inside)))
 
     def _names_of(self, members: Iterable[str]) -> frozenset[str]:
         """Return the instances, ranks and shared processes of jobs."""
@@ -316,7 +303,7 @@ class Launcher:
         if self._first:
             await self._get(self._first)
         self.is_acquired = True
-        self._report(Acquired())
+        self._reports.put(Acquired())
         begun = self._loop.time()
         for wave in self._later:
             self._acquiring.append(self._loop.create_task(self._told(self._get_later(wave, begun))))
@@ -366,7 +353,7 @@ class Launcher:
                 await wanted.wait()
         await self._get(group)
         self.late -= self._names_of(group)
-        self._report(LateComing())
+        self._reports.put(LateComing())
 
     async def _stage(self, site: RunSite, parts: Collection[str]) -> None:
         if site.shares_files:
@@ -493,7 +480,7 @@ class Launcher:
                     self._failed(SiteError(f"{site.name} has not heard of us for too long and has ended its part"))
             case _ if folder == job.folder and folder not in self._silent_jobs:
                 self._steps_awaited.on_report(report)
-                self._report(report)
+                self._reports.put(report)
 
     async def _await_nodes(self, site: RunSite, job: SiteJob) -> None:
         """Tell people if not all nodes of a job begin soon after the first one."""
@@ -530,7 +517,7 @@ class Launcher:
             return
         self._lost_jobs.add(folder)
         if job.member in self._gone:
-            self._report(SiteSuspected())
+            self._reports.put(SiteSuspected())
         why, within_s = "it was ended from outside", KNOWN_WITHIN_S
         if isinstance(report, Gone):
             within_s = 0.0  # a queue may believe in a dead node for minutes

@@ -157,7 +157,7 @@ def built(plan: Plan) -> frozenset[str]:
 
 
 def described(folder: Path, files: Iterable[Path]) -> list[FileToStage]:
-    """Return the files with their hashes.
+    """Return the files with their hashes, as far as they are still there.
 
     Raises:
         SiteError: one cannot be read, or lies outside of the model's folder.
@@ -169,6 +169,8 @@ def described(folder: Path, files: Iterable[Path]) -> list[FileToStage]:
                 digest = hashlib.file_digest(opened, "sha256").hexdigest()
             status = file.stat()
             path = str(file.relative_to(folder))
+        except FileNotFoundError:
+            continue  # it was removed after it had been found
         except OSError as error:
             raise SiteError(f"{file} cannot be read: {error.strerror}") from None
         except ValueError:

@@ -241,9 +241,10 @@ async def _put_whole(transport: ChannelTransport, local: Path, remote: str, size
 
 
 async def _put_in_parts(transport: ChannelTransport, local: Path, remote: str, size: int) -> None:
-    f = path_word(remote)
+    # Another run may bring the same file at the same time.
+    f, p = path_word(remote), path_word(f"{remote}.{os.urandom(4).hex()}.part")
     doing = f"writing {remote}"
-    await transport.checked(f'umask 077; f={f}; {_FOLDER_OF} && : > "$f.part" && truncate -s {size} "$f.part"', doing)
+    await transport.checked(f"umask 077; f={f}; {_FOLDER_OF} && : > {p} && truncate -s {size} {p}", doing)
     each = -(-size // min(MOST_PARTS, size // PART))
     parts = [Part(local, start, min(each, size - start)) for start in range(0, size, each)]
     try:
@@ -251,7 +252,7 @@ async def _put_in_parts(transport: ChannelTransport, local: Path, remote: str, s
             [
                 _put_part(
                     transport,
-                    f'f={f}; exec dd of="$f.part" bs=262144 count={part.size} {_EXACTLY} oflag=seek_bytes '
+                    f"exec dd of={p} bs=262144 count={part.size} {_EXACTLY} oflag=seek_bytes "
                     f"seek={part.start} conv=notrunc",
                     remote,
                     part,
@@ -260,15 +261,11 @@ async def _put_in_parts(transport: ChannelTransport, local: Path, remote: str, s
             ]
         )
         mode = local.stat().st_mode & 0o777
-        await transport.checked(f'f={f}; chmod {mode:o} "$f.part" && mv -f "$f.part" "$f"', doing)
+        await transport.checked(f"chmod {mode:o} {p} && mv -f {p} {f}", doing)
     except BaseException:
-        await _tidy(transport, remote)
+        with contextlib.suppress(Exception):
+            await transport.run(f"rm -f -- {p}", timeout_s=10)
         raise
-
-
-async def _tidy(transport: ChannelTransport, remote: str) -> None:
-    with contextlib.suppress(Exception):
-        await transport.run(f"rm -f -- {path_word(remote + '.part')}", timeout_s=10)
 
 
 async def _put_part(transport: ChannelTransport, command: str, remote: str, part: Part) -> None:

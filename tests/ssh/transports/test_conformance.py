@@ -237,6 +237,21 @@ def test_a_large_file_goes_there_in_parts(using, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("part", [2**22, 2**30])
+def test_a_file_that_two_bring_at_once_comes_whole(using, tmp_path, monkeypatch, part):
+    monkeypatch.setattr(bulk_transfer, "PART", part)
+    versions = [LARGE, LARGE[::-1]]
+    for number, data in enumerate(versions):
+        (tmp_path / f"{number}").write_bytes(data)
+
+    async def work(transport):
+        await asyncio.gather(*(transport.put(tmp_path / f"{number}", str(tmp_path / "there")) for number in (0, 1)))
+
+    using(work)
+    assert (tmp_path / "there").read_bytes() in versions
+    assert [path.name for path in tmp_path.glob("there*")] == ["there"]
+
+
+@pytest.mark.parametrize("part", [2**22, 2**30])
 def test_a_file_that_becomes_shorter_on_its_way_does_not_get_there(using, tmp_path, monkeypatch, part):
     monkeypatch.setattr(bulk_transfer, "PART", part)
     local, remote = tmp_path / "here", tmp_path / "there"
