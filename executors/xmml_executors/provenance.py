@@ -14,7 +14,7 @@ from typing import Any
 from xmml_planner import Plan
 
 import xmml
-from xmml_executors.launch.journal import jobs_at_sites, programs_at_sites
+from xmml_executors.launch.site.journal import jobs_at_sites, programs_at_sites
 from xmml_executors.run_folder import RunFolder
 
 

@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
-from xmml_executors.launch.journal import Journal, JournalContent, JournalLocked, read_journal
+from xmml_executors.launch.site.journal import Journal, JournalContent, JournalLocked, read_journal
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.run_lock import is_owned
 from xmml_planner import Plan, PlanFormatError, plan_from_text

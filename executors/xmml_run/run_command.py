@@ -30,7 +30,7 @@ from xmml_run.reading import Planned, read_and_plan, refusal, show_problems, sit
 
 if TYPE_CHECKING:
     from xmml_executors.execution import RunResult
-    from xmml_executors.launch.journal import Journal
+    from xmml_executors.launch.site.journal import Journal
     from xmml_planner.sites.allocation import Allocation
 
     from xmml_run.by_hand import ByHand

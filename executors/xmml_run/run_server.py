@@ -25,7 +25,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from xmml_executors.launch.site_pool import SharedFolder, SitePool
+from xmml_executors.launch.site.shared_folder import SharedFolder
+from xmml_executors.launch.site_pool import SitePool
 from xmml_executors.limits import explained, is_reached
 from xmml_executors.outcome import ExitStatus
 from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from xmml_executors.launch.journal import Journal
-from xmml_executors.launch.run_site import RunSite
-from xmml_executors.launch.site_pool import SiteLogin
-from xmml_executors.launch.site_program import NAME as PROGRAM
+from xmml_executors.launch.site.journal import Journal
+from xmml_executors.launch.site.login import SiteLogin
+from xmml_executors.launch.site.program import NAME as PROGRAM
+from xmml_executors.launch.site.run_site import RunSite
 from xmml_native import mto
 from xmml_planner.sites import Site
 from xmml_sites.ssh.local import LocalTransport

@@ -43,8 +43,8 @@ from xmml_executors.coallocation.events import (
     Reserved,
     Submitted,
 )
-from xmml_executors.launch.run_site import RunSite
-from xmml_executors.launch.site_job import SiteJob
+from xmml_executors.launch.jobs.site_job import SiteJob
+from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.protocol import LeaseExpired, TimedOut
 from xmml_executors.protocol import Ready as AgentReady
 

@@ -10,8 +10,8 @@ from xmml_planner import Plan
 from xmml_sites.batch import SchedulerUnavailable
 from xmml_sites.ssh import TransportError
 
-from xmml_executors.launch.journal import Journal, JournalContent
-from xmml_executors.launch.run_site import RunSite
+from xmml_executors.launch.site.journal import Journal, JournalContent
+from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.outcome import SiteError
 
 

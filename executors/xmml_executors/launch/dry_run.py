@@ -13,15 +13,11 @@ from xmml_sites.batch import JobScript, of_site
 
 from xmml_executors.coallocation.actions import Action, Reserve, Submit, SubmitTogether
 from xmml_executors.executor import in_image
-from xmml_executors.launch import local_relay, remote_relay
 from xmml_executors.launch.allocation import AllocationFailed, choose_strategy
-from xmml_executors.launch.deferred_jobs import first_and_later
-from xmml_executors.launch.job_nodes import JobNodes
-from xmml_executors.launch.paths import SitePaths, below_home, site_folder
-from xmml_executors.launch.remote_builds import builds_at
-from xmml_executors.launch.run_site import placeholder
-from xmml_executors.launch.site_job import SiteJob
-from xmml_executors.launch.site_plan import (
+from xmml_executors.launch.jobs.deferred_jobs import first_and_later
+from xmml_executors.launch.jobs.job_nodes import JobNodes
+from xmml_executors.launch.jobs.site_job import SiteJob
+from xmml_executors.launch.jobs.site_plan import (
     USUAL_WALLTIME_S,
     cluster_of,
     launch_site,
@@ -29,8 +25,12 @@ from xmml_executors.launch.site_plan import (
     relay_links,
     remote_jobs,
 )
-from xmml_executors.launch.site_program import NAME as PROGRAM
-from xmml_executors.launch.staging import built, files_of, needed
+from xmml_executors.launch.preparation.builds import builds_at
+from xmml_executors.launch.relays import local_relay, remote_relay
+from xmml_executors.launch.site.paths import SitePaths, below_home, site_folder
+from xmml_executors.launch.site.program import NAME as PROGRAM
+from xmml_executors.launch.site.run_site import placeholder
+from xmml_executors.launch.site.staging import built, files_of, needed
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import relay_log
 

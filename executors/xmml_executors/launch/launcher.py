@@ -30,26 +30,11 @@ from xmml_executors.executor import (
     SiteSuspected,
 )
 from xmml_executors.launch.allocation import Allocation, AllocationFailed, choose_strategy
-from xmml_executors.launch.coordinator_address import RelayEntry, addresses_at
-from xmml_executors.launch.deferred_jobs import due_in_s, first_and_later, why_over
-from xmml_executors.launch.job_nodes import JobNodes
-from xmml_executors.launch.journal import Journal, JournalContent
-from xmml_executors.launch.local_relay import LocalRelay
-from xmml_executors.launch.paths import SitePaths
-from xmml_executors.launch.queue_news import QueueNews
-from xmml_executors.launch.remote_builds import build_at
-from xmml_executors.launch.remote_images import check_images
-from xmml_executors.launch.remote_python import check_python
-from xmml_executors.launch.report_queue import ReportQueue
-from xmml_executors.launch.run_site import (
-    POLL_FIRST_S,
-    POLL_LONGEST_S,
-    POLL_RUNNING_S,
-    QUEUE_SILENT_S,
-    RunSite,
-)
-from xmml_executors.launch.site_job import SiteJob, agent_folders
-from xmml_executors.launch.site_plan import (
+from xmml_executors.launch.jobs.deferred_jobs import due_in_s, first_and_later, why_over
+from xmml_executors.launch.jobs.job_nodes import JobNodes
+from xmml_executors.launch.jobs.queue_news import QueueNews
+from xmml_executors.launch.jobs.site_job import SiteJob, agent_folders
+from xmml_executors.launch.jobs.site_plan import (
     USUAL_WALLTIME_S,
     cluster_of,
     launch_site,
@@ -57,10 +42,26 @@ from xmml_executors.launch.site_plan import (
     relay_links,
     remote_jobs,
 )
+from xmml_executors.launch.jobs.steps_awaited import STARTS_WITHIN_S, StepsAwaited
+from xmml_executors.launch.preparation.builds import build_at
+from xmml_executors.launch.preparation.images import check_images
+from xmml_executors.launch.preparation.python_check import check_python
+from xmml_executors.launch.relays.coordinator_address import addresses_at
+from xmml_executors.launch.relays.entries import RelayEntry
+from xmml_executors.launch.relays.local_relay import LocalRelay
+from xmml_executors.launch.report_queue import ReportQueue
+from xmml_executors.launch.site.journal import Journal, JournalContent
+from xmml_executors.launch.site.paths import SitePaths
+from xmml_executors.launch.site.run_site import (
+    POLL_FIRST_S,
+    POLL_LONGEST_S,
+    POLL_RUNNING_S,
+    QUEUE_SILENT_S,
+    RunSite,
+)
+from xmml_executors.launch.site.session import Gone, SiteSession, SiteTimedOut
+from xmml_executors.launch.site.staging import built, describe, images_at, needed, programs_at
 from xmml_executors.launch.site_pool import SitePool
-from xmml_executors.launch.site_session import Gone, SiteSession, SiteTimedOut
-from xmml_executors.launch.staging import built, describe, images_at, needed, programs_at
-from xmml_executors.launch.steps_awaited import STARTS_WITHIN_S, StepsAwaited
 from xmml_executors.launch.teardown import Teardown
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
@@ -389,7 +390,13 @@ class Launcher:
         await site.note_programs(programs_at(self.plan, parts))
         links, secret = relay_links(self.plan, site.name), self.folder.secret
         self._addresses[site.name], entry = await addresses_at(
-            site, coordinator, self.relay, links, is_direct=self.is_direct, secret=secret
+            site,
+            coordinator,
+            self.relay,
+            links,
+            self._pool.relay_entries(site.login),
+            is_direct=self.is_direct,
+            secret=secret,
         )
         if entry is not None:
             self._entries.append((site, entry))

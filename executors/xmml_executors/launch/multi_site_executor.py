@@ -11,8 +11,8 @@ from typing import Any
 
 from xmml_executors import protocol
 from xmml_executors.executor import LastReport, ProcessStart, Report
-from xmml_executors.launch.journal import Journal
 from xmml_executors.launch.launcher import Launcher
+from xmml_executors.launch.site.journal import Journal
 from xmml_executors.local import LocalExecutor
 from xmml_executors.run_folder import RunFolder
 

@@ -11,7 +11,7 @@ from xmml_native.machine import start_of
 from xmml_planner import Plan
 
 from xmml_executors.executor import Executor
-from xmml_executors.launch.journal import Journal
+from xmml_executors.launch.site.journal import Journal
 from xmml_executors.local import LocalExecutor
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder

@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from xmml_executors.launch.journal import read_journal
+from xmml_executors.launch.site.journal import read_journal
 from xmml_executors.outcome import ExitStatus, SiteError
 from xmml_executors.run_lock import is_owned
 from xmml_planner import PlanFormatError, plan_from_text

@@ -7,7 +7,7 @@ import socket
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from xmml_executors.launch.journal import read_journal
+from xmml_executors.launch.site.journal import read_journal
 from xmml_executors.outcome import ExitStatus, SiteError
 
 from xmml_run.arguments import add_run_argument

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Sites are released within 10 seconds of a failure on a quiet machine, and on a busy one long before they release
 #: themselves, which they do when they have not heard of the launcher for 90 s (LEASE_S in
-#: executors/xmml_executors/launch/timeouts.py).
+#: executors/xmml_executors/launch/site/timeouts.py).
 RELEASED_WITHIN_S = 10.0 if LONG else 60.0
 
 

@@ -17,7 +17,7 @@ import pytest
 from agents_at_a_site import Site
 from site_here import site_at
 from waiting import LIMIT_S, wait_until
-from xmml_executors.launch.run_site import RunSite
+from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.protocol import AgentStatus
 from xmml_native.machine import start_of
 

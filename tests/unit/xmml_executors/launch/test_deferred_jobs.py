@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from xmml_executors.launch.deferred_jobs import AHEAD_S, due_in_s, first_and_later
-from xmml_executors.launch.job_nodes import JobNodes
-from xmml_executors.launch.site_job import SiteJob
+from xmml_executors.launch.jobs.deferred_jobs import AHEAD_S, due_in_s, first_and_later
+from xmml_executors.launch.jobs.job_nodes import JobNodes
+from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_planner import Job, Plan
 from xmml_planner.sites import Site
 

@@ -12,11 +12,11 @@ import pytest
 from waiting import until
 from xmml_executors.coallocation import Member, Rendezvous, RendezvousPolicy
 from xmml_executors.launch.allocation import Allocation
-from xmml_executors.launch.job_nodes import JobNodes
-from xmml_executors.launch.journal import Journal
-from xmml_executors.launch.run_site import RunSite
-from xmml_executors.launch.site_job import SiteJob
-from xmml_executors.launch.site_pool import SiteLogin
+from xmml_executors.launch.jobs.job_nodes import JobNodes
+from xmml_executors.launch.jobs.site_job import SiteJob
+from xmml_executors.launch.site.journal import Journal
+from xmml_executors.launch.site.login import SiteLogin
+from xmml_executors.launch.site.run_site import RunSite
 from xmml_planner import Job
 from xmml_planner.sites import Site
 from xmml_sites.batch import SchedulerUnavailable

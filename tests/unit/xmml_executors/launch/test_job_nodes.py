@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
-from xmml_executors.launch.job_nodes import JobNodes
+from xmml_executors.launch.jobs.job_nodes import JobNodes
 from xmml_executors.protocol import Ready
 from xmml_planner import Job, Plan, PlannedInstance
 from xmml_planner.execution_plan import NodeShare

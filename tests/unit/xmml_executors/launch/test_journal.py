@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from xmml_executors.launch.journal import JOURNAL, Journal, JournalLocked, past, read_journal
+from xmml_executors.launch.site.journal import JOURNAL, Journal, JournalLocked, past, read_journal
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_native.machine import start_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from xmml_executors.launch.paths import SitePaths, mpi_command, replace_folder
+from xmml_executors.launch.site.paths import SitePaths, mpi_command, replace_folder
 
 PATHS = SitePaths("/home/me/model", "/home/me/model/runs/r1", "/scratch/xmml/runs/r1-ab", "/opt/py/bin/python3", "/bin")
 

@@ -6,9 +6,9 @@ import re
 import time
 
 import pytest
-from xmml_executors.launch.job_nodes import JobNodes
-from xmml_executors.launch.queue_news import CHANGED_AFTER_S, UNCHANGED_AFTER_S, WORTH_TELLING_S, QueueNews
-from xmml_executors.launch.site_job import SiteJob
+from xmml_executors.launch.jobs.job_nodes import JobNodes
+from xmml_executors.launch.jobs.queue_news import CHANGED_AFTER_S, UNCHANGED_AFTER_S, WORTH_TELLING_S, QueueNews
+from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_planner import Job
 from xmml_planner.sites import Site
 from xmml_sites.batch import JobState, JobStatus

@@ -11,10 +11,10 @@ import pytest
 from commands import MTO
 from site_here import site_at
 from waiting import LIMIT_S, until
-from xmml_executors.launch import remote_helpers
-from xmml_executors.launch.certificates import Certificates
-from xmml_executors.launch.remote_relay import RemoteRelay
-from xmml_executors.launch.run_site import RunSite
+from xmml_executors.launch.relays import remote_relay
+from xmml_executors.launch.relays.certificates import Certificates
+from xmml_executors.launch.relays.remote_relay import RemoteRelay
+from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.outcome import SiteError
 
 
@@ -89,7 +89,7 @@ def test_a_relay_that_ends_is_started_again_on_its_port(tmp_path: Path) -> None:
 
 
 def test_a_relay_that_cannot_be_started_again_is_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_helpers, "AGAIN_WITHIN_S", 0.5)
+    monkeypatch.setattr(remote_relay, "AGAIN_WITHIN_S", 0.5)
 
     async def work() -> None:
         site = site_at(tmp_path)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from xmml_executors.launch.job_nodes import JobNodes
-from xmml_executors.launch.site_job import SiteJob
+from xmml_executors.launch.jobs.job_nodes import JobNodes
+from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_planner import Job, Plan
 from xmml_planner.execution_plan import NodeShare
 from xmml_planner.sites import Site

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
-from xmml_executors.launch.site_program import command_at
-from xmml_executors.launch.staging import RANGE_BYTES, Wanted, describe, files_of, stage
+from xmml_executors.launch.site.program import command_at
+from xmml_executors.launch.site.staging import RANGE_BYTES, Wanted, describe, files_of, stage
 from xmml_executors.outcome import SiteError
 from xmml_native import mto
 from xmml_sites.ssh.local import LocalTransport

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from xmml_executors.launch.steps_awaited import STARTS_WITHIN_S, StepsAwaited
+from xmml_executors.launch.jobs.steps_awaited import STARTS_WITHIN_S, StepsAwaited
 from xmml_executors.protocol import Ended, Output, SupervisorReport
 
 WAITS = "srun: Job 3 step creation temporarily disabled, retrying (Requested nodes are busy)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from xmml_executors.launch.timeouts import every_s, lease_of_programs_s, lease_s, site_timeout_s
+from xmml_executors.launch.site.timeouts import every_s, lease_of_programs_s, lease_s, site_timeout_s
 
 
 @pytest.mark.parametrize(

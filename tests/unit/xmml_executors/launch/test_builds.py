@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from waiting import until
-from xmml_executors.launch import remote_builds
-from xmml_executors.launch.journal import Journal
-from xmml_executors.launch.remote_builds import build_at, builds_at
-from xmml_executors.launch.run_site import RunSite
+from xmml_executors.launch.preparation import builds
+from xmml_executors.launch.preparation.builds import build_at, builds_at
+from xmml_executors.launch.site.journal import Journal
+from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_native.machine import start_of
@@ -114,7 +114,7 @@ def test_an_interrupted_build_leaves_no_process(building: Building) -> None:
 
 
 def test_a_build_that_takes_too_long_is_ended(building: Building, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_builds, "BUILD_WITHIN_S", 2.0)
+    monkeypatch.setattr(builds, "BUILD_WITHIN_S", 2.0)
     building.add(ENDLESS, "cluster")
     with pytest.raises(SiteError, match="took longer than 2 s"):
         building.run()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from xmml_native import mto
 
-from xmml_executors.launch.certificates import Certificates
+from xmml_executors.launch.relays.certificates import Certificates
 from xmml_executors.outcome import SiteError
 
 #: How long the relay may take to answer.

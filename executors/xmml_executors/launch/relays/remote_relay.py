@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shlex
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from xmml_planner.sites import Site
+from xmml_sites.ssh import ConnectionLost, RemoteProcess, SiteUnreachable, TransportError
 
-from xmml_executors.launch.certificates import Certificates
-from xmml_executors.launch.remote_helpers import RemoteHelper
-from xmml_executors.launch.run_site import RunSite
-from xmml_executors.launch.site_program import NAME as PROGRAM
-from xmml_executors.launch.timeouts import lease_of_programs_s
+from xmml_executors.launch.relays.certificates import Certificates
+from xmml_executors.launch.site.program import NAME as PROGRAM
+from xmml_executors.launch.site.run_site import RunSite
+from xmml_executors.launch.site.timeouts import lease_of_programs_s
+from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import relay_log
+
+#: How long it may take until it serves again: conduits through it are tried for half a minute, the coordinator for a
+#: whole one.
+AGAIN_WITHIN_S = 55.0
+AGAIN_PAUSE_S = 0.3
+#: What has served for so long has begun well.
+BEGUN_WELL_S = 10.0
 
 
 def port_named(site: Site) -> int:
@@ -31,10 +40,9 @@ def words_of(name: str, port: int, log: str, options: Sequence[str]) -> list[str
     return ["--site", name, "--listen", f"0.0.0.0:{port}", "--stdin", "--log", log, *options]
 
 
-class RemoteRelay(RemoteHelper):
-    """`mto` on the login node of a site, for the runs of this process."""
-
-    kind = "relay"
+class RemoteRelay:
+    """`mto` on the login node of a site, for the runs of this process. It is started again whenever it ends, so that
+    those who come back find it."""
 
     def __init__(
         self, site: RunSite, name: str, options: Sequence[str], run: str, secret: bytes, certificates: Certificates
@@ -46,7 +54,9 @@ class RemoteRelay(RemoteHelper):
             run, secret: the first run that it serves.
             certificates: of all relays that it may be linked to.
         """
-        super().__init__(site)
+        self.site = site
+        self.port = 0
+        self._process: RemoteProcess | None = None
         self.name, self.options, self.certificates = name, options, certificates
         self._runs = {run: secret}
         self._asking = asyncio.Lock()
@@ -114,14 +124,55 @@ class RemoteRelay(RemoteHelper):
         self._is_trusting = answer is not None and bool(answer.get("ok"))
 
     async def add_run(self, run: str, secret: bytes) -> None:
-        """See `RemoteHelper`. One that has just ended serves the run when it is started again."""
+        """Serve another run, too. One that has just ended serves it when it is started again.
+
+        Raises:
+            TransportError: the site cannot be reached.
+        """
         self._runs[run] = secret
         await self._serve(run, secret)
 
     async def remove_run(self, run: str) -> None:
-        """See `RemoteHelper`."""
+        """Serve a run no more.
+
+        Raises:
+            TransportError: the site cannot be reached.
+        """
         self._runs.pop(run, None)
         await self._ask({"command": "remove-run", "run": run})
+
+    async def end(self) -> None:
+        """End it, unless its site is out of reach: then it ends by itself."""
+        if self._process is not None:
+            with contextlib.suppress(TransportError):
+                await self._process.kill()
+
+    async def keep(self, tell: Callable[[str], None]) -> None:
+        """Start it again, on its port, whenever it ends; return never.
+
+        Args:
+            tell: says to people what happens.
+
+        Raises:
+            SiteError: it has ended for good.
+        """
+        loop = asyncio.get_running_loop()
+        began = failing_since = loop.time()
+        while True:
+            assert self._process is not None
+            try:
+                how = f"exit status {await self._process.wait()}"
+            except TransportError:
+                how = "its connection to us was lost"
+            if loop.time() - began > BEGUN_WELL_S:
+                failing_since = loop.time()
+            elif loop.time() - failing_since > AGAIN_WITHIN_S:
+                raise SiteError(f"the relay of {self.site.name} ends again and again ({how})")
+            else:
+                await asyncio.sleep(AGAIN_PAUSE_S)
+            tell(f"{self.site.name}: its relay has ended ({how}) and is started again")
+            await self._again(how)
+            began = loop.time()
 
     async def _serve(self, run: str, secret: bytes) -> bool:
         answer = await self._ask({"command": "add-run", "run": run, "secret": secret.hex()})
@@ -139,3 +190,19 @@ class RemoteRelay(RemoteHelper):
         except (StopAsyncIteration, ValueError):
             return None
         return answer
+
+    async def _again(self, how: str) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + AGAIN_WITHIN_S
+        why = how
+        while loop.time() < until:
+            try:
+                if await self.start_on(self.port):
+                    return
+                why = f"port {self.port} is taken, or it does not begin"
+            except (SiteUnreachable, ConnectionLost):
+                until = loop.time() + AGAIN_WITHIN_S  # whoever speaks with the site says when it is given up
+            except Exception as error:  # of ssh, of what it says: whatever it is, another try may do
+                why = str(error) or type(error).__name__
+            await asyncio.sleep(AGAIN_PAUSE_S)
+        raise SiteError(f"the relay of {self.site.name} has ended ({how}) and cannot be started again: {why}")

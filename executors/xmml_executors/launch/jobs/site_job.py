@@ -8,7 +8,7 @@ from xmml_planner import Job
 from xmml_planner.sites import Site
 
 from xmml.late_dataclass import dataclass
-from xmml_executors.launch.job_nodes import JobNodes
+from xmml_executors.launch.jobs.job_nodes import JobNodes
 from xmml_executors.protocol import Ready
 
 

@@ -11,7 +11,7 @@ from xmml_planner.programs import CONTAINER_PROGRAMS, container_command
 from xmml_planner.sites import Site
 from xmml_sites.environment import environment_as_it_works
 
-from xmml_executors.launch.run_site import RunSite
+from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.outcome import SiteError
 
 #: Modules and lines of the setup may take their time.

@@ -13,7 +13,7 @@ from typing import Any
 from xmml_sites.ssh import RemoteProcess, Transport, TransportError
 
 from xmml.late_dataclass import dataclass
-from xmml_executors.launch.timeouts import LEASE_S, every_s
+from xmml_executors.launch.site.timeouts import LEASE_S, every_s
 from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentReport, Order, ProtocolError, agent_report, order_object
 

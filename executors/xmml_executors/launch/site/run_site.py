@@ -22,16 +22,16 @@ from xmml_sites.job import no_room
 from xmml_sites.ssh import Forwarding, RemoteFileError, TransportError
 
 from xmml_executors import protocol
-from xmml_executors.launch.journal import Journal, SiteRecord, is_alive
-from xmml_executors.launch.paths import below_home, site_folder
-from xmml_executors.launch.reservations import Reservations
-from xmml_executors.launch.site_job import SiteJob, agent_folder, agent_folders
-from xmml_executors.launch.site_pool import SiteLogin
-from xmml_executors.launch.site_program import NAME as PROGRAM
-from xmml_executors.launch.site_program import bring_program, command_at, link_program
-from xmml_executors.launch.site_session import OnReport, SiteSession
-from xmml_executors.launch.staging import STORE, FileToStage, ask_agent, stage
-from xmml_executors.launch.timeouts import lease_s, site_timeout_s
+from xmml_executors.launch.jobs.site_job import SiteJob, agent_folder, agent_folders
+from xmml_executors.launch.site.journal import Journal, SiteRecord, is_alive
+from xmml_executors.launch.site.login import SiteLogin
+from xmml_executors.launch.site.paths import below_home, site_folder
+from xmml_executors.launch.site.program import NAME as PROGRAM
+from xmml_executors.launch.site.program import bring_program, command_at, link_program
+from xmml_executors.launch.site.reservations import Reservations
+from xmml_executors.launch.site.session import OnReport, SiteSession
+from xmml_executors.launch.site.staging import STORE, FileToStage, ask_agent, stage
+from xmml_executors.launch.site.timeouts import lease_s, site_timeout_s
 from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentStatus
 
@@ -45,6 +45,8 @@ TOLD_HOLDS_S = 2 * POLL_LONGEST_S
 #: A site's folder of runs goes with the last run in it, maybe just when we make ours.
 MAKING_ATTEMPTS = 5
 REMOVING_ATTEMPTS = 20
+#: Pauses before a port is asked for again.
+FORWARDED_AGAIN_S = (0.2, 0.5)
 #: How long a queue may give no answer before we believe that it is gone.
 QUEUE_SILENT_S = 600.0
 #: What runs in an allocation ends with it.
@@ -91,13 +93,22 @@ class RunSite:
         return command_at(self.folder)
 
     async def forwarded_port(self, host: str, port: int) -> int:
-        """Return a port of the login node's loopback device that leads to one that we can reach.
+        """Return a port of the login node's loopback device that leads to one that we can reach. The site chooses it,
+        and sometimes finds at first that somebody else has just taken it.
 
         Raises:
             TransportError: the site does not open one.
         """
-        self._forwardings.append(await self.transport.forward_remote(host, port))
-        return self._forwardings[-1].port
+        for pause_s in FORWARDED_AGAIN_S:
+            try:
+                forwarding = await self.transport.forward_remote(host, port)
+                break
+            except TransportError:
+                await asyncio.sleep(pause_s)
+        else:
+            forwarding = await self.transport.forward_remote(host, port)
+        self._forwardings.append(forwarding)
+        return forwarding.port
 
     async def leave(self) -> None:
         """Close what this run alone has opened to the site."""

@@ -14,7 +14,7 @@ from xmml_sites.environment import environment_lines
 from xmml_sites.ssh import TransportError
 from xmml_sites.ssh.remote_shell import guarded, path_word
 
-from xmml_executors.launch.run_site import RunSite
+from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 

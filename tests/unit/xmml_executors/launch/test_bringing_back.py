@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 import skipping_clock
-from xmml_executors.launch import results
-from xmml_executors.launch.job_nodes import JobNodes
-from xmml_executors.launch.journal import Journal
-from xmml_executors.launch.results import SILENT_S
-from xmml_executors.launch.run_site import RunSite
-from xmml_executors.launch.site_job import SiteJob
+from xmml_executors.launch import teardown
+from xmml_executors.launch.jobs.job_nodes import JobNodes
+from xmml_executors.launch.jobs.site_job import SiteJob
+from xmml_executors.launch.site.journal import Journal
+from xmml_executors.launch.site.run_site import RunSite
+from xmml_executors.launch.teardown import SILENT_S
 from xmml_executors.run_folder import RunFolder
 from xmml_native import mto
 from xmml_planner import Plan
@@ -38,9 +38,9 @@ def brought_back(monkeypatch: pytest.MonkeyPatch, pause_s: float) -> list[str]:
             on_piece()
         return []
 
-    monkeypatch.setattr(results, "_bring_back", slowly)
+    monkeypatch.setattr(teardown, "_bring_back", slowly)
     nothing: Any = None
-    return skipping_clock.run(results.fetch_results(nothing, nothing, nothing, {}))
+    return skipping_clock.run(teardown.fetch_results(nothing, nothing, nothing, {}))
 
 
 def test_bringing_back_may_take_longer_than_a_site_may_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_each_piece_of_a_result_that_comes_is_a_sign_of_life(
     tar.write_text(TAR_IN_PIECES.format(python=sys.executable, tar=shutil.which("tar"), pieces=PIECES, taken=taken))
     tar.chmod(0o700)
     monkeypatch.setenv("PATH", f"{tar.parent}{os.pathsep}{os.environ['PATH']}")
-    real, pieces = results._bring_back, 0
+    real, pieces = teardown._bring_back, 0
 
     async def counting(*arguments: Any) -> list[str]:
         *others, on_piece = arguments
@@ -96,14 +96,14 @@ def test_each_piece_of_a_result_that_comes_is_a_sign_of_life(
 
         return await real(*others, on_counted_piece)
 
-    monkeypatch.setattr(results, "_bring_back", counting)
+    monkeypatch.setattr(teardown, "_bring_back", counting)
 
     async def carry_out() -> list[str]:
         site = RunSite(Site("there", python=sys.executable), folder.run_id, Journal(folder.path))
         site.folder = str(there)
         try:
             jobs = {"there": SiteJob("there", "there", site.site, job, 60.0, JobNodes(job, site.site, ()))}
-            return await results.fetch_results(site, plan, folder, jobs)
+            return await teardown.fetch_results(site, plan, folder, jobs)
         finally:
             await site.transport.close()
 

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from xmml_executors.launch.site_program import bring_program
+from xmml_executors.launch.site.program import bring_program
 from xmml_executors.outcome import SiteError
 from xmml_native import __version__, mto
 from xmml_sites.ssh.local import LocalTransport

@@ -11,7 +11,7 @@ from xmml_planner import Plan
 from xmml_sites.environment import LEAST_PYTHON, environment_lines
 from xmml_sites.ssh.remote_shell import guarded, path_word
 
-from xmml_executors.launch.run_site import RunSite
+from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.outcome import SiteError
 
 #: Modules and lines of the setup may take their time.

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from waiting import LIMIT_S, complete_lines, until
-from xmml_executors.launch.site_program import command_at
-from xmml_executors.launch.site_session import Gone, ProxyConnection, SiteSession, SiteTimedOut
+from xmml_executors.launch.site.program import command_at
+from xmml_executors.launch.site.session import Gone, ProxyConnection, SiteSession, SiteTimedOut
 from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentReport, Go, Output, Over, ProtocolError, Signal, StepFailed, details
 from xmml_native import mto

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from xmml_sites.batch import ReservationRefused, ReservationRequest, ReservationState, Scheduler
 from xmml_sites.ssh import Transport
 
-from xmml_executors.launch.journal import Journal
-from xmml_executors.launch.site_job import SiteJob
-from xmml_executors.launch.timeouts import lease_s
+from xmml_executors.launch.jobs.site_job import SiteJob
+from xmml_executors.launch.site.journal import Journal
+from xmml_executors.launch.site.timeouts import lease_s
 from xmml_executors.outcome import SiteError
 
 #: Clocks that are not further apart show the same time, as far as whole seconds and the way to a site can tell.

@@ -13,9 +13,9 @@ import pytest
 from commands import MTO
 from site_here import site_at
 from waiting import LIMIT_S, until
-from xmml_executors.launch.local_relay import LocalRelay
-from xmml_executors.launch.remote_relay import RemoteRelay
-from xmml_executors.launch.site_plan import relay_links
+from xmml_executors.launch.jobs.site_plan import relay_links
+from xmml_executors.launch.relays.local_relay import LocalRelay
+from xmml_executors.launch.relays.remote_relay import RemoteRelay
 from xmml_planner import Plan
 from xmml_planner.execution_plan import PlannedPath
 from xmml_planner.sites import Site

@@ -13,7 +13,7 @@ from xmml_sites.job import WALLTIME_EXPIRED
 
 from xmml.graphs.quantity_text import value_text
 from xmml.units import Dimension
-from xmml_executors.launch.site_job import SiteJob
+from xmml_executors.launch.jobs.site_job import SiteJob
 
 #: A job is asked for so much earlier than its queue usually takes, for submission and its start [s].
 AHEAD_S = 30.0

@@ -7,7 +7,7 @@ import time
 from xmml_sites.batch import JobState, JobStatus
 
 from xmml.late_dataclass import dataclass
-from xmml_executors.launch.site_job import SiteJob
+from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.report import seconds
 
 #: Whose job begins within so long need not be told that it waits [s].
