@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 from commands import XMML
 from copied_tree import content
-from copy_that_goes_over import BEFORE_B
+from copy_messages import MOST_DATA_B
+from copy_that_goes_over import BEFORE_B, support
 from copy_that_goes_over import script as going_over
 from copy_that_goes_over import words as words_going_over
 from disclosed import Secret
@@ -31,18 +32,26 @@ pytestmark = needs("sshd")
 
 #: xmml as a shell calls it.
 QUOTED = shlex.quote(XMML)
-#: The remote end, which writes no more than so many bytes before a file is there.
+#: The remote end, which takes no more than so many bytes of files, and what has begun, before a file is there.
 HELD = """
 import os, sys, time
-write, room = os.pwrite, [{most}]
+from copy_messages import FileMessage
+from xmml_sites.transfer import server
+take, room = server.take, [{most}]
 
-def held(descriptor, data, offset):
-    while room[0] <= 0 and not os.path.exists({gate!r}):
-        time.sleep(0.02)
-    room[0] -= len(data)
-    return write(descriptor, data, offset)
+class Held:
+    def __init__(self, channel):
+        self.inner, self.send = channel, channel.send
 
-os.pwrite = held
+    def receive(self):
+        message = self.inner.receive()
+        if message[1] == FileMessage.CHUNK:
+            while room[0] <= 0 and not os.path.exists({gate!r}):
+                time.sleep(0.02)
+            room[0] -= len(message)
+        return message
+
+server.take = lambda channel, *rest, **options: take(Held(channel), *rest, **options)
 from xmml_run.main import xmml
 sys.exit(xmml())
 """
@@ -93,7 +102,7 @@ def command(server: Sshd) -> Command:
 
 @dataclass
 class Held:
-    """A remote end that writes so much and then waits."""
+    """A remote end that takes so many bytes of files, and at least one message of them, and then waits."""
 
     folder: Path
     most: int
@@ -105,7 +114,7 @@ class Held:
     @property
     def command(self) -> str:
         """Its path, for `--remote`."""
-        code = HELD.format(most=self.most, gate=str(self.gate))
+        code = f"import sys; sys.path[:0] = {support()!r}\n" + HELD.format(most=self.most, gate=str(self.gate))
         return script(self.folder / "held", f'exec {shlex.quote(sys.executable)} -c {shlex.quote(code)} "$@"')
 
 
@@ -145,9 +154,9 @@ def test_a_folder_goes_there_and_back(command: Command, server: Sshd, tree: Path
 def test_an_interrupted_copy_ends_at_both_ends_without_a_trace(
     command: Command, server: Sshd, tmp_path: Path, way: str
 ) -> None:
-    (tmp_path / "file").write_bytes(os.urandom(1_000_000))
+    (tmp_path / "file").write_bytes(os.urandom(2 * MOST_DATA_B))
     part = tmp_path / ".copy.xmml-part"
-    held = Held(tmp_path, 0)
+    held = Held(tmp_path, 1)
     words = command("--way", way, tmp_path / "file", f"{server.name}:{tmp_path}/copy", remote=held.command)
     copying = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     wait_until(part.exists, "nothing is copied")
@@ -371,11 +380,11 @@ def test_a_greeting_of_the_remote_shell_does_no_harm(command: Command, server: S
 def test_the_secret_of_a_copy_is_in_no_list_of_processes_and_in_no_file(
     command: Command, server: Sshd, tmp_path: Path
 ) -> None:
-    (tmp_path / "file").write_bytes(bytes(1_000_000))
+    (tmp_path / "file").write_bytes(bytes(2 * MOST_DATA_B))
     heard, there = tmp_path / "heard", tmp_path / "there"
     ssh = script(tmp_path / "ssh", f"tee '{heard}' | ssh -F '{server.config}' \"$@\"")
     there.mkdir()
-    held = Held(tmp_path, 0)
+    held = Held(tmp_path, 1)
     words = command("--way", "dial", tmp_path / "file", f"{server.name}:{there}/copy", remote=held.command)
     words[words.index("--ssh") + 1] = shlex.quote(ssh)
     copying = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from xmml_sites.transfer.ends import NoRoom, give, take
 from xmml_sites.transfer.failure import CopyFailed
 from xmml_sites.transfer.file_location import FileLocation
+from xmml_sites.transfer.layout import layout
 from xmml_sites.transfer.message_stream import ConnectionBroken, PeerFailed
 from xmml_sites.transfer.messages import Malformed
 from xmml_sites.transfer.negotiation import CopyRequest, Refused, agree
 from xmml_sites.transfer.progress import Progress, Report
 from xmml_sites.transfer.settings import Settings, TransferMethod
-from xmml_sites.transfer.source import Source
 from xmml_sites.transfer.ssh import NoRemoteEnd, RemoteEnd
-from xmml_sites.transfer.target import NoRoom, Target
-from xmml_sites.transfer.tree import layout
 
 
 def converse(
@@ -59,9 +58,9 @@ def _over(
     channel = agree(remote, wish, settings, progress)
     try:
         if here is not None:
-            report = Target(channel, here, progress, settings.compare).run()
+            report = take(channel, here, progress, compare=settings.compare)
         else:
-            report = Source(channel, [Path(source.path).expanduser() for source in sources], progress).run()
+            report = give(channel, [Path(source.path).expanduser() for source in sources], progress)
     except BaseException:
         channel.close()
         raise

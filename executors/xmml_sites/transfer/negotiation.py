@@ -8,9 +8,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from xmml_native.transfer import COPY_VERSION as VERSION
+
 from xmml.late_dataclass import dataclass
 from xmml_sites.transfer.message_stream import ConnectionBroken, PipeMessageStream
-from xmml_sites.transfer.messages import VERSION, Malformed, MessageKind, pack, unpack
+from xmml_sites.transfer.messages import Malformed, MessageKind, pack, unpack
 from xmml_sites.transfer.path_message_stream import (
     OPEN_LIMIT_S,
     Keys,

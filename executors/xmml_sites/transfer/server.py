@@ -8,15 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from xmml_sites.transfer.ends import NoRoom, give, take
+from xmml_sites.transfer.layout import layout
 from xmml_sites.transfer.message_stream import ConnectionBroken, PeerFailed, PipeMessageStream
 from xmml_sites.transfer.messages import MAGIC, Malformed, MessageKind, pack
 from xmml_sites.transfer.negotiation import Refused, Responder
 from xmml_sites.transfer.path_message_stream import PathMessageStream
 from xmml_sites.transfer.progress import NoProgress
-from xmml_sites.transfer.source import Source
 from xmml_sites.transfer.switching import SwitchingChannel
-from xmml_sites.transfer.target import NoRoom, Target
-from xmml_sites.transfer.tree import layout
 
 #: After the end of the ssh connection, which comes last, this end has so long to finish [s].
 _GRACE_S = 3.0
@@ -39,9 +38,9 @@ def serve(reading: BinaryIO, writing: BinaryIO) -> int:
         target = None if wish.gives else layout(wish.destination, len(wish.paths))
         channel = answering.follow()
         if target is not None:
-            Target(channel, target, NoProgress(), wish.compare).run()
+            take(channel, target, NoProgress(), compare=wish.compare)
         else:
-            Source(channel, [Path(path).expanduser() for path in wish.paths], NoProgress()).run()
+            give(channel, [Path(path).expanduser() for path in wish.paths], NoProgress())
     except (Refused, OSError, Malformed) as error:
         with suppress(ConnectionBroken):
             channel.send(pack(MessageKind.REFUSED, _in_words(error, where)))

@@ -17,6 +17,7 @@ mod path;
 mod payload;
 mod processes;
 mod team;
+mod transfer;
 
 /// The compiled half of `xmml_native`.
 #[pymodule]
@@ -45,6 +46,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::team::rank_pairs;
+    #[pymodule_export]
+    use crate::transfer::{CopySource, CopyTarget};
 
     /// Return what a handle of a port says: its text, the instance, the port, and its methods.
     ///
@@ -66,6 +69,9 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // An exception is no class of pyo3, and has no export of its own.
+        module.add("CopyFailure", module.py().get_type::<crate::transfer::CopyFailure>())?;
+        module.add("COPY_VERSION", xmml_transfer::message::VERSION)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -2,8 +2,8 @@
 //! while they take a lock of the core: whoever has that may be about to release the memory of a Python object.
 
 mod exchange;
-mod memory;
-mod waiting;
+pub mod memory;
+pub mod waiting;
 
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};

@@ -3,6 +3,7 @@
 import builtins
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import PathLike
 from types import EllipsisType
 from typing import Any, Literal, Self, TypeVar, final, overload
 
@@ -11,6 +12,7 @@ from typing_extensions import Buffer, disjoint_base
 
 _Param = TypeVar("_Param", str, float, int, bool)
 
+COPY_VERSION: int
 __version__: str
 
 def parse_json(text: str) -> Any:
@@ -546,3 +548,65 @@ def filter_outputs(spec: Mapping[str, Any], n: int) -> int:
 
 def filter_size_ratio(spec: Mapping[str, Any]) -> float:
     """Return the bytes out per byte in of the built-in filter of `spec`, roughly."""
+
+class CopyFailure(Exception):
+    """An end of a copy cannot go on: "peer failed", "malformed", "no room" or "stopped", and why."""
+
+@final
+class CopySource:
+    """The end of a copy that has the files: lists, reads, sends what the other end lacks.
+
+    Args:
+        paths: files and folders; the first part of the path of each copy is the name of one of them.
+    """
+
+    def __new__(cls, paths: Sequence[PathLike[str]]) -> CopySource: ...
+    def run(self, send: Callable[[bytes], object]) -> dict[str, Any]:
+        """Give everything away; return what came of it: the fields of a report.
+
+        Another thread hears meanwhile.
+
+        Args:
+            send: sends a message; an exception of it ends the copy.
+
+        Raises:
+            CopyFailure: the copy cannot go on.
+        """
+    def hear(self, message: Buffer) -> bool:
+        """Take in what the target says; return whether it says more."""
+    def lose(self) -> None:
+        """End the copy, as nothing will be heard any more."""
+    def how_far(self) -> tuple[tuple[int, int] | None, int]:
+        """Return how far it is: files and bytes to copy, once that is known, and bytes that stand at the target."""
+
+@final
+class CopyTarget:
+    """The end of a copy that gets the files: compares with what is there, writes, checks every range.
+
+    Args:
+        folder: where they go.
+        name: what the first part of their paths becomes; None: what it is.
+        compare: compare files of the same size and time by their checksums, too.
+    """
+
+    def __new__(cls, folder: PathLike[str], name: str | None = None, *, compare: bool = False) -> CopyTarget: ...
+    def consider(self, send: Callable[[bytes], object]) -> None:
+        """Look at what is there already, and tell the source; return when there is nothing left to look at.
+
+        This has a thread of its own.
+        """
+    def hear(self, message: Buffer, send: Callable[[bytes], object]) -> bool:
+        """Act on what the source says; return whether it says more.
+
+        Args:
+            send: sends a message; an exception of it ends the copy.
+
+        Raises:
+            CopyFailure: the copy cannot go on.
+        """
+    def stop(self) -> None:
+        """End the considering, and close the files that are not complete."""
+    def report(self) -> dict[str, Any]:
+        """Return what came of the copy so far: the fields of a report."""
+    def how_far(self) -> tuple[tuple[int, int] | None, int]:
+        """Return how far it is: files and bytes to copy, once that is known, and bytes that stand at the target."""

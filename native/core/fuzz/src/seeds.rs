@@ -12,6 +12,9 @@ use xmml_core::frame::descriptor::to_bytes;
 use xmml_core::message::Message;
 use xmml_core::path::frame::{ChunkHead, Lane, PathFrame, Purpose, Receipt};
 use xmml_core::spec::FilterSpec;
+use xmml_transfer::listing::{Entry, Kind, LeftOut};
+use xmml_transfer::message::{self, Piece, ToSource};
+use xmml_transfer::ranges::Range;
 
 fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap()).collect()
@@ -35,6 +38,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     }
     seeds.extend(path_seeds());
     seeds.push(link_seed());
+    seeds.extend(copy_seeds());
     let numbers: Vec<f64> = (0..500).map(|at| f64::from(at % 40) / 3.0).collect();
     let array = Array::from_slice(&[20, 25], &numbers).unwrap();
     let data: Data = vec![Data::from(array), "text".into()].into();
@@ -93,4 +97,27 @@ fn link_seed() -> Vec<u8> {
         link_frame::finish(1),
     ];
     frames.iter().flat_map(|frame| [&(frame.len() as u16).to_le_bytes(), &frame[..]].concat()).collect()
+}
+
+/// What the ends of a copy say to each other.
+fn copy_seeds() -> Vec<Vec<u8>> {
+    let entry = Entry {
+        path: "a/b".into(),
+        kind: Kind::File,
+        size: 3,
+        mode: 0o644,
+        modified_ns: 1_600_000_000_123_456_789,
+        link: "".into(),
+    };
+    let range = Range { offset: 0, length: 3 };
+    let (before, behind) = message::around_chunk(&[Piece { file: 0, range, digest: [7; 32] }], 3, &[0]);
+    vec![
+        message::entries(0, [entry].iter()),
+        message::listed(1, 3, &[LeftOut { path: "a/c".into(), reason: "no".into() }]),
+        [&before, &b"abc"[..], &behind].concat(),
+        message::spoilt(0, "no"),
+        ToSource::Have(0, vec![7; 64]).to_bytes(),
+        ToSource::Again(0, vec![range]).to_bytes(),
+        ToSource::Failed(0, "no".into()).to_bytes(),
+    ]
 }

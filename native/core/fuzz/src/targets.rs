@@ -27,6 +27,7 @@ use xmml_core::path::frame::{Lane, PathFrame};
 use xmml_core::path::inbox::Place;
 use xmml_core::path::session::{Bounds, Session};
 use xmml_core::spec::FilterSpec;
+use xmml_transfer::message::{self, ToSource, ToTarget};
 
 /// A target and its name.
 pub type Target = (&'static str, fn(&[u8]));
@@ -42,6 +43,7 @@ pub const TARGETS: &[Target] = &[
     ("listener", listener),
     ("dialler", dialler),
     ("addresses", addresses),
+    ("copies", copies),
     ("zstd", zstd),
     ("lz4", lz4),
     ("zlib", zlib),
@@ -124,6 +126,26 @@ pub fn addresses(bytes: &[u8]) {
     if let Ok(address) = text.parse::<CoordinatorAddress>() {
         assert_eq!(address.to_string().parse::<CoordinatorAddress>().expect("it was one"), address);
     }
+}
+
+/// Messages between the ends of a copy.
+pub fn copies(bytes: &[u8]) {
+    if let Ok(message) = ToSource::read(bytes) {
+        assert_eq!(ToSource::read(&message.to_bytes()).expect("it was one"), message);
+    }
+    let again = match ToTarget::read(bytes) {
+        Ok(ToTarget::Entries { first, entries }) => {
+            entries.iter().for_each(|entry| drop(entry.check()));
+            message::entries(first, entries.iter())
+        }
+        Ok(ToTarget::Listed { files, size, left_out }) => message::listed(files, size, &left_out),
+        Ok(ToTarget::Chunk { pieces, data, ends }) => {
+            let (before, behind) = message::around_chunk(&pieces, data.len(), &ends);
+            [&before, data, &behind].concat()
+        }
+        _ => return,
+    };
+    assert_eq!(ToTarget::read(&again).expect("it was one"), ToTarget::read(bytes).expect("it was one"));
 }
 
 /// What is called zstd.

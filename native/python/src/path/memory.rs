@@ -52,7 +52,7 @@ impl Drop for View {
 }
 
 /// The bytes of any object with contiguous memory, where they are. `bytes` never change, and are kept as long as the message is.
-pub(super) fn lent(data: &Bound<'_, PyAny>) -> PyResult<Buffer> {
+pub fn lent(data: &Bound<'_, PyAny>) -> PyResult<Buffer> {
     match data.cast::<PyBytes>() {
         Ok(bytes) => Ok(Buffer::from_constant(PyBackedBytes::from(bytes.clone()))),
         Err(_) => View::of(data).map(Buffer::from_owner),
@@ -60,7 +60,7 @@ pub(super) fn lent(data: &Bound<'_, PyAny>) -> PyResult<Buffer> {
 }
 
 /// Bytes of a message as a memoryview over the memory they came in.
-pub(super) fn shown<'py>(py: Python<'py>, message: Buffer) -> PyResult<Bound<'py, PyAny>> {
+pub fn shown<'py>(py: Python<'py>, message: Buffer) -> PyResult<Bound<'py, PyAny>> {
     let payload = Bound::new(py, Payload::new(message, true))?;
     py.import("builtins")?.getattr("memoryview")?.call1((payload,))
 }

@@ -3,24 +3,52 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from copied_tree import content
+from copy_ends import Copied, copied
+from copy_messages import MOST_DATA_B, PART_SUFFIX, RANGE_B, FileMessage, read, written
 from waiting import LIMIT_S
 from xmml_sites.transfer.message_stream import ConnectionBroken, PeerFailed
-from xmml_sites.transfer.messages import MOST_DATA_B, VERSION, MessageKind, chunk, pack, unpack
-from xmml_sites.transfer.progress import Report
-from xmml_sites.transfer.ranges import RANGE_B
-from xmml_sites.transfer.tree import PART_SUFFIX
+from xmml_sites.transfer.progress import NoProgress, Report
 
-Copy = Callable[..., Any]
+#: Copies to a disk that is too small, then again when it is larger.
+FULL = """
+import subprocess, sys
+sys.path[:] = sys.argv[2:]
+from pathlib import Path
+from copy_ends import copied
+
+folder = Path(sys.argv[1])
+first = copied([folder / "file"], f"{folder}/disk/copy").source
+print(type(first).__name__, first)
+subprocess.run(["mount", "-o", "remount,size=8m", f"{folder}/disk"], check=True)
+second = copied([folder / "file"], f"{folder}/disk/copy")
+print(second.sent_b, (folder / "disk/copy").read_bytes() == (folder / "file").read_bytes())
+"""
 
 
-def clean(result: Any) -> bool:
+class Shown(NoProgress):
+    """What progress was told: what there is, then the sum of what stands."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+        self.standing_b = 0
+
+    def total(self, files: int, size_b: int) -> None:
+        self.told = [(files, size_b), 0]
+
+    def advanced(self, size_b: int) -> None:
+        self.standing_b += size_b
+        self.told[1] = self.standing_b
+
+
+def clean(result: Copied) -> bool:
     return (
         isinstance(result.source, Report)
         and isinstance(result.target, Report)
@@ -29,80 +57,80 @@ def clean(result: Any) -> bool:
     )
 
 
-def test_content_modes_times_and_links_are_the_same_afterwards(tree: Path, tmp_path: Path, copy: Copy) -> None:
-    result = copy([tree], str(tmp_path / "copy"))
+def test_content_modes_times_and_links_are_the_same_afterwards(tree: Path, tmp_path: Path) -> None:
+    result = copied([tree], str(tmp_path / "copy"))
     assert clean(result)
     assert content(tmp_path / "copy") == content(tree)
     assert result.sent_b == result.source.size_b == result.target.size_b
     assert result.source.files == 304
 
 
-def test_small_files_travel_together(tree: Path, tmp_path: Path, copy: Copy) -> None:
-    result = copy([tree], str(tmp_path / "copy"))
-    assert sum(kind == MessageKind.CHUNK for kind, _ in result.said) < 100
+def test_small_files_travel_together(tree: Path, tmp_path: Path) -> None:
+    result = copied([tree], str(tmp_path / "copy"))
+    assert sum(kind == FileMessage.CHUNK for kind, _ in result.said) < 100
 
 
 def test_a_folder_that_exists_is_copied_into_and_what_stands_there_is_not_sent_again(
-    tree: Path, tmp_path: Path, copy: Copy
+    tree: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "there").mkdir()
-    copy([tree], str(tmp_path / "there"))
-    second = copy([tree], str(tmp_path / "there"))
+    copied([tree], str(tmp_path / "there"))
+    second = copied([tree], str(tmp_path / "there"))
     assert second.sent_b == 0
     assert second.source.untouched == second.source.files
     assert content(tmp_path / "there" / "tree") == content(tree)
 
 
-def test_several_sources_go_into_a_folder_that_is_made(tree: Path, tmp_path: Path, copy: Copy) -> None:
-    assert clean(copy([tree / "a", tree / "b"], str(tmp_path / "new" / "folder")))
+def test_several_sources_go_into_a_folder_that_is_made(tree: Path, tmp_path: Path) -> None:
+    assert clean(copied([tree / "a", tree / "b"], str(tmp_path / "new" / "folder")))
     assert sorted(os.listdir(tmp_path / "new" / "folder")) == ["a", "b"]
 
 
-def test_of_a_changed_file_only_the_ranges_that_differ_travel(tmp_path: Path, copy: Copy) -> None:
+def test_of_a_changed_file_only_the_ranges_that_differ_travel(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(bytes(5 * RANGE_B + 10))
-    copy([tmp_path / "file"], str(tmp_path / "copy"))
+    copied([tmp_path / "file"], str(tmp_path / "copy"))
     with (tmp_path / "file").open("r+b") as file:
         file.seek(2 * RANGE_B + 7)
         file.write(b"changed")
-    result = copy([tmp_path / "file"], str(tmp_path / "copy"))
+    result = copied([tmp_path / "file"], str(tmp_path / "copy"))
     assert result.sent_b == RANGE_B
     assert (tmp_path / "copy").read_bytes() == (tmp_path / "file").read_bytes()
 
 
-def test_a_file_that_has_become_shorter_is_shorter_at_the_target(tmp_path: Path, copy: Copy) -> None:
+def test_a_file_that_has_become_shorter_is_shorter_at_the_target(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(bytes(3 * RANGE_B))
-    copy([tmp_path / "file"], str(tmp_path / "copy"))
+    copied([tmp_path / "file"], str(tmp_path / "copy"))
     (tmp_path / "file").write_bytes(bytes(RANGE_B))
-    assert clean(copy([tmp_path / "file"], str(tmp_path / "copy")))
+    assert clean(copied([tmp_path / "file"], str(tmp_path / "copy")))
     assert (tmp_path / "copy").read_bytes() == bytes(RANGE_B)
 
 
-def test_compare_finds_what_size_and_time_do_not_show(tmp_path: Path, copy: Copy) -> None:
+def test_compare_finds_what_size_and_time_do_not_show(tmp_path: Path) -> None:
     for name, data in (("file", b"right"), ("copy", b"wrong")):
         (tmp_path / name).write_bytes(data)
         os.utime(tmp_path / name, ns=(1, 1))
-    assert copy([tmp_path / "file"], str(tmp_path / "copy")).sent_b == 0
-    assert copy([tmp_path / "file"], str(tmp_path / "copy"), compare=True).sent_b == 5
+    assert copied([tmp_path / "file"], str(tmp_path / "copy")).sent_b == 0
+    assert copied([tmp_path / "file"], str(tmp_path / "copy"), compare=True).sent_b == 5
     assert (tmp_path / "copy").read_bytes() == b"right"
 
 
-def test_an_interrupted_copy_goes_on_where_it_stopped(tmp_path: Path, copy: Copy) -> None:
+def test_an_interrupted_copy_goes_on_where_it_stopped(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(os.urandom(6 * MOST_DATA_B))
     count = 0
 
     def cut(message: bytes) -> bytes:
         nonlocal count
-        count += unpack(message)[0] == MessageKind.CHUNK
+        count += read(message)[0] == FileMessage.CHUNK
         if count == 4:
             raise ConnectionBroken("cut by the test")
         return message
 
-    first = copy([tmp_path / "file"], str(tmp_path / "copy"), change=cut)
+    first = copied([tmp_path / "file"], str(tmp_path / "copy"), change=cut)
     assert isinstance(first.source, ConnectionBroken)
     assert isinstance(first.target, ConnectionBroken)
     assert not (tmp_path / "copy").exists()
     assert (tmp_path / f".copy{PART_SUFFIX}").exists()
-    second = copy([tmp_path / "file"], str(tmp_path / "copy"))
+    second = copied([tmp_path / "file"], str(tmp_path / "copy"))
     assert clean(second)
     assert second.sent_b == 3 * MOST_DATA_B
     assert (tmp_path / "copy").read_bytes() == (tmp_path / "file").read_bytes()
@@ -114,192 +142,196 @@ def altering(times: int) -> Callable[[bytes], bytes]:
 
     def change(message: bytes) -> bytes:
         nonlocal times
-        kind, values = unpack(message)
-        if kind != MessageKind.CHUNK or not values[1] or times == 0:
+        kind, values = read(message)
+        if kind != FileMessage.CHUNK or not values[1] or times == 0:
             return message
         times -= 1
         data = bytearray(values[1])
         data[len(data) // 2] ^= 1
-        return pack(kind, values[0], bytes(data), values[2])
+        return written(kind, values[0], bytes(data), values[2])
 
     return change
 
 
-def test_bytes_that_come_altered_are_asked_for_again(tree: Path, tmp_path: Path, copy: Copy) -> None:
-    assert clean(copy([tree / "below" / "d"], str(tmp_path / "copy"), change=altering(2)))
+def test_bytes_that_come_altered_are_asked_for_again(tree: Path, tmp_path: Path) -> None:
+    assert clean(copied([tree / "below" / "d"], str(tmp_path / "copy"), change=altering(2)))
     assert (tmp_path / "copy").read_bytes() == (tree / "below" / "d").read_bytes()
 
 
-@pytest.mark.parametrize(("held", "altered"), [(MessageKind.STORED, 0), (MessageKind.AGAIN, 2)])
+@pytest.mark.parametrize(("held", "altered"), [(FileMessage.STORED, 0), (FileMessage.AGAIN, 2)])
 def test_the_source_says_that_it_has_finished_without_waiting_for_answers(
-    tree: Path, tmp_path: Path, copy: Copy, held: MessageKind, altered: int
+    tree: Path, tmp_path: Path, held: FileMessage, altered: int
 ) -> None:
     finished, had_finished, alter = threading.Event(), list[bool](), altering(altered)
 
     def watch(message: bytes) -> bytes:
-        if unpack(message)[0] == MessageKind.FINISHED:
+        if read(message)[0] == FileMessage.FINISHED:
             finished.set()
         return alter(message)
 
     def hold(message: bytes) -> bytes:
-        if unpack(message)[0] == held:
+        if read(message)[0] == held:
             had_finished.append(finished.wait(LIMIT_S))
         return message
 
-    result = copy([tree / "below" / "d"], str(tmp_path / "copy"), change=watch, change_answers=hold)
+    result = copied([tree / "below" / "d"], str(tmp_path / "copy"), change=watch, change_answers=hold)
     assert clean(result)
     assert had_finished
     assert all(had_finished)
     assert (tmp_path / "copy").read_bytes() == (tree / "below" / "d").read_bytes()
-    assert sum(kind == MessageKind.FINISHED for kind, _ in result.said) == (2 if altered else 1)
+    assert sum(kind == FileMessage.FINISHED for kind, _ in result.said) == (2 if altered else 1)
 
 
-def test_the_source_reads_ahead_while_the_target_considers(
-    tmp_path: Path, copy: Copy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_bytes(os.urandom(RANGE_B + 1))
-    read, was_read = threading.Event(), list[bool]()
-    pread = os.pread
-
-    def told(descriptor: int, length: int, offset: int) -> bytes:
-        read.set()
-        return pread(descriptor, length, offset)
-
-    def hold(message: bytes) -> bytes:
-        if unpack(message)[0] == MessageKind.HAVE:
-            was_read.append(read.wait(LIMIT_S))
-        return message
-
-    monkeypatch.setattr(os, "pread", told)
-    assert clean(copy([tmp_path / "file"], str(tmp_path / "copy"), change_answers=hold))
-    assert was_read == [True]
-    assert (tmp_path / "copy").read_bytes() == (tmp_path / "file").read_bytes()
-
-
-def test_a_chunk_is_a_message_as_any_other() -> None:
-    pieces, data, ends = [(0, 0, 70_000, b"d" * 32), (1, 7, 3, b"e" * 32)], [bytes(70_000), b"abc"], [0, 1]
-    assert chunk(pieces, data, ends) == pack(MessageKind.CHUNK, pieces, b"".join(data), ends)
-
-
-def test_a_file_that_comes_altered_every_time_fails_and_the_rest_does_not(tmp_path: Path, copy: Copy) -> None:
+def test_a_file_that_comes_altered_every_time_fails_and_the_rest_does_not(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"data")
-    result = copy([tmp_path / "file"], str(tmp_path / "copy"), change=altering(-1))
+    result = copied([tmp_path / "file"], str(tmp_path / "copy"), change=altering(-1))
     assert "altered 3 times" in result.source.failed[0][1]
     assert result.target.failed == result.source.failed
     assert not (tmp_path / "copy").exists()
 
 
-def test_a_file_that_changes_meanwhile_is_told_and_does_not_replace_the_old_one(tmp_path: Path, copy: Copy) -> None:
+def test_a_file_that_changes_meanwhile_is_told_and_does_not_replace_the_old_one(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(bytes(3 * MOST_DATA_B))
     (tmp_path / "copy").write_bytes(b"old")
 
     def touch(message: bytes) -> bytes:
-        if unpack(message)[0] == MessageKind.CHUNK:
+        if read(message)[0] == FileMessage.CHUNK:
             os.utime(tmp_path / "file", ns=(5, 5))
         return message
 
-    result = copy([tmp_path / "file"], str(tmp_path / "copy"), change=touch)
+    result = copied([tmp_path / "file"], str(tmp_path / "copy"), change=touch)
     assert [(path, "changed" in reason) for path, reason in result.source.failed] == [("file", True)]
     assert result.target.failed == result.source.failed
     assert (tmp_path / "copy").read_bytes() == b"old"
 
 
-def test_a_folder_is_not_replaced_by_a_file_nor_a_file_by_a_folder(tmp_path: Path, copy: Copy) -> None:
+def test_a_folder_is_not_replaced_by_a_file_nor_a_file_by_a_folder(tmp_path: Path) -> None:
     for folder in ("from/x", "from/z", "to/from/y"):
         (tmp_path / folder).mkdir(parents=True)
     for file in ("from/y", "from/z/in", "to/from/x"):
         (tmp_path / file).write_text(file)
-    result = copy([tmp_path / "from"], str(tmp_path / "to"))
+    result = copied([tmp_path / "from"], str(tmp_path / "to"))
     assert {path for path, _ in result.source.failed} == {"from/x", "from/y"}
     assert (tmp_path / "to" / "from" / "z" / "in").read_text() == "from/z/in"
     assert (tmp_path / "to" / "from" / "x").read_text() == "to/from/x"
 
 
-def test_links_at_the_target_are_never_followed(tmp_path: Path, copy: Copy) -> None:
+def test_links_at_the_target_are_never_followed(tmp_path: Path) -> None:
     (tmp_path / "from" / "below").mkdir(parents=True)
     (tmp_path / "from" / "below" / "file").write_text("new")
     (tmp_path / "outside").mkdir()
     (tmp_path / "to" / "from").mkdir(parents=True)
     (tmp_path / "to" / "from" / "below").symlink_to(tmp_path / "outside")
-    result = copy([tmp_path / "from"], str(tmp_path / "to"))
+    result = copied([tmp_path / "from"], str(tmp_path / "to"))
     assert "from/below/file" in {path for path, _ in result.source.failed}
     assert os.listdir(tmp_path / "outside") == []
 
 
-def test_a_listing_that_leads_out_of_the_target_stops_the_copy(tmp_path: Path, copy: Copy) -> None:
+def test_a_listing_that_leads_out_of_the_target_stops_the_copy(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("evil")
     (tmp_path / "to").mkdir()
 
     def lead_out(message: bytes) -> bytes:
-        kind, values = unpack(message)
-        if kind == MessageKind.ENTRIES:
+        kind, values = read(message)
+        if kind == FileMessage.ENTRIES:
             values[1][0][0] = "../evil"
-        return pack(kind, *values)
+        return written(kind, *values)
 
-    result = copy([tmp_path / "file"], str(tmp_path / "to"), change=lead_out)
+    result = copied([tmp_path / "file"], str(tmp_path / "to"), change=lead_out)
     assert isinstance(result.source, PeerFailed)
     assert "lead out" in str(result.source)
     assert not (tmp_path / "evil").exists()
 
 
-def test_a_full_disk_stops_the_copy_with_words_and_keeps_what_came(
-    tmp_path: Path, copy: Copy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_stops_the_copy_with_words_and_keeps_what_came(tmp_path: Path) -> None:
+    """In a mount namespace of its own, with a disk that is made larger for the second attempt."""
     (tmp_path / "file").write_bytes(os.urandom(3 * RANGE_B))
-    written = 0
-    write = os.pwrite
-
-    def full(descriptor: int, data: bytes, offset: int) -> int:
-        nonlocal written
-        written += 1
-        if written == 3:
-            raise OSError(28, "No space left on device")
-        return write(descriptor, data, offset)
-
-    monkeypatch.setattr(os, "pwrite", full)
-    first = copy([tmp_path / "file"], str(tmp_path / "copy"))
-    assert isinstance(first.source, PeerFailed)
-    assert "No space left on device" in str(first.source)
-    monkeypatch.undo()
-    assert copy([tmp_path / "file"], str(tmp_path / "copy")).sent_b == RANGE_B
+    (tmp_path / "disk").mkdir()
+    begin = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    mount = f"mount -t tmpfs -o size={5 * RANGE_B // 2} none '{tmp_path}/disk' && exec \"$@\""
+    if subprocess.run([*begin, mount, "sh", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("mount namespaces are not permitted here")
+    program = [sys.executable, "-c", FULL, str(tmp_path), *sys.path]
+    done = subprocess.run([*begin, mount, "sh", *program], capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.stdout.splitlines() == [
+        "PeerFailed file: No space left on device; make room and copy again: what has come is kept",
+        f"{RANGE_B} True",
+    ], done.stderr
 
 
-def test_long_names_have_a_provisional_name_as_well(tmp_path: Path, copy: Copy) -> None:
+def test_long_names_have_a_provisional_name_as_well(tmp_path: Path) -> None:
     name = "n" * 255
     (tmp_path / "to").mkdir()
     (tmp_path / name).write_text("x")
-    assert clean(copy([tmp_path / name], str(tmp_path / "to")))
+    assert clean(copied([tmp_path / name], str(tmp_path / "to")))
     assert os.listdir(tmp_path / "to") == [name]
 
 
-def test_a_file_that_stands_has_no_second_copy_of_an_interrupted_attempt_beside_it(tmp_path: Path, copy: Copy) -> None:
+def test_a_file_that_stands_has_no_second_copy_of_an_interrupted_attempt_beside_it(tmp_path: Path) -> None:
     for name in ("file", "copy"):
         (tmp_path / name).write_bytes(b"data")
         os.utime(tmp_path / name, ns=(1, 1))
     part = tmp_path / f".copy{PART_SUFFIX}"
     part.write_bytes(b"da")
-    result = copy([tmp_path / "file"], str(tmp_path / "copy"))
+    result = copied([tmp_path / "file"], str(tmp_path / "copy"))
     assert clean(result)
     assert (result.source.untouched, part.exists()) == (1, False)
 
 
-def test_a_link_takes_the_place_of_what_an_interrupted_attempt_has_left(tmp_path: Path, copy: Copy) -> None:
+def test_a_link_takes_the_place_of_what_an_interrupted_attempt_has_left(tmp_path: Path) -> None:
     (tmp_path / "from").mkdir()
     (tmp_path / "from" / "link").symlink_to("elsewhere")
     (tmp_path / "to" / "from").mkdir(parents=True)
     (tmp_path / "to" / "from" / f".link{PART_SUFFIX}").symlink_to("older")
-    assert clean(copy([tmp_path / "from"], str(tmp_path / "to")))
+    assert clean(copied([tmp_path / "from"], str(tmp_path / "to")))
     assert content(tmp_path / "to" / "from") == content(tmp_path / "from")
 
 
-def test_a_file_that_has_only_another_mode_gets_the_mode_of_the_source(tmp_path: Path, copy: Copy) -> None:
+def test_a_file_that_has_only_another_mode_gets_the_mode_of_the_source(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"data")
-    copy([tmp_path / "file"], str(tmp_path / "copy"))
+    copied([tmp_path / "file"], str(tmp_path / "copy"))
     (tmp_path / "file").chmod(0o640)
-    result = copy([tmp_path / "file"], str(tmp_path / "copy"))
+    result = copied([tmp_path / "file"], str(tmp_path / "copy"))
     assert (result.sent_b, (tmp_path / "copy").stat().st_mode & 0o777) == (0, 0o640)
 
 
-def test_ends_that_cut_files_into_other_ranges_speak_another_version() -> None:
-    """The digest of one range would stand for another one."""
-    assert {4: 512 << 10}[VERSION] == RANGE_B
+def test_a_file_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(os.urandom(3 * MOST_DATA_B))
+    (tmp_path / f".copy{PART_SUFFIX}").mkdir()
+    result = copied([tmp_path / "file"], str(tmp_path / "copy"))
+    assert isinstance(result.source, Report)
+    assert result.source.failed == [("file", "Is a directory")]
+
+
+def test_two_copies_of_a_file_at_once_do_not_take_from_each_other(tmp_path: Path) -> None:
+    """Both begin with the older version of the file, before either has written anything."""
+    data = os.urandom(3 * MOST_DATA_B)
+    (tmp_path / "file").write_bytes(data)
+    (tmp_path / "copy").write_bytes(data[:MOST_DATA_B] + os.urandom(2 * MOST_DATA_B))
+    both = threading.Barrier(2)
+
+    def wait_for_the_other(message: bytes) -> bytes:
+        if read(message)[0] == FileMessage.HAVE:
+            both.wait(LIMIT_S)
+        return message
+
+    results: list[Copied] = []
+
+    def copy() -> None:
+        results.append(copied([tmp_path / "file"], str(tmp_path / "copy"), change_answers=wait_for_the_other))
+
+    copying = [threading.Thread(target=copy) for _ in range(2)]
+    for each in copying:
+        each.start()
+    for each in copying:
+        each.join(LIMIT_S)
+    assert [clean(result) for result in results] == [True, True], results
+    assert (tmp_path / "copy").read_bytes() == data
+    assert not (tmp_path / f".copy{PART_SUFFIX}").exists()
+
+
+def test_progress_is_told_in_the_end_of_all_that_stands(tree: Path, tmp_path: Path) -> None:
+    shown = Shown()
+    result = copied([tree], str(tmp_path / "copy"), progress=shown)
+    assert isinstance(result.target, Report)
+    assert shown.told == [(result.target.files, result.target.size_b), result.target.size_b]

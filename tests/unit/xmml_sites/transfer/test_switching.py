@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
+from copy_messages import FileMessage, written
 from waiting import LIMIT_S, wait_until
 from xmml_sites.transfer import switching
 from xmml_sites.transfer.message_stream import ConnectionBroken, PipeMessageStream
@@ -78,7 +79,7 @@ def suppressed(receive: Callable[[], object]) -> Callable[[], None]:
 
 
 def message(number: int) -> bytes:
-    return pack(MessageKind.STANDS, number)
+    return written(FileMessage.STANDS, number)
 
 
 def test_messages_keep_their_order_when_the_ends_go_over(ends: Ends) -> None:
@@ -114,7 +115,7 @@ def test_who_follows_says_nothing_over_a_path_before_it_is_told(ends: Ends) -> N
 
 
 def test_the_rest_of_a_long_message_goes_over_the_path(ends: Ends) -> None:
-    long = pack(MessageKind.HAVE, 0, os.urandom(4 << 20))
+    long = written(FileMessage.HAVE, 0, os.urandom(4 << 20))
 
     def found_meanwhile() -> None:
         if ends.over_ssh.sent_b > 2 * PART_B:
@@ -130,7 +131,7 @@ def test_the_rest_of_a_long_message_goes_over_the_path(ends: Ends) -> None:
 
 
 def test_a_long_message_comes_whole_through_ssh(ends: Ends) -> None:
-    long = pack(MessageKind.HAVE, 0, os.urandom(3 * PART_B + 1))
+    long = written(FileMessage.HAVE, 0, os.urandom(3 * PART_B + 1))
     sending = threading.Thread(target=ends.near.send, args=(long,), daemon=True)
     sending.start()
     assert ends.far.receive() == long

@@ -1,0 +1,123 @@
+"""The two ends of a copy: `give` has the files, `take` gets them.
+
+What they do is the crate `native/transfer`; here they get a channel, a thread that listens or considers, and progress.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from xmml_native.transfer import CopyFailure, CopySource, CopyTarget
+
+from xmml_sites.transfer.layout import Layout
+from xmml_sites.transfer.message_stream import ConnectionBroken, MessageStream, PeerFailed
+from xmml_sites.transfer.messages import Malformed
+from xmml_sites.transfer.progress import Progress, Report
+
+#: How often progress is told [s].
+_SHOWN_EVERY_S = 0.1
+
+
+class NoRoom(Exception):
+    """Nothing more can be written here; the text says why."""
+
+
+_FAILURES = {"peer failed": PeerFailed, "malformed": Malformed, "no room": NoRoom, "stopped": ConnectionBroken}
+
+
+def give(channel: MessageStream, sources: Sequence[Path], progress: Progress) -> Report:
+    """Give files and folders away over a channel.
+
+    Returns:
+        What came of it.
+
+    Raises:
+        ConnectionBroken: the connection is gone; what stands at the target is kept there for the next attempt.
+        PeerFailed: the target cannot go on.
+        Malformed: the other end does not keep to the protocol.
+    """
+    source, failures = CopySource([*sources]), list[Exception]()
+
+    def listen() -> None:
+        # At any time: the target never has to wait for us before it can read on.
+        try:
+            while source.hear(channel.receive()):
+                pass
+        except Exception as error:
+            failures.append(error)
+            source.lose()
+
+    threading.Thread(target=listen, daemon=True).start()
+    try:
+        with _shown(source, progress), _explained():
+            return Report(**source.run(channel.send))
+    except ConnectionBroken as error:
+        raise failures[0] if failures else error from None
+
+
+def take(channel: MessageStream, layout: Layout, progress: Progress, *, compare: bool = False) -> Report:
+    """Take files and folders over a channel.
+
+    Args:
+        compare: compare files of the same size and time by their checksums, too.
+
+    Returns:
+        What came of it.
+
+    Raises:
+        ConnectionBroken: the connection is gone; what has come is kept for the next attempt.
+        NoRoom: the disk is full; the same holds.
+        PeerFailed: the source cannot go on.
+        Malformed: the other end does not keep to the protocol.
+        OSError: the folder cannot be opened.
+    """
+    target = CopyTarget(layout.base, layout.name, compare=compare)
+    considering = threading.Thread(target=target.consider, args=(channel.send,), daemon=True)
+    considering.start()
+    try:
+        with _shown(target, progress), _explained():
+            while target.hear(channel.receive(), channel.send):
+                pass
+        return Report(**target.report())
+    finally:
+        target.stop()
+        considering.join()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except CopyFailure as error:
+        kind, text = error.args
+        raise _FAILURES[kind](text) from None
+
+
+@contextmanager
+def _shown(end: CopySource | CopyTarget, progress: Progress) -> Iterator[None]:
+    """Tells progress now and then, and at the end, what has changed since the last time."""
+    has_ended = threading.Event()
+
+    def show() -> None:
+        has_total, shown_b = False, 0
+        is_last = False
+        while not is_last:
+            is_last = has_ended.wait(_SHOWN_EVERY_S)
+            total, standing_b = end.how_far()
+            if total is not None and not has_total:
+                has_total = True
+                progress.total(*total)
+            if standing_b > shown_b:
+                progress.advanced(standing_b - shown_b)
+                shown_b = standing_b
+
+    showing = threading.Thread(target=show, daemon=True)
+    showing.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        showing.join()

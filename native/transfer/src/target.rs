@@ -1,0 +1,414 @@
+//! The end that gets the files: compares with what is there, writes, checks every range.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::listing::{Entry, Kind};
+use crate::message::{Piece, ToSource, ToTarget, MOST_DATA, MOST_PIECES};
+use crate::ranges::{digest, digests, Range};
+use crate::report::{Progress, Report};
+use crate::tree::{Layout, Status, Tree};
+use crate::{reason, Failure, Peer, Stop};
+
+/// A range that has come altered so often is given up: the source's disk or memory is broken.
+const MOST_ATTEMPTS: u32 = 3;
+const NO_ROOM: [i32; 3] = [libc::ENOSPC, libc::EDQUOT, libc::EROFS];
+
+/// Takes files, below a folder. One thread [considers](Target::consider) what is there already, another hears what comes.
+pub struct Target {
+    compare: bool,
+    considered: Mutex<Considered>,
+    news: Condvar,
+    /// Files whose content is compared with the file of this name (or else with what an interrupted copy has left).
+    based_on_file: Mutex<HashMap<u64, bool>>,
+    report: Mutex<Report>,
+    considering: Mutex<Tree>,
+    receiving: Mutex<Receiving>,
+    is_stopped: AtomicBool,
+    /// How far it is.
+    pub progress: Progress,
+}
+
+/// What waits to be considered; `None`: nothing more will come.
+type Considered = VecDeque<Option<(u64, Arc<Entry>)>>;
+
+struct Receiving {
+    tree: Tree,
+    entries: Vec<Arc<Entry>>,
+    paths: HashSet<OsString>,
+    arriving: HashMap<u64, PartialFile>,
+    /// Files that cannot be written, which the source has been told: more of them may be on its way.
+    given_up: HashSet<u64>,
+}
+
+/// A file that is being written.
+struct PartialFile {
+    file: File,
+    altered: BTreeSet<Range>,
+    attempts: u32,
+    received: u64,
+}
+
+/// Why an entry cannot be considered.
+enum Trouble {
+    Entry(io::Error),
+    Stop(Stop),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Trouble {
+        Trouble::Entry(error)
+    }
+}
+
+impl From<Stop> for Trouble {
+    fn from(stop: Stop) -> Trouble {
+        Trouble::Stop(stop)
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn say(peer: &dyn Peer, message: &ToSource) -> Result<(), Stop> {
+    peer.send(&[&message.to_bytes()])
+}
+
+impl Target {
+    /// An end that puts files there. With `compare`, files of the same size and time are compared by their checksums, too.
+    ///
+    /// # Errors
+    /// The folder cannot be opened.
+    pub fn new(layout: Layout, compare: bool) -> io::Result<Target> {
+        let tree = Tree::new(layout.clone())?;
+        Ok(Target {
+            compare,
+            considered: Mutex::default(),
+            news: Condvar::new(),
+            based_on_file: Mutex::default(),
+            report: Mutex::default(),
+            considering: Mutex::new(Tree::new(layout)?),
+            receiving: Mutex::new(Receiving {
+                tree,
+                entries: Vec::new(),
+                paths: HashSet::new(),
+                arriving: HashMap::new(),
+                given_up: HashSet::new(),
+            }),
+            is_stopped: AtomicBool::new(false),
+            progress: Progress::default(),
+        })
+    }
+
+    /// What came of the copy so far.
+    pub fn report(&self) -> Report {
+        locked(&self.report).clone()
+    }
+
+    /// Ends the considering, and closes the files that are not complete: another attempt may write to them.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+        self.put(None);
+        locked(&self.receiving).arriving.clear();
+    }
+
+    fn put(&self, next: Option<(u64, Arc<Entry>)>) {
+        locked(&self.considered).push_back(next);
+        self.news.notify_one();
+    }
+
+    fn check(&self, peer: &dyn Peer) -> Result<(), Stop> {
+        match self.is_stopped.load(Ordering::Relaxed) {
+            true => Err(Stop),
+            false => peer.check(),
+        }
+    }
+
+    /// Looks at what is there already, ahead of what comes; returns when it has looked at everything, or shall stop.
+    pub fn consider(&self, peer: &dyn Peer) {
+        let _ = self.consider_all(peer); // whoever hears learns of it as well
+    }
+
+    fn consider_all(&self, peer: &dyn Peer) -> Result<(), Stop> {
+        let mut tree = locked(&self.considering);
+        loop {
+            let waiting = self.news.wait_while(locked(&self.considered), |waiting| waiting.is_empty());
+            let next = waiting.unwrap_or_else(PoisonError::into_inner).pop_front();
+            let Some((number, entry)) = next.flatten() else { break };
+            match self.consider_entry(&mut tree, number, &entry, peer) {
+                Err(Trouble::Stop(stop)) => return Err(stop),
+                Err(Trouble::Entry(error)) => self.failed(number, &entry, reason(&error), peer)?,
+                Ok(()) => {}
+            }
+        }
+        self.check(peer)?;
+        say(peer, &ToSource::Considered)
+    }
+
+    fn consider_entry(&self, tree: &mut Tree, number: u64, entry: &Entry, peer: &dyn Peer) -> Result<(), Trouble> {
+        self.check(peer)?;
+        match entry.kind {
+            Kind::Folder => tree.make_folder(entry)?,
+            Kind::Link => {
+                if tree.link_target(entry).as_ref() != Some(&entry.link) {
+                    tree.make_link(entry)?;
+                }
+            }
+            Kind::File => {
+                let is_alike = tree.status(entry)?.is_some_and(|status| status.is_file() && is_alike(status, entry));
+                if is_alike && !self.compare {
+                    tree.dress(entry)?;
+                    tree.remove_part(entry);
+                    locked(&self.report).untouched += 1;
+                    self.progress.advance(entry.size);
+                    say(peer, &ToSource::Stands(number))?;
+                } else {
+                    let digests = self.digests(tree, number, entry, peer)?;
+                    say(peer, &ToSource::Have(number, digests))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The checksums of what an interrupted copy, or an older version of the file, has of the content.
+    fn digests(&self, tree: &mut Tree, number: u64, entry: &Entry, peer: &dyn Peer) -> Result<Vec<u8>, Trouble> {
+        let part = tree.open_part(entry);
+        let is_based_on_file = part.is_none();
+        let Some(file) = part.or_else(|| tree.open_file(entry)) else { return Ok(Vec::new()) };
+        locked(&self.based_on_file).insert(number, is_based_on_file);
+        digests(&file, entry.size, || Ok::<(), Trouble>(self.check(peer)?))
+    }
+
+    /// Acts on what the source says; false after its last message.
+    ///
+    /// # Errors
+    /// It shall stop, the disk is full, or the source cannot go on or does not keep to the protocol; the source is told. What has come is
+    /// kept for the next attempt.
+    pub fn hear(&self, message: &[u8], peer: &dyn Peer) -> Result<bool, Failure> {
+        let heard = ToTarget::read(message).map_err(Failure::Malformed);
+        let done = heard.and_then(|heard| self.act(heard, peer));
+        if let Err(failure @ (Failure::NoRoom(_) | Failure::Malformed(_))) = &done {
+            let _ = say(peer, &ToSource::Stopped(failure.to_string())); // the failure is the same if nobody hears of it
+        }
+        done
+    }
+
+    fn act(&self, heard: ToTarget<'_>, peer: &dyn Peer) -> Result<bool, Failure> {
+        let receiving = &mut *locked(&self.receiving);
+        match heard {
+            ToTarget::Entries { first, entries } if first == receiving.entries.len() as u64 => {
+                self.take_entries(receiving, entries)?;
+            }
+            ToTarget::Listed { files, size, left_out } => {
+                let mut report = locked(&self.report);
+                (report.files, report.size) = (files, size);
+                report.failed.extend(left_out.into_iter().map(|each| (each.path, each.reason)));
+                self.progress.set_total(files, size);
+                self.put(None);
+            }
+            ToTarget::Chunk { pieces, data, ends } => {
+                self.store(receiving, &pieces, data, peer)?;
+                ends.into_iter().try_for_each(|number| self.end(receiving, number, peer))?;
+            }
+            ToTarget::Spoilt(number, why) => {
+                let path = receiving.entry(number)?.path.clone();
+                receiving.arriving.remove(&number);
+                locked(&self.report).failed.push((path, why));
+            }
+            ToTarget::Refused(why) => return Err(Failure::PeerFailed(why)),
+            // Else ranges that came altered were asked for again meanwhile.
+            ToTarget::Finished if receiving.arriving.is_empty() => {
+                self.finish_folders(receiving, peer)?;
+                say(peer, &ToSource::Done)?;
+                return Ok(false);
+            }
+            ToTarget::Finished => {}
+            ToTarget::Entries { .. } => {
+                return Err(Failure::Malformed("the entries of the listing do not follow each other".to_owned()))
+            }
+        }
+        Ok(true)
+    }
+
+    fn take_entries(&self, receiving: &mut Receiving, entries: Vec<Entry>) -> Result<(), Failure> {
+        for entry in entries {
+            entry.check().map_err(Failure::Malformed)?;
+            if !receiving.paths.insert(entry.path.clone()) {
+                return Err(Failure::Malformed(format!("the listing names {:?} twice", entry.path)));
+            }
+            let entry = Arc::new(entry);
+            self.put(Some((receiving.entries.len() as u64, entry.clone())));
+            receiving.entries.push(entry);
+        }
+        Ok(())
+    }
+
+    fn store(
+        &self,
+        receiving: &mut Receiving,
+        pieces: &[Piece],
+        mut data: &[u8],
+        peer: &dyn Peer,
+    ) -> Result<(), Failure> {
+        for piece in pieces {
+            let entry = receiving.entry(piece.file)?;
+            let Range { offset, length } = piece.range;
+            let is_in = length as u64 <= entry.size.saturating_sub(offset);
+            if entry.kind != Kind::File || !(1..=MOST_DATA).contains(&length) || !is_in {
+                return Err(Failure::Malformed(format!("a piece of {:?} lies outside of it", entry.path)));
+            }
+            let Some((content, rest)) = data.split_at_checked(length) else {
+                return Err(Failure::Malformed("a piece of a file has not come whole".to_owned()));
+            };
+            data = rest;
+            if receiving.given_up.contains(&piece.file) {
+                continue;
+            }
+            if let Err(error) = self.write(receiving, piece, content) {
+                self.trouble(receiving, piece.file, &error, peer)?;
+            }
+        }
+        match data.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::Malformed("there are bytes behind the pieces of files".to_owned())),
+        }
+    }
+
+    fn write(&self, receiving: &mut Receiving, piece: &Piece, content: &[u8]) -> io::Result<()> {
+        let arriving = self.begun(receiving, piece.file)?;
+        if digest(content) != piece.digest {
+            arriving.altered.insert(piece.range);
+            return Ok(());
+        }
+        arriving.altered.remove(&piece.range);
+        arriving.file.write_all_at(content, piece.range.offset)?;
+        arriving.received += content.len() as u64;
+        locked(&self.report).sent += content.len() as u64;
+        self.progress.advance(content.len() as u64);
+        Ok(())
+    }
+
+    fn is_based_on_file(&self, number: u64) -> bool {
+        locked(&self.based_on_file).get(&number) == Some(&true)
+    }
+
+    /// The file, open for writing.
+    fn begun<'a>(&self, receiving: &'a mut Receiving, number: u64) -> io::Result<&'a mut PartialFile> {
+        let Receiving { tree, entries, arriving, .. } = receiving;
+        Ok(match arriving.entry(number) {
+            std::collections::hash_map::Entry::Occupied(begun) => begun.into_mut(),
+            std::collections::hash_map::Entry::Vacant(new) => {
+                let entry = &entries[number as usize];
+                let base = if self.is_based_on_file(number) { tree.open_file(entry) } else { None };
+                let file = tree.begin_part(entry, base)?;
+                new.insert(PartialFile { file, altered: BTreeSet::new(), attempts: 0, received: 0 })
+            }
+        })
+    }
+
+    /// All of a file has come, or stood already.
+    fn end(&self, receiving: &mut Receiving, number: u64, peer: &dyn Peer) -> Result<(), Failure> {
+        let entry = receiving.entry(number)?;
+        if entry.kind != Kind::File {
+            return Err(Failure::Malformed(format!("{:?} is no file", entry.path)));
+        }
+        if receiving.given_up.contains(&number) {
+            return Ok(());
+        }
+        match self.end_file(receiving, number, &entry) {
+            Ok(answer) => {
+                if !matches!(answer, ToSource::Again(..)) {
+                    receiving.arriving.remove(&number);
+                }
+                match answer {
+                    ToSource::Failed(_, why) => self.failed(number, &entry, why, peer)?,
+                    answer => say(peer, &answer)?,
+                }
+                Ok(())
+            }
+            Err(error) => self.trouble(receiving, number, &error, peer),
+        }
+    }
+
+    /// Finishes a file; returns what to say of it.
+    fn end_file(&self, receiving: &mut Receiving, number: u64, entry: &Entry) -> io::Result<ToSource> {
+        if !receiving.arriving.contains_key(&number) && self.is_based_on_file(number) {
+            let status = receiving.tree.status(entry)?;
+            if status.is_some_and(|status| status.size == entry.size) {
+                receiving.tree.dress(entry)?;
+                self.progress.advance(entry.size);
+                return Ok(ToSource::Stored(number));
+            }
+        }
+        let arriving = self.begun(receiving, number)?;
+        if !arriving.altered.is_empty() {
+            arriving.attempts += 1;
+            if arriving.attempts == MOST_ATTEMPTS {
+                let why = format!("it came altered {MOST_ATTEMPTS} times; is a memory or disk broken?");
+                return Ok(ToSource::Failed(number, why));
+            }
+            return Ok(ToSource::Again(number, arriving.altered.iter().take(MOST_PIECES).copied().collect()));
+        }
+        let Receiving { tree, arriving, .. } = receiving;
+        let arriving = &arriving[&number];
+        tree.finish_part(entry, &arriving.file)?;
+        self.progress.advance(entry.size.saturating_sub(arriving.received));
+        Ok(ToSource::Stored(number))
+    }
+
+    /// A file cannot be written: it alone, or none any more.
+    fn trouble(
+        &self,
+        receiving: &mut Receiving,
+        number: u64,
+        error: &io::Error,
+        peer: &dyn Peer,
+    ) -> Result<(), Failure> {
+        let (entry, why) = (receiving.entry(number)?, reason(error));
+        if error.raw_os_error().is_some_and(|number| NO_ROOM.contains(&number)) {
+            let path = Path::new(&entry.path).display();
+            return Err(Failure::NoRoom(format!("{path}: {why}; make room and copy again: what has come is kept")));
+        }
+        receiving.arriving.remove(&number);
+        receiving.given_up.insert(number);
+        Ok(self.failed(number, &entry, why, peer)?)
+    }
+
+    fn failed(&self, number: u64, entry: &Entry, why: String, peer: &dyn Peer) -> Result<(), Stop> {
+        locked(&self.report).failed.push((entry.path.clone(), why.clone()));
+        say(peer, &ToSource::Failed(number, why))
+    }
+
+    /// Modes and times of folders come last, the innermost first: writing into a folder changes its time.
+    fn finish_folders(&self, receiving: &mut Receiving, peer: &dyn Peer) -> Result<(), Stop> {
+        for (number, entry) in receiving.entries.iter().enumerate().rev() {
+            if entry.kind == Kind::Folder {
+                if let Err(error) = receiving.tree.finish_folder(entry) {
+                    self.failed(number as u64, entry, reason(&error), peer)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Receiving {
+    fn entry(&self, number: u64) -> Result<Arc<Entry>, Failure> {
+        let found = usize::try_from(number).ok().and_then(|number| self.entries.get(number));
+        found.cloned().ok_or_else(|| Failure::Malformed(format!("there is no entry {number}")))
+    }
+}
+
+/// Whether a file has the size and the time of the entry; some file systems know whole seconds only.
+fn is_alike(status: Status, entry: &Entry) -> bool {
+    let whole_seconds = entry.modified_ns.saturating_sub(entry.modified_ns.rem_euclid(1_000_000_000));
+    status.size == entry.size && [entry.modified_ns, whole_seconds].contains(&status.modified_ns)
+}

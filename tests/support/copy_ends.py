@@ -1,0 +1,101 @@
+"""Two ends of a copy in one process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from copy_messages import read
+from waiting import LIMIT_S
+from xmml_sites.transfer.ends import give, take
+from xmml_sites.transfer.layout import layout
+from xmml_sites.transfer.message_stream import PipeMessageStream
+from xmml_sites.transfer.progress import NoProgress, Progress, Report
+
+
+class Watched:
+    """A channel that remembers what was sent, and may change or end it."""
+
+    def __init__(self, inner: PipeMessageStream, change: Callable[[bytes], bytes] | None = None) -> None:
+        self.inner, self.change = inner, change
+        self.sent: list[tuple[int, list[object]]] = []
+
+    def send(self, message: bytes) -> None:
+        self.sent.append(read(message))
+        self.inner.send(self.change(message) if self.change else message)
+
+    def receive(self) -> bytes | memoryview:
+        return self.inner.receive()
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def leave(self) -> None:
+        self.inner.leave()
+
+
+def channels() -> tuple[PipeMessageStream, PipeMessageStream]:
+    """The two ends of a connection."""
+    first_reads, second_writes = os.pipe()
+    second_reads, first_writes = os.pipe()
+    return (
+        PipeMessageStream(os.fdopen(first_reads, "rb"), os.fdopen(first_writes, "wb")),
+        PipeMessageStream(os.fdopen(second_reads, "rb"), os.fdopen(second_writes, "wb")),
+    )
+
+
+@dataclass
+class Copied:
+    """What a copy gave: reports, or what stopped the ends, and what the source sent."""
+
+    source: Report | Exception
+    target: Report | Exception
+    said: list[tuple[int, list[object]]]
+
+    @property
+    def sent_b(self) -> int:
+        assert isinstance(self.source, Report)
+        return self.source.sent_b
+
+
+def copied(
+    sources: Sequence[Path],
+    destination: str,
+    compare: bool = False,
+    change: Callable[[bytes], bytes] | None = None,
+    change_answers: Callable[[bytes], bytes] | None = None,
+    progress: Progress | None = None,
+) -> Copied:
+    """Copy from here to here, through both ends.
+
+    Args:
+        change: what of a message of the source arrives.
+        change_answers: what of a message of the target arrives.
+        progress: of the target.
+    """
+    near, far = channels()
+    watched, answering = Watched(near, change), Watched(far, change_answers)
+    outcome: dict[str, Report | Exception] = {}
+
+    def taking() -> None:
+        try:
+            where = layout(destination, len(sources))
+            outcome["target"] = take(answering, where, progress or NoProgress(), compare=compare)
+        except Exception as error:
+            outcome["target"] = error
+        finally:
+            far.close()
+
+    target = threading.Thread(target=taking)
+    target.start()
+    try:
+        outcome["source"] = give(watched, sources, NoProgress())
+    except Exception as error:
+        outcome["source"] = error
+    finally:
+        near.close()
+    target.join(LIMIT_S)
+    return Copied(outcome["source"], outcome["target"], watched.sent)
