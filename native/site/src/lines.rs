@@ -29,6 +29,16 @@ impl Tail {
         &self.path
     }
 
+    /// Returns up to where the lines were returned.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Returns how large the file is; 0 if it cannot be opened.
+    pub fn size(&self) -> u64 {
+        File::open(&self.path).and_then(|file| file.metadata()).map_or(0, |found| found.len())
+    }
+
     /// Returns the complete lines since the last call, each with the offset behind it. A file that is not there has none.
     ///
     /// # Errors

@@ -80,6 +80,8 @@ pub struct LoginProxy {
     pauses: Pauses,
     tails: BTreeMap<String, Tail>,
     monitors: BTreeMap<String, AgentMonitor>,
+    /// Agents that are gone, why, and up to where the reports of each are read before that is told.
+    gone: BTreeMap<String, (&'static str, u64)>,
     polling: Polling,
     incoming: Vec<u8>,
     input: File,
@@ -94,6 +96,7 @@ impl LoginProxy {
             pauses,
             tails: BTreeMap::new(),
             monitors: BTreeMap::new(),
+            gone: BTreeMap::new(),
             polling: Polling::new(pauses),
             incoming: Vec::new(),
             input,
@@ -127,11 +130,12 @@ impl LoginProxy {
                     self.obey(&line)?;
                 }
             }
-            self.check_agents()?;
+            self.check_agents();
             let now = Instant::now();
             if self.polling.due_in(now).is_zero() {
                 let found = self.pass_on()?;
                 self.polling.polled(now, found);
+                self.polling.has_news |= !self.gone.is_empty();
             }
         }
     }
@@ -181,6 +185,7 @@ impl LoginProxy {
         for job in &word.forget {
             self.tails.remove(job);
             self.monitors.remove(job);
+            self.gone.remove(job);
         }
         if let (Some(job), Some(order)) = (&word.to, word.order) {
             let numbered: Numbered = serde_json::from_str(order.get()).map_err(told)?;
@@ -213,13 +218,14 @@ impl LoginProxy {
             self.say(&Answer::Alive { alive: lease })?;
         }
         for (job, (host, port)) in word.watch {
+            self.gone.remove(&job);
             self.monitors.insert(job, AgentMonitor::new(&host, port));
         }
         Ok(())
     }
 
-    /// Tells which agents are gone.
-    fn check_agents(&mut self) -> Result<(), Problem> {
+    /// Takes note of agents that are gone; `pass_on` tells it.
+    fn check_agents(&mut self) {
         let jobs: Vec<String> = self.monitors.keys().cloned().collect();
         for job in jobs {
             let Some(monitor) = self.monitors.get_mut(&job) else { continue };
@@ -230,14 +236,15 @@ impl LoginProxy {
             }
             self.monitors.remove(&job);
             if let Health::Gone(why) = health {
-                while self.pass_on()? {} // all that it has said before
-                self.say(&Answer::Gone { gone: &job, why })?;
+                let size = self.tails.get(&job).map_or(0, Tail::size);
+                self.gone.insert(job, (why, size));
+                self.polling.has_news = true;
             }
         }
-        Ok(())
     }
 
-    /// Tells what the jobs have reported; returns whether they have.
+    /// Tells a part of what the jobs have reported, and which agents are gone that have reported nothing more; returns
+    /// whether there was a report. Orders and leases are served between the parts.
     fn pass_on(&mut self) -> Result<bool, Problem> {
         let mut found = Vec::new();
         for (job, tail) in &mut self.tails {
@@ -249,6 +256,17 @@ impl LoginProxy {
             // A line that is no report is one of somebody who has found the file.
             let Ok(report) = serde_json::from_slice::<&RawValue>(line) else { continue };
             self.put(&Answer::Report { from, next: *next, report })?;
+        }
+        let is_over = |job: &str, size: u64| {
+            let is_read = self.tails.get(job).is_none_or(|tail| tail.offset() >= size);
+            is_read || !found.iter().any(|(from, _, _)| from == job) // half a line, for one, is read by nobody
+        };
+        let over: Vec<String> =
+            self.gone.iter().filter(|(job, (_, size))| is_over(job, *size)).map(|(job, _)| job.clone()).collect();
+        for job in over {
+            if let Some((why, _)) = self.gone.remove(&job) {
+                self.put(&Answer::Gone { gone: &job, why })?;
+            }
         }
         self.output.flush()?;
         Ok(!found.is_empty())

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -57,37 +57,110 @@ fn orders_and_reports_come_at_once_while_the_connection_stands() {
     fs::remove_dir_all(&run).unwrap();
 }
 
+/// A login proxy that polls files only when it is told that there is something new, and what was said to it and by it.
+struct Talk {
+    run: PathBuf,
+    words: UnixStream,
+    answers: BufReader<UnixStream>,
+    proxy: thread::JoinHandle<Result<(), String>>,
+}
+
+impl Talk {
+    fn with_jobs(name: &str, jobs: &[&str]) -> Talk {
+        let run = std::env::temp_dir().join(format!("xmml-{name}-{}", std::process::id()));
+        for job in jobs {
+            fs::create_dir_all(run.join("jobs").join(job)).unwrap();
+        }
+        let (words, input) = UnixStream::pair().unwrap();
+        let (answers, output) = UnixStream::pair().unwrap();
+        let stream = |end: UnixStream| File::from(OwnedFd::from(end));
+        let nobody_polls = Pauses { first: NEVER, longest: NEVER };
+        let proxy = LoginProxy::new(run.clone(), stream(input), stream(output), nobody_polls);
+        let proxy = thread::spawn(move || proxy.run());
+        let mut talk = Talk { run, words, answers: BufReader::new(answers), proxy };
+        assert_eq!(talk.next()["is"], "talking");
+        talk
+    }
+
+    fn say(&mut self, word: &Value) {
+        self.words.write_all(format!("{word}\n").as_bytes()).unwrap();
+    }
+
+    fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// Reads on until something is said; returns what was said just before.
+    fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+        let mut before = Value::Null;
+        loop {
+            let said = self.next();
+            if is_it(&said) {
+                return before;
+            }
+            before = said;
+        }
+    }
+
+    /// Has the proxy tell of an agent; returns the agent, as far as the proxy sees it.
+    fn watch(&mut self, job: &str) -> (TcpListener, TcpStream) {
+        let agent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = agent.local_addr().unwrap().port();
+        self.say(&json!({"listen": {job: 0}, "watch": {job: ["127.0.0.1", port]}}));
+        let (connection, _) = agent.accept().unwrap();
+        (agent, connection)
+    }
+
+    /// Adds more to the reports of a job than is told without a pause; the last one says that it is over.
+    fn report_much(&self, job: &str) {
+        let mut reports = format!("{}\n", json!({"is": "output", "text": "x".repeat(1000)})).repeat(4000);
+        reports += "{\"is\":\"over\"}\n";
+        append(&self.run.join("jobs").join(job).join("reports"), reports.as_bytes()).unwrap();
+    }
+
+    fn end(self) {
+        drop(self.words);
+        assert_eq!(self.proxy.join().unwrap(), Ok(()));
+        fs::remove_dir_all(&self.run).unwrap();
+    }
+}
+
 #[test]
 fn that_an_agent_is_gone_is_told_after_all_that_it_has_reported() {
-    let run = std::env::temp_dir().join(format!("xmml-last-news-{}", std::process::id()));
-    fs::create_dir_all(run.join("jobs/m.1/0")).unwrap();
-    let (mut words, input) = UnixStream::pair().unwrap();
-    let (answers, output) = UnixStream::pair().unwrap();
-    let stream = |end: UnixStream| File::from(OwnedFd::from(end));
-    let nobody_polls = Pauses { first: NEVER, longest: NEVER };
-    let proxy = LoginProxy::new(run.clone(), stream(input), stream(output), nobody_polls);
-    let proxy = thread::spawn(move || proxy.run());
-
-    let agent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let port = agent.local_addr().unwrap().port();
-    let word = json!({"listen": {"m.1/0": 0}, "watch": {"m.1/0": ["127.0.0.1", port]}});
-    words.write_all(format!("{word}\n").as_bytes()).unwrap();
-    let (connection, _) = agent.accept().unwrap();
-    let mut reports = format!("{}\n", json!({"is": "output", "text": "x".repeat(1000)})).repeat(4000);
-    reports += "{\"is\":\"over\"}\n";
-    append(&run.join("jobs/m.1/0/reports"), reports.as_bytes()).unwrap();
-    drop((agent, connection));
-
-    let mut before = Value::Null;
-    for line in BufReader::new(answers).lines() {
-        let said: Value = serde_json::from_str(&line.unwrap()).unwrap();
-        if said["gone"] == "m.1/0" {
-            break;
-        }
-        before = said;
-    }
+    let mut talk = Talk::with_jobs("last-news", &["m.1/0"]);
+    let agent = talk.watch("m.1/0");
+    talk.report_much("m.1/0");
+    drop(agent);
+    let before = talk.until(|said| said["gone"] == "m.1/0");
     assert_eq!(before["report"], json!({"is": "over"}));
-    drop(words);
-    assert_eq!(proxy.join().unwrap(), Ok(()));
-    fs::remove_dir_all(&run).unwrap();
+    talk.end();
+}
+
+#[test]
+fn that_an_agent_is_gone_is_told_while_another_one_has_much_to_report() {
+    let mut talk = Talk::with_jobs("news-of-others", &["m.1/0", "m.2/0"]);
+    let agent = talk.watch("m.1/0");
+    talk.report_much("m.2/0");
+    talk.say(&json!({"listen": {"m.2/0": 0}}));
+    talk.until(|said| said["from"] == "m.2/0");
+    drop(agent);
+    let before = talk.until(|said| said["gone"] == "m.1/0");
+    assert_ne!(before["report"], json!({"is": "over"}), "the other one was waited for");
+    talk.end();
+}
+
+#[test]
+fn the_lease_is_renewed_while_an_agent_that_is_gone_has_left_much_to_tell() {
+    let mut talk = Talk::with_jobs("lease-between", &["m.1/0"]);
+    let agent = talk.watch("m.1/0");
+    talk.report_much("m.1/0");
+    drop(agent);
+    talk.until(|said| said["from"] == "m.1/0");
+    talk.say(&json!({"lease": "1", "s": 60}));
+    let before = talk.until(|said| said["alive"] == "1");
+    assert_eq!(before["from"], "m.1/0", "all was told first");
+    talk.until(|said| said["gone"] == "m.1/0");
+    talk.end();
 }
