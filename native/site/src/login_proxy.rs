@@ -400,6 +400,8 @@ fn attempt(address: SocketAddr) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     let keepalive = TcpKeepalive::new().with_time(NODE_IDLE).with_interval(NODE_ASK_EVERY).with_retries(NODE_QUESTIONS);
     socket.set_tcp_keepalive(&keepalive)?;
+    // No question is asked while a byte is on its way that nobody acknowledges; retransmissions take a quarter of an hour.
+    socket.set_tcp_user_timeout(Some(NODE_IDLE + NODE_ASK_EVERY * NODE_QUESTIONS))?;
     match socket.connect(&SockAddr::from(address)) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => match error.kind() {
             // Decided at once: the next look tells it, as of one that was decided later.

@@ -1,8 +1,11 @@
-"""Instances in another network namespace, or of another user, on this host: the method that is left to them."""
+"""Instances and agents in another network namespace, or of another user, on this host."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -11,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agents_at_a_site import Site, connections_to
 from compiled import compiled
 from coupled import Ended, Program, Run
 from needs import needs, needs_root
-from waiting import LIMIT_S
+from waiting import LIMIT_S, wait_until
 from wan.machine import network_of
 from wan.soak import LONG
 
@@ -86,6 +90,40 @@ def two_networks() -> Iterator[tuple[int, int]]:
 def ip(*words: str) -> None:
     path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
     subprocess.run(["ip", *words], check=True, env={**os.environ, "PATH": path})
+
+
+@needs("ip")
+def test_a_node_that_vanishes_while_an_order_is_on_its_way_is_soon_missed(
+    tmp_path: Path, two_networks: tuple[int, int]
+) -> None:
+    login, node = two_networks
+    with contextlib.closing(Site(tmp_path / "run")) as site:
+        with network_of(node):
+            site.job("m.1/0")
+        port = site.await_report("m.1/0", "ready")["port"]
+        with network_of(login):
+            talker = site.run("talk", stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        assert talker.stdin is not None
+        assert talker.stdout is not None
+
+        def say(what: dict[str, Any]) -> None:
+            talker.stdin.write(json.dumps(what).encode() + b"\n")
+
+        def heard() -> dict[str, Any]:
+            ready, _, _ = select.select([talker.stdout], [], [], LIMIT_S)
+            assert ready, "nothing was said"
+            return json.loads(talker.stdout.readline())
+
+        assert heard()["is"] == "talking"
+        say({"watch": {"m.1/0": [ADDRESSES[1], port]}})
+        with network_of(login):
+            wait_until(lambda: connections_to(port), "nobody has connected")
+        with network_of(node):
+            ip("link", "set", "cable", "down")
+        say({"to": "m.1/0", "order": {"n": 1, "do": "hold", "s": 1000}})
+        assert heard() == {"taken": 1, "by": "m.1/0"}
+        # Who only waits for retransmissions misses it after a quarter of an hour.
+        assert heard() == {"gone": "m.1/0", "why": "its node does not answer"}
 
 
 @needs("ip")
