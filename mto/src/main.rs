@@ -15,6 +15,7 @@ use mto::owner::{ask, Answer, Request};
 use mto::relay::{ReadAgain, Relay};
 use mto::signals::Signals;
 use xmml_core::path::Credentials;
+use xmml_site::system::raise_limit_of_descriptors;
 
 mod site;
 
@@ -241,7 +242,7 @@ fn serve(options: &Serve) -> Result<(), Failure> {
         |what: &str, error: std::io::Error| (FAILED, format!("{what}: {}", xmml_core::error::explained(&error)));
     let signals = Signals::take_over().map_err(|error| failed("cannot watch signals", error))?;
     let log = Log::configured(&config.log).map_err(|problem| (USAGE, problem))?;
-    raise_limit_of_descriptors();
+    raise_limit_of_descriptors().map_err(|error| failed("cannot begin", error))?; // each stream takes two descriptors
     let mut relay = Relay::new(&config.site, log).map_err(|error| failed("cannot begin", error))?;
     let again = options.clone();
     let read_again: ReadAgain = Box::new(move || configured(&again).map_err(|(_, problem)| problem));
@@ -253,19 +254,6 @@ fn serve(options: &Serve) -> Result<(), Failure> {
     // Whoever starts it learns where it is, and that it is ready.
     print_line(&serde_json::to_string(&relay.status()).unwrap_or_default());
     relay.serve().map_err(|error| failed("cannot go on", error))
-}
-
-/// Each stream takes two descriptors.
-fn raise_limit_of_descriptors() {
-    // SAFETY: the structure is initialised, and outlives the calls.
-    unsafe {
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
-            limit.rlim_cur = limit.rlim_max;
-            // A refusal leaves the limit as it was.
-            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
-        }
-    }
 }
 
 /// To the standard output, which may be closed: that ends nothing.

@@ -21,6 +21,7 @@ use xmml_site::login_proxy::LoginProxy;
 use xmml_site::polling::Pauses;
 use xmml_site::signals::ignore;
 use xmml_site::supervisor::Supervisor;
+use xmml_site::system::raise_limit_of_descriptors;
 
 /// What runs at a site for a run.
 #[derive(Args)]
@@ -107,6 +108,7 @@ fn talk(run: PathBuf) -> Result<(), String> {
     let stream = |fd: io::Result<std::os::fd::OwnedFd>| fd.map(File::from).map_err(|error| explained(&error));
     let input = stream(io::stdin().as_fd().try_clone_to_owned())?;
     let output = stream(io::stdout().as_fd().try_clone_to_owned())?;
+    raise_limit_of_descriptors().map_err(|error| explained(&error))?; // each agent takes a connection
     LoginProxy::new(run, input, output, Pauses::default()).run()
 }
 

@@ -33,7 +33,7 @@ use crate::processes::descendants;
 use crate::program::{self, Common, Program, Streams};
 use crate::protocol::{Order, Report, Start};
 use crate::signals::{ignore, Signals};
-use crate::system::{close, name_of_error, strerror};
+use crate::system::{close, name_of_error, raise_limit_of_descriptors, strerror};
 
 /// How long instances have to end by themselves after the run has gone.
 pub const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -191,6 +191,7 @@ impl Supervisor {
             epoll,
             memory: MemoryGroup::own(),
             environ: std::env::vars_os().collect(),
+            // There are two pipes and two logs for each instance.
             open_files: raise_limit_of_descriptors()?,
             incoming: Vec::new(),
             outgoing: VecDeque::new(),
@@ -743,21 +744,6 @@ impl Supervisor {
             }
         }
     }
-}
-
-/// Raises the limit of open files as far as is allowed: there are two pipes and two logs for each instance. Returns the
-/// limit that was.
-fn raise_limit_of_descriptors() -> io::Result<libc::rlimit> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the structures outlive the calls.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
-        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised);
-    }
-    Ok(limit)
 }
 
 fn text_of(report: &Map<String, Value>, key: &str) -> Option<String> {

@@ -77,6 +77,23 @@ pub fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
     close(file)
 }
 
+/// Raises the limit of open files as far as is allowed; returns the limit that was.
+///
+/// # Errors
+/// The system does not say what the limit is.
+pub fn raise_limit_of_descriptors() -> io::Result<libc::rlimit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structures outlive the calls.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised);
+    }
+    Ok(limit)
+}
+
 /// What a poll waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents_at_a_site import Site
+from agents_at_a_site import Site, connections_to
 from site_here import site_at
 from waiting import LIMIT_S, wait_until
 from xmml_executors.launch.site.run_site import RunSite
@@ -178,12 +178,6 @@ def test_a_talker_tells_at_once_when_an_agent_is_gone_without_a_word(site: Site)
     assert talker.wait(LIMIT_S) == 0
 
 
-def connections_to(port: int) -> int:
-    """How many connections to a port of this machine stand."""
-    rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return sum(row[2].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
-
-
 def test_a_folder_that_cannot_be_written_is_reported(site: Site) -> None:
     site.job("m.1/0")
     site.tell("m.1/0", 1, do="go")
@@ -224,6 +218,23 @@ def test_a_talker_takes_orders_and_renews_the_lease(site: Site) -> None:
     assert answers == [{"alive": "7"}, {"taken": 1, "by": "m.1/0"}]
     assert (site.folder / "lease").read_text() == "7 60\n"
     assert placeholder.wait(LIMIT_S) == AgentStatus.ABORTED
+
+
+def test_a_talker_watches_more_agents_than_a_process_may_usually_have_files_open(site: Site) -> None:
+    site.job("m.1/0")
+    port = site.await_report("m.1/0", "ready")["port"]
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    limited = ["prlimit", f"--nofile=32:{hard}", *site.command("talk")]
+    talker = subprocess.Popen(limited, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    site.started.append(talker)
+    assert talker.stdin is not None
+    assert talker.stdout is not None
+    watch = {"watch": {f"m.1/{number}": ["127.0.0.1", port] for number in range(60)}}
+    order = {"to": "m.1/0", "order": {"n": 1, "do": "abort"}}
+    talker.stdin.write(b"".join(json.dumps(what).encode() + b"\n" for what in (watch, order)))
+    talker.stdin.flush()
+    assert json.loads(talker.stdout.readline())["is"] == "talking"
+    assert talker.stdout.readline() == b'{"taken":1,"by":"m.1/0"}\n'
 
 
 def missing(site: Site, files: list[list[Any]]) -> Any:
