@@ -7,6 +7,7 @@ import errno
 import gc
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 
@@ -35,6 +36,7 @@ def _guarded(name: str, command: Callable[[Sequence[str]], int], arguments: Sequ
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale may lack what a model or a program writes
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # inherited: nobody hears of the end of a child while it is ignored
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     atexit.register(gc.freeze)  # what is left then goes with the process: no need to look through it
     status = 0

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from compiled import compiled
 from disclosed import mode_of
+from processes import ignoring_children
 from several_sites import Sites
 
 WAIT = "import time; time.sleep(600)"
@@ -38,6 +39,12 @@ def test_a_run_over_two_sites_gives_the_same_as_one_on_this_machine(sites: Sites
     sites.end(sites.launch(model)).check(0, "the last answer is 16.1")
     for name in ("instances/asks/work/result.txt", "instances/asks/stdout", "instances/answers/stdout"):
         assert (sites.run_folder / name).read_bytes() == (here / name).read_bytes()
+
+
+def test_a_run_hears_of_the_end_of_what_it_has_started_also_if_its_starter_ignores_children(sites: Sites) -> None:
+    with ignoring_children():
+        run = sites.launch(sites.write_model())
+    sites.end(run).check(0, "the last answer is 16.1")
 
 
 def test_sites_without_python_run_programs_in_other_languages(sites: Sites) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,3 +66,13 @@ def watches(watcher: int, pid: int) -> bool:
 def _status(pid: int) -> list[str]:
     # The name before the bracket is the program's own choice.
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+@contextlib.contextmanager
+def ignoring_children() -> Iterator[None]:
+    """Programs that are started within the block inherit that SIGCHLD is ignored, as from some daemons."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCHLD, before)

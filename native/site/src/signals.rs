@@ -28,6 +28,9 @@ impl Signals {
             if libc::sigprocmask(libc::SIG_BLOCK, &raw const taken, &raw mut before) != 0 {
                 return Err(io::Error::last_os_error());
             }
+            for number in numbers {
+                libc::signal(*number, libc::SIG_DFL); // nobody hears of the end of a child while SIGCHLD is ignored
+            }
             let fd = libc::signalfd(-1, &raw const taken, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC);
             if fd < 0 {
                 return Err(io::Error::last_os_error());

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import children, is_running, state, watches
+from processes import children, ignoring_children, is_running, state, watches
 from supervised import Supervised
 from waiting import LIMIT_S, number_in, wait_until
 from xmml_executors.executor import ProcessStart
@@ -46,6 +46,14 @@ def test_the_exit_status_is_reported(harness: Supervised) -> None:
 def test_a_signal_is_reported(harness: Supervised) -> None:
     harness.start("a", "kill -SEGV $$")
     assert harness.report("ended", "a").signal == signal.SIGSEGV
+
+
+def test_the_exit_status_is_reported_by_a_supervisor_whose_starter_ignores_children(tmp_path: Path) -> None:
+    with ignoring_children():
+        harness = Supervised(tmp_path)
+    harness.start("a", "exit 7")
+    assert harness.report("ended", "a").status == 7
+    harness.executor.close(tmp_path)
 
 
 def test_output_is_passed_on_and_written_before_the_end_is_reported(harness: Supervised) -> None:
