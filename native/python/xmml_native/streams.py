@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, TextIO
 
-#: Longer lines are passed on in pieces.
-LONGEST_LINE_BYTES = 64 * 1024
+#: Longer lines are passed on in pieces of so many characters. A line that is not finished is kept up to so many bytes.
+LONGEST_LINE = 64 * 1024
 
 
 class Reports:
@@ -54,7 +54,7 @@ class Output:
         with self._lock:
             self._write_file(kind, data)
             *lines, rest = (self._rest[kind] + data).split(b"\n")
-            if len(rest) > LONGEST_LINE_BYTES:
+            if len(rest) > LONGEST_LINE:
                 lines.append(rest)
                 rest = b""
             self._rest[kind] = rest
@@ -86,7 +86,9 @@ class Output:
     def _tell(self, kind: str, lines: list[bytes]) -> None:
         for line in lines:
             text = line.decode("utf-8", "replace").rstrip("\r")
-            self._reports.tell({"is": "output", "name": self._instance, "stream": kind, "text": text})
+            for at in range(0, max(len(text), 1), LONGEST_LINE):
+                piece = text[at : at + LONGEST_LINE]
+                self._reports.tell({"is": "output", "name": self._instance, "stream": kind, "text": piece})
 
 
 class _Current(threading.local):

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::system::close;
 
-/// Longer lines are not ours.
+/// Longer lines are returned in pieces, which are no JSON.
 const LONGEST_LINE: usize = 16 * 1024 * 1024;
 const READ: u64 = 256 * 1024;
 
@@ -57,7 +57,13 @@ impl Tail {
             }
         }
         let mut found = Vec::new();
-        let Some(end) = chunk.iter().rposition(|byte| *byte == b'\n') else { return Ok(found) };
+        let Some(end) = chunk.iter().rposition(|byte| *byte == b'\n') else {
+            if chunk.len() > LONGEST_LINE {
+                self.offset += chunk.len() as u64;
+                found.push((self.offset, chunk));
+            }
+            return Ok(found);
+        };
         for line in chunk[..end].split(|byte| *byte == b'\n') {
             self.offset += line.len() as u64 + 1;
             found.push((self.offset, line.to_vec()));
@@ -118,6 +124,16 @@ mod tests {
         assert_eq!(tail.lines().unwrap(), []);
         append(&path, b"ee\n").unwrap();
         assert_eq!(tail.lines().unwrap(), [(14, b"three".to_vec())]);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_keeps_none_that_follows() {
+        let path = std::env::temp_dir().join(format!("xmml-endless-line-{}", std::process::id()));
+        append(&path, &[vec![b'x'; LONGEST_LINE + 2 * READ as usize].as_slice(), b"\n{}\n"].concat()).unwrap();
+        let mut tail = Tail::new(path.clone(), 0);
+        let found: Vec<_> = (0..4).flat_map(|_| tail.lines().unwrap()).collect();
+        assert_eq!(found.last().map(|(_, line)| line.as_slice()), Some(b"{}".as_slice()));
         std::fs::remove_file(&path).unwrap();
     }
 
