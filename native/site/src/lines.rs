@@ -72,14 +72,30 @@ impl Tail {
     }
 }
 
-/// Adds whole lines to a file; closing it makes other hosts see them.
+/// Adds whole lines to a file; closing it makes other hosts see them. What fails leaves no part of a line, to which a
+/// later one would be added.
 ///
 /// # Errors
 /// The file cannot be written.
 pub fn append(path: &Path, lines: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-    file.write_all(lines)?;
-    close(file)
+    let before = file.metadata()?.len();
+    let done = file.write_all(lines);
+    let done = done.and(close(file));
+    if done.is_err() {
+        let _ = cut_torn_line(path, before, lines); // whoever reads it finds what is no line of ours
+    }
+    done
+}
+
+/// Removes the part of a line at the end of a file that had a size before lines were added. Whole lines stay, because
+/// others may have read them.
+fn cut_torn_line(path: &Path, before: u64, lines: &[u8]) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    let added = usize::try_from(file.metadata()?.len().saturating_sub(before)).unwrap_or(usize::MAX);
+    let Some(added) = lines.get(..added) else { return Ok(()) }; // somebody else has added to it
+    let whole = added.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    file.set_len(before + whole as u64)
 }
 
 /// Takes the complete lines out of a buffer.

@@ -237,6 +237,32 @@ def test_a_talker_watches_more_agents_than_a_process_may_usually_have_files_open
     assert talker.stdout.readline() == b'{"taken":1,"by":"m.1/0"}\n'
 
 
+def test_an_order_that_a_full_disk_has_torn_is_taken_when_there_is_room_again(site: Site) -> None:
+    placeholder = site.job("m.1/0")
+    orders = site.folder / "jobs/m.1/0/orders"
+    order = json.dumps({"to": "m.1/0", "order": {"n": 1, "do": "abort", "why": "x" * 200}}).encode() + b"\n"
+    talker = site.run("talk", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    resource.prlimit(talker.pid, resource.RLIMIT_FSIZE, (50, 50))
+    _, said = talker.communicate(order, LIMIT_S)
+    assert said.decode() == f"mto: cannot write {orders}: File too large\n"
+    assert orders.read_text() == ""
+    site.run("talk", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL).communicate(order, LIMIT_S)
+    assert placeholder.wait(LIMIT_S) == AgentStatus.ABORTED
+
+
+def test_the_reports_of_an_agent_whose_disk_is_full_end_with_a_whole_line(site: Site) -> None:
+    placeholder = site.job("m.1/0")
+    site.tell("m.1/0", 1, do="go")
+    site.start("m.1/0", 2, ["sleep", "1000"])
+    site.await_report("m.1/0", "started")
+    reports = site.folder / "jobs/m.1/0/reports"
+    before = reports.read_text()
+    resource.prlimit(placeholder.pid, resource.RLIMIT_FSIZE, (len(before) + 10, len(before) + 10))
+    site.tell("m.1/0", 3, do="prepare", folder="/proc/nowhere", stage_in=[])
+    assert placeholder.wait(LIMIT_S) == AgentStatus.UNWRITABLE
+    assert reports.read_text() == before
+
+
 def missing(site: Site, files: list[list[Any]]) -> Any:
     return answered(site, "stage", {"store": str(site.folder.parent / "staged"), "files": files})["missing"]
 
