@@ -87,7 +87,7 @@ pub fn serve(site: Site) -> Result<ExitCode, String> {
         What::Talk => talk(run)?,
         What::Stage => answer(|order| stage(&run, &order))?,
         What::Hash => answer(|order| hash_programs(&run, &order))?,
-        What::List => answer(|order| list_results(&run, &order))?,
+        What::List => answer(|order| Ok(list_results(&run, &order)))?,
         What::Forsake => forsake(&run)?,
         What::End => end(&run),
         What::EndBuilds => end_builds(&run),

@@ -262,11 +262,8 @@ pub struct Results {
     too_large: Vec<Text>,
 }
 
-/// Lists the files asked for that are there, and logs and results in folders.
-///
-/// # Errors
-/// A folder cannot be read.
-pub fn list_results(run: &Path, wanted: &Wanted) -> Result<Results, FileError> {
+/// Lists the files asked for that are there, and logs and results in folders. What cannot be looked at is left out.
+pub fn list_results(run: &Path, wanted: &Wanted) -> Results {
     let mut found: Vec<PathBuf> =
         wanted.files.iter().map(|file| run.join(&file.0)).filter(|file| file.is_file()).collect();
     let mut too_large = Vec::new();
@@ -275,7 +272,7 @@ pub fn list_results(run: &Path, wanted: &Wanted) -> Result<Results, FileError> {
         found.extend(["stdout", "stderr"].iter().map(|name| top.join(name)).filter(|file| file.is_file()));
         let work = top.join("work");
         if patterns.is_empty() {
-            let files = files_below(&work)?;
+            let files = files_below(&work);
             let sizes = files.iter().map(|file| fs::metadata(file).map_or(0, |found| found.len()));
             if sizes.sum::<u64>() <= wanted.most_bytes {
                 found.extend(files);
@@ -285,11 +282,11 @@ pub fn list_results(run: &Path, wanted: &Wanted) -> Result<Results, FileError> {
         }
         for pattern in patterns {
             for path in matches(&work, &pattern.0) {
-                found.extend(files_below(&path)?);
+                found.extend(files_below(&path));
             }
         }
     }
-    Ok(Results { found: found.iter().map(|path| relative(path, run)).collect(), too_large })
+    Results { found: found.iter().map(|path| relative(path, run)).collect(), too_large }
 }
 
 fn relative(path: &Path, run: &Path) -> Text {
@@ -313,23 +310,24 @@ pub fn hash_programs(run: &Path, programs: &Programs) -> Result<BTreeMap<String,
 }
 
 /// Returns a file, or the plain files below a folder.
-fn files_below(path: &Path) -> Result<Vec<PathBuf>, FileError> {
+fn files_below(path: &Path) -> Vec<PathBuf> {
     if path.is_file() {
-        return Ok(vec![path.to_owned()]);
+        return vec![path.to_owned()];
     }
     let mut found = Vec::new();
     let mut folders = vec![path.to_owned()];
     while let Some(folder) = folders.pop() {
         let Ok(entries) = fs::read_dir(&folder) else { continue }; // it is not there, or went meanwhile
         for entry in entries.flatten() {
-            match with_path(&folder, entry.file_type())? {
-                kind if kind.is_dir() => folders.push(entry.path()),
-                kind if kind.is_file() => found.push(entry.path()),
-                _ => {}
+            let Ok(kind) = entry.file_type() else { continue }; // as above
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if kind.is_file() {
+                found.push(entry.path());
             }
         }
     }
-    Ok(found)
+    found
 }
 
 /// Copies a file and its permissions; says of which of the two files it could not be done.
