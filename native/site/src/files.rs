@@ -332,7 +332,9 @@ fn files_below(path: &Path) -> Vec<PathBuf> {
 
 /// Copies a file and its permissions; says of which of the two files it could not be done.
 fn copy(source: &Path, target: &Path) -> Result<(), FileError> {
-    let mut from = with_path(source, File::open(source))?;
+    // Whoever opens a named pipe otherwise waits until somebody writes to it.
+    let plain = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(source);
+    let mut from = with_path(source, plain)?;
     let found = with_path(source, from.metadata())?;
     if !found.is_file() {
         return with_path(source, Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file that can be copied")));

@@ -185,6 +185,17 @@ def test_a_folder_that_cannot_be_written_is_reported(site: Site) -> None:
     assert site.await_report("m.1/0", "unwritable")["file"].startswith("/proc/nowhere")
 
 
+def test_a_named_pipe_that_is_to_be_staged_is_reported_and_holds_nothing_up(site: Site) -> None:
+    os.mkfifo(site.folder / "model/pipe")
+    placeholder = site.job("m.1/0")
+    site.tell("m.1/0", 1, do="go")
+    site.start("m.1/0", 2, ["true"], stage_in=["pipe"])
+    report = site.await_report("m.1/0", "unwritable")
+    assert (report["file"], report["error"]) == (f"{site.folder}/model/pipe", "it is no file that can be copied")
+    site.tell("m.1/0", 3, do="abort")
+    assert placeholder.wait(LIMIT_S) == AgentStatus.ABORTED
+
+
 def test_a_talker_passes_on_what_jobs_report_from_where_it_is_told(site: Site) -> None:
     site.job("m.1/0", patience_s=0.2)
     site.await_report("m.1/0", "over")
