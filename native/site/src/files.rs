@@ -40,8 +40,8 @@ pub fn with_path<T>(path: &Path, done: io::Result<T>) -> Result<T, FileError> {
 pub struct Staging {
     /// The folder that keeps staged files under their hashes.
     store: Text,
-    /// Path in the model's folder, hash, permissions, and when it was last written [ns since 1970].
-    files: Vec<(Text, String, u32, u64)>,
+    /// Path in the model's folder, hash, permissions, and when it was last written [ns since 1970, or before].
+    files: Vec<(Text, String, u32, i64)>,
     /// Paths of files that no program writes to: they are not copied from the store.
     #[serde(default)]
     images: Vec<Text>,
@@ -104,7 +104,12 @@ pub fn stage(run: &Path, order: &Staging) -> Result<Missing, FileError> {
                 continue;
             }
             copy(&store.join(sha256), &file)?;
-            with_path(&file, dated(&file, SystemTime::UNIX_EPOCH + Duration::from_nanos(*written)))?;
+            let from_1970 = Duration::from_nanos(written.unsigned_abs());
+            let written = match written {
+                0.. => SystemTime::UNIX_EPOCH + from_1970,
+                _ => SystemTime::UNIX_EPOCH - from_1970,
+            };
+            with_path(&file, dated(&file, written))?;
             with_path(&file, fs::set_permissions(&file, Permissions::from_mode(*mode)))?;
         }
         forget_old(store);

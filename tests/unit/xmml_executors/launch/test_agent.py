@@ -299,6 +299,14 @@ def test_only_files_that_are_missing_or_damaged_are_asked_for(site: Site) -> Non
     assert (site.folder / "model/bin/tool").stat().st_mtime_ns == WRITTEN_NS
 
 
+def test_a_file_that_was_written_before_1970_is_staged_as_such(site: Site) -> None:
+    sha = hashlib.sha256(b"old").hexdigest()
+    (site.folder / "incoming").mkdir()
+    (site.folder / "incoming" / sha).write_bytes(b"old")
+    assert missing(site, [["data.txt", sha, 0o644, -1_000_000_001]]) == []
+    assert (site.folder / "model/data.txt").stat().st_mtime_ns == -1_000_000_001
+
+
 def test_files_that_have_come_get_into_the_store_whole(site: Site) -> None:
     sha = hashlib.sha256(b"good").hexdigest()
     assert missing(site, [["data.txt", sha, 0o644, WRITTEN_NS]]) == [sha]
