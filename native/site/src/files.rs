@@ -394,7 +394,8 @@ fn below(path: &Path, part: &OsStr) -> Vec<PathBuf> {
         let named = path.join(part);
         return if named.symlink_metadata().is_ok() { vec![named] } else { Vec::new() };
     }
-    let is_named = |name: &OsString| (!is_hidden(name) || bytes[0] == b'.') && is_match(bytes, name.as_bytes());
+    let pattern = characters(part);
+    let is_named = |name: &OsString| (!is_hidden(name) || bytes[0] == b'.') && is_match(&pattern, &characters(name));
     entries_of(path).into_iter().filter(|(_, name)| is_named(name)).map(|(inner, _)| inner).collect()
 }
 
@@ -407,37 +408,53 @@ fn is_hidden(name: &OsStr) -> bool {
     name.as_bytes().first() == Some(&b'.')
 }
 
-fn is_match(pattern: &[u8], name: &[u8]) -> bool {
+/// Returns the characters of a name; a byte that belongs to none is one, too, as Python has it.
+fn characters(name: &OsStr) -> Vec<u32> {
+    let in_chunk = |chunk: std::str::Utf8Chunk| {
+        let others = chunk.invalid().iter().map(|byte| 0xDC00 + u32::from(*byte));
+        chunk.valid().chars().map(u32::from).chain(others).collect::<Vec<_>>()
+    };
+    name.as_bytes().utf8_chunks().flat_map(in_chunk).collect()
+}
+
+const ANY_TEXT: u32 = '*' as u32;
+const ANY: u32 = '?' as u32;
+const CLASS: u32 = '[' as u32;
+const CLASS_END: u32 = ']' as u32;
+const NOT: u32 = '!' as u32;
+const TO: u32 = '-' as u32;
+
+fn is_match(pattern: &[u32], name: &[u32]) -> bool {
     match (pattern, name) {
         ([], []) => true,
-        ([b'*', rest @ ..], _) => (0..=name.len()).any(|skipped| is_match(rest, &name[skipped..])),
-        ([b'?', rest @ ..], [_, after @ ..]) => is_match(rest, after),
-        ([b'[', ..], [byte, after @ ..]) => match class(pattern, *byte) {
+        ([ANY_TEXT, rest @ ..], _) => (0..=name.len()).any(|skipped| is_match(rest, &name[skipped..])),
+        ([ANY, rest @ ..], [_, after @ ..]) => is_match(rest, after),
+        ([CLASS, ..], [character, after @ ..]) => match class(pattern, *character) {
             Some((is_in, rest)) => is_in && is_match(rest, after),
-            None => *byte == b'[' && is_match(&pattern[1..], after),
+            None => *character == CLASS && is_match(&pattern[1..], after),
         },
-        ([wanted, rest @ ..], [byte, after @ ..]) => wanted == byte && is_match(rest, after),
+        ([wanted, rest @ ..], [character, after @ ..]) => wanted == character && is_match(rest, after),
         _ => false,
     }
 }
 
-/// Returns whether a class of a pattern, `[abc]`, `[a-z]` or `[!abc]`, holds a byte, and the pattern behind it; `None` if
-/// it does not end.
-fn class(pattern: &[u8], byte: u8) -> Option<(bool, &[u8])> {
-    let is_negated = pattern.get(1) == Some(&b'!');
+/// Returns whether a class of a pattern, `[abc]`, `[a-z]` or `[!abc]`, holds a character, and the pattern behind it; `None`
+/// if it does not end.
+fn class(pattern: &[u32], character: u32) -> Option<(bool, &[u32])> {
+    let is_negated = pattern.get(1) == Some(&NOT);
     let begin = if is_negated { 2 } else { 1 };
     // The first may be a closing bracket itself.
-    let end = begin + 1 + pattern.get(begin + 1..)?.iter().position(|byte| *byte == b']')?;
+    let end = begin + 1 + pattern.get(begin + 1..)?.iter().position(|character| *character == CLASS_END)?;
     let mut members = &pattern[begin..end];
     let mut is_in = false;
     loop {
         members = match members {
-            [first, b'-', last, rest @ ..] => {
-                is_in |= (*first..=*last).contains(&byte);
+            [first, TO, last, rest @ ..] => {
+                is_in |= (*first..=*last).contains(&character);
                 rest
             }
             [first, rest @ ..] => {
-                is_in |= *first == byte;
+                is_in |= *first == character;
                 rest
             }
             [] => return Some((is_in != is_negated, &pattern[end + 1..])),
@@ -451,7 +468,7 @@ mod tests {
 
     #[test]
     fn names_match_patterns_as_in_a_shell() {
-        let cases: [(&str, &str, bool); 12] = [
+        let cases: [(&str, &str, bool); 16] = [
             ("*.csv", "a.csv", true),
             ("*.csv", "a.csv.gz", false),
             ("?.csv", "ab.csv", false),
@@ -464,10 +481,22 @@ mod tests {
             ("[a", "[a", true),
             ("**x", "yx", true),
             ("", "a", false),
+            ("r?sum?.csv", "résumé.csv", true),
+            ("[à-ý].csv", "é.csv", true),
+            ("[!a].csv", "é.csv", true),
+            ("[è].csv", "é.csv", false),
         ];
         for (pattern, name, expected) in cases {
-            assert_eq!(is_match(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
+            let is_named = is_match(&characters(OsStr::new(pattern)), &characters(OsStr::new(name)));
+            assert_eq!(is_named, expected, "{pattern} {name}");
         }
+    }
+
+    #[test]
+    fn a_byte_that_is_no_character_is_matched_as_one() {
+        let name = characters(OsStr::from_bytes(b"\xe9\xe8.csv"));
+        assert!(is_match(&characters(OsStr::new("??.csv")), &name));
+        assert!(is_match(&characters(OsStr::from_bytes(b"[\xe9]*.csv")), &name));
     }
 
     #[test]
