@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import asyncio
+import codecs
 import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
@@ -30,6 +31,7 @@ REOPEN_EVERY_S = 1.0
 ENDING_WITHIN_S = 10.0
 #: sshd allows 10 sessions in a connection by default.
 CHANNELS = 8
+#: Longer lines come in pieces of so many characters.
 LONGEST_LINE = 2**16
 READ = 2**18
 
@@ -472,26 +474,29 @@ async def _collect(site: str, reader: Reader, most: int, on_piece: Callable[[], 
 
 
 async def _lines(site: str, reader: Reader) -> AsyncIterator[str]:
-    """The lines of an output, without what login scripts have printed before."""
-    rest = b""
+    """The lines of an output, without what login scripts have printed before; long ones in pieces."""
+    banner = b""
+    rest = ""
     begun = False
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
     while piece := await reader.read(READ):
-        rest += piece
         if not begun:
-            _, mark, after = rest.partition(BEGIN)
+            banner += piece
+            _, mark, piece = banner.partition(BEGIN)
             if not mark:
-                if len(rest) > MOST_BANNER:
+                if len(banner) > MOST_BANNER:
                     raise TooMuchOutput(site, "its login scripts print without end; make ~/.bashrc silent for commands")
                 continue
-            begun, rest = True, after
-        *whole, rest = rest.split(b"\n")
+            begun = True
+        rest += decoder.decode(piece)
+        *whole, rest = rest.split("\n")
         for line in whole:
-            yield line.decode(errors="replace")
+            yield line
         while len(rest) > LONGEST_LINE:
-            yield rest[:LONGEST_LINE].decode(errors="replace")
+            yield rest[:LONGEST_LINE]
             rest = rest[LONGEST_LINE:]
-    if rest:
-        yield rest.decode(errors="replace")
+    if rest := rest + decoder.decode(b"" if begun else banner, final=True):
+        yield rest
 
 
 def _words(remotes: Iterable[str]) -> str:

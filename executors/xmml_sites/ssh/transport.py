@@ -48,7 +48,7 @@ class RemoteProcess(Protocol):
         """Say that no more input comes."""
 
     def lines(self) -> AsyncIterator[str]:
-        """Its output, line by line; a line of more than 64 KiB comes in pieces."""
+        """Its output, line by line; a line of more than 65,536 characters comes in pieces."""
 
     async def wait(self) -> int:
         """Its exit status when it has ended.
