@@ -16,12 +16,13 @@ use serde::Serialize;
 use xmml_core::error::explained;
 use xmml_site::agent::{forget_own_step, Agent, Place};
 use xmml_site::cleanup::{end, end_builds, forsake};
-use xmml_site::files::{hash_programs, list_results, stage, FileError};
+use xmml_site::files::{hash_programs, list_results, stage, taking_changes, FileError};
 use xmml_site::login_proxy::LoginProxy;
 use xmml_site::polling::Pauses;
 use xmml_site::signals::ignore;
 use xmml_site::supervisor::Supervisor;
 use xmml_site::system::raise_limit_of_descriptors;
+use xmml_transfer::pipe::{receive, take, Pipe};
 
 /// What runs at a site for a run.
 #[derive(Args)]
@@ -50,6 +51,8 @@ enum What {
     Talk,
     /// Lay out the files that the standard input names; say which of them are missing
     Stage,
+    /// Take files of which the store has an earlier version, over the standard input: of each, what has changed
+    TakeChanges,
     /// Say the hashes of the programs that the standard input names
     Hash,
     /// Say which logs and results are in the folders that the standard input names
@@ -86,6 +89,7 @@ pub fn serve(site: Site) -> Result<ExitCode, String> {
         What::Agent { job, patience, python } => return serve_job(run, job, patience, python),
         What::Talk => talk(run)?,
         What::Stage => answer(|order| stage(&run, &order))?,
+        What::TakeChanges => take_changes(&run)?,
         What::Hash => answer(|order| hash_programs(&run, &order))?,
         What::List => answer(|order| Ok(list_results(&run, &order)))?,
         What::Forsake => forsake(&run)?,
@@ -112,6 +116,27 @@ fn talk(run: PathBuf) -> Result<(), String> {
     LoginProxy::new(run, input, output, Pauses::default()).run()
 }
 
+/// Takes files as the other end of a copy; the first message on the standard input is the order of `stage`.
+fn take_changes(run: &Path) -> Result<(), String> {
+    let mut input = io::stdin().lock();
+    let order = receive(&mut input).map_err(|error| format!("the standard input: {}", explained(&error)))?;
+    let order = order.ok_or("the standard input ends before there is an order")?;
+    let target = taking_changes(run, read_order(&order)?).map_err(of_file)?;
+    let output = io::stdout().as_fd().try_clone_to_owned().map_err(|error| explained(&error))?;
+    match take(&target, &mut input, &Pipe::new(File::from(output))) {
+        Ok(_) => Ok(()),
+        Err(failure) => Err(failure.to_string()),
+    }
+}
+
+fn read_order<Order: DeserializeOwned>(text: &[u8]) -> Result<Order, String> {
+    serde_json::from_slice(text).map_err(|error| format!("the order on the standard input: {error}"))
+}
+
+fn of_file((path, error): (PathBuf, io::Error)) -> String {
+    format!("{}: {}", path.display(), explained(&error))
+}
+
 fn absolute(path: &Path) -> Result<PathBuf, String> {
     std::path::absolute(path).map_err(|error| format!("{}: {}", path.display(), explained(&error)))
 }
@@ -122,8 +147,7 @@ fn answer<Order: DeserializeOwned, Answer: Serialize>(
 ) -> Result<(), String> {
     let mut text = Vec::new();
     io::stdin().read_to_end(&mut text).map_err(|error| format!("the standard input: {}", explained(&error)))?;
-    let order = serde_json::from_slice(&text).map_err(|error| format!("the order on the standard input: {error}"))?;
-    let answer = carry_out(order).map_err(|(path, error)| format!("{}: {}", path.display(), explained(&error)))?;
+    let answer = carry_out(read_order(&text)?).map_err(of_file)?;
     let line = serde_json::to_string(&answer).map_err(|error| error.to_string())?;
     writeln!(io::stdout(), "{line}").map_err(|error| format!("the standard output: {}", explained(&error)))
 }

@@ -17,14 +17,13 @@ from typing import Any, Protocol
 
 from xmml_sites.ssh import bulk_transfer
 from xmml_sites.ssh.command_result import CommandResult
+from xmml_sites.ssh.conversation import MOST_BANNER, Conversation
 from xmml_sites.ssh.failure import ConnectionLost, NoAnswer, RemoteFileError, TooMuchOutput, TransportError
 from xmml_sites.ssh.remote_shell import BEGIN, bounded, kill_group, leased, path_word, renewal
 from xmml_sites.ssh.transport import Forwarding
 
 #: More than this nobody wants from a command that is waited for [bytes].
 MOST_OUTPUT = 16 * 2**20
-#: What login scripts may print before the command begins [bytes].
-MOST_BANNER = 2**18
 #: How often a port is tried that a site has not closed yet [s].
 REOPEN_EVERY_S = 1.0
 #: So long closing waits until commands are ended for which nobody waits any more [s].
@@ -194,6 +193,28 @@ class ChannelTransport(abc.ABC):
         if answer.status != 0:
             raise RemoteFileError(self.site, doing, answer.said)
         return answer.stdout
+
+    @contextlib.asynccontextmanager
+    async def converse(self, command: str, doing: str, *, timeout_s: float) -> AsyncIterator[Conversation]:
+        try:
+            async with self._channels, asyncio.timeout(timeout_s):
+                await self.connect()
+                channel = await self.open_channel(bounded(command, timeout_s), for_bulk=True)
+                said = asyncio.ensure_future(_collect(self.site, channel.stderr, MOST_OUTPUT))
+                conversation = Conversation(self.site, channel)
+                try:
+                    yield conversation
+                    await conversation.finish()
+                    status, errors = await channel.wait(), await said
+                except BaseException:
+                    said.cancel()
+                    await conversation.stop()
+                    await channel.abandon()
+                    raise
+        except TimeoutError:
+            raise NoAnswer(self.site, command, timeout_s) from None
+        if status != 0:
+            raise RemoteFileError(self.site, doing, errors.decode(errors="replace").strip()[-300:])
 
     async def start(self, command: str, *, lease_s: float = 30.0) -> LeasedProcess:
         return await self._leases.start(command, lease_s)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from xmml.late_dataclass import dataclass
 from xmml_sites.ssh.command_result import CommandResult
+from xmml_sites.ssh.conversation import Conversation
 
 
 class SiteAccess(Protocol):
@@ -84,6 +86,20 @@ class Transport(Protocol):
         Raises:
             NoAnswer: it did not end within `timeout_s`; it is ended there shortly after.
             TooMuchOutput: it wrote more than 16 MiB.
+        """
+
+    def converse(
+        self, command: str, doing: str, *, timeout_s: float
+    ) -> contextlib.AbstractAsyncContextManager[Conversation]:
+        """Run a command that speaks in messages with us, for as long as the context; then wait for its end.
+
+        Args:
+            doing: what it does, for messages.
+            timeout_s: how long it may take; it is ended there shortly after.
+
+        Raises:
+            RemoteFileError: it failed, and said why.
+            NoAnswer: it did not end within `timeout_s`.
         """
 
     async def start(self, command: str, *, lease_s: float = 30.0) -> RemoteProcess:

@@ -28,8 +28,13 @@ class NoRoom(Exception):
 _FAILURES = {"peer failed": PeerFailed, "malformed": Malformed, "no room": NoRoom, "stopped": ConnectionBroken}
 
 
-def give(channel: MessageStream, sources: Sequence[Path], progress: Progress) -> Report:
+def give(
+    channel: MessageStream, sources: Sequence[Path], progress: Progress, names: Sequence[str] | None = None
+) -> Report:
     """Give files and folders away over a channel.
+
+    Args:
+        names: what the copies are called, if not the same.
 
     Returns:
         What came of it.
@@ -39,7 +44,7 @@ def give(channel: MessageStream, sources: Sequence[Path], progress: Progress) ->
         PeerFailed: the target cannot go on.
         Malformed: the other end does not keep to the protocol.
     """
-    source, failures = CopySource([*sources]), list[Exception]()
+    source, failures = CopySource([*sources], names), list[Exception]()
 
     def listen() -> None:
         # At any time: the target never has to wait for us before it can read on.

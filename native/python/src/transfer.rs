@@ -9,6 +9,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use xmml_transfer::listing::Origin;
 use xmml_transfer::report::{Progress, Report};
 use xmml_transfer::source::Source;
 use xmml_transfer::target::Target;
@@ -115,6 +116,7 @@ fn as_dict<'py>(py: Python<'py>, report: Report) -> PyResult<Bound<'py, PyDict>>
 ///
 /// Args:
 ///     paths: files and folders; the first part of the path of each copy is the name of one of them.
+///     names: what these parts are instead, as many as paths.
 #[pyclass(frozen, module = "xmml_native._native")]
 pub struct CopySource {
     source: Source,
@@ -123,8 +125,11 @@ pub struct CopySource {
 #[pymethods]
 impl CopySource {
     #[new]
-    fn new(paths: Vec<PathBuf>) -> CopySource {
-        CopySource { source: Source::new(paths) }
+    #[pyo3(signature = (paths, names = None))]
+    fn new(paths: Vec<PathBuf>, names: Option<Vec<OsString>>) -> CopySource {
+        let names = names.into_iter().flatten().map(Some).chain(std::iter::repeat(None));
+        let sources = paths.into_iter().zip(names).map(|(file, name)| Origin { file, name });
+        CopySource { source: Source::new(sources.collect()) }
     }
 
     /// Give everything away; return what came of it: the fields of a report.

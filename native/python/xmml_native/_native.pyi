@@ -558,9 +558,10 @@ class CopySource:
 
     Args:
         paths: files and folders; the first part of the path of each copy is the name of one of them.
+        names: what these parts are instead, as many as paths.
     """
 
-    def __new__(cls, paths: Sequence[PathLike[str]]) -> CopySource: ...
+    def __new__(cls, paths: Sequence[PathLike[str]], names: Sequence[str] | None = None) -> CopySource: ...
     def run(self, send: Callable[[bytes], object]) -> dict[str, Any]:
         """Give everything away; return what came of it: the fields of a report.
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,9 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use xmml_transfer::ranges::RANGE;
+use xmml_transfer::target::Target;
+use xmml_transfer::tree::{Layout, PART_SUFFIX};
 
 use crate::protocol::Text;
 use crate::system::close;
@@ -18,12 +21,6 @@ use crate::system::close;
 /// How long a staged file is kept that no run wants.
 const KEPT: Duration = Duration::from_secs(14 * 86400);
 const PIECE: usize = 1 << 20;
-/// What is compared and sent of a file of which there is an earlier version [bytes]. Smaller files are sent whole.
-const RANGE: u64 = 256 * 1024;
-/// How much of the SHA-256 of a range, in hexadecimal, tells it from others. Whether a file is whole is told by all of it.
-const DIGEST_CHARACTERS: usize = 32;
-/// Ends the name of a file that says what has changed since an earlier version.
-const CHANGES: &str = ".changes";
 /// The folder in the store that says, for the path of a file in its model, which version was wanted last.
 const VERSIONS: &str = "versions";
 
@@ -52,26 +49,8 @@ pub struct Staging {
 pub struct Missing {
     /// The hashes of files.
     missing: BTreeSet<String>,
-    /// Of which of these files, by their paths, there is an earlier version.
-    versions: BTreeMap<String, Version>,
-}
-
-/// A version of a file that the store holds.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct Version {
-    sha256: String,
-    /// The digests of its ranges, one after the other.
-    digests: String,
-}
-
-/// What has changed of a file since an earlier version; the bytes of the ranges follow.
-#[derive(Deserialize)]
-struct Changes {
-    /// The hash of that version.
-    base: String,
-    size: u64,
-    /// The numbers of the ranges that have changed.
-    ranges: Vec<u64>,
+    /// Those of them of which there is an earlier version that is worth comparing.
+    changed: BTreeSet<String>,
 }
 
 /// Makes `model/` of the store if that holds everything; says which hashes are missing, and of which of these files there
@@ -84,13 +63,13 @@ pub fn stage(run: &Path, order: &Staging) -> Result<Missing, FileError> {
     let versions = store.join(VERSIONS);
     with_path(&versions, fs::DirBuilder::new().recursive(true).mode(0o700).create(&versions))?;
     take_incoming(&run.join("incoming"), store)?;
-    let mut answer = Missing { missing: BTreeSet::new(), versions: BTreeMap::new() };
+    let mut answer = Missing { missing: BTreeSet::new(), changed: BTreeSet::new() };
     for (path, sha256, _, _) in &order.files {
         if answer.missing.contains(sha256) || !is_whole(&store.join(sha256), sha256)? {
             answer.missing.insert(sha256.clone());
-            // What has a name that is no text is sent whole.
-            let name = path.0.to_str().map(str::to_owned);
-            answer.versions.extend(name.and_then(|name| Some((name, last_version(store, path)?))));
+            if last_version(store, path).is_some() {
+                answer.changed.insert(sha256.clone());
+            }
         }
     }
     if answer.missing.is_empty() {
@@ -131,13 +110,7 @@ fn take_incoming(incoming: &Path, store: &Path) -> Result<(), FileError> {
     for entry in fs::read_dir(incoming).into_iter().flatten() {
         let path = with_path(incoming, entry)?.path();
         let Some(name) = path.file_name().and_then(OsStr::to_str) else { continue };
-        if let Some(sha256) = name.strip_suffix(CHANGES) {
-            match apply_changes(&path, store, sha256) {
-                Err((_, error)) if error.kind() == io::ErrorKind::NotFound => {} // the version has left the store meanwhile
-                done => done?,
-            }
-            with_path(&path, fs::remove_file(&path))?;
-        } else if path.extension() == Some(OsStr::new("part")) {
+        if name.ends_with(".part") || name.ends_with(PART_SUFFIX) {
             let _ = fs::remove_file(&path); // of a launcher that was killed
         } else {
             with_path(&path, fs::rename(&path, store.join(name)))?;
@@ -146,28 +119,18 @@ fn take_incoming(incoming: &Path, store: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Makes a file in the store of an earlier version and what has changed since. If it is not what its name says, it is
-/// found to be missing later.
-fn apply_changes(path: &Path, store: &Path, sha256: &str) -> Result<(), FileError> {
-    let mut file = BufReader::new(with_path(path, File::open(path))?);
-    let mut head = String::new();
-    with_path(path, file.read_line(&mut head))?;
-    let changes: Changes = with_path(
-        path,
-        serde_json::from_str(&head).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)),
-    )?;
-    let part = path.with_extension("part");
-    let base = store.join(&changes.base);
-    copy(&base, &part)?;
-    with_path(&part, fs::set_permissions(&part, Permissions::from_mode(0o600)))?;
-    let mut whole = with_path(&part, OpenOptions::new().write(true).open(&part))?;
-    for number in changes.ranges {
-        let mut range = Vec::new();
-        with_path(path, Read::by_ref(&mut file).take(RANGE).read_to_end(&mut range))?;
-        with_path(&part, whole.seek(SeekFrom::Start(number * RANGE)).and_then(|_| whole.write_all(&range)))?;
-    }
-    with_path(&part, whole.set_len(changes.size).and_then(|()| close(whole)))?;
-    with_path(&part, fs::rename(&part, store.join(sha256)))
+/// Returns the end that takes files of which the store has an earlier version, and puts them where `stage` looks for what has come.
+///
+/// # Errors
+/// The folder for them cannot be made.
+pub fn taking_changes(run: &Path, order: Staging) -> Result<Target, FileError> {
+    let base = run.join("incoming");
+    with_path(&base, fs::DirBuilder::new().recursive(true).mode(0o700).create(&base))?;
+    let target = with_path(&base, Target::new(Layout { base: base.clone(), name: None }, false))?;
+    let store = PathBuf::from(order.store.0);
+    let paths: BTreeMap<_, _> =
+        order.files.into_iter().map(|(path, sha256, _, _)| (OsString::from(sha256), path)).collect();
+    Ok(target.based_on(Box::new(move |entry| last_version(&store, paths.get(&entry.path)?))))
 }
 
 /// Returns the file that says which version of a file was wanted last.
@@ -184,21 +147,10 @@ fn note_version(store: &Path, path: &Text, sha256: &str) -> Result<(), FileError
 }
 
 /// Returns the last version of a file; `None` if there is none that is worth comparing.
-fn last_version(store: &Path, path: &Text) -> Option<Version> {
+fn last_version(store: &Path, path: &Text) -> Option<File> {
     let sha256 = fs::read_to_string(version_note(store, path)).ok()?;
-    let mut file = File::open(store.join(&sha256)).ok()?;
-    if file.metadata().ok()?.len() <= RANGE {
-        return None;
-    }
-    let mut digests = String::new();
-    loop {
-        let mut range = Vec::new();
-        Read::by_ref(&mut file).take(RANGE).read_to_end(&mut range).ok()?;
-        if range.is_empty() {
-            return Some(Version { sha256, digests });
-        }
-        digests.push_str(&hexadecimal(&Sha256::digest(&range))[..DIGEST_CHARACTERS]);
-    }
+    let file = File::open(store.join(sha256)).ok()?;
+    (file.metadata().ok()?.len() > RANGE as u64).then_some(file)
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -5,6 +5,7 @@
 
 pub mod listing;
 pub mod message;
+pub mod pipe;
 pub mod ranges;
 pub mod report;
 pub mod source;

@@ -77,6 +77,21 @@ pub struct Found {
     pub file: PathBuf,
 }
 
+/// A file or folder that shall be copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// Where it is; a symbolic link is followed.
+    pub file: PathBuf,
+    /// What its copy is called, if not the same.
+    pub name: Option<OsString>,
+}
+
+impl From<PathBuf> for Origin {
+    fn from(file: PathBuf) -> Origin {
+        Origin { file, name: None }
+    }
+}
+
 /// Something that cannot be copied, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -89,10 +104,13 @@ pub struct LeftOut {
 ///
 /// A source that is a symbolic link is followed; links in folders are copied as links. Sockets, pipes and devices are left out, as is what
 /// cannot be read.
-pub fn listing(sources: &[PathBuf]) -> impl Iterator<Item = Result<Found, LeftOut>> + '_ {
-    sources.iter().flat_map(|source| match fs::metadata(source) {
-        Ok(status) => Below { waiting: vec![Ok((source.clone(), name_of(source), status))] },
-        Err(error) => Below { waiting: vec![Err(left_out(source, reason(&error)))] },
+pub fn listing(sources: &[Origin]) -> impl Iterator<Item = Result<Found, LeftOut>> + '_ {
+    sources.iter().flat_map(|Origin { file, name }| match fs::metadata(file) {
+        Ok(status) => {
+            let name = name.clone().unwrap_or_else(|| name_of(file));
+            Below { waiting: vec![Ok((file.clone(), name, status))] }
+        }
+        Err(error) => Below { waiting: vec![Err(left_out(file, reason(&error)))] },
     })
 }
 
@@ -185,7 +203,7 @@ mod tests {
     use crate::tests::{file, Folder};
 
     fn paths(source: PathBuf) -> Vec<OsString> {
-        listing(&[source]).map(|found| found.unwrap().entry.path).collect()
+        listing(&[source.into()]).map(|found| found.unwrap().entry.path).collect()
     }
 
     #[test]
@@ -205,7 +223,8 @@ mod tests {
         fs::create_dir(folder.path().join("f")).unwrap();
         std::os::unix::fs::symlink("nowhere", folder.path().join("f/link")).unwrap();
         std::os::unix::fs::symlink("f", folder.path().join("latest")).unwrap();
-        let found: Vec<Entry> = listing(&[folder.path().join("latest")]).map(|found| found.unwrap().entry).collect();
+        let found: Vec<Entry> =
+            listing(&[folder.path().join("latest").into()]).map(|found| found.unwrap().entry).collect();
         let seen: Vec<_> = found.iter().map(|entry| (&*entry.path, entry.kind, &*entry.link)).collect();
         let text = OsStr::new;
         let link = (text("latest/link"), Kind::Link, text("nowhere"));
@@ -219,12 +238,21 @@ mod tests {
         fs::create_dir(folder.path().join("f")).unwrap();
         let _listener = UnixListener::bind(&socket).unwrap();
         let found: Vec<LeftOut> =
-            listing(&[folder.path().join("f"), missing.clone()]).filter_map(Result::err).collect();
+            listing(&[folder.path().join("f").into(), missing.clone().into()]).filter_map(Result::err).collect();
         let expected = [
             left_out(&socket, "it is neither a file nor a folder nor a link".to_owned()),
             left_out(&missing, "No such file or directory".to_owned()),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_copy_may_have_another_name() {
+        let folder = Folder::new();
+        fs::create_dir_all(folder.path().join("f/g")).unwrap();
+        let origin = Origin { file: folder.path().join("f"), name: Some("other".into()) };
+        let paths: Vec<_> = listing(&[origin]).map(|found| found.unwrap().entry.path).collect();
+        assert_eq!(paths, ["other", "other/g"]);
     }
 
     #[test]

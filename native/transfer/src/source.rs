@@ -5,11 +5,10 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::listing::{listing, nanoseconds, Entry, Found, Kind};
+use crate::listing::{listing, nanoseconds, Entry, Found, Kind, Origin};
 use crate::message::{self, Piece, ToSource, MOST_DATA, MOST_ENTRIES, MOST_PIECES};
 use crate::ranges::{digest, ranges, stands, Digest, Range, DIGEST};
 use crate::report::{Progress, Report};
@@ -20,7 +19,7 @@ const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// Gives files away.
 pub struct Source {
-    sources: Vec<PathBuf>,
+    sources: Vec<Origin>,
     heard: Mutex<VecDeque<Heard>>,
     news: Condvar,
     /// How far it is.
@@ -32,7 +31,7 @@ type Heard = Result<ToSource, Failure>;
 
 impl Source {
     /// An end that gives these files and folders.
-    pub fn new(sources: Vec<PathBuf>) -> Source {
+    pub fn new(sources: Vec<Origin>) -> Source {
         Source { sources, heard: Mutex::default(), news: Condvar::new(), progress: Progress::default() }
     }
 
@@ -180,7 +179,7 @@ impl Giving<'_> {
         found.ok_or_else(|| Failure::Malformed(format!("there is no entry {number}")))
     }
 
-    fn list(&mut self, sources: &[PathBuf]) -> Result<(), Stop> {
+    fn list(&mut self, sources: &[Origin]) -> Result<(), Stop> {
         let mut told = 0;
         let mut left_out = Vec::new();
         for found in listing(sources) {
@@ -414,7 +413,7 @@ mod tests {
         let folder = Folder::new();
         let file = folder.path().join("file");
         fs::write(&file, vec![7; 1000]).unwrap();
-        let (source, (peer, sent)) = (Source::new(vec![file.clone()]), Kept::new());
+        let (source, (peer, sent)) = (Source::new(vec![file.clone().into()]), Kept::new());
         let watch = watched_for_reading(&file);
         let report = thread::scope(|scope| {
             let running = scope.spawn(|| source.run(&peer));
@@ -456,7 +455,7 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "data").unwrap();
         for (offset, length) in [(0, 5), (4, 1), (u64::MAX, 1), (0, 0), (0, MOST_DATA + 1)] {
-            let source = Source::new(vec![file.clone()]);
+            let source = Source::new(vec![file.clone().into()]);
             source.hear(&ToSource::Again(0, vec![Range { offset, length }]).to_bytes());
             let failure = failure(&source);
             assert!(failure.to_string().contains("a range that does not exist"), "{failure}");

@@ -23,9 +23,10 @@ const NO_ROOM: [i32; 3] = [libc::ENOSPC, libc::EDQUOT, libc::EROFS];
 /// Takes files, below a folder. One thread [considers](Target::consider) what is there already, another hears what comes.
 pub struct Target {
     compare: bool,
+    find_base: FindBase,
     considered: Mutex<Considered>,
     news: Condvar,
-    /// Files whose content is compared with the file of this name (or else with what an interrupted copy has left).
+    /// Files whose content is compared with an earlier version (or else with what an interrupted copy has left).
     based_on_file: Mutex<HashMap<u64, bool>>,
     report: Mutex<Report>,
     considering: Mutex<Tree>,
@@ -34,6 +35,9 @@ pub struct Target {
     /// How far it is.
     pub progress: Progress,
 }
+
+/// Finds an earlier version of a file that has no version under its own name.
+pub type FindBase = Box<dyn Fn(&Entry) -> Option<File> + Send + Sync>;
 
 /// What waits to be considered; `None`: nothing more will come.
 type Considered = VecDeque<Option<(u64, Arc<Entry>)>>;
@@ -90,6 +94,7 @@ impl Target {
         let tree = Tree::new(layout.clone())?;
         Ok(Target {
             compare,
+            find_base: Box::new(|_| None),
             considered: Mutex::default(),
             news: Condvar::new(),
             based_on_file: Mutex::default(),
@@ -105,6 +110,11 @@ impl Target {
             is_stopped: AtomicBool::new(false),
             progress: Progress::default(),
         })
+    }
+
+    /// Has files that have no version under their own name begin as a copy of what this finds.
+    pub fn based_on(self, find_base: FindBase) -> Target {
+        Target { find_base, ..self }
     }
 
     /// What came of the copy so far.
@@ -182,9 +192,14 @@ impl Target {
     fn digests(&self, tree: &mut Tree, number: u64, entry: &Entry, peer: &dyn Peer) -> Result<Vec<u8>, Trouble> {
         let part = tree.open_part(entry);
         let is_based_on_file = part.is_none();
-        let Some(file) = part.or_else(|| tree.open_file(entry)) else { return Ok(Vec::new()) };
+        let Some(file) = part.or_else(|| self.earlier(tree, entry)) else { return Ok(Vec::new()) };
         locked(&self.based_on_file).insert(number, is_based_on_file);
         digests(&file, entry.size, || Ok::<(), Trouble>(self.check(peer)?))
+    }
+
+    /// An earlier version of a file.
+    fn earlier(&self, tree: &mut Tree, entry: &Entry) -> Option<File> {
+        tree.open_file(entry).or_else(|| (self.find_base)(entry))
     }
 
     /// Acts on what the source says; false after its last message.
@@ -307,7 +322,7 @@ impl Target {
             std::collections::hash_map::Entry::Occupied(begun) => begun.into_mut(),
             std::collections::hash_map::Entry::Vacant(new) => {
                 let entry = &entries[number as usize];
-                let base = if self.is_based_on_file(number) { tree.open_file(entry) } else { None };
+                let base = if self.is_based_on_file(number) { self.earlier(tree, entry) } else { None };
                 let file = tree.begin_part(entry, base)?;
                 new.insert(PartialFile { file, altered: BTreeSet::new(), attempts: 0, received: 0 })
             }

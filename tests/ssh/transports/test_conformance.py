@@ -8,9 +8,11 @@ import time
 
 import pytest
 from processes import is_running
-from waiting import until
-from xmml_sites.ssh import NoAnswer, RemoteFileError, TooMuchOutput, bulk_transfer
+from waiting import LIMIT_S, until
+from xmml_sites.ssh import ConnectionLost, NoAnswer, RemoteFileError, TooMuchOutput, bulk_transfer
 from xmml_sites.ssh.openssh_transport import OpensshTransport
+from xmml_sites.transfer.conversation_stream import ConversationStream
+from xmml_sites.transfer.message_stream import ConnectionBroken
 
 LARGE = os.urandom(2**20) * 18 + b"and a rest"
 
@@ -194,6 +196,62 @@ def test_a_renewed_lease_keeps_a_command_alive(using, tmp_path):
         go_on.touch()
         assert [line async for line in process.lines()] == ["done"]
         assert await process.wait() == 0
+
+    using(work)
+
+
+def test_a_command_that_speaks_in_messages_is_spoken_with(using):
+    async def work(transport):
+        message = os.urandom(3 * 2**20)
+        async with transport.converse("exec cat", "echoing", timeout_s=LIMIT_S) as there:
+            for sent in (message, b"", b"end"):
+                _, received = await asyncio.gather(there.send(sent), there.receive())
+                assert received == sent
+
+    using(work)
+
+
+def test_what_a_command_still_says_when_it_is_spoken_with_no_more_keeps_nobody_waiting(using):
+    async def work(transport):
+        async with transport.converse("head -c 9000000 /dev/zero; exec cat", "talking", timeout_s=LIMIT_S):
+            pass
+
+    using(work)
+
+
+def test_a_conversation_that_is_cancelled_ends_also_for_a_thread_that_waits_in_it(using):
+    conversations, ended = [], []
+
+    def wait(stream):
+        with pytest.raises(ConnectionBroken):
+            stream.receive()
+        ended.append(True)
+
+    async def speak(transport):
+        async with transport.converse("exec cat", "echoing", timeout_s=LIMIT_S) as there:
+            conversations.append(there)
+            await asyncio.to_thread(wait, ConversationStream(there))
+
+    async def work(transport):
+        speaking = asyncio.create_task(speak(transport))
+        await until(lambda: conversations and conversations[0]._waiting, "nobody waits")
+        speaking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await speaking
+        await until(lambda: ended, "the thread still waits")
+
+    using(work)
+
+
+def test_a_command_that_fails_while_it_is_spoken_with_says_why(using):
+    async def speak(transport):
+        async with transport.converse("echo no such thing >&2; exit 3", "echoing", timeout_s=LIMIT_S) as there:
+            with pytest.raises(ConnectionLost):
+                await there.receive()
+
+    async def work(transport):
+        with pytest.raises(RemoteFileError, match=r"echoing.*no such thing"):
+            await speak(transport)
 
     using(work)
 

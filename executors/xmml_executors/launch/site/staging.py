@@ -14,15 +14,20 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from pathspec import GitIgnoreSpec
 from xmml_planner import Plan
 from xmml_planner.planning import is_below
 from xmml_sites.ssh import Transport
+from xmml_sites.transfer.conversation_stream import ConversationStream
+from xmml_sites.transfer.ends import give
+from xmml_sites.transfer.message_stream import ConnectionBroken, PeerFailed
+from xmml_sites.transfer.messages import Malformed
+from xmml_sites.transfer.progress import NoProgress
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.model_files import built_before, files_below
@@ -32,13 +37,9 @@ from xmml_executors.outcome import SiteError
 IGNORE_FILE = ".xmmlignore"
 #: The folder of staged files, in the work directory of a site.
 STORE = "staged"
-#: What is compared and sent of a file of which the site has an earlier version [bytes].
-RANGE_BYTES = 256 * 1024
-#: How much of the SHA-256 of a range, in hexadecimal, is compared. Whether a file is whole is told by all of it.
-DIGEST_CHARACTERS = 32
-#: Ends the name of a file that says what has changed since an earlier version: a line of JSON with that version's hash,
-#: the size, and the numbers of the ranges, whose bytes follow.
-CHANGES = ".changes"
+#: The slowest rate at which changes are waited for [bytes/s], and the time that they may take in any case [s].
+SLOWEST = 20_000
+LEAST_TIME_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -203,18 +204,18 @@ async def stage(
     rows = [[each.path, each.sha256, each.mode, each.written] for each in wanted]
     order = {"store": store, "files": rows, "images": list(images)}
     answer = await ask_agent(transport, agent, "stage", order)
-    missing, versions = set(answer["missing"]), answer["versions"]
+    missing, changed_there = set(answer["missing"]), set(answer["changed"])
     to_send = {each.sha256: each for each in wanted if each.sha256 in missing}
     sent_bytes = 0
     if to_send:
-        with tempfile.TemporaryDirectory(prefix="xmml-stage-") as folder:
-            sending = []
-            for each in to_send.values():
-                changes = await asyncio.to_thread(_changes, each, versions.get(each.path), Path(folder))
-                sending.append(changes or (each.local, each.sha256))
-            sent_bytes = sum(local.stat().st_size for local, _ in sending)
-            changed = await _sent(transport, run, agent, order, sending)
-            if changed:
+        changes = [each for each in to_send.values() if each.sha256 in changed_there]
+        whole = [each for each in to_send.values() if each.sha256 not in changed_there]
+        sent_bytes = sum(each.size for each in whole)
+        if changes:
+            sent_bytes += await _send_changes(transport, agent, order, changes)
+        changed = await _sent(transport, run, agent, order, whole)
+        if changed:
+            with tempfile.TemporaryDirectory(prefix="xmml-stage-") as folder:
                 fixed = {
                     each.path: _fixed(each, Path(folder, str(number)))
                     for number, each in enumerate(wanted)
@@ -222,9 +223,9 @@ async def stage(
                 }
                 wanted = [fixed.get(each.path, each) for each in wanted]
                 order["files"] = [[each.path, each.sha256, each.mode, each.written] for each in wanted]
-                lost = await _sent(transport, run, agent, order, [(each.local, each.sha256) for each in fixed.values()])
-                if lost:
-                    raise SiteError(f"site {transport.site}: {len(lost)} staged files did not arrive whole")
+                lost = await _sent(transport, run, agent, order, fixed.values())
+            if lost:
+                raise SiteError(f"site {transport.site}: {len(lost)} staged files did not arrive whole")
     return {
         "files": len(wanted),
         "bytes": sum(each.size for each in wanted),
@@ -234,52 +235,42 @@ async def stage(
 
 
 async def _sent(
-    transport: Transport, run: str, agent: str, order: Mapping[str, Any], files: Iterable[tuple[Path, str]]
+    transport: Transport, run: str, agent: str, order: Mapping[str, Any], files: Iterable[FileToStage]
 ) -> set[str]:
-    """Send files, under names in the run's folder, and lay everything out; return the hashes of those that are still
-    missing there."""
-    await transport.put_many([(local, f"{run}/incoming/{name}") for local, name in files])
+    """Send files, under their hashes in the run's folder, and lay everything out; return the hashes of those that are
+    still missing there."""
+    await transport.put_many([(each.local, f"{run}/incoming/{each.sha256}") for each in files])
     return set((await ask_agent(transport, agent, "stage", order))["missing"])
 
 
-def _range_digests(file: BinaryIO) -> Iterator[str]:
-    """Yield the digest of each range of a file, from where it stands."""
-    while chunk := file.read(RANGE_BYTES):
-        yield hashlib.sha256(chunk).hexdigest()[:DIGEST_CHARACTERS]
+async def _send_changes(
+    transport: Transport, agent: str, order: Mapping[str, Any], files: Sequence[FileToStage]
+) -> int:
+    """Send what has changed of files since the versions that the site has; return how many bytes that was.
 
-
-def _changes(file: FileToStage, version: Mapping[str, str] | None, folder: Path) -> tuple[Path, str] | None:
-    """Write what of a file has changed since an earlier version into a file in a folder.
-
-    Args:
-        version: the hash of the version that the site has, and the digests of its ranges; `None`: it has none.
-
-    Returns:
-        The file, and its name at the site; `None`: so much has changed that the whole file may as well be sent.
+    A file that changes meanwhile is found to be missing later.
 
     Raises:
-        SiteError: the file cannot be read.
+        TransportError: the site cannot be reached or written.
+        SiteError: something came out wrong there.
     """
-    if version is None:
-        return None
-    ends = range(DIGEST_CHARACTERS, len(version["digests"]) + 1, DIGEST_CHARACTERS)
-    there = [version["digests"][end - DIGEST_CHARACTERS : end] for end in ends]
-    changes = folder / file.sha256
+    limit_s = LEAST_TIME_S + sum(each.size for each in files) / SLOWEST
+    locals_, names = [each.local for each in files], [each.sha256 for each in files]
+    lost: ConnectionBroken | None = None
+    sent_bytes = 0
     try:
-        with open(file.local, "rb") as opened:
-            here = enumerate(_range_digests(opened))
-            changed = [number for number, digest in here if number >= len(there) or digest != there[number]]
-            if len(changed) * RANGE_BYTES > file.size // 2:
-                return None
-            with open(changes, "wb") as written:
-                head = {"base": version["sha256"], "size": file.size, "ranges": changed}
-                written.write(json.dumps(head).encode() + b"\n")
-                for number in changed:
-                    opened.seek(number * RANGE_BYTES)
-                    written.write(opened.read(RANGE_BYTES))
-    except OSError as error:
-        raise SiteError(f"{error.filename or file.local} cannot be read: {error.strerror}") from None
-    return changes, file.sha256 + CHANGES
+        async with transport.converse(f"{agent} take-changes", "staging", timeout_s=limit_s) as there:
+            await there.send(json.dumps(order).encode())
+            try:
+                report = await asyncio.to_thread(give, ConversationStream(there), locals_, NoProgress(), names)
+                sent_bytes = report.sent_b
+            except ConnectionBroken as error:
+                lost = error  # if the command has failed, it has said why
+    except (PeerFailed, Malformed) as error:
+        raise SiteError(f"site {transport.site}: staging failed: {error}") from None
+    if lost is not None:
+        raise SiteError(f"site {transport.site}: staging failed: {lost}")
+    return sent_bytes
 
 
 def _fixed(file: FileToStage, copy: Path) -> FileToStage:

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
+from copy_messages import RANGE_B
 from xmml_executors.launch.site.program import command_at
-from xmml_executors.launch.site.staging import RANGE_BYTES, Wanted, describe, files_of, stage
+from xmml_executors.launch.site.staging import Wanted, describe, files_of, stage
 from xmml_executors.outcome import SiteError
 from xmml_native import mto
+from xmml_sites.ssh import RemoteFileError
 from xmml_sites.ssh.local import LocalTransport
 
 
@@ -105,8 +107,8 @@ def changed(data: bytes) -> bytes:
     [
         (changed, 1),
         (lambda data: data + b"more", 1),
-        (lambda data: data[: 5 * RANGE_BYTES + 3], 1),
-        (lambda data: b"x" + data[1 : 3 * RANGE_BYTES] + b"y" + data[3 * RANGE_BYTES + 1 :], 2),
+        (lambda data: data[: 5 * RANGE_B + 3], 1),
+        (lambda data: b"x" + data[1 : 3 * RANGE_B] + b"y" + data[3 * RANGE_B + 1 :], 2),
     ],
     ids=["one byte", "appended", "cut off", "two places"],
 )
@@ -114,10 +116,10 @@ def test_only_the_ranges_of_a_large_file_travel_that_have_changed(
     site: Site, change: Callable[[bytes], bytes], most_ranges: int
 ) -> None:
     mesh = site.model / "mesh.nc"
-    mesh.write_bytes(random.Random(1).randbytes(8 * RANGE_BYTES + 5))
+    mesh.write_bytes(random.Random(1).randbytes(8 * RANGE_B + 5))
     assert site.stage()["sent_bytes"] == mesh.stat().st_size
     mesh.write_bytes(change(mesh.read_bytes()))
-    assert site.stage()["sent_bytes"] <= most_ranges * RANGE_BYTES + 200
+    assert site.stage()["sent_bytes"] <= most_ranges * RANGE_B
     assert (site.run / "model/mesh.nc").read_bytes() == mesh.read_bytes()
     assert site.stage()["sent_bytes"] == 0
 
@@ -125,20 +127,31 @@ def test_only_the_ranges_of_a_large_file_travel_that_have_changed(
 def test_a_file_that_has_changed_all_over_is_sent_whole(site: Site) -> None:
     mesh = site.model / "mesh.nc"
     for seed in (1, 2):
-        mesh.write_bytes(random.Random(seed).randbytes(4 * RANGE_BYTES))
+        mesh.write_bytes(random.Random(seed).randbytes(4 * RANGE_B))
         assert site.stage()["sent_bytes"] == mesh.stat().st_size
     assert (site.run / "model/mesh.nc").read_bytes() == mesh.read_bytes()
 
 
 def test_an_earlier_version_that_was_damaged_does_no_harm(site: Site) -> None:
     mesh = site.model / "mesh.nc"
-    mesh.write_bytes(random.Random(1).randbytes(4 * RANGE_BYTES))
+    mesh.write_bytes(random.Random(1).randbytes(4 * RANGE_B))
     site.stage()
     (stored,) = (each for each in (site.work / "staged").iterdir() if each.stat().st_size == mesh.stat().st_size)
     stored.write_bytes(stored.read_bytes()[:-1])
     mesh.write_bytes(changed(mesh.read_bytes()))
     site.stage()
     assert (site.run / "model/mesh.nc").read_bytes() == mesh.read_bytes()
+
+
+def test_what_goes_wrong_at_the_site_with_a_file_that_has_changed_is_told(site: Site) -> None:
+    mesh = site.model / "mesh.nc"
+    mesh.write_bytes(random.Random(1).randbytes(4 * RANGE_B))
+    site.stage()
+    mesh.write_bytes(changed(mesh.read_bytes()))
+    (site.run / "incoming").rmdir()
+    (site.run / "incoming").write_text("no folder")
+    with pytest.raises(RemoteFileError, match=r"site alpha: staging failed: .*incoming: File exists"):
+        site.stage()
 
 
 class WhileItIsWritten(LocalTransport):
