@@ -15,6 +15,7 @@ use mto::owner::{ask, Answer, Request};
 use mto::relay::{ReadAgain, Relay};
 use mto::signals::Signals;
 use xmml_core::path::Credentials;
+use xmml_site::cleanup::take_place;
 use xmml_site::system::raise_limit_of_descriptors;
 
 mod site;
@@ -71,6 +72,11 @@ struct Serve {
     /// Take requests as lines of JSON from the standard input, answer on the standard output, and end with the input
     #[arg(long)]
     stdin: bool,
+    #[command(flatten)]
+    launcher: site::LauncherLease,
+    /// Take the place of the relay that is noted in this file, which ends, and be noted there
+    #[arg(long, value_name = "FILE")]
+    note: Option<PathBuf>,
     /// End when the last run is removed
     #[arg(long)]
     ends_with_last_run: bool,
@@ -240,6 +246,15 @@ fn serve(options: &Serve) -> Result<(), Failure> {
     }
     let failed =
         |what: &str, error: std::io::Error| (FAILED, format!("{what}: {}", xmml_core::error::explained(&error)));
+    if options.launcher.is_given() && !options.stdin {
+        return Err((USAGE, "--lease is for a relay that is told what to do with --stdin".to_owned()));
+    }
+    if !options.launcher.begin().map_err(|problem| (FAILED, problem))? {
+        return Ok(());
+    }
+    if let Some(note) = &options.note {
+        take_place(note).map_err(|error| failed(&format!("cannot write {}", note.display()), error))?;
+    }
     let signals = Signals::take_over().map_err(|error| failed("cannot watch signals", error))?;
     let log = Log::configured(&config.log).map_err(|problem| (USAGE, problem))?;
     raise_limit_of_descriptors().map_err(|error| failed("cannot begin", error))?; // each stream takes two descriptors

@@ -17,6 +17,7 @@ use xmml_core::error::explained;
 use xmml_site::agent::{forget_own_step, Agent, Place};
 use xmml_site::cleanup::{end, end_builds, forsake};
 use xmml_site::files::{hash_programs, list_results, stage, taking_changes, FileError};
+use xmml_site::input_lease::InputLease;
 use xmml_site::login_proxy::LoginProxy;
 use xmml_site::polling::Pauses;
 use xmml_site::signals::ignore;
@@ -34,6 +35,40 @@ pub struct Site {
     what: What,
 }
 
+/// How long a program waits for the launcher that it serves over its standard input.
+#[derive(Args, Clone, Copy)]
+pub struct LauncherLease {
+    /// End when nothing has come over the standard input for so long; an empty line is a sign of life
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    lease: Option<Duration>,
+    /// End this process then as well, if it is the parent and an sshd: it keeps the ports that it forwards until it
+    /// notices that nobody is there
+    #[arg(long, value_name = "PID", requires = "lease")]
+    connection: Option<i32>,
+}
+
+impl LauncherLease {
+    /// Returns whether there is a lease.
+    pub fn is_given(self) -> bool {
+        self.lease.is_some()
+    }
+
+    /// Begins the lease, if there is one; returns whether the launcher has any use for the program yet.
+    ///
+    /// # Errors
+    /// The system refuses what it needs; the text says what.
+    pub fn begin(self) -> Result<bool, String> {
+        let Some(lasts) = self.lease else { return Ok(true) };
+        let lease = InputLease { lasts, connection: self.connection };
+        lease.begin().map_err(|error| format!("the standard input cannot be watched: {}", explained(&error)))
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.filter(|seconds| !seconds.is_zero()).ok_or_else(|| "expected a number of seconds above 0".to_owned())
+}
+
 #[derive(Subcommand)]
 enum What {
     /// On a node of a job: say that it is ready, wait for a word, start the supervisor
@@ -48,7 +83,10 @@ enum What {
         python: OsString,
     },
     /// On the login node: orders from the standard input to the jobs, their reports to the standard output
-    Talk,
+    Talk {
+        #[command(flatten)]
+        launcher: LauncherLease,
+    },
     /// Lay out the files that the standard input names; say which of them are missing
     Stage,
     /// Take files of which the store has an earlier version, over the standard input: of each, what has changed
@@ -87,7 +125,7 @@ pub fn serve(site: Site) -> Result<ExitCode, String> {
     let run = site.run;
     match site.what {
         What::Agent { job, patience, python } => return serve_job(run, job, patience, python),
-        What::Talk => talk(run)?,
+        What::Talk { launcher } => talk(run, launcher)?,
         What::Stage => answer(|order| stage(&run, &order))?,
         What::TakeChanges => take_changes(&run)?,
         What::Hash => answer(|order| hash_programs(&run, &order))?,
@@ -108,7 +146,10 @@ fn serve_job(run: PathBuf, job: PathBuf, patience: f64, python: OsString) -> Res
     Ok(status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(status as u8)))
 }
 
-fn talk(run: PathBuf) -> Result<(), String> {
+fn talk(run: PathBuf, launcher: LauncherLease) -> Result<(), String> {
+    if !launcher.begin()? {
+        return Ok(());
+    }
     let stream = |fd: io::Result<std::os::fd::OwnedFd>| fd.map(File::from).map_err(|error| explained(&error));
     let input = stream(io::stdin().as_fd().try_clone_to_owned())?;
     let output = stream(io::stdout().as_fd().try_clone_to_owned())?;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import command_line, parent
 from several_sites import Sites
+from sshd import Sshd
 from waiting import RUN_LIMIT_S, complete_lines, wait_until
 
 PLACES = {"asks": "alpha", "answers": "beta"}
@@ -159,7 +162,7 @@ def test_runs_of_a_process_share_one_login_and_one_proxy_at_each_site(server: Se
     server.await_joined("second")
     assert {name: each.opened() for name, each in sites.servers.items()} == opened
     for each in sites.servers.values():
-        assert len([line for line in each.processes().values() if line.endswith(" talk")]) == 1
+        assert len([line for line in each.processes().values() if " talk " in line]) == 1
     server.request(stop="first")
     assert server.await_end("first") == 130
     assert "second" not in server.statuses
@@ -204,6 +207,41 @@ def test_runs_of_a_process_share_one_relay_at_each_cluster(queued: Sites, server
     server.request(stop="second")
     assert server.await_end("second") == 130
     assert server.end() == 0
+
+
+def at_login_node(server: Sshd) -> list[str]:
+    """What runs there because of connections: jobs of the stand-in are no children of these."""
+
+    def comes_by_ssh(pid: int) -> bool:
+        with contextlib.suppress(OSError):
+            while pid > 1:
+                pid = parent(pid)
+                if command_line(Path(f"/proc/{pid}")).startswith("sshd"):
+                    return True
+        return False
+
+    there = server.processes()
+    return [line for pid, line in there.items() if not line.startswith("sshd") and comes_by_ssh(pid)]
+
+
+def test_a_proxy_and_a_relay_are_all_that_stays_at_a_login_node_for_any_number_of_runs(
+    queued: Sites, server: Server
+) -> None:
+    model = queued.write_model(asks=WAITS)
+    for run in ("first", "second", "third"):
+        server.begin(run, model)
+        server.await_joined(run)  # the stand-in takes one job at a time
+
+    def only_two(site: Sshd) -> bool:
+        lines = at_login_node(site)  # a question to the queue runs for a moment only
+        return len(lines) == 2 and all(any(word in line for line in lines) for word in (" talk ", " --stdin "))
+
+    for each in queued.servers.values():
+        wait_until(lambda each=each: only_two(each), lambda each=each: f"these stay: {at_login_node(each)}")
+    server.process.terminate()
+    assert [server.await_end(run) for run in ("first", "second", "third")] == [130, 130, 130]
+    assert server.end() == 0
+    assert queued.left_behind() == []
 
 
 def test_cancelling_the_runs_of_a_killed_process_leaves_nothing_at_the_clusters(queued: Sites, server: Server) -> None:

@@ -13,13 +13,22 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from xmml_sites.ssh import bulk_transfer
 from xmml_sites.ssh.command_result import CommandResult
 from xmml_sites.ssh.conversation import MOST_BANNER, Conversation
 from xmml_sites.ssh.failure import ConnectionLost, NoAnswer, RemoteFileError, TooMuchOutput, TransportError
-from xmml_sites.ssh.remote_shell import BEGIN, bounded, kill_group, leased, path_word, renewal
+from xmml_sites.ssh.remote_shell import (
+    BEGIN,
+    bounded,
+    kill_group,
+    kill_program,
+    leased,
+    path_word,
+    renewal,
+    self_ending,
+)
 from xmml_sites.ssh.transport import Forwarding
 
 #: More than this nobody wants from a command that is waited for [bytes].
@@ -28,11 +37,15 @@ MOST_OUTPUT = 16 * 2**20
 REOPEN_EVERY_S = 1.0
 #: So long closing waits until commands are ended for which nobody waits any more [s].
 ENDING_WITHIN_S = 10.0
+#: So long a program of ours may take to end when its input does [s]; it then ends itself.
+PROGRAM_ENDS_WITHIN_S = 4.0
 #: sshd allows 10 sessions in a connection by default.
 CHANNELS = 8
 #: Longer lines come in pieces of so many characters.
 LONGEST_LINE = 2**16
 READ = 2**18
+
+Started = TypeVar("Started", bound="ChannelProcess")
 
 
 class Writer(Protocol):
@@ -76,6 +89,7 @@ class ChannelTransport(abc.ABC):
         self._connecting = asyncio.Lock()
         self._home: str | None = None
         self._leases = Leases(self)
+        self._programs: set[OwnProgram] = set()
         self._reopening: asyncio.Task[None] | None = None
 
     @abc.abstractmethod
@@ -135,6 +149,8 @@ class ChannelTransport(abc.ABC):
     async def close(self) -> None:
         self._stop_reopening()
         try:
+            with contextlib.suppress(TransportError):  # then their leases run out
+                await asyncio.gather(*(program.kill() for program in list(self._programs)))
             await self._leases.close()
         finally:
             await self.disconnect()
@@ -219,6 +235,26 @@ class ChannelTransport(abc.ABC):
     async def start(self, command: str, *, lease_s: float = 30.0) -> LeasedProcess:
         return await self._leases.start(command, lease_s)
 
+    async def start_program(self, command: str, *, lease_s: float = 30.0) -> OwnProgram:
+        return await self._leases.ended_if_cancelled(self._start_program(command, lease_s))
+
+    async def _start_program(self, command: str, lease_s: float) -> OwnProgram:
+        await self._channels.acquire()
+        try:
+            await self.connect()  # by then it is known whose the connection is
+            channel = await self.open_channel(self_ending(command, lease_s=lease_s, ends_connection=self.is_own))
+        except BaseException:
+            self._channels.release()
+            raise
+        program = OwnProgram(self, channel, lease_s)
+        self._programs.add(program)
+        return program
+
+    def forget(self, program: OwnProgram) -> None:
+        """A program of ours has ended, or is out of reach."""
+        self._programs.discard(program)
+        self._channels.release()
+
     async def put(self, local: Path, remote: str) -> None:
         await self.put_many([(local, remote)])
 
@@ -279,17 +315,17 @@ class ChannelTransport(abc.ABC):
         return found
 
 
-class LeasedProcess:
-    """A command with a lease (`transport.RemoteProcess` says what the methods do).
+class ChannelProcess(abc.ABC):
+    """A command that runs for longer (`transport.RemoteProcess` says what the methods do)."""
 
-    Attributes:
-        folder: at the site, of its lease.
-    """
-
-    def __init__(self, leases: Leases, folder: str, channel: CommandChannel) -> None:
-        self.folder = folder
-        self._leases = leases
+    def __init__(self, site: str, channel: CommandChannel, forget: Callable[[], None]) -> None:
+        """
+        Args:
+            forget: is called when it has ended, or is out of reach.
+        """
+        self.site = site
         self._channel = channel
+        self._forget = forget
         self._waiting: asyncio.Task[int] = asyncio.ensure_future(self._wait())
         # Nobody need wait for its end; that its connection was lost is then no matter.
         self._waiting.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -298,7 +334,7 @@ class LeasedProcess:
         try:
             return await self._channel.wait()
         finally:
-            self._leases.forget(self)
+            self._forget()
 
     async def write(self, data: bytes) -> None:
         assert self._channel.stdin is not None
@@ -310,15 +346,73 @@ class LeasedProcess:
         self._channel.stdin.write_eof()
 
     def lines(self) -> AsyncIterator[str]:
-        return _lines(self._leases.site, self._channel.stdout)
+        return _lines(self.site, self._channel.stdout)
 
     async def wait(self) -> int:
         return await asyncio.shield(self._waiting)
 
     async def kill(self) -> None:
-        await self._leases.kill(self)
+        await self._end()
         with contextlib.suppress(TransportError):
             await self.wait()
+
+    @abc.abstractmethod
+    async def _end(self) -> None:
+        """Have it end."""
+
+
+class LeasedProcess(ChannelProcess):
+    """A command with a lease that the shell keeps for it.
+
+    Attributes:
+        folder: at the site, of its lease.
+    """
+
+    def __init__(self, leases: Leases, folder: str, channel: CommandChannel) -> None:
+        super().__init__(leases.site, channel, lambda: leases.forget(self))
+        self.folder = folder
+        self._leases = leases
+
+    async def _end(self) -> None:
+        await self._leases.kill(self)
+
+
+class OwnProgram(ChannelProcess):
+    """A program of ours, which ends with its input, and when it has heard nothing over that for its lease."""
+
+    def __init__(self, transport: ChannelTransport, channel: CommandChannel, lease_s: float) -> None:
+        super().__init__(transport.site, channel, lambda: transport.forget(self))
+        self._transport = transport
+        self._identity: list[str] = []
+        self._tasks = [asyncio.ensure_future(self._live(lease_s)), asyncio.ensure_future(self._identify())]
+        self._waiting.add_done_callback(lambda _: [task.cancel() for task in self._tasks])
+
+    async def close_stdin(self) -> None:
+        self._tasks[0].cancel()
+        await super().close_stdin()
+
+    async def _live(self, lease_s: float) -> None:
+        """Give signs of life. An output that does not drain keeps none back."""
+        assert self._channel.stdin is not None
+        while True:
+            await asyncio.sleep(lease_s / 3)
+            with contextlib.suppress(OSError):
+                self._channel.stdin.write(b"\n")
+
+    async def _identify(self) -> None:
+        """Learn by which number and start it can be ended."""
+        with contextlib.suppress(TransportError):
+            self._identity = (await anext(_lines(self.site, self._channel.stderr), "")).split()
+            await drained(self._channel.stderr)
+
+    async def _end(self) -> None:
+        with contextlib.suppress(OSError):
+            await self.close_stdin()
+        with contextlib.suppress(TransportError, TimeoutError):
+            async with asyncio.timeout(PROGRAM_ENDS_WITHIN_S):
+                await self.wait()
+        if not self._waiting.done() and len(self._identity) == 2:  # else it ends as soon as it has begun
+            await self._transport.run(kill_program(*self._identity))
 
 
 class Leases:
@@ -335,8 +429,12 @@ class Leases:
         self._renewing: asyncio.Task[None] | None = None
 
     async def start(self, command: str, lease_s: float) -> LeasedProcess:
-        """Start a command. Cancelled, it is ended at once if the site began it all the same."""
-        starting = asyncio.ensure_future(self._start(command, lease_s))
+        """Start a command."""
+        return await self.ended_if_cancelled(self._start(command, lease_s))
+
+    async def ended_if_cancelled(self, start: Coroutine[Any, Any, Started]) -> Started:
+        """Start something. Cancelled, it is ended at once if the site began it all the same."""
+        starting = asyncio.ensure_future(start)
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
@@ -425,7 +523,7 @@ class Leases:
                 await asyncio.wait_for(process.wait(), 1)
 
 
-async def _end_unwanted(starting: asyncio.Task[LeasedProcess]) -> None:
+async def _end_unwanted(starting: asyncio.Task[Started]) -> None:
     """End a command that is being started and for which nobody waits any more."""
     try:
         with contextlib.suppress(TransportError, OSError):

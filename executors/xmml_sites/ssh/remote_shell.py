@@ -82,6 +82,27 @@ def leased(command: str, *, folder: str, lease_s: float, ends_connection: bool) 
     return f"exec /bin/sh -c {shlex.quote(script)}"
 
 
+def self_ending(command: str, *, lease_s: float, ends_connection: bool) -> str:
+    """A program of ours that ends with its input and with its lease (`native/site/src/input_lease.rs`), so that nothing
+    has to watch it. Before all that it writes to its standard error stand its number and start, as `kill_program` takes
+    them.
+
+    Args:
+        command: shell text that becomes the program; further words of its command line may follow.
+        lease_s: it ends when nothing has come over its input for so long.
+        ends_connection: so does the ssh connection then, through which it came.
+    """
+    words = f"{command} --lease {lease_s:g}" + (" --connection $PPID" if ends_connection else "")
+    named = 'echo "$$ $(cut -d " " -f 22 /proc/$$/stat)" >&2\n'
+    return f"exec /bin/sh -c {shlex.quote(_announced(named + words))}"
+
+
+def kill_program(number: str, start: str) -> str:
+    """End a program of ours that does not end with its input; its number may be another's by now."""
+    pid = shlex.quote(number)
+    return f'[ "$(cut -d " " -f 22 /proc/{pid}/stat 2>/dev/null)" != {shlex.quote(start)} ] || kill -s KILL {pid}'
+
+
 def kill_group(folder: str) -> str:
     """End a leased command: ask, wait for 3 seconds, force. If it has not begun, it will not: the folder is there. If
     it is over, the folder stays."""

@@ -109,6 +109,14 @@ class Transport(Protocol):
         times after the last renewal.
         """
 
+    async def start_program(self, command: str, *, lease_s: float = 30.0) -> RemoteProcess:
+        """Start a program of ours that ends by itself: with its input, and when nothing has come over that for a lease
+        time. It is one process there, where `start` has others that watch, and gets an empty line now and then.
+
+        Args:
+            command: shell text that becomes the program; options for its lease are added to its end.
+        """
+
     async def put(self, local: Path, remote: str) -> None:
         """Copy a file there; folders on the way are made, permissions kept. It appears complete or not at all."""
 

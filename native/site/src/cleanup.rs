@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::lines::Tail;
 use crate::polling::{renew_lease, LEASE_EVERY};
 use crate::processes::start_of;
-use crate::system::{host_name, strerror};
+use crate::system::{host_name, strerror, write_file};
 
 /// How long everything may take to end when it is told to.
 const ENDS_WITHIN: Duration = Duration::from_secs(6);
@@ -76,6 +76,28 @@ pub fn end(run: &Path) {
     // The relay of a launcher that was killed: its log lies in the folder.
     end_all(noted([run.join("relay")]), false);
     let _ = fs::remove_file(run.join(".secret")); // it may be gone already
+}
+
+/// Notes this process in a file, and ends the one of the same program that it names: it serves a connection that has
+/// broken without its knowing, and holds what this one needs.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn take_place(note: &Path) -> io::Result<()> {
+    let own = std::process::id();
+    let program = |pid: &dyn std::fmt::Display| fs::read(format!("/proc/{pid}/comm")).ok();
+    if let [former] = noted([note.to_owned()])[..] {
+        if u32::try_from(former.pid) != Ok(own) && program(&former.pid) == program(&own) {
+            // SAFETY: it takes numbers alone.
+            unsafe { libc::kill(former.pid, libc::SIGKILL) };
+            let until = Instant::now() + ENDS_WITHIN;
+            while former.lives() && Instant::now() < until {
+                std::thread::sleep(POLL_EVERY); // what it holds is free a moment later
+            }
+        }
+    }
+    let started = i32::try_from(own).ok().and_then(start_of).unwrap_or_default();
+    write_file(note, format!("{own} {started} {}\n", host_name()).as_bytes())
 }
 
 /// Ends the builds that still go on on this host, because the launcher that waited for them was killed.

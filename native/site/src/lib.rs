@@ -6,6 +6,7 @@ pub mod agent;
 pub mod cleanup;
 pub mod files;
 pub mod fork_server;
+pub mod input_lease;
 pub mod lines;
 pub mod login_proxy;
 pub mod memory_group;

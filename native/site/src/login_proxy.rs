@@ -2,7 +2,7 @@
 //!
 //! It serves all runs of a launcher at its site: where a job of another run is meant, its name is a path.
 //!
-//! Each line of the standard input is a [`Word`]; it ends when that does. It answers, and passes reports on, as lines of
+//! Each line of the standard input is a [`Word`], or empty: a sign of life. It ends when that does. It answers, and passes reports on, as lines of
 //! JSON on the standard output.
 
 use std::collections::BTreeMap;
@@ -126,8 +126,8 @@ impl LoginProxy {
                     return Ok(());
                 }
                 self.incoming.extend_from_slice(&chunk[..count]);
-                for line in complete_lines(&mut self.incoming) {
-                    self.obey(&line)?;
+                for line in complete_lines(&mut self.incoming).iter().filter(|line| !line.is_empty()) {
+                    self.obey(line)?;
                 }
             }
             self.check_agents();

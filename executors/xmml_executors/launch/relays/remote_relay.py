@@ -87,21 +87,14 @@ class RemoteRelay:
         holds the port, because its connection broke and it has not noticed, makes room: it is known by its host and
         the time at which it began, for its number may be another's by now, and another login node may see the file.
         (The agent reads that note, too, before the run's folder is removed.) Why it does not begin is in its log."""
-        log = self.log
-        words = words_of(self.name, port, log, self.options)
+        words = words_of(self.name, port, self.log, self.options)
+        mto, note, log = map(shlex.quote, (f"{self.site.folder}/{PROGRAM}", f"{self.site.folder}/relay", self.log))
         command = (
-            f"mto={shlex.quote(f'{self.site.folder}/{PROGRAM}')}; "
-            f"own={shlex.quote(self.site.folder + '/relay')}; host=$(uname -n); "
-            'began() { cut -d " " -f 22 "/proc/$1/stat" 2>/dev/null; }; '
-            '{ read -r former since where < "$own"; } 2>/dev/null; '
-            '[ "$where" = "$host" ] && [ "$(cat "/proc/$former/comm" 2>/dev/null)" = mto ] && '
-            '[ "$(began "$former")" = "$since" ] && kill -KILL "$former" && i=0 && '
-            # What it holds is free a moment later.
-            'while kill -s 0 "$former" 2>/dev/null && [ $i -lt 60 ]; do sleep 0.05; i=$((i + 1)); done; '
-            f'echo "$$ $(began $$) $host" > "$own"; umask 077; mkdir -p {shlex.quote(os.path.dirname(log))}; '
-            f'exec "$mto" {shlex.join(words)} 2>> {shlex.quote(log)}'
+            # The run's folder is not made again for one that comes when the run has left.
+            f"umask 077; mkdir {shlex.quote(os.path.dirname(self.log))} 2>/dev/null; "
+            f"exec {mto} {shlex.join(words)} --note {note} 2>> {log}"
         )
-        process = await self.site.transport.start(command, lease_s=lease_of_programs_s())
+        process = await self.site.transport.start_program(command, lease_s=lease_of_programs_s())
         async with self._asking:
             self._process, self._answers = process, process.lines()
             status = await self._answer()

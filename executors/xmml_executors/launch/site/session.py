@@ -112,7 +112,7 @@ class ProxyConnection:
 
     async def _talk(self) -> None:
         agent = next(iter(self._sessions.values())).agent  # whose run may end before the proxy does
-        process = await self._transport.start(f"exec {agent} talk", lease_s=self.lease_s / 3)
+        process = await self._transport.start_program(f"exec {agent} talk", lease_s=self.lease_s / 2)
         self._outgoing = asyncio.Queue()
         self._process = process
         for session in self._sessions.values():

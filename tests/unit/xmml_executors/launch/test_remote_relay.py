@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -64,6 +65,44 @@ def test_a_relay_that_only_has_the_number_of_the_former_is_left_alone(tmp_path: 
             await site.transport.close()
 
     asyncio.run(both())
+
+
+def test_a_relay_that_is_not_wanted_any_more_when_it_begins_leaves_the_former_alone(tmp_path: Path) -> None:
+    async def work() -> None:
+        site = site_at(tmp_path)
+        try:
+            first = relay_named(site, "first")
+            assert await first.start()
+            note = tmp_path / "relay"
+            noted = note.read_text()
+            words = [MTO, "--site", f"{first.name}-late", "--stdin", "--lease", "60", "--note", str(note)]
+            assert subprocess.run(words, stdin=subprocess.DEVNULL, check=False, timeout=LIMIT_S).returncode == 0
+            assert answers(first)
+            assert note.read_text() == noted
+        finally:
+            await site.transport.close()
+
+    asyncio.run(work())
+
+
+def test_signs_of_life_keep_a_relay_and_are_no_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lease_s = 3.0
+    monkeypatch.setattr(remote_relay, "lease_of_programs_s", lambda: lease_s)
+
+    async def work() -> None:
+        site = site_at(tmp_path)
+        try:
+            relay = relay_named(site, "kept")
+            assert await relay.start()
+            await asyncio.sleep(2 * lease_s)
+            await relay.add_run("polar", b"the secret of polar")
+            assert answers(relay)
+            status = subprocess.run([MTO, "status", "--json", "--site", relay.name], capture_output=True, check=True)
+            assert set(json.loads(status.stdout)["runs"]) == {"canal", "polar"}
+        finally:
+            await site.transport.close()
+
+    asyncio.run(work())
 
 
 def test_a_relay_that_ends_is_started_again_on_its_port(tmp_path: Path) -> None:

@@ -30,13 +30,13 @@ class Breaking(LocalTransport):
         self.is_down = False
         self.hangs = False
 
-    async def start(self, command: str, *, lease_s: float = 30.0) -> RemoteProcess:
+    async def start_program(self, command: str, *, lease_s: float = 30.0) -> RemoteProcess:
         if self.hangs:
             await asyncio.Event().wait()
         if self.is_down:
             raise ConnectionLost("here", "it is down")
         self.started += 1
-        self.process = await super().start(command, lease_s=lease_s)
+        self.process = await super().start_program(command, lease_s=lease_s)
         return self.process
 
     async def cut(self) -> None:
