@@ -81,7 +81,7 @@ fuzz: build $(VENV)/.test ## a million random inputs: make fuzz ARGS="--seed 2" 
 
 # The name is bash's own, so that it is passed on only if it was given to make.
 fuzz-native: ## cargo-fuzz drives every reader of foreign bytes: make fuzz-native SECONDS=600 ARGS="frames listener"
-	native/core/fuzz/campaign $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60) $(ARGS)
+	tests/fuzz/native/campaign $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60) $(ARGS)
 
 miri: ## the core's unit tests, as far as they need no foreign code, interpreted by Miri (needs a nightly compiler with it)
 	native/core/miri $(ARGS)

@@ -4,9 +4,9 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use xmml_core::control;
 use xmml_core::frame::{Kind, HEAD};
 use xmml_core::handshake::{self, Listener, Party, Refusal, Role, Step, Wish, TIMEOUT_S, VERSIONS};
+use xmml_core::message_pack;
 use xmml_core::methods::relay::asking::{write_out, Inbox};
 use xmml_core::methods::relay::protocol::{ToRelay, RELAY};
 use xmml_core::methods::Stream;
@@ -206,7 +206,7 @@ impl Arrival {
                             "{name} of run {run} sent a {kind:?} frame before it asked for anything"
                         )));
                     }
-                    let request = control::decode(&frame[HEAD..], &name).map_err(io::Error::other)?;
+                    let request = message_pack::decode_from(&frame[HEAD..], &name).map_err(io::Error::other)?;
                     return Ok(Progress::Asked { run, name, request });
                 }
             }

@@ -20,7 +20,7 @@ use xmml_core::path::{Credentials, Fingerprint, LinkFigures, OutOfTime, MAX_STRE
 use xmml_core::private_file;
 
 use crate::encryption::Encryption;
-use crate::log::{Format, Level};
+use crate::log::LogConfig;
 use crate::window;
 
 /// Largest file that is read, in bytes.
@@ -110,21 +110,6 @@ pub enum Ends {
     Never,
     /// When it has had a run, and has none any more.
     WithLastRun,
-}
-
-/// What is written, and where.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LogConfig {
-    /// The file; without it, the standard error.
-    #[serde(default)]
-    pub file: Option<PathBuf>,
-    /// For people or for programs.
-    #[serde(default)]
-    pub format: Format,
-    /// How much.
-    #[serde(default)]
-    pub level: Level,
 }
 
 /// A relay to be dialled.

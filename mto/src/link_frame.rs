@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 use xmml_core::buffer::Buffer;
-use xmml_core::control;
+use xmml_core::message_pack;
 use xmml_core::spec::TrafficClass;
 
 use crate::routes::Announcement;
@@ -82,7 +82,7 @@ pub enum LinkFrame {
 pub fn told(told: &Told) -> Vec<u8> {
     let mut bytes = vec![0; TOLD_HEAD];
     bytes[0] = TOLD;
-    bytes.extend_from_slice(&control::encode(told));
+    bytes.extend_from_slice(&message_pack::encode(told));
     bytes
 }
 
@@ -127,7 +127,9 @@ pub fn read(frame: Buffer) -> Result<LinkFrame, String> {
         Ok(u64::from_le_bytes(*bytes))
     };
     match head[0] {
-        TOLD => control::decode(&frame[TOLD_HEAD..], "it").map(LinkFrame::Told).map_err(|error| error.to_string()),
+        TOLD => {
+            message_pack::decode_from(&frame[TOLD_HEAD..], "it").map(LinkFrame::Told).map_err(|error| error.to_string())
+        }
         // It would cost no credit, and memory all the same.
         DATA if frame.len() == DATA_HEAD => Err("data of no byte".to_owned()),
         DATA => Ok(LinkFrame::Data(stream()?, frame)),

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::Deserialize;
 use xmml_core::error::explained;
 
-use crate::config::LogConfig;
 use crate::outlet::{self, Outlet};
 
 /// Sources that are remembered so that what is about them is written once.
@@ -36,6 +35,21 @@ const VALUES_MAX: [usize; 3] = [400, 100, 25];
 
 /// Longest line, in bytes: so many, and the end of one that was cut before it, a pipe takes at once or not at all.
 const LINE_MAX: usize = outlet::PIECE - 1;
+
+/// What is written, and where.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogConfig {
+    /// The file; without it, the standard error.
+    #[serde(default)]
+    pub file: Option<PathBuf>,
+    /// For people or for programs.
+    #[serde(default)]
+    pub format: Format,
+    /// How much.
+    #[serde(default)]
+    pub level: Level,
+}
 
 /// How much is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]

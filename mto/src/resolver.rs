@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use xmml_core::path::resolve;
+use xmml_core::internet_address::resolve;
 use xmml_core::wakeup::EventFd;
 
 /// The addresses of `HOST:PORT`, or why there are none, for people. May take as long as it likes.

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use xmml_core::control;
 use xmml_core::frame::{encode_alive, encode_control, Kind};
+use xmml_core::message_pack;
 use xmml_core::methods::relay::asking::{write_out, Inbox};
 use xmml_core::methods::relay::protocol::{FromRelay, ToRelay};
 use xmml_core::methods::Stream;
@@ -35,7 +35,7 @@ const SIGNS_IN_A_ROW: usize = 16;
 
 /// The bytes of an answer.
 pub(super) fn frame(answer: &FromRelay) -> Vec<u8> {
-    encode_control(&control::encode(answer))
+    encode_control(&message_pack::encode(answer))
 }
 
 impl Relay {

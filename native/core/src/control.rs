@@ -4,17 +4,47 @@
 
 pub mod conversation;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::coordinator::{ConduitTotals, Wait};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::message_pack;
 use crate::methods::{MethodReport, Refusal, Table};
 use crate::spec::{ConduitSpec, InstanceSpec};
 
-/// Longest body of a control frame, in bytes. It is allocated as the bytes come in.
-pub const CONTROL_LIMIT: u64 = 16 << 20;
+/// What an instance waits for on a conduit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WaitKind {
+    /// A message.
+    Receive,
+    /// Room for a message.
+    Send,
+    /// A message from any of those who have a handle of one of its ports; it is on no conduit in particular (0).
+    Holders,
+}
+
+/// One conduit that an instance waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// The conduit.
+    pub conduit: u32,
+    /// A message, or room for one.
+    pub kind: WaitKind,
+}
+
+/// What passed one conduit at one of its ends, when the instance left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConduitTotals {
+    /// The conduit.
+    pub conduit: u32,
+    /// Messages sent (0 at the receiving end).
+    pub sent: u64,
+    /// Messages received (0 at the sending end).
+    pub received: u64,
+    /// Payload bytes of these.
+    pub bytes: u64,
+    /// Messages dropped because the receiver had left.
+    pub dropped: u64,
+}
 
 /// From an instance to the coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -142,34 +172,21 @@ pub enum ToInstance {
     Goodbye,
 }
 
-/// The body of a control frame.
-pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
-    rmp_serde::to_vec_named(message).expect("control messages hold nothing that MessagePack cannot")
-}
-
-/// Reads the body of a control frame that came from `peer`.
-pub fn decode<T: DeserializeOwned>(body: &[u8], peer: &str) -> Result<T> {
-    message_pack::decode(body).map_err(|error| Error::Protocol {
-        peer: peer.to_owned(),
-        problem: format!("a control message cannot be read: {error}"),
-    })
-}
-
 /// Compiles the coding of messages here, once: it is long, and generic functions are compiled anew by each crate that calls them.
 macro_rules! coded_here {
     ($($message:ty),*) => {$(
         impl $message {
-            /// As [`encode`].
+            /// The body of a control frame.
             pub fn encode(&self) -> Vec<u8> {
-                encode(self)
+                message_pack::encode(self)
             }
 
-            /// As [`decode`].
+            /// Reads the body of a control frame that came from `peer`.
             ///
             /// # Errors
             /// If it is no such message.
             pub fn decode(body: &[u8], peer: &str) -> Result<Self> {
-                decode(body, peer)
+                message_pack::decode_from(body, peer)
             }
         }
     )*};
@@ -185,12 +202,12 @@ mod tests {
     fn a_control_message_survives_the_wire() {
         let message =
             ToCoordinator::Waiting { epoch: 3, waits: vec![], is_any: false, sent: vec![(1, 2)], received: vec![] };
-        assert_eq!(decode::<ToCoordinator>(&encode(&message), "test").unwrap(), message);
+        assert_eq!(ToCoordinator::decode(&message.encode(), "test").unwrap(), message);
     }
 
     #[test]
     fn garbage_is_an_error_that_names_the_peer() {
-        let error = decode::<ToInstance>(&[0xc1, 0, 1], "somebody").unwrap_err();
+        let error = ToInstance::decode(&[0xc1, 0, 1], "somebody").unwrap_err();
         assert!(error.to_string().starts_with("somebody: a control message cannot be read"));
     }
 }

@@ -19,9 +19,9 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 use crate::error::{Error, Result};
+use crate::frame::refusal::shortened;
 use crate::frame::{framed, push_text, FrameError, Head, Kind, HEAD};
-pub(crate) use wire::reason;
-use wire::{decode_refused, encode_refused, malformed, shortened, Challenge, Hello, Inbox};
+use wire::{decode_refused, encode_refused, malformed, Challenge, Hello, Inbox};
 
 /// The versions of the protocol that this crate speaks: lowest, highest.
 pub const VERSIONS: (u16, u16) = (1, 1);
@@ -40,9 +40,6 @@ pub const PROOF: usize = 32;
 
 /// Longest name of a run or an instance, in bytes.
 pub const MAX_NAME: usize = 255;
-
-/// Longest reason of a refusal that is believed, in bytes.
-const MAX_REASON: usize = 400;
 
 const LISTENER: &[u8] = b"xmml handshake: listener\0";
 const DIALLER: &[u8] = b"xmml handshake: dialler\0";
@@ -100,6 +97,22 @@ pub struct Party {
     pub versions: (u16, u16),
     /// Fresh random bytes, never used before ([`fresh_nonce`]).
     pub nonce: [u8; NONCE],
+}
+
+impl Party {
+    /// A process of a run, with a nonce of its own.
+    ///
+    /// # Errors
+    /// The operating system gives no random bytes.
+    pub fn new(secret: &[u8], run: &str, name: &str) -> Result<Party> {
+        Ok(Party {
+            secret: secret.to_vec(),
+            run: run.to_owned(),
+            name: name.to_owned(),
+            versions: VERSIONS,
+            nonce: fresh_nonce()?,
+        })
+    }
 }
 
 impl std::fmt::Debug for Party {

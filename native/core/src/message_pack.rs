@@ -1,18 +1,37 @@
-//! Reads MessagePack: what instances, coordinators, relays and ranks say to each other beside the data of a model.
+//! MessagePack: what instances, coordinators, relays and ranks say to each other beside the data of a model.
 //!
 //! Reading is compiled once, for visitors behind a pointer, not for each type that is read: that took a fifth of the time in which this crate
 //! is compiled. What is read is small and rare.
 
 use rmp_serde::Deserializer;
 use serde::de::DeserializeOwned;
+use serde::Serialize;
+
+use crate::error::{Error, Result};
 
 /// The value whose coding `bytes` begin with.
 ///
 /// # Errors
 /// They are not the coding of one: what is wrong, for people.
-pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, impl std::fmt::Display> {
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> std::result::Result<T, impl std::fmt::Display> {
     let mut reader = Deserializer::from_read_ref(bytes);
     erased_serde::deserialize(&mut <dyn erased_serde::Deserializer>::erase(&mut reader))
+}
+
+/// The coding of a message, with the names of its fields.
+pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    rmp_serde::to_vec_named(message).expect("messages hold nothing that MessagePack cannot")
+}
+
+/// Reads the body of a control frame that came from `peer`.
+///
+/// # Errors
+/// [`Error::Protocol`]: it is no such message.
+pub fn decode_from<T: DeserializeOwned>(body: &[u8], peer: &str) -> Result<T> {
+    decode(body).map_err(|error| Error::Protocol {
+        peer: peer.to_owned(),
+        problem: format!("a control message cannot be read: {error}"),
+    })
 }
 
 #[cfg(test)]
@@ -27,7 +46,7 @@ mod tests {
         Nothing,
     }
 
-    fn text<T: std::fmt::Debug>(read: Result<T, impl std::fmt::Display>) -> String {
+    fn text<T: std::fmt::Debug>(read: std::result::Result<T, impl std::fmt::Display>) -> String {
         read.unwrap_err().to_string()
     }
 

@@ -7,9 +7,8 @@ use jni::objects::{
 use jni::sys::{jboolean, jbyteArray, jdouble, jint, jlong, jlongArray, jobject, jobjectArray, jstring};
 use jni::JNIEnv;
 use xmml_core::buffer::{Buffer, BufferMut};
-use xmml_core::data::{array_bytes, Array, Data, Dtype};
+use xmml_core::data::{array_bytes, Array, Data, Dtype, Order};
 
-use crate::exchange::{dtype_of, order_of};
 use crate::failure::{guard, Failure, Result};
 use crate::instance::{member, strings, Text};
 use crate::object::{give, object, take, text, texts};
@@ -281,4 +280,19 @@ fn unexpected(what: &str, found: &Data) -> Failure {
         "org/xmml/DataTypeException",
         format!("expected {what}, but the message holds {}", found.describe()),
     )
+}
+
+/// The element type with this code.
+pub fn dtype_of(code: jint) -> Result<Dtype> {
+    let dtype = u8::try_from(code).ok().and_then(Dtype::from_code);
+    dtype.ok_or_else(|| Failure::usage(format!("{code} is no element type")))
+}
+
+/// The memory order with this code.
+pub fn order_of(code: jint) -> Order {
+    if code == 1 {
+        Order::ColumnMajor
+    } else {
+        Order::RowMajor
+    }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use jni::objects::{JClass, JDoubleArray, JLongArray, JString};
 use jni::sys::{jboolean, jdouble, jint, jlong};
 use jni::JNIEnv;
-use xmml_core::data::{Array, Data, Dtype, Order};
+use xmml_core::data::{Array, Data};
 use xmml_core::error::Error;
 use xmml_core::instance::{Received, Sent};
 use xmml_core::message::Message;
 
-use crate::data::longs;
+use crate::data::{dtype_of, longs, order_of};
 use crate::failure::{guard, Failure, Result};
 use crate::instance::member;
 use crate::object::{give, object, text};
@@ -149,19 +149,4 @@ pub unsafe extern "system" fn Java_org_xmml_Native_output(
         let sent = unsafe { member(me) }?.core.outputs().remove(&port).unwrap_or_default();
         sent.into_iter().nth(i as usize).map_or(Ok(0), |message| taken(env, message, &stamps))
     })
-}
-
-/// The element type with this code.
-pub fn dtype_of(code: jint) -> Result<Dtype> {
-    let dtype = u8::try_from(code).ok().and_then(Dtype::from_code);
-    dtype.ok_or_else(|| Failure::usage(format!("{code} is no element type")))
-}
-
-/// The memory order with this code.
-pub fn order_of(code: jint) -> Order {
-    if code == 1 {
-        Order::ColumnMajor
-    } else {
-        Order::RowMajor
-    }
 }

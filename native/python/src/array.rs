@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use xmml_core::buffer::{Buffer, BufferPool};
 use xmml_core::data::{Array, Dtype, Order};
 
-use crate::data::{type_name, Refused};
+use crate::refused::{type_name, Refused};
 
 /// From this size on other Python threads run while the bytes are copied.
 const DETACH_BYTES: usize = 1 << 20;

@@ -1,55 +1,20 @@
 //! Python values to [`Data`] and back.
 
-use pyo3::exceptions::{PyMemoryError, PyOverflowError};
+use pyo3::exceptions::PyOverflowError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyComplex, PyComplexMethods, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
 };
-use xmml_core::buffer::{BufferPool, OutOfMemory};
+use xmml_core::buffer::BufferPool;
 use xmml_core::data::Data;
 
 use crate::array::{to_array, Loan};
-use crate::errors::{self, Kind};
 use crate::payload::to_numpy;
+use crate::refused::{type_name, Refused};
 
 /// Nesting of lists and dicts deeper than this is refused; a list that holds itself ends here too.
 const MAX_DEPTH: usize = 64;
-
-/// A value that no message can carry: where it stands in the data, and why.
-pub struct Refused {
-    path: Vec<String>,
-    problem: String,
-    no_memory: bool,
-}
-
-impl Refused {
-    /// Refuses the value at hand; the callers add where it stands.
-    pub fn new(problem: String) -> Refused {
-        Refused { path: Vec::new(), problem, no_memory: false }
-    }
-
-    fn within(mut self, step: String) -> Refused {
-        self.path.push(step);
-        self
-    }
-
-    /// The Python exception.
-    pub fn into_py(self, py: Python<'_>) -> PyErr {
-        let place: String = self.path.into_iter().rev().collect();
-        let text = if place.is_empty() { self.problem } else { format!("data{place}: {}", self.problem) };
-        match self.no_memory {
-            true => PyMemoryError::new_err(text),
-            false => errors::new(py, Kind::Type, text),
-        }
-    }
-}
-
-impl From<OutOfMemory> for Refused {
-    fn from(error: OutOfMemory) -> Refused {
-        Refused { path: Vec::new(), problem: error.to_string(), no_memory: true }
-    }
-}
 
 /// What `value` is as the payload of a message; arrays and bytes are copied into memory from `pool`.
 pub fn to_data(value: &Bound<'_, PyAny>, pool: &BufferPool) -> PyResult<Data> {
@@ -151,11 +116,6 @@ fn check_depth(depth: usize) -> Result<(), Refused> {
         true => Ok(()),
         false => Err(Refused::new(format!("lists and dicts nested more than {MAX_DEPTH} deep"))),
     }
-}
-
-/// The name of the type of `value`, with its module unless it is built in.
-pub fn type_name(value: &Bound<'_, PyAny>) -> String {
-    value.get_type().fully_qualified_name().map_or_else(|_| "object".into(), |name| name.to_string())
 }
 
 fn integer(number: &Bound<'_, PyInt>) -> Result<Data, Refused> {

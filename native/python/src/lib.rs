@@ -16,6 +16,7 @@ mod params;
 mod path;
 mod payload;
 mod processes;
+mod refused;
 mod team;
 mod transfer;
 

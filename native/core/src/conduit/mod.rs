@@ -1,6 +1,7 @@
 //! The two ends of a conduit, without a socket: what is sent, what is on its way, what is received, what is acknowledged.
 
 pub mod inlet;
+pub mod meter;
 pub mod receiving;
 pub mod sending;
 

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::conduit::meter::Meter;
 use crate::filters;
 use crate::frame::{self, MessageFrame};
 use crate::message::Message;
-use crate::runtime::traffic::Meter;
 use crate::spec::ConduitSpec;
 
 /// What a frame with a number is to this end.

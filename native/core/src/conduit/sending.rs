@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::conduit::meter::Meter;
 use crate::connection::Outgoing;
 use crate::frame;
-use crate::runtime::traffic::Meter;
 use crate::spec::ConduitSpec;
 
 /// Every so many messages one is timed: a look at the clock is dear.

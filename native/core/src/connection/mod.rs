@@ -1,7 +1,6 @@
 //! One authenticated connection between two processes of a run: frames both ways, never waiting.
 
 pub mod authentication;
-pub mod pulse;
 pub mod writer;
 
 use std::io::{self, IoSlice};
@@ -15,7 +14,7 @@ use crate::frame::{self, Decoder, Frame, FrameError, Lent, Limits};
 use crate::methods::{LentPlace, Stream};
 use crate::wakeup::{poll_writable, Polled};
 
-use pulse::Pulse;
+use crate::liveness::heartbeat::HeartbeatTimer;
 pub use writer::{Outgoing, Writer};
 
 /// From so many bytes on, a writer waits a moment for a receiver that is just reading, instead of copying what the caller lent.
@@ -59,7 +58,7 @@ pub struct Connection {
     pool: BufferPool,
     closed: AtomicBool,
     /// Of a connection that can fall silent.
-    pulse: Option<Pulse>,
+    pulse: Option<HeartbeatTimer>,
 }
 
 impl Connection {
@@ -78,7 +77,7 @@ impl Connection {
             method,
             breaks,
             peer,
-            pulse: stream.can_fall_silent().then(Pulse::begin),
+            pulse: stream.can_fall_silent().then(HeartbeatTimer::begin),
             stream,
             reader: Mutex::new(Decoder::new(pool.clone(), limits)),
             pool,
@@ -114,7 +113,7 @@ impl Connection {
 
     /// How long nothing has been heard of the peer; nothing of a connection that cannot fall silent.
     pub fn silent_for(&self) -> Duration {
-        self.pulse.as_ref().map_or(Duration::ZERO, Pulse::silent_for)
+        self.pulse.as_ref().map_or(Duration::ZERO, HeartbeatTimer::silent_for)
     }
 
     /// Queues a sign of life if nothing was queued since the last call. True: the caller must flush.

@@ -11,12 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
+pub use crate::control::{ConduitTotals, Wait, WaitKind};
 use crate::error::{Error, Result};
 use crate::handshake::Party;
 use crate::methods::{self, Listener, MethodReport, Refusal};
-use crate::runtime::party;
 use crate::spec::{ConduitSpec, InstanceSpec};
 use crate::wakeup::{poll_readable, EventFd};
 
@@ -34,41 +32,6 @@ pub struct CoordinatorOptions {
     pub listen: Option<String>,
     /// Also be reached as `coordinator` through this relay (`HOST:PORT/SITE`).
     pub relay: Option<String>,
-}
-
-/// What an instance waits for on a conduit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WaitKind {
-    /// A message.
-    Receive,
-    /// Room for a message.
-    Send,
-    /// A message from any of those who have a handle of one of its ports; it is on no conduit in particular (0).
-    Holders,
-}
-
-/// One conduit that an instance waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wait {
-    /// The conduit.
-    pub conduit: u32,
-    /// A message, or room for one.
-    pub kind: WaitKind,
-}
-
-/// What passed one conduit at one of its ends, when the instance left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConduitTotals {
-    /// The conduit.
-    pub conduit: u32,
-    /// Messages sent (0 at the receiving end).
-    pub sent: u64,
-    /// Messages received (0 at the sending end).
-    pub received: u64,
-    /// Payload bytes of these.
-    pub bytes: u64,
-    /// Messages dropped because the receiver had left.
-    pub dropped: u64,
 }
 
 /// What happened in the run.
@@ -166,7 +129,7 @@ impl Coordinator {
         if options.secret.is_empty() {
             return Err(Error::Usage { problem: "the run's secret is empty".to_owned() });
         }
-        let me = party(&options.secret, &options.run_id, "coordinator")?;
+        let me = Party::new(&options.secret, &options.run_id, "coordinator")?;
         let mut listeners = vec![listen("unix", None, &me)?];
         if let Some(address) = &options.listen {
             listeners.push(listen("tcp", Some(address), &me)?);

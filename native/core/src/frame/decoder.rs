@@ -5,10 +5,12 @@
 //! may have thousands of connections, most of which are silent.
 
 use crate::buffer::{Buffer, BufferMut, BufferPool};
-use crate::control::CONTROL_LIMIT;
 use crate::frame::check::{is_guarded, CHECKSUMS};
 use crate::frame::message::{Prefix, MAX_DESCRIPTOR, PREFIX};
 use crate::frame::{Block, Frame, FrameError, Head, Kind, Lent, MessageFrame, Returned, HEAD};
+
+/// Longest body of a control frame, in bytes. It is allocated as the bytes come in.
+pub const CONTROL_LIMIT: u64 = 16 << 20;
 
 /// What a decoder accepts.
 #[derive(Clone, Copy, Debug)]
@@ -337,7 +339,7 @@ fn plain(head: &Head, body: &[u8]) -> Result<Frame, FrameError> {
         Kind::Control => Frame::Control(body.to_vec()),
         Kind::Returned => Frame::Returned(Returned::decode(head, body)?),
         // The listener found the proof of this side wrong, after this side had found the listener's right.
-        Kind::Refused => return Err(FrameError::Refused { reason: crate::handshake::reason(body)? }),
+        Kind::Refused => return Err(FrameError::Refused { reason: super::refusal::reason(body)? }),
         kind => return Err(FrameError::Unexpected { kind }),
     })
 }

@@ -17,6 +17,7 @@ pub mod decoder;
 pub mod descriptor;
 pub mod lent;
 pub mod message;
+pub mod refusal;
 mod short;
 
 use std::fmt;

@@ -1,6 +1,7 @@
 //! The frames of a handshake: encoding and decoding.
 
-use super::{Party, Refusal, Role, MAX_BYTES, MAX_NAME, MAX_REASON, NONCE};
+use super::{Party, Refusal, Role, MAX_BYTES, MAX_NAME, NONCE};
+use crate::frame::refusal::shortened;
 use crate::frame::{descriptor_error, framed, push_text, FrameError, Head, Kind, Reader, HEAD};
 
 /// Collects the bytes of one handshake frame, within [`MAX_BYTES`] in all.
@@ -69,28 +70,6 @@ pub(super) fn decode_refused(mine: &Party, body: &[u8]) -> std::result::Result<R
         1 => Refusal::Version { mine: mine.versions, theirs },
         _ => Refusal::Peer { reason: shortened(&reason) },
     })
-}
-
-/// The reason in the body of a refusal.
-pub(crate) fn reason(body: &[u8]) -> std::result::Result<String, FrameError> {
-    let mut reader = Reader::new(body);
-    reader.bytes(6)?;
-    let reason = reader.text()?;
-    reader.end()?;
-    Ok(shortened(&reason))
-}
-
-/// Text of a stranger, fit for a log: bounded, on one line.
-pub(super) fn shortened(text: &str) -> String {
-    let mut short: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if short.len() > MAX_REASON {
-        let mut len = MAX_REASON;
-        while !short.is_char_boundary(len) {
-            len -= 1;
-        }
-        short.truncate(len);
-    }
-    short
 }
 
 /// What a hello says. Body: u16 lowest version, u16 highest version, u8 role, 3 zeros, nonce, then run, name of the dialler, name of

@@ -12,16 +12,16 @@ use crate::coordinator::CoordinatorAddress;
 use crate::error::{explained, Error, Result};
 use crate::frame::{encode_alive, Frame};
 use crate::handshake::{Party, Role};
+use crate::liveness::backoff::{limit_from_environment, Backoff};
 use crate::methods;
 use crate::private_file;
-use crate::runtime::backoff::{limit_from_environment, Backoff};
 use crate::runtime::control_channel::ControlChannel;
 use crate::runtime::io_thread::doors;
 use crate::runtime::io_thread::rejoining::{control_connection, Rejoining};
 use crate::runtime::io_thread::{self, Commands, Door};
 use crate::runtime::reports::control_frame;
 use crate::runtime::state::State;
-use crate::runtime::{self, Runtime};
+use crate::runtime::Runtime;
 use crate::spec::{Direction, InstanceSpec, TrafficClass};
 use crate::wakeup::{poll_readable, poll_writable, Polled};
 
@@ -222,7 +222,7 @@ fn connect_to(
     };
     let unknown = || NoConnection::Refused("this release of xmml does not know this method".to_owned());
     let method = methods::by_name(&address.method).ok_or_else(unknown)?;
-    let me = runtime::party(secret, &address.run, name).map_err(refused)?;
+    let me = Party::new(secret, &address.run, name).map_err(refused)?;
     let stream = method.connect(&address.address, &me, Some(TrafficClass::Control)).map_err(broken)?;
     let began = Instant::now();
     let mut authentication = Authentication::dial(stream, me, Role::Control, "coordinator").map_err(refused)?;

@@ -178,7 +178,7 @@ pub trait Stream: Send + Sync {
         Ok(None)
     }
 
-    /// Whether the peer can be gone without anybody here being told: then heartbeats find out ([`crate::connection::pulse`]).
+    /// Whether the peer can be gone without anybody here being told: then heartbeats find out ([`crate::liveness::heartbeat`]).
     fn can_fall_silent(&self) -> bool {
         false
     }

@@ -129,7 +129,8 @@ fn address_towards(host: &str) -> io::Result<SocketAddr> {
 
 /// Waits for the name server.
 fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
-    crate::path::resolve(address).map_err(|error| io::Error::new(io::ErrorKind::NotFound, error.to_string()))
+    crate::internet_address::resolve(address)
+        .map_err(|error| io::Error::new(io::ErrorKind::NotFound, error.to_string()))
 }
 
 /// Names and addresses of this machine's interfaces, the loopback ones last.

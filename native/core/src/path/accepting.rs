@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::listener::{Door, Porter};
-use super::{locked, resolve, until, Identity, Path, Settings};
+use super::{locked, until, Identity, Path, Settings};
 use crate::error::{Error, Result};
+use crate::internet_address::resolve;
 use crate::methods::Stream as Wire;
 use crate::wakeup::poll_readable;
 

@@ -61,7 +61,7 @@ mod tuning;
 mod waiting;
 mod zero_copy;
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -69,6 +69,7 @@ use std::time::{Duration, Instant};
 use crate::buffer::Buffer;
 use crate::error::{Error, NotPassedOn, Result};
 use crate::handshake;
+use crate::internet_address::resolve;
 
 pub use accepting::Listener;
 pub use credentials::{Credentials, Fingerprint, OutOfTime, Tls};
@@ -517,24 +518,4 @@ fn until(limit: Option<Duration>) -> Option<Instant> {
 
 fn finished() -> Error {
     Error::Usage { problem: "this end of the path has finished: nothing more can be sent".to_owned() }
-}
-
-/// The internet addresses of `host:port`; waits for the name server. An IPv6 address stands in brackets, maybe with its zone by name:
-/// `[fe80::1%eth0]:port`.
-///
-/// # Errors
-/// [`Error::Io`]: there is none, and why.
-pub fn resolve(address: &str) -> Result<Vec<SocketAddr>> {
-    let wrong = |cause: String| Error::Io { action: format!("find the address {address}"), cause };
-    // The standard library looks for a name in brackets as it stands, and only reads numbers of zones.
-    let zoned = address.strip_prefix('[').and_then(|rest| rest.split_once("]:")).filter(|(host, _)| host.contains('%'));
-    let found = match zoned.and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?))) {
-        Some(zoned) => zoned.to_socket_addrs(),
-        None => address.to_socket_addrs(),
-    };
-    let found: Vec<SocketAddr> = found.map_err(|error| wrong(error.to_string()))?.collect();
-    match found.is_empty() {
-        true => Err(wrong("it has no internet address".to_owned())),
-        false => Ok(found),
-    }
 }

@@ -8,7 +8,7 @@ use crate::connection::Connection;
 use crate::methods::{self, name_of, tcp, Choice, Place, Refusal, Table};
 use crate::spec::TrafficClass;
 
-use super::backoff::{limit_from_environment, random_part, Backoff};
+use crate::liveness::backoff::{limit_from_environment, random_part, Backoff};
 
 /// How long attempts to connect go on before the receiver counts as unreachable, unless `XMML_CONNECT_LIMIT_S` says otherwise.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);

@@ -5,7 +5,6 @@
 //!
 //! Order of locks: the reader of a connection, the state, the writer of a connection.
 
-pub mod backoff;
 pub mod control_channel;
 pub mod handles;
 pub mod io_thread;
@@ -27,7 +26,7 @@ use crate::connection::{Connection, Looked};
 use crate::control::ToCoordinator;
 use crate::error::{Error, Result};
 use crate::frame::{FrameError, Limits};
-use crate::handshake::{self, Party};
+use crate::handshake::Party;
 use crate::methods::shm::stream::LENT_FROM;
 use crate::methods::Place;
 use crate::shared_memory::arena::Arena;
@@ -178,7 +177,7 @@ impl Runtime {
 
     /// What this process brings into a handshake.
     pub fn party(&self) -> Result<Party> {
-        party(&self.secret, &self.run, &self.name)
+        Party::new(&self.secret, &self.run, &self.name)
     }
 
     /// The run's secret.
@@ -469,15 +468,4 @@ pub enum Read {
     Something,
     /// The connection is gone (frames may have come before).
     Closed,
-}
-
-/// What a process brings into a handshake.
-pub fn party(secret: &[u8], run: &str, name: &str) -> Result<Party> {
-    Ok(Party {
-        secret: secret.to_vec(),
-        run: run.to_owned(),
-        name: name.to_owned(),
-        versions: handshake::VERSIONS,
-        nonce: handshake::fresh_nonce()?,
-    })
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::{await_that, await_while_moving, identity, not_run, pair, pair_at, payload, streams, LIMIT};
-use xmml_core::path::{resolve, Identity, Lane, LinkFigures, Listener, Path, Received, Settings, Streams, Ticket};
+use xmml_core::internet_address::resolve;
+use xmml_core::path::{Identity, Lane, LinkFigures, Listener, Path, Received, Settings, Streams, Ticket};
 
 /// Long enough for what takes no time.
 const SHORT: Duration = Duration::from_millis(300);

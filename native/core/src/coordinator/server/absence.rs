@@ -9,7 +9,7 @@ use crate::control::{Again, ToInstance};
 use crate::coordinator::Event;
 use crate::frame::encode_control;
 use crate::handshake::fresh_nonce;
-use crate::runtime::backoff::limit_from_environment;
+use crate::liveness::backoff::limit_from_environment;
 
 /// How long an instance may be away, unless `XMML_AWAY_LIMIT_S` says otherwise (0: nobody is taken back).
 const AWAY_LIMIT: Duration = Duration::from_secs(60);

@@ -3,9 +3,8 @@
 use std::time::Instant;
 
 use super::Server;
-use crate::connection::pulse::beat;
 use crate::coordinator::Event;
-use crate::runtime::io_thread::heartbeats::silent;
+use crate::liveness::heartbeat::{beat, silent};
 
 impl Server {
     /// Begins to look after a connection, if it needs that.

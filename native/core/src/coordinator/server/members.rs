@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Control, Join, Member, Server};
 use crate::connection::{Connection, Looked};
-use crate::control::{ToCoordinator, ToInstance, CONTROL_LIMIT};
+use crate::control::{ToCoordinator, ToInstance};
 use crate::coordinator::{ConduitTotals, Event};
 use crate::frame::{Frame, Limits};
 use crate::handshake::Established;
@@ -18,7 +18,7 @@ const LOOKS_IN_A_ROW: usize = 16;
 
 impl Server {
     pub(super) fn admit(&mut self, token: u64, stream: Box<dyn Stream>, established: Established, rest: &[u8]) {
-        let limits = Limits { message: 0, descriptor: 0, control: CONTROL_LIMIT, ..Limits::default() };
+        let limits = Limits { message: 0, descriptor: 0, ..Limits::default() };
         let name = established.peer;
         let connection = Connection::new(token, "control", false, name.clone(), stream, self.pool.clone(), limits);
         let early = connection.reader().push(rest);

@@ -4,9 +4,9 @@
 use std::io::{self, IoSlice};
 
 use super::protocol::{FromRelay, ToRelay, LIMIT, RELAY};
-use crate::control;
-use crate::frame::{encode_control, Head, Kind, HEAD};
+use crate::frame::{encode_control, refusal, Head, Kind, HEAD};
 use crate::handshake::{self, Dialler, Party, Role, Step};
+use crate::message_pack;
 use crate::methods::Stream;
 use crate::wakeup::Interest;
 
@@ -55,7 +55,8 @@ impl Asking {
                     Step::Done { send, .. } => {
                         self.out.extend_from_slice(&send);
                         self.dialler = None;
-                        let request = self.request.take().map(|request| encode_control(&control::encode(&request)));
+                        let request =
+                            self.request.take().map(|request| encode_control(&message_pack::encode(&request)));
                         self.out.extend_from_slice(&request.unwrap_or_default());
                     }
                     Step::Refused { reason, .. } => return Err(io::Error::other(reason.to_string())),
@@ -74,10 +75,10 @@ impl Asking {
 /// What a frame of the relay says; `None`: only that it is alive.
 pub fn answer(kind: Kind, body: &[u8]) -> io::Result<Option<FromRelay>> {
     match kind {
-        Kind::Control => control::decode(body, "the relay").map(Some).map_err(io::Error::other),
+        Kind::Control => message_pack::decode_from(body, "the relay").map(Some).map_err(io::Error::other),
         Kind::Alive => Ok(None),
         Kind::Refused => {
-            let reason = handshake::reason(body).map_err(|error| io::Error::other(error.to_string()))?;
+            let reason = refusal::reason(body).map_err(|error| io::Error::other(error.to_string()))?;
             Err(io::Error::other(format!("it refused: {reason}")))
         }
         kind => Err(io::Error::other(format!("it sent a {kind:?} frame where none belongs"))),

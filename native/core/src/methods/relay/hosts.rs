@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
-use crate::path::resolve;
+use crate::internet_address::resolve;
 
 /// So long somebody who dials waits for the name server, if nothing is known. Most answer sooner.
 const PATIENCE: Duration = Duration::from_millis(200);

@@ -12,11 +12,11 @@ use super::asking::{answer, write_out, Asking, Inbox, Progress};
 use super::hosts;
 use super::protocol::{FromRelay, ToRelay};
 use super::stream::{unreachable_relay, RelayStream};
-use crate::connection::pulse::{beat, silence_limit, Pulse};
 use crate::frame::encode_alive;
 use crate::handshake::{Party, TIMEOUT_S};
+use crate::liveness::backoff::Backoff;
+use crate::liveness::heartbeat::{beat, silence_limit, HeartbeatTimer};
 use crate::methods::{tcp, Listener, Stream};
-use crate::runtime::backoff::Backoff;
 use crate::wakeup::{Epoll, Interest, Timer};
 
 /// How long the relay may be out of reach before people hear of it.
@@ -45,7 +45,7 @@ struct Registration {
 enum State {
     Resting { until: Instant },
     Asking { connection: Box<dyn Stream>, asking: Box<Asking>, deadline: Instant },
-    Registered { connection: Box<dyn Stream>, inbox: Inbox, out: Vec<u8>, pulse: Pulse, next_beat: Instant },
+    Registered { connection: Box<dyn Stream>, inbox: Inbox, out: Vec<u8>, pulse: HeartbeatTimer, next_beat: Instant },
 }
 
 /// What a look at the registration found.
@@ -149,7 +149,7 @@ impl RelayListener {
                     let rest = State::Resting { until: now };
                     if let State::Asking { connection, .. } = std::mem::replace(state, rest) {
                         let next_beat = now + beat(self.silence_limit);
-                        let (inbox, pulse) = (Inbox::default(), Pulse::begin());
+                        let (inbox, pulse) = (Inbox::default(), HeartbeatTimer::begin());
                         *state = State::Registered { connection, inbox, out: Vec::new(), pulse, next_beat };
                     }
                     Ok(Some(Step::Registered))

@@ -1,10 +1,10 @@
-//! Signs of life on connections that can fall silent, and the end of those whose peer gives none ([`crate::connection::pulse`]).
+//! Signs of life on connections that can fall silent, and the end of those whose peer gives none ([`crate::liveness::heartbeat`]).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::connection::pulse::beat;
 use crate::connection::Connection;
+use crate::liveness::heartbeat::{beat, silent};
 use crate::runtime::Read;
 
 use super::{IoThread, Timer, CONTROL};
@@ -57,9 +57,4 @@ impl IoThread {
         let all = links.chain(state.inbound.values().flatten()).cloned().chain([self.runtime.control.connection()]);
         all.filter(|connection| connection.can_fall_silent() && !connection.is_closed()).collect()
     }
-}
-
-/// Why a connection was given up, for people.
-pub fn silent(limit: Duration) -> String {
-    format!("nothing was heard of it for {} s", limit.as_secs_f64())
 }

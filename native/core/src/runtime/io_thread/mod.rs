@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::connection::authentication::Authentication;
-use crate::connection::pulse::silence_limit;
 use crate::connection::Connection;
 use crate::control::ToCoordinator;
 use crate::error::{Error, Result};
 use crate::frame::Frame;
+use crate::liveness::heartbeat::silence_limit;
 use crate::methods::Listener;
 use crate::wakeup::{Interest, Ready};
 

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use crate::buffer::BufferPool;
 use crate::connection::authentication::Authentication;
 use crate::connection::Connection;
-use crate::control::{Again, CONTROL_LIMIT};
+use crate::control::Again;
 use crate::coordinator::CoordinatorAddress;
 use crate::error::{explained, Error};
 use crate::frame::Limits;
 use crate::handshake::Role;
+use crate::liveness::backoff::Backoff;
 use crate::methods::{self, Stream};
-use crate::runtime::backoff::Backoff;
 use crate::runtime::state::CoordinatorLost;
 use crate::runtime::COORDINATOR_GRACE;
 use crate::spec::TrafficClass;
@@ -82,7 +82,7 @@ pub fn control_connection(
     stream: Box<dyn Stream>,
     rest: &[u8],
 ) -> Result<Arc<Connection>, String> {
-    let limits = Limits { message: 0, descriptor: 0, control: CONTROL_LIMIT, ..Limits::default() };
+    let limits = Limits { message: 0, descriptor: 0, ..Limits::default() };
     let name = "the coordinator".to_owned();
     let connection = Connection::new(CONTROL, method, false, name, stream, BufferPool::new(), limits);
     connection.reader().stage(rest).map_err(|error| error.to_string())?;

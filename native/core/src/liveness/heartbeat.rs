@@ -31,15 +31,15 @@ pub fn beat(limit: Duration) -> Duration {
 
 /// When something was last heard on a connection.
 #[derive(Debug)]
-pub struct Pulse {
+pub struct HeartbeatTimer {
     /// In milliseconds of [`clock`].
     heard: AtomicU64,
 }
 
-impl Pulse {
+impl HeartbeatTimer {
     /// Something was just heard.
-    pub fn begin() -> Pulse {
-        Pulse { heard: AtomicU64::new(clock()) }
+    pub fn begin() -> HeartbeatTimer {
+        HeartbeatTimer { heard: AtomicU64::new(clock()) }
     }
 
     /// Something came.
@@ -57,4 +57,9 @@ impl Pulse {
 fn clock() -> u64 {
     static BEGAN: OnceLock<Instant> = OnceLock::new();
     BEGAN.get_or_init(Instant::now).elapsed().as_millis() as u64
+}
+
+/// Why a connection was given up, for people.
+pub fn silent(limit: Duration) -> String {
+    format!("nothing was heard of it for {} s", limit.as_secs_f64())
 }

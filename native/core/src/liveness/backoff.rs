@@ -67,7 +67,7 @@ pub fn limit_from_environment(variable: &str, usual: Duration) -> Duration {
 }
 
 /// A random number from 0 to 1.
-pub(super) fn random_part() -> f64 {
+pub fn random_part() -> f64 {
     let mut bytes = [0; 4];
     // Without random numbers the pauses are longer, no more.
     let _ = getrandom::fill(&mut bytes);

@@ -11,7 +11,7 @@ use mto::routes::Topology;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 use xmml_core::buffer::{Buffer, BufferPool};
-use xmml_core::control::{self, ToCoordinator, ToInstance};
+use xmml_core::control::{ToCoordinator, ToInstance};
 use xmml_core::coordinator::CoordinatorAddress;
 use xmml_core::data::Data;
 use xmml_core::filters::compression::Unpack;
@@ -21,6 +21,7 @@ use xmml_core::frame::descriptor::{from_bytes, to_bytes};
 use xmml_core::frame::{Decoder, Frame, Limits};
 use xmml_core::handshake::{wish_of_hello, Dialler, Listener, Party, Role, NONCE, VERSIONS};
 use xmml_core::message::Message;
+use xmml_core::message_pack;
 use xmml_core::methods::relay::address::NameAddress;
 use xmml_core::methods::relay::protocol::{FromRelay, ToRelay};
 use xmml_core::path::frame::{Lane, PathFrame};
@@ -91,8 +92,8 @@ pub fn control(bytes: &[u8]) {
 }
 
 fn read_again<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
-    if let Ok(message) = control::decode::<T>(bytes, "fuzz") {
-        control::decode::<T>(&control::encode(&message), "fuzz").expect("what was written can be read");
+    if let Ok(message) = message_pack::decode_from::<T>(bytes, "fuzz") {
+        message_pack::decode_from::<T>(&message_pack::encode(&message), "fuzz").expect("what was written can be read");
     }
 }
 
