@@ -55,9 +55,10 @@ else:
             with _completing:
                 if self.is_complete:
                     return
-                for name in _READ_FROM_THE_CLASS:
-                    if isinstance(self.cls.__dict__.get(name), _LateName):
-                        delattr(self.cls, name)
+                # The standard library replaces the other names. Without them another thread would take the class for
+                # no dataclass meanwhile.
+                if isinstance(self.cls.__dict__.get("__match_args__"), _LateName):
+                    del self.cls.__match_args__
                 if len(sys._current_frames()) > 1:
                     self.write_beside_other_threads()
                 else:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import select
 import selectors
 import signal
 import sys
@@ -56,7 +55,7 @@ from xmml_executors.outcome import ExitStatus, Outcome, SiteError, not_all_back
 from xmml_executors.protocol import details
 from xmml_executors.query_server import QueryServer
 from xmml_executors.run_folder import RunFolder
-from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests, stop_signals
+from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests, has_input, stop_signals
 
 #: What starts a process that instances share.
 SHARED_HOST_COMMAND = (sys.executable, "-c", "from xmml_native.shared_host import main; raise SystemExit(main())")
@@ -214,12 +213,14 @@ class _Execution:
                     self.questions = self.answer_queries()
                     outcome = self.build() or self.couple()
                 finally:
-                    self.on_last_reports(self.executor.close(self.folder.path))
-                    if self.questions is not None:
-                        self.questions.close()
-                    if self.coordinator is not None:
-                        self.coordinator.close()
-                    self.leases.release()
+                    try:
+                        self.on_last_reports(self.executor.close(self.folder.path))
+                    finally:  # also if that goes wrong: a process that goes on with other runs would keep them
+                        if self.questions is not None:
+                            self.questions.close()
+                        if self.coordinator is not None:
+                            self.coordinator.close()
+                        self.leases.release()
         except SiteError as error:
             outcome = Outcome(ExitStatus.SITE_FAILED, str(error))
         finally:
@@ -503,7 +504,7 @@ class _Execution:
         if reports is None:
             self.selector.unregister(self.executor)
             # Whoever ends a job tells all its processes, and the supervisor may be quicker than we are.
-            if self.wake is not None and select.select([self.wake], [], [], TOLD_TOGETHER_S)[0]:
+            if self.wake is not None and has_input(self.wake, TOLD_TOGETHER_S):
                 self.on_wake(self.wake)
             why = self.memory.ran_out()
             reason = "the supervisor of this machine was killed" + (f": {why}" if why else "")

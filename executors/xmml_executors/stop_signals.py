@@ -4,6 +4,7 @@ process, requests."""
 from __future__ import annotations
 
 import os
+import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -33,6 +34,11 @@ class StopRequests:
             elif self._writer >= 0:
                 os.write(self._writer, bytes([signal.SIGINT]))
 
+    @property
+    def is_requested(self) -> bool:
+        """Whether there is a request that nobody has read."""
+        return has_input(self._reader)
+
     @contextmanager
     def calling(self, call: Callable[[], object]) -> Iterator[None]:
         """Call something for each request instead, as long as the block lasts."""
@@ -50,6 +56,13 @@ class StopRequests:
             os.close(self._reader)
             os.close(self._writer)
             self._reader = self._writer = -1
+
+
+def has_input(descriptor: int, within_s: float = 0.0) -> bool:
+    """Return whether there is something to be read, waiting for it not longer than for some time."""
+    waiting = select.poll()  # unlike select.select, it takes descriptors above 1023
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(within_s * 1e3))
 
 
 @contextmanager

@@ -56,6 +56,8 @@ def run_model(arguments: Sequence[str], shared: SharedProcess | None = None) -> 
     if options.resume is not None:
         return _resume(options, shared)
     with shared.planning if shared is not None else contextlib.nullcontext():
+        if shared is not None and shared.stop.is_requested:  # while it waited for its turn
+            return _end(options, Outcome(ExitStatus.INTERRUPTED, "xmml-run: interrupted before the run began"))
         prepared = _prepare(options, shared)
     return prepared if isinstance(prepared, int) else _begin(options, prepared, shared)
 

@@ -17,6 +17,7 @@ import contextlib
 import io
 import json
 import os
+import resource
 import signal
 import sys
 import threading
@@ -33,6 +34,9 @@ from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests
 
 from xmml.late_dataclass import dataclass
 from xmml_run.run_command import run_model
+
+#: How many descriptors the process may have open, as far as it is allowed to.
+MOST_DESCRIPTORS = 65_536
 
 
 @dataclass(frozen=True)
@@ -105,11 +109,21 @@ class RunServer:
             arguments: of `xmml-run`.
             stdout, stderr: files that its output is added to.
         """
-        stop = StopRequests()
-        thread = threading.Thread(target=self._carry_out, args=(name, arguments, stdout, stderr, stop), name=name)
-        with self._changing:
-            self._runs[name] = thread, stop
-        thread.start()
+        with contextlib.ExitStack() as undoing:
+            try:
+                stop = StopRequests()
+                undoing.callback(stop.close)
+                thread = threading.Thread(
+                    target=self._carry_out, args=(name, arguments, stdout, stderr, stop), name=name
+                )
+                with self._changing:
+                    self._runs[name] = thread, stop
+                undoing.callback(self._runs.pop, name)
+                thread.start()
+                undoing.pop_all()
+            except (OSError, RuntimeError) as error:  # the other runs go on
+                _refuse(stderr, f"xmml-run: the run cannot be begun beside so many others: {error}")
+                self._on_ended(name, ExitStatus.SITE_FAILED)
 
     def stop(self, name: str) -> None:
         """Stop a run, as Ctrl-C does; nothing happens if it has ended."""
@@ -144,6 +158,15 @@ class RunServer:
                 del self._runs[name]
             stop.close()
             self._on_ended(name, status)
+
+
+def _refuse(path: Path, text: str) -> None:
+    """Write why a run is not begun into the file of its errors, or, if that cannot be, into those of this process."""
+    try:
+        with _opened(path) as file:
+            print(text, file=file)
+    except OSError:
+        print(text, file=sys.stderr)
 
 
 def _opened(path: Path) -> TextIO:
@@ -190,6 +213,9 @@ def serve(folder: Path, requests: Iterable[str], answers: TextIO) -> None:
 
 
 if __name__ == "__main__":
+    # A run takes some twenty descriptors. Its programs inherit the limit: it is no larger than some of them can bear.
+    usual, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(usual, min(limit, MOST_DESCRIPTORS)), limit))
     # Answers have a descriptor of their own: what a library prints must not be taken for one.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import resource
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -24,7 +27,11 @@ FAILS = "raise RuntimeError('this one fails')"
 class Server:
     """The process, which runs models over two sites."""
 
-    def __init__(self, sites: Sites) -> None:
+    def __init__(self, sites: Sites, descriptors: int | None = None) -> None:
+        """
+        Args:
+            descriptors: how many the process may have open; `None`: as many as this one.
+        """
         self.sites = sites
         self.process = subprocess.Popen(
             [sys.executable, "-m", "xmml_run.run_server", str(sites.folder / "shared")],
@@ -35,6 +42,8 @@ class Server:
             stdout=subprocess.PIPE,
             process_group=0,
         )
+        if descriptors is not None:
+            resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (descriptors, descriptors))
         self.statuses: dict[str, int] = {}
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -53,10 +62,10 @@ class Server:
     def folder(self, run: str) -> Path:
         return self.sites.folder / "runs" / run
 
-    def begin(self, run: str, model: Path, *more: str) -> None:
+    def begin(self, run: str, model: Path, *more: str, places: Mapping[str, str] = PLACES) -> None:
         self.sites.run_folder = self.folder(run)
         log = str(self.sites.folder / f"{run}.log")
-        self.request(run=run, arguments=self.sites.options(model, PLACES, *more), stdout=log, stderr=log)
+        self.request(run=run, arguments=self.sites.options(model, places, *more), stdout=log, stderr=log)
 
     def log(self, run: str) -> str:
         return (self.sites.folder / f"{run}.log").read_text()
@@ -153,6 +162,41 @@ def test_a_signal_stops_every_run_of_the_process(server: Server, sites: Sites) -
     assert server.end() == 0
 
 
+def test_a_run_that_waits_for_its_turn_to_be_planned_is_stopped_before_it_begins(server: Server, sites: Sites) -> None:
+    model, runs = sites.write_model(asks=WAITS), [f"run {number}" for number in range(5)]
+    for run in runs:
+        server.begin(run, model)
+    wait_until(lambda: any(server.folder(run).is_dir() for run in runs), "no run begins")
+    server.process.terminate()
+    assert {server.await_end(run) for run in runs} == {130}
+    assert "interrupted before the run began" in server.log(runs[-1])
+    assert not server.folder(runs[-1]).exists()
+    assert server.end() == 0
+
+
+def test_more_runs_than_the_process_has_descriptors_for_fail_and_end_no_other(sites: Sites) -> None:
+    server = Server(sites, descriptors=80)
+    try:
+        server.begin("first", sites.write_model(asks=WAITS))
+        server.await_joined("first")
+        others = [f"other-{number}" for number in range(10)]
+        words = sites.options(sites.folder / "model/model.xmml", PLACES)
+        for run in others:
+            arguments = [word.replace(str(sites.run_folder), str(server.folder(run))) for word in words]
+            log = str(sites.folder / f"{run}.log")
+            server.request(run=run, arguments=arguments, stdout=log, stderr=log)
+        wait_until(lambda: any(run in server.statuses for run in others), "none of the runs fails")
+        server.process.terminate()
+        assert server.await_end("first") == 130, server.log("first")
+        statuses = {server.await_end(run) for run in others}
+        assert 5 in statuses
+        assert statuses <= {5, 130}
+        assert server.end() == 0
+    finally:
+        with server.process:
+            sites.kill(server.process)
+
+
 def test_runs_of_a_process_share_one_login_and_one_proxy_at_each_site(server: Server, sites: Sites) -> None:
     model = sites.write_model(asks=WAITS)
     server.begin("first", model)
@@ -242,6 +286,39 @@ def test_a_proxy_and_a_relay_are_all_that_stays_at_a_login_node_for_any_number_o
     assert [server.await_end(run) for run in ("first", "second", "third")] == [130, 130, 130]
     assert server.end() == 0
     assert queued.left_behind() == []
+
+
+def test_runs_with_other_links_have_relays_of_their_own(queued: Sites, server: Server) -> None:
+    model = queued.write_model(asks=WAITS)
+    server.begin("over both", model)
+    server.await_joined("over both")
+    server.begin("at one", model, places={"asks": "alpha", "answers": "alpha"})
+    server.await_joined("at one")
+    assert relays(queued) == {"alpha": 2, "beta": 1}
+    for run in ("at one", "over both"):
+        assert "has ended" not in server.log(run)
+        server.request(stop=run)
+        assert server.await_end(run) == 130
+    assert server.end() == 0
+
+
+def test_a_run_begins_when_the_relay_of_this_machine_was_killed_while_there_was_none(
+    queued: Sites, server: Server
+) -> None:
+    model = queued.write_model()
+    server.begin("first", model)
+    assert server.await_end("first") == 0
+    children = Path(f"/proc/{server.process.pid}/task").glob("*/children")
+    relays = [pid for each in children for pid in map(int, each.read_text().split()) if is_relay(pid)]
+    assert len(relays) == 1
+    os.kill(relays[0], signal.SIGKILL)
+    server.begin("second", model)
+    assert server.await_end("second") == 0, server.log("second")
+    assert server.end() == 0
+
+
+def is_relay(pid: int) -> bool:
+    return b"--stdin" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
 
 
 def test_cancelling_the_runs_of_a_killed_process_leaves_nothing_at_the_clusters(queued: Sites, server: Server) -> None:

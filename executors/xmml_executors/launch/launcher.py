@@ -660,7 +660,7 @@ class Launcher:
         """Leave the relays of sites, or end them, before their logs come back and the run's folder goes."""
         ending = [entry.remove_run(self.folder.run_id, is_given_up=site.is_given_up) for site, entry in self._entries]
         with contextlib.suppress(TimeoutError):  # it ends by itself
-            await asyncio.wait_for(asyncio.gather(*ending), ENDS_WITHIN_S)
+            await asyncio.wait_for(asyncio.gather(*ending, return_exceptions=True), ENDS_WITHIN_S)
 
 
 async def together(work: Any) -> None:

@@ -4,7 +4,7 @@ and relays."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import os
 import threading
 from collections.abc import Callable
 
@@ -75,11 +75,13 @@ class SitePool:
         with self._opening:
             relay = self._relays.get(key)
             if relay is not None:
+                if relay.has_ended:  # while no run looked after it
+                    asyncio.run_coroutine_threadsafe(relay.start_again(), self.loop).result()
                 relay.add_run(folder.run_id, folder.secret)
                 return relay
             name, log = f"{site}-{folder.run_id[-8:]}", folder.relay_log(site)
             if self._shared is not None:
-                name, log = f"{site}-{self._shared.name[-8:]}", self._shared.path / relay_log(site)
+                name, log = f"{site}-{os.urandom(4).hex()}", self._shared.path / relay_log(site)
             relay = LocalRelay(name, folder.run_id, folder.secret, log, is_open=is_open, takes_clear=takes_clear)
             self._relays[key] = relay
             return relay
@@ -110,8 +112,8 @@ class SitePool:
     def close(self) -> None:
         """End relays and connections, and the thread."""
         if self._shared is not None:
-            asyncio.run_coroutine_threadsafe(self._close_logins(), self.loop).result()
-            self._shared.close()
+            left = asyncio.run_coroutine_threadsafe(self._close_logins(), self.loop).result()
+            self._shared.close(left)
         for relay in self._relays.values():
             relay.close()
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -122,11 +124,15 @@ class SitePool:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
 
-    async def _close_logins(self) -> None:
-        with contextlib.suppress(TimeoutError):  # of a site that does not answer nothing is waited for
-            async with asyncio.timeout(LEFT_WITHIN_S):
-                closing = (_close(login, entries) for login, entries in self._entries.items())
-                await asyncio.gather(*closing, return_exceptions=True)
+    async def _close_logins(self) -> list[str]:
+        """Return why something may be left at sites."""
+        closing = [asyncio.ensure_future(_close(login, entries)) for login, entries in self._entries.items()]
+        if closing:
+            _, late = await asyncio.wait(closing, timeout=LEFT_WITHIN_S)
+            for each in late:
+                each.cancel()
+        ends = await asyncio.gather(*closing, return_exceptions=True)
+        return [str(end) or f"a site does not answer within {LEFT_WITHIN_S:g} s" for end in ends if end is not None]
 
 
 async def _close(login: SiteLogin, entries: RelayEntries) -> None:

@@ -46,7 +46,10 @@ def allocation_here(env: Mapping[str, str]) -> Allocation | None:
 def copies_started(env: Mapping[str, str]) -> int:
     """Return how many processes like this one the launcher of a batch system or of MPI has started together."""
     if is_step(env):
-        return int(env.get("SLURM_STEP_NUM_TASKS", 1))
+        if "SLURM_PTY_PORT" in env and place_among_copies(env) == 0:
+            return 1  # at the terminal of `srun --pty`, which only the first task has
+        # What mpirun starts on another node is below its daemon there, in a step of one task.
+        return max(int(env.get("SLURM_STEP_NUM_TASKS", 1)), int(env.get("OMPI_COMM_WORLD_SIZE", 1)))
     return int(env.get("OMPI_COMM_WORLD_SIZE", env.get("PMI_SIZE", 1)))
 
 
@@ -57,7 +60,7 @@ def is_step(env: Mapping[str, str]) -> bool:
 
 def place_among_copies(env: Mapping[str, str]) -> int:
     """Return which of them this process is, counted from 0."""
-    return int(env.get("SLURM_PROCID", env.get("OMPI_COMM_WORLD_RANK", env.get("PMI_RANK", 0))))
+    return int(env.get("OMPI_COMM_WORLD_RANK", env.get("SLURM_PROCID", env.get("PMI_RANK", 0))))
 
 
 def _answer_of(command: Sequence[str]) -> CommandResult:

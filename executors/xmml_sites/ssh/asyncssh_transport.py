@@ -287,7 +287,7 @@ class _AsyncsshChannel:
     def __init__(self, site: str, process: asyncssh.SSHClientProcess[bytes]) -> None:
         self._site = site
         self._process = process
-        self.stdin = process.stdin
+        self.stdin = _Writer(site, process.stdin)
         self.stdout = _Reader(site, process.stdout)
         self.stderr = _Reader(site, process.stderr)
 
@@ -301,6 +301,27 @@ class _AsyncsshChannel:
 
     async def abandon(self) -> None:
         self._process.channel.abort()
+
+
+class _Writer:
+    def __init__(self, site: str, writer: asyncssh.SSHWriter[bytes]) -> None:
+        self._site = site
+        self._writer = writer
+
+    def write(self, data: bytes) -> None:
+        try:
+            self._writer.write(data)
+        except asyncssh.Error as error:
+            raise ConnectionLost(self._site, _text(error)) from None
+
+    async def drain(self) -> None:
+        try:
+            await self._writer.drain()
+        except asyncssh.Error as error:
+            raise ConnectionLost(self._site, _text(error)) from None
+
+    def write_eof(self) -> None:
+        self._writer.write_eof()
 
 
 class _Reader:

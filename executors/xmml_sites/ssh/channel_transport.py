@@ -128,9 +128,14 @@ class ChannelTransport(abc.ABC):
         """Open the ports again that led through the last connection. One that the site still takes for open, because it
         has not noticed yet that this connection broke, is tried again until it has."""
         self._stop_reopening()
-        left = [each for each in forwardings if not await self.open_again(each)]
-        if left:
-            self._reopening = asyncio.ensure_future(self._keep_reopening(left))
+        left = list(forwardings)
+        try:
+            for each in forwardings:
+                if await self.open_again(each):
+                    left.remove(each)
+        finally:  # also if whoever has made the connection is cancelled: the ports are those of others, too
+            if left:
+                self._reopening = asyncio.ensure_future(self._keep_reopening(left))
 
     async def _keep_reopening(self, left: Sequence[Forwarding]) -> None:
         while left:
@@ -338,8 +343,11 @@ class ChannelProcess(abc.ABC):
 
     async def write(self, data: bytes) -> None:
         assert self._channel.stdin is not None
-        self._channel.stdin.write(data)
-        await self._channel.stdin.drain()
+        try:
+            self._channel.stdin.write(data)
+            await self._channel.stdin.drain()
+        except OSError as error:  # it has ended
+            raise ConnectionLost(self._leases.site, str(error)) from None
 
     async def close_stdin(self) -> None:
         assert self._channel.stdin is not None

@@ -9,7 +9,7 @@ import time
 import pytest
 from processes import is_running
 from waiting import LIMIT_S, until
-from xmml_sites.ssh import ConnectionLost, NoAnswer, RemoteFileError, TooMuchOutput, bulk_transfer
+from xmml_sites.ssh import ConnectionLost, NoAnswer, RemoteFileError, TooMuchOutput, TransportError, bulk_transfer
 from xmml_sites.ssh.openssh_transport import OpensshTransport
 from xmml_sites.transfer.conversation_stream import ConversationStream
 from xmml_sites.transfer.message_stream import ConnectionBroken
@@ -128,6 +128,21 @@ def test_a_longer_command_is_talked_with_line_by_line(using):
             assert await anext(lines) == f"got {word}"
         await process.close_stdin()
         assert await process.wait() == 3
+
+    using(work)
+
+
+def test_who_writes_to_a_longer_command_that_has_ended_is_told(using):
+    async def work(transport):
+        process = await transport.start("exit 0")
+        await process.wait()
+
+        async def write():
+            while True:
+                await process.write(b"a line\n")
+
+        with pytest.raises(TransportError):
+            await asyncio.wait_for(write(), LIMIT_S)
 
     using(work)
 

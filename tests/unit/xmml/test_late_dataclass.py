@@ -167,6 +167,25 @@ def test_threads_may_make_the_first_objects_at_once() -> None:
         assert made == [named(1.0)] * 4
 
 
+@pytest.mark.usefixtures("hasty_threads")
+def test_a_class_is_a_dataclass_for_every_thread_while_it_is_completed() -> None:
+    for _ in range(300):
+        named = classes(dataclass).Named
+        barrier = threading.Barrier(4)
+        found: list[Any] = []
+
+        def look(named: Any = named, barrier: threading.Barrier = barrier, found: list[Any] = found) -> None:
+            barrier.wait()
+            found.append((dataclasses.is_dataclass(named), [each.name for each in dataclasses.fields(named)]))
+
+        threads = [threading.Thread(target=look) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [(True, ["x", "y", "tags", "name"])] * 4
+
+
 @dataclass(frozen=True)
 class Packed:
     value: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Hashable
 
 from xmml_sites.ssh import TransportError
@@ -50,11 +51,7 @@ class RelayEntry:
         await asyncio.shield(self._keeping)
 
     async def add_run(self, run: str, secret: bytes) -> None:
-        """Let a run in, too.
-
-        Raises:
-            TransportError: the site cannot be reached.
-        """
+        """Let a run in, too."""
         if self._relay is not None:
             await self._relay.add_run(run, secret)
 
@@ -98,8 +95,8 @@ class RelayEntries:
         self._tell = tell
         self._entries: dict[Hashable, RelayEntry] = {}
         self._opening = asyncio.Lock()
-        self._place: RunSite | None = None
-        self._is_prepared = False
+        self._places: dict[Hashable, RunSite] = {}
+        self._prepared: set[Hashable] = set()
 
     async def open(self, site: RunSite, relay: LocalRelay, links: RelayLinks, secret: bytes) -> RelayEntry:
         """Return the entry to the relay of a site for a run.
@@ -116,7 +113,7 @@ class RelayEntries:
         """
         key = (relay.address, *links.words(""))
         async with self._opening:
-            place = await self._place_of_files(site)
+            place = await self._place_of_files(site, key)
             entry = self._entries.get(key)
             if entry is not None and not entry.has_failed:
                 await entry.add_run(site.run_id, secret)
@@ -125,7 +122,8 @@ class RelayEntries:
             address, there = relay.at("127.0.0.1", port), None
             if site.site.has_queue:
                 options = links.words(f"127.0.0.1:{port}")
-                name = relay.name_at(site.name)
+                # Relays of one host and user differ in their names, also those with other links.
+                name = f"{site.name}-{os.urandom(4).hex()}" if self._login.is_kept else relay.name_at(site.name)
                 there = RemoteRelay(place, name, options, site.run_id, secret, relay.certificates)
                 address = await _begun(place, there)
             entry = RelayEntry(address, there, self._tell, is_kept=self._login.is_kept)
@@ -133,27 +131,31 @@ class RelayEntries:
             return entry
 
     async def close(self) -> None:
-        """End all of them, and clean what they had at the site."""
-        with contextlib.suppress(TransportError, SiteError):
-            await asyncio.gather(*(entry.close() for entry in self._entries.values()))
-            if self._place is not None:
-                await self._place.clean()
+        """End all of them, and clean what they had at the site.
 
-    async def _place_of_files(self, site: RunSite) -> RunSite:
-        """Return the site with the folder in which the files of its relay lie: that of the run, or, where runs share
-        the login, one of this process. The run notes it first, so that whoever cancels the run after us removes it,
-        too."""
+        Raises:
+            TransportError, SiteError: something may be left there.
+        """
+        await asyncio.gather(*(entry.close() for entry in self._entries.values()))
+        await asyncio.gather(*(place.clean() for place in self._places.values()))
+
+    async def _place_of_files(self, site: RunSite, key: Hashable) -> RunSite:
+        """Return the site with the folder in which the files of a relay lie: that of the run, or, where runs share the
+        login, one of this process for each relay. The run notes it first, so that whoever cancels the run after us
+        removes it, too."""
         if self._shared is None:
             return site
-        if self._place is None:
-            place = RunSite(site.site, self._shared.name, self._shared.journal, self._login)
+        if key not in self._places:
+            folder = f"{self._shared.name}-{len(self._places)}"
+            place = RunSite(site.site, folder, self._shared.journal, self._login)
             await place.locate()
-            self._place = place
-        site.journal.write("share", site=site.name, folder=self._place.folder)
-        if not self._is_prepared:
-            await self._place.prepare("")
-            self._is_prepared = True
-        return self._place
+            self._places[key] = place
+        place = self._places[key]
+        site.journal.write("share", site=site.name, folder=place.folder)
+        if key not in self._prepared:
+            await place.prepare("")
+            self._prepared.add(key)
+        return place
 
 
 async def _begun(site: RunSite, there: RemoteRelay) -> str:

@@ -171,17 +171,18 @@ class LocalRelay:
 
     def _tell(self, what: dict[str, object]) -> None:
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):  # it has ended, and its input may have been closed
             self._process.stdin.write(json.dumps(what).encode() + b"\n")
             self._process.stdin.flush()
 
     def _answer(self) -> dict[str, object]:
         assert self._process.stdout is not None
-        readable, _, _ = select.select([self._process.stdout], [], [], ANSWER_WITHIN_S)
-        line = self._process.stdout.readline() if readable else b""
+        waiting = select.poll()
         try:
+            waiting.register(self._process.stdout, select.POLLIN)
+            line = self._process.stdout.readline() if waiting.poll(ANSWER_WITHIN_S * 1e3) else b""
             answer: dict[str, object] = json.loads(line)
-        except ValueError:
+        except ValueError:  # it has said something else, or nothing
             self.close()
             raise SiteError(f"the relay of this machine does not begin; why it says in {self._log}") from None
         return answer

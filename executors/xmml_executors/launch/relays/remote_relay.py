@@ -117,13 +117,10 @@ class RemoteRelay:
         self._is_trusting = answer is not None and bool(answer.get("ok"))
 
     async def add_run(self, run: str, secret: bytes) -> None:
-        """Serve another run, too. One that has just ended serves it when it is started again.
-
-        Raises:
-            TransportError: the site cannot be reached.
-        """
+        """Serve another run, too. One that is away serves it when it is started again."""
         self._runs[run] = secret
-        await self._serve(run, secret)
+        with contextlib.suppress(TransportError):
+            await self._serve(run, secret)
 
     async def remove_run(self, run: str) -> None:
         """Serve a run no more.

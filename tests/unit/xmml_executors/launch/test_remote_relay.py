@@ -14,6 +14,7 @@ from site_here import site_at
 from waiting import LIMIT_S, until
 from xmml_executors.launch.relays import remote_relay
 from xmml_executors.launch.relays.certificates import Certificates
+from xmml_executors.launch.relays.entries import RelayEntry
 from xmml_executors.launch.relays.remote_relay import RemoteRelay
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.outcome import SiteError
@@ -125,6 +126,25 @@ def test_a_relay_that_ends_is_started_again_on_its_port(tmp_path: Path) -> None:
     (told,) = asyncio.run(work())
     assert told.startswith("here: its relay has ended (exit status ")
     assert told.endswith(") and is started again")
+
+
+def test_a_run_begins_and_ends_also_while_the_relay_is_away(tmp_path: Path) -> None:
+    async def work() -> None:
+        site = site_at(tmp_path)
+        try:
+            relay = relay_named(site, "away")
+            assert await relay.start()
+            assert relay._process is not None
+            entry = RelayEntry("here:1/away", relay, lambda _: None, is_kept=True)
+            await relay._process.kill()
+            await entry.add_run("second", b"the secret of the second")
+            await entry.remove_run("canal", is_given_up=False)
+            await until(lambda: answers(relay), "it is not started again")
+            await entry.close()
+        finally:
+            await site.transport.close()
+
+    asyncio.run(work())
 
 
 def test_a_relay_that_cannot_be_started_again_is_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

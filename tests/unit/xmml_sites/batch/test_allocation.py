@@ -107,6 +107,16 @@ def test_an_environment_without_a_job_has_no_allocation() -> None:
         ({"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "3"}, 4, 3),
         ({"SLURM_STEP_ID": "4294967290", "SLURM_STEP_NUM_TASKS": "1"}, 1, 0),
         ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}, 2, 1),
+        # the shell of `srun --pty`, which only the first task has
+        ({"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0", "SLURM_PTY_PORT": "4711"}, 1, 0),
+        ({"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "1", "SLURM_PTY_PORT": "4711"}, 4, 1),
+        # started by mpirun on another node, in the step of its daemon there
+        (
+            {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}
+            | {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"},
+            2,
+            1,
+        ),
     ],
 )
 def test_copies_that_a_launcher_has_started_are_counted(env: Mapping[str, str], copies: int, place: int) -> None:
