@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -62,10 +62,10 @@ class Server:
     def folder(self, run: str) -> Path:
         return self.sites.folder / "runs" / run
 
-    def begin(self, run: str, model: Path, *more: str, places: Mapping[str, str] = PLACES) -> None:
+    def begin(self, run: str, model: Path, *more: str) -> None:
         self.sites.run_folder = self.folder(run)
         log = str(self.sites.folder / f"{run}.log")
-        self.request(run=run, arguments=self.sites.options(model, places, *more), stdout=log, stderr=log)
+        self.request(run=run, arguments=self.sites.options(model, PLACES, *more), stdout=log, stderr=log)
 
     def log(self, run: str) -> str:
         return (self.sites.folder / f"{run}.log").read_text()
@@ -175,7 +175,7 @@ def test_a_run_that_waits_for_its_turn_to_be_planned_is_stopped_before_it_begins
 
 
 def test_more_runs_than_the_process_has_descriptors_for_fail_and_end_no_other(sites: Sites) -> None:
-    server = Server(sites, descriptors=80)
+    server = Server(sites, descriptors=110)
     try:
         server.begin("first", sites.write_model(asks=WAITS))
         server.await_joined("first")
@@ -289,13 +289,15 @@ def test_a_proxy_and_a_relay_are_all_that_stays_at_a_login_node_for_any_number_o
 
 
 def test_runs_with_other_links_have_relays_of_their_own(queued: Sites, server: Server) -> None:
+    queued.method = "relay"
     model = queued.write_model(asks=WAITS)
-    server.begin("over both", model)
-    server.await_joined("over both")
-    server.begin("at one", model, places={"asks": "alpha", "answers": "alpha"})
-    server.await_joined("at one")
-    assert relays(queued) == {"alpha": 2, "beta": 1}
-    for run in ("at one", "over both"):
+    server.begin("first", model)
+    server.await_joined("first")
+    queued.link = "streams = 2"
+    server.begin("second", model)
+    server.await_joined("second")
+    assert relays(queued) == {"alpha": 2, "beta": 2}
+    for run in ("second", "first"):
         assert "has ended" not in server.log(run)
         server.request(stop=run)
         assert server.await_end(run) == 130

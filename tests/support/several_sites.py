@@ -62,12 +62,15 @@ cores = 2
 [[link]]
 between = ["alpha", "beta"]
 methods = ["{method}"]
+{link}
 [[link]]
 between = ["here", "alpha"]
 methods = ["{method}"]
+{link}
 [[link]]
 between = ["here", "beta"]
 methods = ["{method}"]
+{link}
 """
 
 
@@ -95,6 +98,7 @@ class Sites:
         self.cores = dict.fromkeys(self.more, 2)  # of a node
         self.python = dict.fromkeys(self.more, sys.executable)
         self.method = "tcp"
+        self.link = ""
         self.going: list[subprocess.Popen[str]] = []
         self.umask = -1  # of the commands; -1: the one of the tests
 
@@ -145,7 +149,7 @@ class Sites:
             for name, more in self.more.items()
         )
         path = self.folder / "sites.toml"
-        path.write_text(SITES.format(sites=sites, method=self.method))
+        path.write_text(SITES.format(sites=sites, method=self.method, link=self.link))
         return path
 
     def options(self, model: Path, place: Mapping[str, str], *more: str) -> list[str]:
