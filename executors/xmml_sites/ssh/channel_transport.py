@@ -347,7 +347,7 @@ class ChannelProcess(abc.ABC):
             self._channel.stdin.write(data)
             await self._channel.stdin.drain()
         except OSError as error:  # it has ended
-            raise ConnectionLost(self._leases.site, str(error)) from None
+            raise ConnectionLost(self.site, str(error)) from None
 
     async def close_stdin(self) -> None:
         assert self._channel.stdin is not None
@@ -404,7 +404,7 @@ class OwnProgram(ChannelProcess):
         assert self._channel.stdin is not None
         while True:
             await asyncio.sleep(lease_s / 3)
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, TransportError):
                 self._channel.stdin.write(b"\n")
 
     async def _identify(self) -> None:
