@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Callable
 
@@ -113,7 +114,9 @@ class SitePool:
         """End relays and connections, and the thread."""
         if self._shared is not None:
             left = asyncio.run_coroutine_threadsafe(self._close_logins(), self.loop).result()
-            self._shared.close(left)
+            for text in left:
+                print(f"xmml-run: {text}", file=sys.stderr)
+            self._shared.close()
         for relay in self._relays.values():
             relay.close()
         self.loop.call_soon_threadsafe(self.loop.stop)

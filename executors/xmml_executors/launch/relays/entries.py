@@ -134,10 +134,19 @@ class RelayEntries:
         """End all of them, and clean what they had at the site.
 
         Raises:
-            TransportError, SiteError: something may be left there.
+            SiteError: something may be left there.
         """
-        await asyncio.gather(*(entry.close() for entry in self._entries.values()))
-        await asyncio.gather(*(place.clean() for place in self._places.values()))
+        ends = [entry.close() for entry in self._entries.values()]
+        await asyncio.gather(*ends, return_exceptions=True)
+        places = list(self._places.values())
+        cleaned = await asyncio.gather(*(place.clean() for place in places), return_exceptions=True)
+        left = [
+            f"{place.name}: {place.folder} may be left there: {why}"
+            for place, why in zip(places, cleaned, strict=True)
+            if why is not None
+        ]
+        if left:
+            raise SiteError("; ".join(left))
 
     async def _place_of_files(self, site: RunSite, key: Hashable) -> RunSite:
         """Return the site with the folder in which the files of a relay lie: that of the run, or, where runs share the

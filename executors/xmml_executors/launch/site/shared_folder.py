@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from xmml_executors.launch.site.journal import Journal
@@ -36,17 +34,9 @@ class SharedFolder:
             raise SiteError(f"{self.path} cannot be made: {error.strerror}") from None
         self.journal = Journal(self.path)
 
-    def close(self, left: Sequence[str]) -> None:
-        """Remove the journal, if nothing is left at sites; logs stay.
-
-        Args:
-            left: why something may be left.
-        """
+    def close(self) -> None:
+        """Remove the journal; logs stay."""
         self.journal.close()
-        if left:
-            why = "; ".join(left)
-            print(f"xmml-run: sites could not be left: {why}; again: xmml cancel {self.path}", file=sys.stderr)
-            return
         self.journal.path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.path.rmdir()
