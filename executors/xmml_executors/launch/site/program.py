@@ -34,6 +34,18 @@ def command_at(folder: str) -> str:
     return f"{shlex.quote(f'{folder}/{NAME}')} site --run {shlex.quote(folder)}"
 
 
+def lasting_command_at(folder: str, store: str) -> str:
+    """Return shell text as `command_at`, that becomes a program which may last longer than the run. It is executed by
+    its name in the store, if it has one: NFS lets no folder be removed in which a file is being executed.
+
+    Args:
+        folder: of the run at the site.
+        store: of staged files there.
+    """
+    kept, own = shlex.quote(f"{store}/{_hash()}"), shlex.quote(f"{folder}/{NAME}")
+    return f'mto={kept}; [ -x "$mto" ] || mto={own}; exec "$mto" site --run {shlex.quote(folder)}'
+
+
 async def bring_program(transport: Transport, folder: str, store: str, python: str) -> None:
     """Have the program in the folder of a run.
 

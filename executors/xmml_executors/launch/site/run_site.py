@@ -27,7 +27,7 @@ from xmml_executors.launch.site.journal import Journal, SiteRecord, is_alive
 from xmml_executors.launch.site.login import SiteLogin
 from xmml_executors.launch.site.paths import below_home, site_folder
 from xmml_executors.launch.site.program import NAME as PROGRAM
-from xmml_executors.launch.site.program import bring_program, command_at, link_program
+from xmml_executors.launch.site.program import bring_program, command_at, lasting_command_at, link_program
 from xmml_executors.launch.site.reservations import Reservations
 from xmml_executors.launch.site.session import OnReport, SiteSession
 from xmml_executors.launch.site.staging import STORE, FileToStage, ask_agent, stage
@@ -222,7 +222,8 @@ class RunSite:
             is_direct: instances reach the coordinator without ssh.
         """
         self._given_up_after_s = site_timeout_s(is_direct=is_direct)
-        self.channel = SiteSession(self.login.proxy, self.folder, self.agent, on_report)
+        command = lasting_command_at(self.folder, f"{self.work}/{STORE}")
+        self.channel = SiteSession(self.login.proxy, self.folder, command, on_report)
         return self.channel
 
     # --- jobs -------------------------------------------------------------------------------------------------------

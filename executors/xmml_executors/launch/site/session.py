@@ -111,8 +111,8 @@ class ProxyConnection:
             await asyncio.sleep(pause)
 
     async def _talk(self) -> None:
-        agent = next(iter(self._sessions.values())).agent  # whose run may end before the proxy does
-        process = await self._transport.start_program(f"exec {agent} talk", lease_s=self.lease_s / 2)
+        command = next(iter(self._sessions.values())).command  # whose run may end before the proxy does
+        process = await self._transport.start_program(f"{command} talk", lease_s=self.lease_s / 2)
         self._outgoing = asyncio.Queue()
         self._process = process
         for session in self._sessions.values():
@@ -187,17 +187,17 @@ class SiteSession:
 
     Attributes:
         folder: of the run at the site.
-        agent: the command of the agent there.
+        command: shell text that becomes the login proxy; the words of its command line follow.
         site_timeout_s: how long the site may be silent.
     """
 
-    def __init__(self, proxy: ProxyConnection, folder: str, agent: str, on_report: OnReport) -> None:
+    def __init__(self, proxy: ProxyConnection, folder: str, command: str, on_report: OnReport) -> None:
         """
         Args:
             on_report: is called with the folder of the agent and its report.
         """
         self.folder = folder
-        self.agent = agent
+        self.command = command
         self.site_timeout_s = proxy.lease_s
         self._proxy = proxy
         self._on_report = on_report

@@ -64,7 +64,7 @@ class Kept:
         self.heard: list[AgentReport | Gone] = []
         self.happened = asyncio.Event()
         self.proxy = beside.proxy if beside is not None else ProxyConnection("here", self.transport, **options)
-        self.channel = SiteSession(self.proxy, str(run_folder), command_at(str(run_folder)), self.on_report)
+        self.channel = SiteSession(self.proxy, str(run_folder), f"exec {command_at(str(run_folder))}", self.on_report)
 
     def on_report(self, job: str, report: AgentReport | Gone) -> None:
         assert job == "m.1"
