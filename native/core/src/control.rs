@@ -3,6 +3,9 @@
 //! fields can be added; an unknown variant is a protocol error.
 
 pub mod conversation;
+mod progress;
+
+pub use progress::{ConduitTotals, Wait, WaitKind};
 
 use serde::{Deserialize, Serialize};
 
@@ -10,41 +13,6 @@ use crate::error::Result;
 use crate::message_pack;
 use crate::methods::{MethodReport, Refusal, Table};
 use crate::spec::{ConduitSpec, InstanceSpec};
-
-/// What an instance waits for on a conduit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WaitKind {
-    /// A message.
-    Receive,
-    /// Room for a message.
-    Send,
-    /// A message from any of those who have a handle of one of its ports; it is on no conduit in particular (0).
-    Holders,
-}
-
-/// One conduit that an instance waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wait {
-    /// The conduit.
-    pub conduit: u32,
-    /// A message, or room for one.
-    pub kind: WaitKind,
-}
-
-/// What passed one conduit at one of its ends, when the instance left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConduitTotals {
-    /// The conduit.
-    pub conduit: u32,
-    /// Messages sent (0 at the receiving end).
-    pub sent: u64,
-    /// Messages received (0 at the sending end).
-    pub received: u64,
-    /// Payload bytes of these.
-    pub bytes: u64,
-    /// Messages dropped because the receiver had left.
-    pub dropped: u64,
-}
 
 /// From an instance to the coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
