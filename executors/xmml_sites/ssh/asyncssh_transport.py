@@ -12,7 +12,8 @@ from typing import Any
 import asyncssh
 
 from xmml_sites.ssh.bulk_transfer import Part
-from xmml_sites.ssh.channel_transport import ChannelTransport, CommandChannel
+from xmml_sites.ssh.channel import CommandChannel
+from xmml_sites.ssh.channel_transport import ChannelTransport
 from xmml_sites.ssh.destination import Destination, configuration_files, read_jumps
 from xmml_sites.ssh.failure import (
     AuthenticationFailed,

@@ -6,20 +6,13 @@ import asyncio
 import contextlib
 import struct
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
+from xmml_sites.ssh.channel import CommandChannel, CommandOutput
 from xmml_sites.ssh.failure import ConnectionLost, TooMuchOutput
-from xmml_sites.ssh.remote_shell import BEGIN
 
-if TYPE_CHECKING:
-    from xmml_sites.ssh.channel_transport import CommandChannel
-
-#: What login scripts may print before the command begins [bytes].
-MOST_BANNER = 2**18
 #: Longest message that is believed [bytes].
 LONGEST_MESSAGE_B = 128 << 20
 _LENGTH = struct.Struct("<I")
-_READ = 2**18
 
 
 class Conversation:
@@ -28,7 +21,7 @@ class Conversation:
     def __init__(self, site: str, channel: CommandChannel) -> None:
         self._site, self._channel = site, channel
         self._unread = bytearray()
-        self._has_begun = False
+        self._output = CommandOutput(site, channel.stdout)
         self._sending, self._receiving = asyncio.Lock(), asyncio.Lock()
         self._waiting: set[asyncio.Task[object] | None] = set()
 
@@ -82,26 +75,15 @@ class Conversation:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._channel.stdin.write_eof()
         async with self._receiving:
-            while await self._channel.stdout.read(_READ):
+            while await self._output.read():
                 pass
 
     async def _exactly(self, length: int) -> bytes:
-        while not self._has_begun or len(self._unread) < length:
-            piece = await self._channel.stdout.read(_READ)
-            if not piece:
+        while len(self._unread) < length:
+            piece = await self._output.read()
+            if not piece or not self._output.has_begun:
                 raise ConnectionLost(self._site, "the command there has ended")
             self._unread += piece
-            if not self._has_begun:
-                self._skip_banner()
         taken = bytes(memoryview(self._unread)[:length])
         del self._unread[:length]
         return taken
-
-    def _skip_banner(self) -> None:
-        """Drop what login scripts have printed."""
-        begin = self._unread.find(BEGIN)
-        if begin >= 0:
-            self._has_begun = True
-            del self._unread[: begin + len(BEGIN)]
-        elif len(self._unread) > MOST_BANNER:
-            raise TooMuchOutput(self._site, "its login scripts print without end; make ~/.bashrc silent for commands")

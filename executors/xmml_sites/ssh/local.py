@@ -9,7 +9,8 @@ import signal
 from pathlib import Path
 
 from xmml_sites.ssh.bulk_transfer import Part
-from xmml_sites.ssh.channel_transport import ChannelTransport, CommandChannel, drained
+from xmml_sites.ssh.channel import CommandChannel, drained
+from xmml_sites.ssh.channel_transport import ChannelTransport
 from xmml_sites.ssh.transport import Forwarding
 
 

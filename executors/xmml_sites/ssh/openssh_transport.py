@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xmml_sites.ssh.bulk_transfer import Part
-from xmml_sites.ssh.channel_transport import ChannelTransport, CommandChannel, drained
+from xmml_sites.ssh.channel import CommandChannel, drained
+from xmml_sites.ssh.channel_transport import ChannelTransport
 from xmml_sites.ssh.destination import Destination, chosen_configuration
 from xmml_sites.ssh.failure import (
     AuthenticationFailed,
