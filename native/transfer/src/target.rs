@@ -172,7 +172,9 @@ impl Target {
                 }
             }
             Kind::File => {
-                let is_alike = tree.status(entry)?.is_some_and(|status| status.is_file() && is_alike(status, entry));
+                let status = tree.status(entry)?;
+                status.map_or(Ok(()), Status::refuse_folder)?; // before anything is sent
+                let is_alike = status.is_some_and(|status| status.is_file() && is_alike(status, entry));
                 if is_alike && !self.compare {
                     tree.dress(entry)?;
                     tree.remove_part(entry);

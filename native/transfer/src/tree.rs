@@ -76,6 +76,17 @@ impl Status {
     fn is_folder(self) -> bool {
         self.is(libc::S_IFDIR)
     }
+
+    /// Refuses to put a file or link in the place of a folder.
+    ///
+    /// # Errors
+    /// It is a folder.
+    pub fn refuse_folder(self) -> io::Result<()> {
+        match self.is_folder() {
+            true => Err(io::Error::new(io::ErrorKind::IsADirectory, "a folder has this name at the target")),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Files below a folder. Symbolic links in it are never followed.
@@ -317,12 +328,7 @@ fn times(entry: &Entry) -> [libc::timespec; 2] {
 }
 
 fn refuse_folder(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
-    match status_at(folder, name)? {
-        Some(status) if status.is_folder() => {
-            Err(io::Error::new(io::ErrorKind::IsADirectory, "a folder has this name at the target"))
-        }
-        _ => Ok(()),
-    }
+    status_at(folder, name)?.map_or(Ok(()), Status::refuse_folder)
 }
 
 fn text(name: &OsStr) -> io::Result<CString> {

@@ -97,6 +97,17 @@ def test_of_a_changed_file_only_the_ranges_that_differ_travel(tmp_path: Path) ->
     assert (tmp_path / "copy").read_bytes() == (tmp_path / "file").read_bytes()
 
 
+def test_a_file_whose_name_a_folder_has_at_the_target_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"content")
+    (tmp_path / "there/a").mkdir(parents=True)
+    result = copied([tmp_path / "a", tmp_path / "b"], str(tmp_path / "there"))
+    assert isinstance(result.source, Report)
+    assert result.source.failed == [("a", "a folder has this name at the target")]
+    assert result.sent_b == len(b"content")
+    assert (tmp_path / "there/b").read_bytes() == b"content"
+
+
 def test_a_file_that_has_become_shorter_is_shorter_at_the_target(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(bytes(3 * RANGE_B))
     copied([tmp_path / "file"], str(tmp_path / "copy"))
