@@ -55,7 +55,7 @@ from xmml_executors.outcome import ExitStatus, Outcome, SiteError, not_all_back
 from xmml_executors.protocol import details
 from xmml_executors.query_server import QueryServer
 from xmml_executors.run_folder import RunFolder
-from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests, has_input, stop_signals
+from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests, has_input, stop_signals, take_stops
 
 #: What starts a process that instances share.
 SHARED_HOST_COMMAND = (sys.executable, "-c", "from xmml_native.shared_host import main; raise SystemExit(main())")
@@ -481,7 +481,7 @@ class _Execution:
             self.refresh_at = time.monotonic() + REFRESH_S
 
     def on_wake(self, wake: int) -> None:
-        for number in os.read(wake, 64):
+        for number in take_stops(wake):
             if number in STOP_SIGNALS:
                 self.on_signals(end_of_job(self.plan) if number == signal.SIGTERM else "")
 

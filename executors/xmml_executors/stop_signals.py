@@ -65,6 +65,15 @@ def has_input(descriptor: int, within_s: float = 0.0) -> bool:
     return bool(waiting.poll(within_s * 1e3))
 
 
+def take_stops(descriptor: int) -> bytes:
+    """Take the bytes that wait on the descriptor of `stop_signals`, one for each signal or request, without waiting.
+    There are none if somebody took them since the descriptor was found readable."""
+    try:
+        return os.read(descriptor, 64)
+    except BlockingIOError:
+        return b""
+
+
 @contextmanager
 def stop_signals(requests: StopRequests | None = None) -> Iterator[int]:
     """Turn what stops a run into bytes on a descriptor, as long as the block lasts: requests, or else the signals of

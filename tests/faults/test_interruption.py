@@ -152,6 +152,18 @@ def test_kill_minus_9_leaves_no_shared_memory(models: Models) -> None:
     assert not [name for name in set(os.listdir("/dev/shm")) - before if "xmml" in name]
 
 
+def test_a_signal_that_comes_with_the_end_of_the_supervisor_interrupts_the_run(models: Models) -> None:
+    going = models.start(models.write({"a": WAIT, "b": WAIT}))
+    going.pids()
+    supervisor = going.supervisor()
+    going.process.send_signal(signal.SIGSTOP)  # so that it finds both at once
+    os.kill(supervisor, signal.SIGKILL)
+    wait_until(lambda: not is_running(supervisor), "the supervisor is not gone")
+    going.process.send_signal(signal.SIGTERM)
+    going.process.send_signal(signal.SIGCONT)
+    going.end().check(130, "interrupted")
+
+
 def test_a_killed_supervisor_ends_the_run_and_everything_in_it(models: Models) -> None:
     going = models.start(models.write({"a": DAEMON, "b": DEAF}))
     pids = [*going.pids(), daemon_of(going)]
