@@ -12,8 +12,8 @@ from xmml_executors.executor import Report
 class ReportQueue:
     """Reports that wait to be taken, and a descriptor that says so. Any thread may put some in.
 
-    When a run has ended, the thread may still report something of it. By then the number of its descriptor may be that
-    of a file of another run.
+    When a run has ended, the thread may still report something of it. That is dropped: by then the number of its
+    descriptor may be that of a file of another run.
     """
 
     def __init__(self) -> None:

@@ -22,11 +22,11 @@ from xmml_executors.run_folder import RunFolder, relay_log
 CLEAN_WITHIN_S = 30.0
 #: How long closing the connection to a site may take that was given up.
 CLOSED_WITHIN_S = 1.0
-#: Working folders without declared results come back whole, unless they are larger.
+#: Working folders without declared results come back whole, unless they are larger [bytes].
 MOST_BYTES = 256 * 1024 * 1024
-#: Bringing back may take as long as it takes; it ends when nothing has come for so long.
+#: Bringing back may take as long as it takes; it ends when nothing has come for so long [s].
 SILENT_S = 60.0
-#: How often it is begun again after the connection was lost, if something had come over it.
+#: How often it is tried: again when the connection was lost after something had come over it.
 ATTEMPTS = 5
 
 

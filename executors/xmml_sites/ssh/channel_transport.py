@@ -54,11 +54,11 @@ class ChannelTransport(abc.ABC):
     async def open_channel(
         self, command: str, *, for_bulk: bool = False, part: bulk_transfer.Part | None = None
     ) -> CommandChannel:
-        """Start a command; made again if need be, the connection stands then.
+        """Start a command. The connection is made again before if it was lost.
 
         Args:
-            for_bulk: much is to pass it.
-            part: what it is going to read; a channel that lets it read the file itself has no `stdin`.
+            for_bulk: much will be written to it, or read from it.
+            part: what of a file it will read; a channel that lets it read the file itself has no `stdin`.
         """
 
     @abc.abstractmethod

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 #: So long closing waits until commands are ended for which nobody waits any more [s].
 ENDING_WITHIN_S = 10.0
-#: So long a program of ours may take to end when its input does [s]; it then ends itself.
+#: So long a program of ours may take to end when its input does [s]: a second more than it gives itself
+#: (`native/site/src/input_lease.rs`).
 PROGRAM_ENDS_WITHIN_S = 4.0
 
 Started = TypeVar("Started", bound="ChannelProcess")
@@ -90,7 +91,10 @@ class LeasedProcess(ChannelProcess):
 
 
 class OwnProgram(ChannelProcess):
-    """A program of ours, which ends with its input, and when it has heard nothing over that for its lease."""
+    """A program of ours, which ends with its input, and when it has heard nothing over that for its lease.
+
+    To kill it is to close its input, and to kill the process, without a group, if that does not end it.
+    """
 
     def __init__(self, transport: ChannelTransport, channel: CommandChannel, lease_s: float) -> None:
         super().__init__(transport.site, channel, lambda: transport.forget(self))
@@ -104,7 +108,8 @@ class OwnProgram(ChannelProcess):
         await super().close_stdin()
 
     async def _live(self, lease_s: float) -> None:
-        """Give signs of life. An output that does not drain keeps none back."""
+        """Write an empty line three times in a lease, without waiting until the site has taken it: a full channel keeps
+        no sign of life back."""
         assert self._channel.stdin is not None
         while True:
             await asyncio.sleep(lease_s / 3)
@@ -112,7 +117,7 @@ class OwnProgram(ChannelProcess):
                 self._channel.stdin.write(b"\n")
 
     async def _identify(self) -> None:
-        """Learn by which number and start it can be ended."""
+        """Read its process id and start, by which it can be killed without meeting another one."""
         with contextlib.suppress(TransportError):
             self._identity = (await anext(lines(self.site, self._channel.stderr), "")).split()
             await drained(self._channel.stderr)
@@ -188,7 +193,8 @@ class Leases:
             self._renewing.cancel()
 
     async def kill(self, process: LeasedProcess) -> None:
-        """End a command. Cancelled, that goes on: what comes too late at the site would leave a folder."""
+        """End a command. If the caller is cancelled, this goes on: what ends a command after its end would leave a
+        folder."""
         if process.folder in self._running:
             await asyncio.shield(self._go_on(self._kill(process)))
 

@@ -22,7 +22,7 @@ _SHOWN_EVERY_S = 0.1
 
 
 class NoRoom(Exception):
-    """Nothing more can be written here; the text says why."""
+    """Nothing more can be written here; the text says why, and what to do."""
 
 
 _FAILURES = {"peer failed": PeerFailed, "malformed": Malformed, "no room": NoRoom, "stopped": ConnectionBroken}
@@ -74,7 +74,7 @@ def take(channel: MessageStream, layout: Layout, progress: Progress, *, compare:
 
     Raises:
         ConnectionBroken: the connection is gone; what has come is kept for the next attempt.
-        NoRoom: the disk is full; the same holds.
+        NoRoom: the disk is full, or may not be written; the same holds.
         PeerFailed: the source cannot go on.
         Malformed: the other end does not keep to the protocol.
         OSError: the folder cannot be opened.

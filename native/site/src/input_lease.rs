@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use crate::system::{poll, For};
 
-/// How long the program may take to end when its input does.
+/// How long the program may take to end when its input does. The launcher waits a second longer before it kills it
+/// (`PROGRAM_ENDS_WITHIN_S`).
 const ENDS_WITHIN: Duration = Duration::from_secs(3);
-/// How often it is looked at the clock during a lease, at least.
+/// How many times in a lease the clock is looked at.
 const LOOKS: u32 = 8;
 const READ: usize = 64 * 1024;
 
@@ -25,7 +26,8 @@ const READ: usize = 64 * 1024;
 pub struct InputLease {
     /// Silence for so long does.
     pub lasts: Duration,
-    /// The parent that carries the connection to the launcher: sshd is ended with the lease.
+    /// The process id of the parent that carries the connection to the launcher: if it is sshd, it is ended with the
+    /// lease.
     pub connection: Option<i32>,
 }
 
@@ -117,7 +119,7 @@ impl Passage {
             Ok(count) => self.pending.extend_from_slice(&chunk[..count]),
             Err(error) => return error.kind() == io::ErrorKind::Interrupted,
         }
-        self.silence.end(Instant::now());
+        self.silence.restart(Instant::now());
         true
     }
 
@@ -162,8 +164,8 @@ impl Silence {
         self.lasts / LOOKS
     }
 
-    /// Something has come.
-    fn end(&mut self, now: Instant) {
+    /// Something has come: it begins anew.
+    fn restart(&mut self, now: Instant) {
         (self.began, self.looked_at) = (now, now);
     }
 
@@ -265,7 +267,7 @@ mod tests {
                 over.push(second);
             }
             if second <= 28 && second % 7 == 0 {
-                silence.end(now);
+                silence.restart(now);
             }
         }
         assert_eq!(over, [36, 37, 38, 39]);

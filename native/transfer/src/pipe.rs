@@ -8,7 +8,7 @@ use crate::report::Report;
 use crate::target::Target;
 use crate::{Failure, Peer, Stop};
 
-/// Longest message [bytes]: the digests of a file, which are 64 MiB at most, with what stands around them.
+/// Longest message [bytes]. The longest that an end sends holds the digests of a file, 64 MiB at most.
 pub const LONGEST_MESSAGE: u32 = 128 << 20;
 
 /// The other end, to which a stream of bytes leads.

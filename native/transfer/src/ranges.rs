@@ -34,7 +34,7 @@ pub fn digest(data: &[u8]) -> Digest {
     *blake3::hash(data).as_bytes()
 }
 
-/// The checksums of all whole ranges that `file` has of a file of `size` bytes, one after the other.
+/// The checksums of the whole ranges, not more than [`MOST_DIGESTS`] has room for, that `file` has of a file of `size` bytes, one after the other.
 ///
 /// They end where the file ends: the rest is not there. `check` is called before each range.
 ///

@@ -1,6 +1,6 @@
 //! The end that gets the files: compares with what is there, writes, checks every range.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -18,18 +18,24 @@ use crate::{reason, Failure, Peer, Stop};
 
 /// A range that has come altered so often is given up: the source's disk or memory is broken.
 const MOST_ATTEMPTS: u32 = 3;
-const NO_ROOM: [i32; 3] = [libc::ENOSPC, libc::EDQUOT, libc::EROFS];
+/// Nothing more can be written when the system says so, and then there is something to be done about it.
+const NO_ROOM: [(i32, &str); 3] = [
+    (libc::ENOSPC, "make room and copy again: what has come is kept"),
+    (libc::EDQUOT, "make room and copy again: what has come is kept"),
+    (libc::EROFS, "copy to another place, or have this one mounted for writing"),
+];
 
 /// Takes files, below a folder. One thread [considers](Target::consider) what is there already, another hears what comes.
 pub struct Target {
     compare: bool,
     find_base: FindBase,
-    considered: Mutex<Considered>,
+    pending: Mutex<Pending>,
     news: Condvar,
     /// Files whose content is compared with an earlier version (or else with what an interrupted copy has left).
     based_on_file: Mutex<HashMap<u64, bool>>,
     report: Mutex<Report>,
-    considering: Mutex<Tree>,
+    /// As the thread that considers sees it.
+    tree: Mutex<Tree>,
     receiving: Mutex<Receiving>,
     is_stopped: AtomicBool,
     /// How far it is.
@@ -40,7 +46,7 @@ pub struct Target {
 pub type FindBase = Box<dyn Fn(&Entry) -> Option<File> + Send + Sync>;
 
 /// What waits to be considered; `None`: nothing more will come.
-type Considered = VecDeque<Option<(u64, Arc<Entry>)>>;
+type Pending = VecDeque<Option<(u64, Arc<Entry>)>>;
 
 struct Receiving {
     tree: Tree,
@@ -54,8 +60,8 @@ struct Receiving {
 /// A file that is being written.
 struct PartialFile {
     file: File,
-    altered: BTreeSet<Range>,
-    attempts: u32,
+    /// Ranges that have come altered, and how often in a row.
+    altered: BTreeMap<Range, u32>,
     received: u64,
 }
 
@@ -91,17 +97,17 @@ impl Target {
     /// # Errors
     /// The folder cannot be opened.
     pub fn new(layout: Layout, compare: bool) -> io::Result<Target> {
-        let tree = Tree::new(layout.clone())?;
+        let receiving_tree = Tree::new(layout.clone())?;
         Ok(Target {
             compare,
             find_base: Box::new(|_| None),
-            considered: Mutex::default(),
+            pending: Mutex::default(),
             news: Condvar::new(),
             based_on_file: Mutex::default(),
             report: Mutex::default(),
-            considering: Mutex::new(Tree::new(layout)?),
+            tree: Mutex::new(Tree::new(layout)?),
             receiving: Mutex::new(Receiving {
-                tree,
+                tree: receiving_tree,
                 entries: Vec::new(),
                 paths: HashSet::new(),
                 arriving: HashMap::new(),
@@ -125,12 +131,12 @@ impl Target {
     /// Ends the considering, and closes the files that are not complete: another attempt may write to them.
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
-        self.put(None);
+        self.enqueue(None);
         locked(&self.receiving).arriving.clear();
     }
 
-    fn put(&self, next: Option<(u64, Arc<Entry>)>) {
-        locked(&self.considered).push_back(next);
+    fn enqueue(&self, next: Option<(u64, Arc<Entry>)>) {
+        locked(&self.pending).push_back(next);
         self.news.notify_one();
     }
 
@@ -147,9 +153,9 @@ impl Target {
     }
 
     fn consider_all(&self, peer: &dyn Peer) -> Result<(), Stop> {
-        let mut tree = locked(&self.considering);
+        let mut tree = locked(&self.tree);
         loop {
-            let waiting = self.news.wait_while(locked(&self.considered), |waiting| waiting.is_empty());
+            let waiting = self.news.wait_while(locked(&self.pending), |waiting| waiting.is_empty());
             let next = waiting.unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some((number, entry)) = next.flatten() else { break };
             match self.consider_entry(&mut tree, number, &entry, peer) {
@@ -207,8 +213,8 @@ impl Target {
     /// Acts on what the source says; false after its last message.
     ///
     /// # Errors
-    /// It shall stop, the disk is full, or the source cannot go on or does not keep to the protocol; the source is told. What has come is
-    /// kept for the next attempt.
+    /// It shall stop, or the source cannot go on; or nothing more can be written, or the source does not keep to the protocol, which the
+    /// source is told. What has come is kept for the next attempt.
     pub fn hear(&self, message: &[u8], peer: &dyn Peer) -> Result<bool, Failure> {
         let heard = ToTarget::read(message).map_err(Failure::Malformed);
         let done = heard.and_then(|heard| self.act(heard, peer));
@@ -229,7 +235,7 @@ impl Target {
                 (report.files, report.size) = (files, size);
                 report.failed.extend(left_out.into_iter().map(|each| (each.path, each.reason)));
                 self.progress.set_total(files, size);
-                self.put(None);
+                self.enqueue(None);
             }
             ToTarget::Chunk { pieces, data, ends } => {
                 self.store(receiving, &pieces, data, peer)?;
@@ -262,7 +268,7 @@ impl Target {
                 return Err(Failure::Malformed(format!("the listing names {:?} twice", entry.path)));
             }
             let entry = Arc::new(entry);
-            self.put(Some((receiving.entries.len() as u64, entry.clone())));
+            self.enqueue(Some((receiving.entries.len() as u64, entry.clone())));
             receiving.entries.push(entry);
         }
         Ok(())
@@ -300,9 +306,9 @@ impl Target {
     }
 
     fn write(&self, receiving: &mut Receiving, piece: &Piece, content: &[u8]) -> io::Result<()> {
-        let arriving = self.begun(receiving, piece.file)?;
+        let arriving = self.open_partial(receiving, piece.file)?;
         if digest(content) != piece.digest {
-            arriving.altered.insert(piece.range);
+            *arriving.altered.entry(piece.range).or_default() += 1;
             return Ok(());
         }
         arriving.altered.remove(&piece.range);
@@ -318,7 +324,7 @@ impl Target {
     }
 
     /// The file, open for writing.
-    fn begun<'a>(&self, receiving: &'a mut Receiving, number: u64) -> io::Result<&'a mut PartialFile> {
+    fn open_partial<'a>(&self, receiving: &'a mut Receiving, number: u64) -> io::Result<&'a mut PartialFile> {
         let Receiving { tree, entries, arriving, .. } = receiving;
         Ok(match arriving.entry(number) {
             std::collections::hash_map::Entry::Occupied(begun) => begun.into_mut(),
@@ -326,7 +332,7 @@ impl Target {
                 let entry = &entries[number as usize];
                 let base = if self.is_based_on_file(number) { self.earlier(tree, entry) } else { None };
                 let file = tree.begin_part(entry, base)?;
-                new.insert(PartialFile { file, altered: BTreeSet::new(), attempts: 0, received: 0 })
+                new.insert(PartialFile { file, altered: BTreeMap::new(), received: 0 })
             }
         })
     }
@@ -365,14 +371,13 @@ impl Target {
                 return Ok(ToSource::Stored(number));
             }
         }
-        let arriving = self.begun(receiving, number)?;
+        let arriving = self.open_partial(receiving, number)?;
         if !arriving.altered.is_empty() {
-            arriving.attempts += 1;
-            if arriving.attempts == MOST_ATTEMPTS {
-                let why = format!("it came altered {MOST_ATTEMPTS} times; is a memory or disk broken?");
+            if arriving.altered.values().any(|times| *times >= MOST_ATTEMPTS) {
+                let why = format!("a part of it came altered {MOST_ATTEMPTS} times; is a memory or disk broken?");
                 return Ok(ToSource::Failed(number, why));
             }
-            return Ok(ToSource::Again(number, arriving.altered.iter().take(MOST_PIECES).copied().collect()));
+            return Ok(ToSource::Again(number, arriving.altered.keys().take(MOST_PIECES).copied().collect()));
         }
         let Receiving { tree, arriving, .. } = receiving;
         let arriving = &arriving[&number];
@@ -390,9 +395,9 @@ impl Target {
         peer: &dyn Peer,
     ) -> Result<(), Failure> {
         let (entry, why) = (receiving.entry(number)?, reason(error));
-        if error.raw_os_error().is_some_and(|number| NO_ROOM.contains(&number)) {
+        if let Some((_, advice)) = NO_ROOM.iter().find(|(number, _)| error.raw_os_error() == Some(*number)) {
             let path = Path::new(&entry.path).display();
-            return Err(Failure::NoRoom(format!("{path}: {why}; make room and copy again: what has come is kept")));
+            return Err(Failure::NoRoom(format!("{path}: {why}; {advice}")));
         }
         receiving.arriving.remove(&number);
         receiving.given_up.insert(number);
@@ -428,4 +433,80 @@ impl Receiving {
 fn is_alike(status: Status, entry: &Entry) -> bool {
     let whole_seconds = entry.modified_ns.saturating_sub(entry.modified_ns.rem_euclid(1_000_000_000));
     status.size == entry.size && [entry.modified_ns, whole_seconds].contains(&status.modified_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::message::{around_chunk, entries, listed};
+    use crate::tests::{file, Folder};
+
+    /// A source that keeps what it is told.
+    #[derive(Default)]
+    struct Kept(Mutex<Vec<ToSource>>);
+
+    impl Peer for Kept {
+        fn send(&self, message: &[&[u8]]) -> Result<(), Stop> {
+            locked(&self.0).push(ToSource::read(&message.concat()).unwrap());
+            Ok(())
+        }
+
+        fn check(&self) -> Result<(), Stop> {
+            Ok(())
+        }
+    }
+
+    /// Gives a file of single bytes, each as a range, all of which come altered so often; returns what the target says at the end.
+    fn told_of_a_file(size: u64, altered: u32) -> ToSource {
+        let (folder, peer) = (Folder::new(), Kept::default());
+        let target = Target::new(Layout { base: folder.path().to_owned(), name: None }, false).unwrap();
+        let hear = |message: &[u8]| assert!(target.hear(message, &peer).unwrap());
+        hear(&entries(0, [&file("file", size)].into_iter()));
+        hear(&listed(1, size, &[]));
+        let mut wanted: Vec<Range> = (0..size).map(|offset| Range { offset, length: 1 }).collect();
+        let mut sent: HashMap<u64, u32> = HashMap::new();
+        loop {
+            let (mut chunks, ends) = (wanted.chunks(MOST_PIECES).peekable(), [0]);
+            while let Some(chunk) = chunks.next() {
+                let content = |offset: u64| offset as u8;
+                let data: Vec<u8> = chunk.iter().map(|range| content(range.offset)).collect();
+                let pieces: Vec<Piece> = chunk
+                    .iter()
+                    .map(|range| {
+                        let times = sent.entry(range.offset).or_default();
+                        *times += 1;
+                        let seen = content(range.offset) ^ u8::from(*times <= altered);
+                        Piece { file: 0, range: *range, digest: digest(&[seen]) }
+                    })
+                    .collect();
+                let (before, behind) =
+                    around_chunk(&pieces, data.len(), if chunks.peek().is_none() { &ends } else { &[] });
+                hear(&[before, data, behind].concat());
+            }
+            match locked(&peer.0).pop().unwrap() {
+                ToSource::Again(0, ranges) => wanted = ranges,
+                told => {
+                    if matches!(told, ToSource::Stored(0)) {
+                        let whole: Vec<u8> = (0..size).map(|offset| offset as u8).collect();
+                        assert!(fs::read(folder.path().join("file")).unwrap() == whole);
+                    }
+                    return told;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_is_stored_although_more_ranges_come_altered_than_can_be_asked_for_at_once() {
+        assert_eq!(told_of_a_file(3 * MOST_PIECES as u64, 1), ToSource::Stored(0));
+        assert_eq!(told_of_a_file(2, MOST_ATTEMPTS - 1), ToSource::Stored(0));
+    }
+
+    #[test]
+    fn a_file_is_given_up_when_a_range_of_it_comes_altered_every_time() {
+        let told = told_of_a_file(2, MOST_ATTEMPTS);
+        assert!(matches!(&told, ToSource::Failed(0, why) if why.contains("altered 3 times")), "{told:?}");
+    }
 }

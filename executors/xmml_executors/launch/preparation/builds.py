@@ -10,9 +10,9 @@ from pathlib import Path
 
 from xmml_planner import Build, Plan
 from xmml_planner.sites import Site
-from xmml_sites.environment import environment_lines
+from xmml_sites.environment import environment_lines, required
 from xmml_sites.ssh import TransportError
-from xmml_sites.ssh.remote_shell import guarded, path_word
+from xmml_sites.ssh.remote_shell import path_word
 
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.outcome import SiteError
@@ -57,7 +57,7 @@ async def build_at(
             f'{{ ! p=$(command -v {path_word(part.python)}) || export PATH="$(dirname "$p"):$PATH"; }}',
         ]
         lines.append(f"cd {shlex.quote(plan.model_folder if site.shares_files else site.folder + '/model')}")
-        text = "\n".join([*(guarded(line, "exit") for line in lines), build.command])
+        text = required(lines) + build.command
         status, said = await _carried_out(site, text, log)
         if status != 0:
             how = f"took longer than {BUILD_WITHIN_S:g} s" if status is None else f"ended with exit status {status}"

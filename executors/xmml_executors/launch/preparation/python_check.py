@@ -8,8 +8,8 @@ import sys
 from collections.abc import Collection
 
 from xmml_planner import Plan
-from xmml_sites.environment import LEAST_PYTHON, environment_lines
-from xmml_sites.ssh.remote_shell import guarded, path_word
+from xmml_sites.environment import LEAST_PYTHON, environment_lines, required
+from xmml_sites.ssh.remote_shell import path_word
 
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.outcome import SiteError
@@ -54,7 +54,7 @@ async def check_python(site: RunSite, parts: Collection[str], plan: Plan) -> Non
         part = next(each for each in plan.sites if each.name == name)
         lines = environment_lines(part)
         look = f"{path_word(part.python)} -c {shlex.quote(_LOOK)}"
-        ready = "\n".join([*(guarded(line, "exit") for line in lines), look])
+        ready = required(lines) + look
         text = f"{site.shell} {shlex.quote(ready)}" if lines else look
         answer = await site.transport.run(text, timeout_s=ANSWERS_WITHIN_S)
         found = _VERSION.search(answer.stdout)

@@ -24,8 +24,8 @@ async def addresses_at(
     to that relay, if they need one.
 
     A port of the login node's loopback device leads back to us through the ssh connection that we have anyway. A site
-    without a queue runs our programs there; a cluster has a relay of its own on its login node, which is linked to ours
-    (or, if it cannot have one, a door to ours).
+    without a queue runs our programs there; a cluster has a relay of its own on its login node, which is linked to
+    ours.
 
     Args:
         addresses: of the coordinator, as it gives them.

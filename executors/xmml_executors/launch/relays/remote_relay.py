@@ -1,4 +1,4 @@
-"""The relay of a run at a site: on the login node, which sees both the compute nodes and, through ssh, us."""
+"""The relay of a site for the runs of this process, on the login node: compute nodes reach it, and we do by ssh."""
 
 from __future__ import annotations
 
@@ -83,10 +83,21 @@ class RemoteRelay:
         return False
 
     async def start_on(self, port: int) -> bool:
-        """Start it on a port. The run's secret goes to it over its standard input. One that was started earlier and
-        holds the port, because its connection broke and it has not noticed, makes room: it is known by its host and
-        the time at which it began, for its number may be another's by now, and another login node may see the file.
-        (The agent reads that note, too, before the run's folder is removed.) Why it does not begin is in its log."""
+        """Start it on a port. The secrets of runs go to it over its standard input.
+
+        If one that was started earlier still holds the port, because it has not noticed that its connection broke, the
+        new one ends it. A note names it by host, process id and start: ids are used again, and login nodes share the
+        folder. (Who removes the folder reads the note, too.) Its log says why it does not begin.
+
+        Args:
+            port: to listen on; 0: any.
+
+        Returns:
+            Whether it serves.
+
+        Raises:
+            TransportError: the site cannot be reached.
+        """
         words = words_of(self.name, port, self.log, self.options)
         mto, note, log = map(shlex.quote, (f"{self.site.folder}/{PROGRAM}", f"{self.site.folder}/relay", self.log))
         command = (

@@ -42,7 +42,7 @@ def lasting_command_at(folder: str, store: str) -> str:
         folder: of the run at the site.
         store: of staged files there.
     """
-    kept, own = shlex.quote(f"{store}/{_hash()}"), shlex.quote(f"{folder}/{NAME}")
+    kept, own = shlex.quote(_kept(store)), shlex.quote(f"{folder}/{NAME}")
     return f'mto={kept}; [ -x "$mto" ] || mto={own}; exec "$mto" site --run {shlex.quote(folder)}'
 
 
@@ -59,7 +59,7 @@ async def bring_program(transport: Transport, folder: str, store: str, python: s
         SiteError: it has no program that can be used.
     """
     kind = f"{platform.system()} {platform.machine()}"
-    kept = f"{store}/{_hash()}"
+    kept = _kept(store)
     look = (
         f"f={shlex.quote(folder)}/{NAME}; kept={shlex.quote(kept)}; kind=$(uname -s -m); "
         f'if [ "$kind" = {shlex.quote(kind)} ]; then '
@@ -97,6 +97,11 @@ async def link_program(transport: Transport, folder: str) -> None:
     done = await transport.run(f"ln -sf {shlex.quote(str(mto.PROGRAM))} {shlex.quote(link)}")
     if done.status != 0:
         raise RemoteFileError(transport.site, f"making {link}", done.said)
+
+
+def _kept(store: str) -> str:
+    """Return where the program stays among the staged files of a site."""
+    return f"{store}/{_hash()}"
 
 
 @functools.cache

@@ -20,7 +20,7 @@ def lease_s() -> float:
 
 
 def lease_of_programs_s() -> float:
-    """The same for a relay or a door, which are of no use to instances that end a moment later."""
+    """The same for a relay, which is of no use to instances that end a moment later."""
     return lease_s() * 2 / 3
 
 

@@ -1,4 +1,4 @@
-//! How far an instance is on its conduits: what it waits for, and what has passed.
+//! What an instance says of its conduits: what it waits for, and what has passed when it leaves.
 
 use serde::{Deserialize, Serialize};
 
