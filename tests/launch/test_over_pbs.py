@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -62,7 +63,7 @@ def test_a_run_that_is_launched_in_a_job_uses_its_nodes_and_submits_nothing(queu
     script = queues.folder / "job.sh"
     script.write_text(
         f"#PBS -l {'nodes=2:ppn=1' if is_torque else 'select=2:ncpus=1'}\n#PBS -o {said}.out\n#PBS -e {said}\n"
-        f"{XMML_RUN} {model} -o {run}\n"
+        f"{shlex.quote(XMML_RUN)} {model} -o {run}\n"
     )
     env = {**os.environ, "HOME": str(server.home)}
     subprocess.run([server.home / "bin/qsub", script], env=env, check=True)

@@ -165,10 +165,12 @@ class Run:
                     text=True,
                 )
             deadline = time.monotonic() + limit_s
-            while any(process.poll() is None for process in processes.values()):
+            is_over = False
+            while not is_over:
                 assert time.monotonic() < deadline, f"the run is not over after {limit_s} s; events: {self.events}"
+                have_ended = all(process.poll() is not None for process in processes.values())
                 self._take(coordinator, began)
-            self._take(coordinator, began)
+                is_over = have_ended and self._has_heard_all()
         finally:
             coordinator.close()
             for process in processes.values():
@@ -186,6 +188,11 @@ class Run:
         for event in events:
             if event["event"] in ("failed", "lost"):
                 coordinator.abort(f"{event['instance']} failed: {event.get('text', 'its connection closed')}")
+
+    def _has_heard_all(self) -> bool:
+        """Whether it was told of each instance that joined how it ended."""
+        joined = {event["instance"] for event in self.events if event["event"] == "joined"}
+        return joined <= {event["instance"] for event in self.events if event["event"] in ("left", "failed", "lost")}
 
     def told(self, kind: str, instance: str) -> list[dict[str, Any]]:
         """The events of this kind about this instance, and how long after the programs were started each came."""

@@ -113,7 +113,8 @@ def test_a_message_of_another_type_is_an_error_that_names_port_and_types(tmp_pat
     receiver = Program({"in": "S"}, in_fortran("expects_another_type"))
     run = Run(tmp_path, {"a": sender, "b": receiver}, "a.out -> b.in")
     run.carry_out()
-    assert run.told("failed", "b")[0]["text"] == "b.in: expected an array of float64 of rank 2, but found text"
+    told = [failure["text"] for failure in run.told("failed", "b")]
+    assert told == ["b.in: expected an array of float64 of rank 2, but found text"], run.events
 
 
 def test_a_program_that_stops_without_leaving_has_failed(tmp_path: Path) -> None:

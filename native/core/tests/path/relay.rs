@@ -12,13 +12,16 @@ use xmml_core::path::{relay, Lane, Listener, Path, Received, Settings, Ticket};
 /// Long enough for a receipt that should not come.
 const SOON: Option<Duration> = Some(Duration::from_millis(60));
 
+/// Connections begin and others listen at other addresses, so a port here stays free until somebody comes back to it.
+const NOBODYS: &str = "127.0.0.77:0";
+
 fn relays(count: u32) -> Settings {
     Settings { relays: true, ..streams(count) }
 }
 
 /// The end of a path in a relay, and the address at which it will find the other.
 fn to_nobody_yet() -> (Path, String) {
-    let listener = Listener::bind("127.0.0.1:0", &identity("there"), Settings::default()).unwrap();
+    let listener = Listener::bind(NOBODYS, &identity("there"), Settings::default()).unwrap();
     let address = listener.address();
     (Path::dial(&address, &identity("here"), "there", relays(2)).unwrap(), address)
 }

@@ -1,6 +1,7 @@
 """Looking at a site that does not do what it is told."""
 
 import asyncio
+import shlex
 import sys
 
 import pytest
@@ -73,7 +74,9 @@ def test_a_site_without_python_can_be_used_for_submodels_in_other_languages(tmp_
 
 def test_why_a_python_has_no_xmml_is_told_in_one_line(tmp_path):
     without = tmp_path / "python"
-    without.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')  # without the packages of the environment
+    without.write_text(
+        f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S "$@"\n'
+    )  # without the packages of the environment
     without.chmod(0o755)
     site = Site("here", work=str(tmp_path / "work"), python=str(without))
 
