@@ -16,14 +16,15 @@ use serde::Serialize;
 use xmml_core::error::explained;
 use xmml_site::agent::{forget_own_step, Agent, Place};
 use xmml_site::cleanup::{end, end_builds, forsake};
-use xmml_site::files::{hash_programs, list_results, stage, taking_changes, FileError};
+use xmml_site::files::{hash_programs, list_results, stage, taking, FileError};
 use xmml_site::input_lease::InputLease;
 use xmml_site::login_proxy::LoginProxy;
 use xmml_site::polling::Pauses;
 use xmml_site::signals::ignore;
 use xmml_site::supervisor::Supervisor;
 use xmml_site::system::raise_limit_of_descriptors;
-use xmml_transfer::pipe::{receive, take, Pipe};
+use xmml_transfer::lanes::{carry, Lanes, Socket};
+use xmml_transfer::{Failure, Peer};
 
 /// What runs at a site for a run.
 #[derive(Args)]
@@ -69,6 +70,23 @@ fn seconds(text: &str) -> Result<Duration, String> {
     seconds.filter(|seconds| !seconds.is_zero()).ok_or_else(|| "expected a number of seconds above 0".to_owned())
 }
 
+/// Where several channels carry the messages of one command.
+#[derive(Args)]
+struct MoreLanes {
+    /// Name of a socket, in the folder of the run, to which further channels lead
+    #[arg(long, value_name = "NAME")]
+    lanes: OsString,
+}
+
+impl MoreLanes {
+    /// Begins to speak in messages over the standard input and output, and over what else comes.
+    fn open(&self, run: &Path) -> Result<(Lanes, Socket), String> {
+        let lanes = Lanes::new(stream(io::stdin())?, stream(io::stdout())?);
+        let socket = lanes.listen(run, &self.lanes);
+        Ok((lanes, socket))
+    }
+}
+
 #[derive(Subcommand)]
 enum What {
     /// On a node of a job: say that it is ready, wait for a word, start the supervisor
@@ -87,14 +105,14 @@ enum What {
         #[command(flatten)]
         launcher: LauncherLease,
     },
-    /// Lay out the files that the standard input names; say which of them are missing
-    Stage,
-    /// Take files of which the store has an earlier version, over the standard input: of each, what has changed
-    TakeChanges,
+    /// Lay out the files that an order names; say which of them are missing, and take these
+    Stage(MoreLanes),
+    /// Give the logs and results that are in the folders that an order names
+    Results(MoreLanes),
+    /// Carry messages beside the standard input and output of another of these commands
+    Lane(MoreLanes),
     /// Say the hashes of the programs that the standard input names
     Hash,
-    /// Say which logs and results are in the folders that the standard input names
-    List,
     /// End the lease, and wait until the agents have ended because of that
     Forsake,
     /// End what still runs on this host; results stay where they are
@@ -126,10 +144,13 @@ pub fn serve(site: Site) -> Result<ExitCode, String> {
     match site.what {
         What::Agent { job, patience, python } => return serve_job(run, job, patience, python),
         What::Talk { launcher } => talk(run, launcher)?,
-        What::Stage => answer(|order| stage(&run, &order))?,
-        What::TakeChanges => take_changes(&run)?,
+        What::Stage(lanes) => stage_files(&run, &lanes)?,
+        What::Results(lanes) => give_results(&run, &lanes)?,
+        What::Lane(lanes) => {
+            let carried = carry(&run, &lanes.lanes, stream(io::stdin())?, stream(io::stdout())?);
+            carried.map_err(|error| format!("a lane: {}", explained(&error)))?;
+        }
         What::Hash => answer(|order| hash_programs(&run, &order))?,
-        What::List => answer(|order| Ok(list_results(&run, &order)))?,
         What::Forsake => forsake(&run)?,
         What::End => end(&run),
         What::EndBuilds => end_builds(&run),
@@ -150,24 +171,56 @@ fn talk(run: PathBuf, launcher: LauncherLease) -> Result<(), String> {
     if !launcher.begin()? {
         return Ok(());
     }
-    let stream = |fd: io::Result<std::os::fd::OwnedFd>| fd.map(File::from).map_err(|error| explained(&error));
-    let input = stream(io::stdin().as_fd().try_clone_to_owned())?;
-    let output = stream(io::stdout().as_fd().try_clone_to_owned())?;
+    let (input, output) = (stream(io::stdin())?, stream(io::stdout())?);
     raise_limit_of_descriptors().map_err(|error| explained(&error))?; // each agent takes a connection
     LoginProxy::new(run, input, output, Pauses::default()).run()
 }
 
-/// Takes files as the other end of a copy; the first message on the standard input is the order of `stage`.
-fn take_changes(run: &Path) -> Result<(), String> {
-    let mut input = io::stdin().lock();
-    let order = receive(&mut input).map_err(|error| format!("the standard input: {}", explained(&error)))?;
-    let order = order.ok_or("the standard input ends before there is an order")?;
-    let target = taking_changes(run, read_order(&order)?).map_err(of_file)?;
-    let output = io::stdout().as_fd().try_clone_to_owned().map_err(|error| explained(&error))?;
-    match take(&target, &mut input, &Pipe::new(File::from(output))) {
-        Ok(_) => Ok(()),
-        Err(failure) => Err(failure.to_string()),
+/// Lays out files as often as there is an order, and takes what is missing each time.
+fn stage_files(run: &Path, more: &MoreLanes) -> Result<(), String> {
+    let (lanes, _socket) = more.open(run)?;
+    while let Some(order) = receive_order(&lanes)? {
+        let missing = stage(run, &order).map_err(of_file)?;
+        send_answer(&lanes, &missing)?;
+        if !missing.is_empty() {
+            let target = taking(run, order).map_err(of_file)?;
+            match lanes.take(&target) {
+                Ok(_) => {}
+                Err(Failure::Stopped) => break, // nobody gives them
+                Err(failure) => return Err(failure.to_string()),
+            }
+        }
     }
+    lanes.finish();
+    Ok(())
+}
+
+/// Says what there is of what an order names, and gives it.
+fn give_results(run: &Path, more: &MoreLanes) -> Result<(), String> {
+    let (lanes, _socket) = more.open(run)?;
+    let order = receive_order(&lanes)?.ok_or("there is no order")?;
+    let results = list_results(run, &order);
+    send_answer(&lanes, &results)?;
+    match lanes.give(&results.source(run)) {
+        Ok(_) | Err(Failure::Stopped) => {} // or nobody takes them
+        Err(failure) => return Err(failure.to_string()),
+    }
+    lanes.finish();
+    Ok(())
+}
+
+fn receive_order<Order: DeserializeOwned>(lanes: &Lanes) -> Result<Option<Order>, String> {
+    let text = lanes.receive().map_err(|error| format!("the standard input: {}", explained(&error)))?;
+    text.map(|text| read_order(&text)).transpose()
+}
+
+fn send_answer(lanes: &Lanes, answer: &impl Serialize) -> Result<(), String> {
+    let text = serde_json::to_vec(answer).map_err(|error| error.to_string())?;
+    lanes.send(&[&text]).map_err(|_| "the standard output is closed".to_owned())
+}
+
+fn stream(fd: impl AsFd) -> Result<File, String> {
+    fd.as_fd().try_clone_to_owned().map(File::from).map_err(|error| explained(&error))
 }
 
 fn read_order<Order: DeserializeOwned>(text: &[u8]) -> Result<Order, String> {

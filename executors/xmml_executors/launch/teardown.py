@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xmml_planner import Plan
 from xmml_planner.hosting import members
 from xmml_sites.ssh import ConnectionLost, NoAnswer, SiteUnreachable
+from xmml_sites.transfer.ends import remove_parts
+from xmml_sites.transfer.site_files import site_files
 
 from xmml_executors.executor import LastReport, ResultsLeft, SiteNotice
 from xmml_executors.launch.jobs.site_job import SiteJob
@@ -26,6 +27,8 @@ CLOSED_WITHIN_S = 1.0
 MOST_BYTES = 256 * 1024 * 1024
 #: Bringing back may take as long as it takes; it ends when nothing has come for so long [s].
 SILENT_S = 60.0
+#: How long it may take in any case [s].
+LONGEST_S = 7 * 86_400.0
 #: How often it is tried: again when the connection was lost after something had come over it.
 ATTEMPTS = 5
 
@@ -137,14 +140,18 @@ async def fetch_results(site: RunSite, plan: Plan, folder: RunFolder, jobs: Mapp
             if not limit.expired():
                 limit.reschedule(loop.time() + SILENT_S)
 
-        for _ in range(ATTEMPTS - 1):
-            try:
-                return await _bring_back(site, plan, folder, jobs, on_piece)
-            except ConnectionLost:
-                if not has_come:
-                    raise
-                has_come = False
-        return await _bring_back(site, plan, folder, jobs, on_piece)
+        try:
+            for _ in range(ATTEMPTS - 1):
+                try:
+                    return await _bring_back(site, plan, folder, jobs, on_piece)
+                except ConnectionLost:
+                    if not has_come:
+                        raise
+                    has_come = False  # what has come is kept for the next attempt
+            return await _bring_back(site, plan, folder, jobs, on_piece)
+        except BaseException:
+            remove_parts(folder.path)
+            raise
 
 
 def too_large(folders: Sequence[str]) -> str:
@@ -169,17 +176,18 @@ async def _bring_back(
         if any(instance.name in names for instance in instances):
             wanted[process] = []
     order = {"folders": wanted, "files": [relay_log(site.name)], "most_bytes": MOST_BYTES}
-    done = await site.transport.run(f"{site.agent} list", stdin=json.dumps(order), timeout_s=SILENT_S)
-    if done.status != 0:
-        raise SiteError(f"site {site.name}: what the run has made cannot be listed: {done.said}")
-    pairs = []
-    listed = json.loads(done.stdout)
-    for path in listed["found"]:
-        local = (folder.path / path).resolve()
-        if not local.is_relative_to(folder.path.resolve()):
-            raise SiteError(f"site {site.name} names a file outside of the run's folder: {path}")
-        local.parent.mkdir(parents=True, exist_ok=True)
-        pairs.append((f"{site.folder}/{path}", local))
-    if pairs:
-        await site.transport.get_many(pairs, on_piece=on_piece)
+    async with site_files(
+        site.transport, site.agent, "results", "bringing results back", timeout_s=LONGEST_S, on_piece=on_piece
+    ) as there:
+        listed = await there.order(order)
+        for path in listed["found"]:
+            local = (folder.path / path).resolve()
+            if not local.is_relative_to(folder.path.resolve()):
+                raise SiteError(f"site {site.name} names a file outside of the run's folder: {path}")
+            local.parent.mkdir(parents=True, exist_ok=True)
+        report = await there.take(folder.path, listed["bytes"])
+    if report.failed:
+        (path, why), *others = report.failed
+        more = f", and {len(others)} more files" if others else ""
+        raise SiteError(f"{path}: {why}{more}")
     return list(listed["too_large"])

@@ -13,7 +13,7 @@ import contextlib
 import io
 import os
 import tarfile
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -42,8 +42,6 @@ LEAST_TIME_S = 120.0
 
 A = TypeVar("A")
 B = TypeVar("B")
-#: Is called whenever something comes.
-OnPiece = Callable[[], None] | None
 
 #: Shell text that tells the cause of what tar has said, which is in $e: the first of the lines that do not only say how
 #: far it came, or that it failed.
@@ -106,16 +104,16 @@ async def put(transport: ChannelTransport, files: Sequence[tuple[Path, str]]) ->
             await _put_in_parts(transport, *each)
 
 
-async def get(transport: ChannelTransport, files: Sequence[tuple[str, Path]], on_piece: OnPiece = None) -> None:
+async def get(transport: ChannelTransport, files: Sequence[tuple[str, Path]]) -> None:
     """Copy files here."""
     if not files:
         return
-    sizes = await _sizes(transport, [remote for remote, _ in files], on_piece)
+    sizes = await _sizes(transport, [remote for remote, _ in files])
     small = [(remote, local, size) for (remote, local), size in zip(files, sizes, strict=True) if size <= SMALL]
-    await _side_by_side([_get_archive(transport, group, on_piece) for group in _groups(small)])
+    await _side_by_side([_get_archive(transport, group) for group in _groups(small)])
     for (remote, local), size in zip(files, sizes, strict=True):
         if size > SMALL:
-            await _get_large(transport, remote, local, size, on_piece)
+            await _get_large(transport, remote, local, size)
 
 
 def _groups(files: Sequence[tuple[A, B, int]]) -> list[list[tuple[A, B, int]]]:
@@ -173,7 +171,7 @@ def _archive(home: str, files: Sequence[tuple[Path, str, int]]) -> bytes:
     return text.getvalue()
 
 
-async def _get_archive(transport: ChannelTransport, files: Sequence[tuple[str, Path, int]], on_piece: OnPiece) -> None:
+async def _get_archive(transport: ChannelTransport, files: Sequence[tuple[str, Path, int]]) -> None:
     home = await transport.home()
     names = {_absolute(home, remote): local for remote, local, _ in files}
     most = sum(size for _, _, size in files) * 2 + 8192 * len(files) + 2**20
@@ -183,7 +181,6 @@ async def _get_archive(transport: ChannelTransport, files: Sequence[tuple[str, P
             ("\0".join(names) + "\0").encode(),
             timeout_s=_limit(most),
             most=most,
-            on_piece=on_piece,
         )
     if status != 0:
         raise RemoteFileError(transport.site, f"reading {files[0][0]}", errors.decode(errors="replace").strip()[-300:])
@@ -212,13 +209,12 @@ def _write_whole(local: Path, data: bytes, mode: int) -> None:
         part.unlink(missing_ok=True)
 
 
-async def _sizes(transport: ChannelTransport, remotes: Sequence[str], on_piece: OnPiece) -> list[int]:
+async def _sizes(transport: ChannelTransport, remotes: Sequence[str]) -> list[int]:
     home = await transport.home()
     answer = await transport.run(
         "xargs -0 -r -n 1 stat -L -c %s -- 2>&1; true",
         "\0".join(_absolute(home, remote) for remote in remotes) + "\0",
         timeout_s=LEAST_TIME_S,
-        on_piece=on_piece,
     )
     rows = answer.stdout.splitlines()
     for remote, row in zip(remotes, rows, strict=False):
@@ -276,17 +272,14 @@ async def _put_part(transport: ChannelTransport, command: str, remote: str, part
         raise RemoteFileError(transport.site, f"writing {remote}", errors.decode(errors="replace").strip()[-300:])
 
 
-async def _get_large(transport: ChannelTransport, remote: str, local: Path, size: int, on_piece: OnPiece) -> None:
+async def _get_large(transport: ChannelTransport, remote: str, local: Path, size: int) -> None:
     local.parent.mkdir(parents=True, exist_ok=True)
     part = local.with_name(local.name + ".part")
     file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         os.ftruncate(file, size)
         await _side_by_side(
-            [
-                _get_part(transport, remote, file, start, min(FETCHED, size - start), on_piece)
-                for start in range(0, size, FETCHED)
-            ]
+            [_get_part(transport, remote, file, start, min(FETCHED, size - start)) for start in range(0, size, FETCHED)]
         )
         mode = await transport.checked(f"stat -L -c %a -- {path_word(remote)}", f"reading {remote}")
         os.fchmod(file, int(mode, 8) & 0o777)
@@ -296,17 +289,13 @@ async def _get_large(transport: ChannelTransport, remote: str, local: Path, size
         part.unlink(missing_ok=True)
 
 
-async def _get_part(
-    transport: ChannelTransport, remote: str, file: int, start: int, size: int, on_piece: OnPiece
-) -> None:
+async def _get_part(transport: ChannelTransport, remote: str, file: int, start: int, size: int) -> None:
     command = (
         f"exec dd if={path_word(remote)} bs=262144 iflag=skip_bytes,count_bytes,fullblock skip={start} count={size} "
         "status=none"
     )
     async with transport._channels:
-        status, data, errors = await transport.talk(
-            command, timeout_s=_limit(size), most=size + PIECE, for_bulk=True, on_piece=on_piece
-        )
+        status, data, errors = await transport.talk(command, timeout_s=_limit(size), most=size + PIECE, for_bulk=True)
     if status != 0 or len(data) != size:
         why = errors.decode(errors="replace").strip()[-300:] or "it has become shorter while it was copied"
         raise RemoteFileError(transport.site, f"reading {remote}", why)

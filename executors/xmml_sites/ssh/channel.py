@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Protocol
 
 from xmml_sites.ssh.failure import ConnectionLost, TooMuchOutput
@@ -90,12 +90,11 @@ class CommandOutput:
         return await self._reader.read(PIECE)
 
 
-async def collect(site: str, reader: Reader, most: int, on_piece: Callable[[], None] | None = None) -> bytes:
+async def collect(site: str, reader: Reader, most: int) -> bytes:
     """Return all that a command writes to an output.
 
     Args:
         most: more than this is an error [bytes].
-        on_piece: is called for each piece that comes.
 
     Raises:
         TooMuchOutput: it writes more.
@@ -103,8 +102,6 @@ async def collect(site: str, reader: Reader, most: int, on_piece: Callable[[], N
     """
     output, pieces, size = CommandOutput(site, reader), list[bytes](), 0
     while piece := await output.read():
-        if on_piece is not None:
-            on_piece()
         pieces.append(piece)
         size += len(piece)
         if size > most:

@@ -121,11 +121,10 @@ class ChannelTransport(abc.ABC):
         stdin: bytes | str | None = None,
         *,
         timeout_s: float = 60.0,
-        on_piece: Callable[[], None] | None = None,
     ) -> CommandResult:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         async with self._channels:
-            status, out, err = await self.talk(command, data, timeout_s=timeout_s, on_piece=on_piece)
+            status, out, err = await self.talk(command, data, timeout_s=timeout_s)
         return CommandResult(status, out.decode(errors="replace"), err.decode(errors="replace"))
 
     async def talk(
@@ -136,10 +135,8 @@ class ChannelTransport(abc.ABC):
         timeout_s: float,
         most: int = MOST_OUTPUT,
         for_bulk: bool = False,
-        on_piece: Callable[[], None] | None = None,
     ) -> tuple[int, bytes, bytes]:
-        """Run a command in one channel; whoever calls this has a place among the channels. `on_piece` is called for
-        each piece of its output."""
+        """Run a command in one channel; whoever calls this has a place among the channels."""
         await self.connect()
         try:
             async with asyncio.timeout(timeout_s):
@@ -147,7 +144,7 @@ class ChannelTransport(abc.ABC):
                 channel = await self.open_channel(bounded(command, timeout_s), for_bulk=for_bulk, part=part)
                 try:
                     out, err, _ = await _all(
-                        collect(self.site, channel.stdout, most, on_piece),
+                        collect(self.site, channel.stdout, most),
                         collect(self.site, channel.stderr, most),
                         feed(channel, stdin),
                     )
@@ -166,13 +163,26 @@ class ChannelTransport(abc.ABC):
         return answer.stdout
 
     @contextlib.asynccontextmanager
-    async def converse(self, command: str, doing: str, *, timeout_s: float) -> AsyncIterator[Conversation]:
+    async def converse(
+        self,
+        command: str,
+        doing: str,
+        *,
+        timeout_s: float,
+        lane: str = "",
+        on_piece: Callable[[], None] | None = None,
+    ) -> AsyncIterator[Conversation]:
+        lanes: list[asyncio.Future[None]] = []
+
+        def open_lane(conversation: Conversation) -> None:
+            lanes.append(asyncio.ensure_future(self._carry(conversation, bounded(lane, timeout_s))))
+
         try:
             async with self._channels, asyncio.timeout(timeout_s):
                 await self.connect()
                 channel = await self.open_channel(bounded(command, timeout_s), for_bulk=True)
                 said = asyncio.ensure_future(collect(self.site, channel.stderr, MOST_OUTPUT))
-                conversation = Conversation(self.site, channel)
+                conversation = Conversation(self.site, channel, open_lane, on_piece)
                 try:
                     yield conversation
                     await conversation.finish()
@@ -182,10 +192,32 @@ class ChannelTransport(abc.ABC):
                     await conversation.stop()
                     await channel.abandon()
                     raise
+                finally:
+                    for each in lanes:
+                        each.cancel()
+                    await asyncio.gather(*lanes, return_exceptions=True)
         except TimeoutError:
             raise NoAnswer(self.site, command, timeout_s) from None
         if status != 0:
             raise RemoteFileError(self.site, doing, errors.decode(errors="replace").strip()[-300:])
+
+    async def _carry(self, conversation: Conversation, command: str) -> None:
+        """Carry messages of a conversation by one more channel, if there is a place for it."""
+        if self._channels.locked():
+            return
+        async with self._channels:
+            channel = await self.open_channel(command, for_bulk=True)
+            said = asyncio.ensure_future(collect(self.site, channel.stderr, MOST_OUTPUT))
+            try:
+                if await conversation.carry(channel):
+                    await channel.wait()
+                else:
+                    await channel.abandon()
+            except BaseException:
+                await channel.abandon()
+                raise
+            finally:
+                said.cancel()
 
     async def start(self, command: str, *, lease_s: float = 30.0) -> LeasedProcess:
         return await self._leases.start(command, lease_s)
@@ -219,8 +251,8 @@ class ChannelTransport(abc.ABC):
     async def get(self, remote: str, local: Path) -> None:
         await self.get_many([(remote, local)])
 
-    async def get_many(self, files: Iterable[tuple[str, Path]], *, on_piece: Callable[[], None] | None = None) -> None:
-        await bulk_transfer.get(self, list(files), on_piece)
+    async def get_many(self, files: Iterable[tuple[str, Path]]) -> None:
+        await bulk_transfer.get(self, list(files))
 
     async def put_text(self, remote: str, text: str, *, mode: int = 0o600) -> None:
         path = path_word(remote)

@@ -1,44 +1,77 @@
-"""A command at a site that speaks in messages with us, over one channel."""
+"""A command at a site that speaks in messages with us, over one channel or several.
+
+Each channel is a lane (`native/transfer/src/lanes.rs` is the other end): a message goes by whichever is free, with its
+number and its length in front, and arrives in the order in which it was sent.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import struct
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import Callable
 
 from xmml_sites.ssh.channel import CommandChannel, CommandOutput
-from xmml_sites.ssh.failure import ConnectionLost, TooMuchOutput
+from xmml_sites.ssh.failure import ConnectionLost, TooMuchOutput, TransportError
 
 #: Longest message that is believed [bytes].
 LONGEST_MESSAGE_B = 128 << 20
-_LENGTH = struct.Struct("<I")
+#: Number and length of a message.
+_HEAD = struct.Struct("<QI")
+#: In place of a number: the lane stands; it carries no more.
+_HELLO, _END = 2**64 - 2, 2**64 - 1
+#: A lane waits when what it brings is so many messages ahead of what another one has still to bring.
+_MOST_AHEAD = 32
+#: Messages that wait for a lane.
+_MOST_WAITING = 4
 
 
 class Conversation:
-    """Messages to a command and from it, each with its length in front."""
+    """Messages to a command and from it."""
 
-    def __init__(self, site: str, channel: CommandChannel) -> None:
-        self._site, self._channel = site, channel
-        self._unread = bytearray()
-        self._output = CommandOutput(site, channel.stdout)
-        self._sending, self._receiving = asyncio.Lock(), asyncio.Lock()
-        self._waiting: set[asyncio.Task[object] | None] = set()
+    def __init__(
+        self,
+        site: str,
+        channel: CommandChannel,
+        open_lane: Callable[[Conversation], None],
+        on_piece: Callable[[], None] | None = None,
+    ) -> None:
+        """
+        Args:
+            open_lane: opens a further channel for the conversation, and gives it to `carry`.
+            on_piece: is called whenever something comes.
+        """
+        self._site, self._open_lane, self._on_piece = site, open_lane, on_piece
+        self._changed = asyncio.Condition()
+        self._outgoing: deque[tuple[int, bytes]] = deque()
+        self._sent = self._received = 0
+        self._arrived: dict[int, bytes] = {}
+        self._open_lanes = 1
+        self._is_closed = False
+        self._failure: Exception | None = None
+        frames = _Frames(site, CommandOutput(site, channel.stdout), on_piece)
+        self._carrying: list[asyncio.Future[None]] = [asyncio.ensure_future(self._carry(channel, frames))]
+
+    def widen(self, lanes: int) -> None:
+        """Let further channels carry messages, too, as soon as they stand."""
+        for _ in range(lanes):
+            self._open_lane(self)
 
     async def send(self, message: bytes) -> None:
-        """Send a message; wait while the channel is full.
+        """Send a message; wait while the lanes are full.
 
         Raises:
             ConnectionLost: nobody takes it.
         """
-        assert self._channel.stdin is not None
-        try:
-            async with self._awaited(), self._sending:
-                self._channel.stdin.write(_LENGTH.pack(len(message)))
-                self._channel.stdin.write(message)
-                await self._channel.stdin.drain()
-        except Exception as error:  # each kind of channel has its own
-            raise ConnectionLost(self._site, str(error)) from None
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self._outgoing) < _MOST_WAITING or self._failure)
+            if self._failure is not None:
+                raise ConnectionLost(self._site, str(self._failure))
+            self._outgoing.append((self._sent, message))
+            self._sent += 1
+            self._changed.notify_all()
 
     async def receive(self) -> bytes:
         """Wait for a message.
@@ -47,42 +80,136 @@ class Conversation:
             ConnectionLost: none will come.
             TooMuchOutput: it is too long.
         """
-        async with self._awaited(), self._receiving:
-            (length,) = _LENGTH.unpack(await self._exactly(_LENGTH.size))
-            if length > LONGEST_MESSAGE_B:
-                raise TooMuchOutput(self._site, f"a message of {length} bytes")
-            return await self._exactly(length)
-
-    @contextlib.asynccontextmanager
-    async def _awaited(self) -> AsyncIterator[None]:
-        task = asyncio.current_task()
-        self._waiting.add(task)
-        try:
-            yield
-        finally:
-            self._waiting.discard(task)
-
-    async def stop(self) -> None:
-        """End what other tasks wait for."""
-        waiting = [task for task in self._waiting if task is not None]
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        async with self._changed:
+            await self._changed.wait_for(
+                lambda: self._received in self._arrived or self._failure or not self._open_lanes
+            )
+            message = self._arrived.pop(self._received, None)
+            if message is None:
+                raise self._failure or ConnectionLost(self._site, "the command there has ended")
+            self._received += 1
+            self._changed.notify_all()
+            return message
 
     async def finish(self) -> None:
-        """Send no more, and throw away what still comes, until the command has ended."""
-        assert self._channel.stdin is not None
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._channel.stdin.write_eof()
-        async with self._receiving:
-            while await self._output.read():
-                pass
+        """Send what waits and no more, and throw away what still comes, until the command has ended."""
+        async with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        await asyncio.gather(*self._carrying)
+
+    async def stop(self) -> None:
+        """End what anybody waits for."""
+        await self._fail(ConnectionLost(self._site, "it was given up"))
+        for task in self._carrying:
+            task.cancel()
+        await asyncio.gather(*self._carrying, return_exceptions=True)
+
+    async def carry(self, channel: CommandChannel) -> bool:
+        """Carry messages by a further channel, until there are no more; return whether it could: not if the other end
+        does not begin on it."""
+        output = CommandOutput(self._site, channel.stdout)
+        frames = _Frames(self._site, output, self._on_piece)
+        with contextlib.suppress(TransportError, OSError):
+            await frames.next()
+        if not output.has_begun or self._is_closed:
+            return False
+        self._open_lanes += 1
+        carrying = asyncio.ensure_future(self._carry(channel, frames))
+        self._carrying.append(carrying)
+        await carrying
+        return True
+
+    async def _carry(self, channel: CommandChannel, frames: _Frames) -> None:
+        writing = asyncio.ensure_future(self._write(channel))
+        try:
+            try:
+                await self._read(frames)
+            except (TransportError, OSError) as error:
+                await self._fail(error)
+            await frames.discard()  # a command has not ended before its output is read
+            await writing
+        except (TransportError, OSError) as error:
+            await self._fail(error)
+        finally:
+            writing.cancel()
+
+    async def _read(self, frames: _Frames) -> None:
+        while True:
+            number, message = await frames.next()
+            if number == _HELLO:
+                continue
+            async with self._changed:
+                if number == _END:
+                    self._open_lanes -= 1
+                    self._changed.notify_all()
+                    return
+                await self._changed.wait_for(functools.partial(self._is_near, number))
+                self._arrived[number] = message
+                self._changed.notify_all()
+
+    def _is_near(self, number: int) -> bool:
+        """Whether a message is to be kept now, or nobody takes it any more."""
+        return number - self._received <= _MOST_AHEAD or self._is_closed or self._failure is not None
+
+    async def _write(self, channel: CommandChannel) -> None:
+        stdin = channel.stdin
+        assert stdin is not None
+        try:
+            stdin.write(_HEAD.pack(_HELLO, 0))
+            while True:
+                async with self._changed:
+                    await self._changed.wait_for(lambda: self._outgoing or self._is_closed or self._failure)
+                    number, message = self._outgoing.popleft() if self._outgoing else (_END, b"")
+                    self._changed.notify_all()
+                stdin.write(_HEAD.pack(number, len(message)))
+                stdin.write(message)
+                if number == _END:
+                    stdin.write_eof()
+                    return
+                await stdin.drain()
+        except Exception as error:  # each kind of channel has its own
+            await self._fail(error)
+
+    async def _fail(self, error: Exception) -> None:
+        async with self._changed:
+            self._failure = self._failure or error
+            self._changed.notify_all()
+
+
+class _Frames:
+    """The messages that a channel brings, with their numbers."""
+
+    def __init__(self, site: str, output: CommandOutput, on_piece: Callable[[], None] | None) -> None:
+        self._site, self._output, self._on_piece = site, output, on_piece
+        self._unread = bytearray()
+
+    async def next(self) -> tuple[int, bytes]:
+        """Wait for a message.
+
+        Raises:
+            ConnectionLost: the channel has ended.
+            TooMuchOutput: the message is too long.
+        """
+        number, length = _HEAD.unpack(await self._exactly(_HEAD.size))
+        if number in (_HELLO, _END):
+            return number, b""
+        if length > LONGEST_MESSAGE_B:
+            raise TooMuchOutput(self._site, f"a message of {length} bytes")
+        return number, await self._exactly(length)
+
+    async def discard(self) -> None:
+        """Throw away what still comes."""
+        while await self._output.read():
+            pass
 
     async def _exactly(self, length: int) -> bytes:
         while len(self._unread) < length:
             piece = await self._output.read()
             if not piece or not self._output.has_begun:
                 raise ConnectionLost(self._site, "the command there has ended")
+            if self._on_piece is not None:
+                self._on_piece()
             self._unread += piece
         taken = bytes(memoryview(self._unread)[:length])
         del self._unread[:length]

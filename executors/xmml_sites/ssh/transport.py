@@ -89,13 +89,21 @@ class Transport(Protocol):
         """
 
     def converse(
-        self, command: str, doing: str, *, timeout_s: float
+        self,
+        command: str,
+        doing: str,
+        *,
+        timeout_s: float,
+        lane: str = "",
+        on_piece: Callable[[], None] | None = None,
     ) -> contextlib.AbstractAsyncContextManager[Conversation]:
         """Run a command that speaks in messages with us, for as long as the context; then wait for its end.
 
         Args:
             doing: what it does, for messages.
             timeout_s: how long it may take; it is ended there shortly after.
+            lane: a command that carries messages of the conversation by a channel of its own, if that is widened.
+            on_piece: is called whenever something comes.
 
         Raises:
             RemoteFileError: it failed, and said why.
@@ -126,8 +134,8 @@ class Transport(Protocol):
     async def get(self, remote: str, local: Path) -> None:
         """Copy a file here."""
 
-    async def get_many(self, files: Iterable[tuple[str, Path]], *, on_piece: Callable[[], None] | None = None) -> None:
-        """Copy files here; `on_piece` is called whenever something of them comes."""
+    async def get_many(self, files: Iterable[tuple[str, Path]]) -> None:
+        """Copy files here."""
 
     async def put_text(self, remote: str, text: str, *, mode: int = 0o600) -> None:
         """Write a small file there, at once or not at all."""

@@ -92,6 +92,12 @@ def take(channel: MessageStream, layout: Layout, progress: Progress, *, compare:
         considering.join()
 
 
+def remove_parts(folder: Path) -> None:
+    """Remove what interrupted copies have left below a folder for another attempt, when there will be none."""
+    for part in folder.glob("**/.*.xmml-part"):  # PART_SUFFIX of native/transfer
+        part.unlink(missing_ok=True)
+
+
 @contextmanager
 def _explained() -> Iterator[None]:
     try:

@@ -11,7 +11,9 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use xmml_transfer::listing::Origin;
 use xmml_transfer::ranges::RANGE;
+use xmml_transfer::source::Source;
 use xmml_transfer::target::Target;
 use xmml_transfer::tree::{Layout, PART_SUFFIX};
 
@@ -49,12 +51,17 @@ pub struct Staging {
 pub struct Missing {
     /// The hashes of files.
     missing: BTreeSet<String>,
-    /// Those of them of which there is an earlier version that is worth comparing.
-    changed: BTreeSet<String>,
 }
 
-/// Makes `model/` of the store if that holds everything; says which hashes are missing, and of which of these files there
-/// is an earlier version. Files that nobody has wanted for a while leave the store.
+impl Missing {
+    /// Returns whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.missing.is_empty()
+    }
+}
+
+/// Makes `model/` of the store if that holds everything; says which hashes are missing. Files that nobody has wanted for a
+/// while leave the store.
 ///
 /// # Errors
 /// A file cannot be read or written.
@@ -63,13 +70,10 @@ pub fn stage(run: &Path, order: &Staging) -> Result<Missing, FileError> {
     let versions = store.join(VERSIONS);
     with_path(&versions, fs::DirBuilder::new().recursive(true).mode(0o700).create(&versions))?;
     take_incoming(&run.join("incoming"), store)?;
-    let mut answer = Missing { missing: BTreeSet::new(), changed: BTreeSet::new() };
-    for (path, sha256, _, _) in &order.files {
+    let mut answer = Missing { missing: BTreeSet::new() };
+    for (_, sha256, _, _) in &order.files {
         if answer.missing.contains(sha256) || !is_whole(&store.join(sha256), sha256)? {
             answer.missing.insert(sha256.clone());
-            if last_version(store, path).is_some() {
-                answer.changed.insert(sha256.clone());
-            }
         }
     }
     if answer.missing.is_empty() {
@@ -110,7 +114,7 @@ fn take_incoming(incoming: &Path, store: &Path) -> Result<(), FileError> {
     for entry in fs::read_dir(incoming).into_iter().flatten() {
         let path = with_path(incoming, entry)?.path();
         let Some(name) = path.file_name().and_then(OsStr::to_str) else { continue };
-        if name.ends_with(".part") || name.ends_with(PART_SUFFIX) {
+        if name.ends_with(PART_SUFFIX) {
             let _ = fs::remove_file(&path); // of a launcher that was killed
         } else {
             with_path(&path, fs::rename(&path, store.join(name)))?;
@@ -119,11 +123,12 @@ fn take_incoming(incoming: &Path, store: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Returns the end that takes files of which the store has an earlier version, and puts them where `stage` looks for what has come.
+/// Returns the end that takes missing files, and puts them where `stage` looks for what has come. Of a file of which the
+/// store has an earlier version, it takes what has changed.
 ///
 /// # Errors
 /// The folder for them cannot be made.
-pub fn taking_changes(run: &Path, order: Staging) -> Result<Target, FileError> {
+pub fn taking(run: &Path, order: Staging) -> Result<Target, FileError> {
     let base = run.join("incoming");
     with_path(&base, fs::DirBuilder::new().recursive(true).mode(0o700).create(&base))?;
     let target = with_path(&base, Target::new(Layout { base: base.clone(), name: None }, false))?;
@@ -215,8 +220,18 @@ pub struct Wanted {
 pub struct Results {
     /// Paths relative to the run's folder.
     found: BTreeSet<Text>,
+    /// How large these files are together.
+    bytes: u64,
     /// The working folders that hold too much.
     too_large: Vec<Text>,
+}
+
+impl Results {
+    /// Returns the end that gives them.
+    pub fn source(&self, run: &Path) -> Source {
+        let origin = |path: &Text| Origin { file: run.join(&path.0), name: Some(path.0.clone()) };
+        Source::new(self.found.iter().map(origin).collect())
+    }
 }
 
 /// Lists the files asked for that are there, and logs and results in folders. What cannot be looked at is left out.
@@ -230,8 +245,7 @@ pub fn list_results(run: &Path, wanted: &Wanted) -> Results {
         let work = top.join("work");
         if patterns.is_empty() {
             let files = files_below(&work);
-            let sizes = files.iter().map(|file| fs::metadata(file).map_or(0, |found| found.len()));
-            if sizes.sum::<u64>() <= wanted.most_bytes {
+            if size_of(&files) <= wanted.most_bytes {
                 found.extend(files);
             } else {
                 too_large.push(relative(&work, run));
@@ -243,7 +257,12 @@ pub fn list_results(run: &Path, wanted: &Wanted) -> Results {
             }
         }
     }
-    Results { found: found.iter().map(|path| relative(path, run)).collect(), too_large }
+    let bytes = size_of(&found);
+    Results { found: found.iter().map(|path| relative(path, run)).collect(), bytes, too_large }
+}
+
+fn size_of(files: &[PathBuf]) -> u64 {
+    files.iter().map(|file| fs::metadata(file).map_or(0, |found| found.len())).sum()
 }
 
 fn relative(path: &Path, run: &Path) -> Text {

@@ -249,7 +249,7 @@ def test_a_conversation_that_is_cancelled_ends_also_for_a_thread_that_waits_in_i
 
     async def work(transport):
         speaking = asyncio.create_task(speak(transport))
-        await until(lambda: conversations and conversations[0]._waiting, "nobody waits")
+        await until(lambda: conversations and len(conversations[0]._changed._waiters) > 1, "nobody waits")
         speaking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await speaking

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import os
 import shlex
@@ -30,7 +31,7 @@ from xmml_executors.launch.site.program import NAME as PROGRAM
 from xmml_executors.launch.site.program import bring_program, command_at, lasting_command_at, link_program
 from xmml_executors.launch.site.reservations import Reservations
 from xmml_executors.launch.site.session import OnReport, SiteSession
-from xmml_executors.launch.site.staging import STORE, FileToStage, ask_agent, stage
+from xmml_executors.launch.site.staging import STORE, FileToStage, stage
 from xmml_executors.launch.site.timeouts import lease_s, site_timeout_s
 from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentStatus
@@ -47,6 +48,8 @@ MAKING_ATTEMPTS = 5
 REMOVING_ATTEMPTS = 20
 #: Pauses before a port is asked for again.
 FORWARDED_AGAIN_S = (0.2, 0.5)
+#: How long a site may take to hash the programs that will run.
+HASHED_WITHIN_S = 600.0
 #: How long a queue may give no answer before we believe that it is gone.
 QUEUE_SILENT_S = 600.0
 #: What runs in an allocation ends with it.
@@ -200,7 +203,7 @@ class RunSite:
         Raises:
             TransportError, SiteError: it did not work.
         """
-        return await stage(self.transport, self.work, self.folder, self.agent, files, images)
+        return await stage(self.transport, self.work, self.agent, files, images)
 
     async def note_programs(self, paths: Sequence[str]) -> None:
         """Note in the journal the hashes of the programs that will run here, as staging and builds have left them.
@@ -212,7 +215,11 @@ class RunSite:
             TransportError, SiteError: it did not work.
         """
         if paths:
-            hashes = await ask_agent(self.transport, self.agent, "hash", {"files": list(paths)})
+            order = json.dumps({"files": list(paths)})
+            done = await self.transport.run(f"{self.agent} hash", order, timeout_s=HASHED_WITHIN_S)
+            if done.status != 0:
+                raise RemoteFileError(self.name, "reading the programs that will run", done.said)
+            hashes: dict[str, str | None] = json.loads(done.stdout)
             self.journal.write("programs", site=self.name, sha256=hashes)
 
     def listen(self, on_report: OnReport, *, is_direct: bool) -> SiteSession:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import glob
 import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -23,11 +22,7 @@ from pathspec import GitIgnoreSpec
 from xmml_planner import Plan
 from xmml_planner.planning import is_below
 from xmml_sites.ssh import Transport
-from xmml_sites.transfer.conversation_stream import ConversationStream
-from xmml_sites.transfer.ends import give
-from xmml_sites.transfer.message_stream import ConnectionBroken, PeerFailed
-from xmml_sites.transfer.messages import Malformed
-from xmml_sites.transfer.progress import NoProgress
+from xmml_sites.transfer.site_files import SiteFiles, site_files
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.model_files import built_before, files_below
@@ -37,7 +32,7 @@ from xmml_executors.outcome import SiteError
 IGNORE_FILE = ".xmmlignore"
 #: The folder of staged files, in the work directory of a site.
 STORE = "staged"
-#: The slowest rate at which changes are waited for [bytes/s], and the time that they may take in any case [s].
+#: The slowest rate at which files are waited for [bytes/s], and the time that they may take in any case [s].
 SLOWEST = 20_000
 LEAST_TIME_S = 120.0
 
@@ -182,13 +177,12 @@ def described(folder: Path, files: Iterable[Path]) -> list[FileToStage]:
 
 
 async def stage(
-    transport: Transport, work: str, run: str, agent: str, files: Iterable[FileToStage], images: Collection[str] = ()
+    transport: Transport, work: str, agent: str, files: Iterable[FileToStage], images: Collection[str] = ()
 ) -> Mapping[str, int]:
     """Bring files to a site and lay them out in the run's folder.
 
     Args:
         work: the work directory there, absolute.
-        run: the folder of the run there.
         agent: the command of the agent.
         images: paths of files that no program writes to: they are not copied from the store.
 
@@ -200,21 +194,14 @@ async def stage(
         SiteError: something came out wrong there.
     """
     wanted = list(files)
-    store = f"{work}/{STORE}"
-    rows = [[each.path, each.sha256, each.mode, each.written] for each in wanted]
-    order = {"store": store, "files": rows, "images": list(images)}
-    answer = await ask_agent(transport, agent, "stage", order)
-    missing, changed_there = set(answer["missing"]), set(answer["changed"])
-    to_send = {each.sha256: each for each in wanted if each.sha256 in missing}
-    sent_bytes = 0
-    if to_send:
-        changes = [each for each in to_send.values() if each.sha256 in changed_there]
-        whole = [each for each in to_send.values() if each.sha256 not in changed_there]
-        sent_bytes = sum(each.size for each in whole)
-        if changes:
-            sent_bytes += await _send_changes(transport, agent, order, changes)
-        changed = await _sent(transport, run, agent, order, whole)
-        if changed:
+    order = {"store": f"{work}/{STORE}", "images": list(images)}
+    size = sum(each.size for each in wanted)
+    sent_files = sent_bytes = 0
+    async with site_files(transport, agent, "stage", "staging", timeout_s=LEAST_TIME_S + 2 * size / SLOWEST) as there:
+        missing = await _missing(there, order, wanted)
+        if missing:
+            sent_files, sent_bytes = len(missing), await _send(there, missing)
+            changed = {each.sha256 for each in await _missing(there, order, wanted)}
             with tempfile.TemporaryDirectory(prefix="xmml-stage-") as folder:
                 fixed = {
                     each.path: _fixed(each, Path(folder, str(number)))
@@ -222,55 +209,27 @@ async def stage(
                     if each.sha256 in changed
                 }
                 wanted = [fixed.get(each.path, each) for each in wanted]
-                order["files"] = [[each.path, each.sha256, each.mode, each.written] for each in wanted]
-                lost = await _sent(transport, run, agent, order, fixed.values())
-            if lost:
-                raise SiteError(f"site {transport.site}: {len(lost)} staged files did not arrive whole")
-    return {
-        "files": len(wanted),
-        "bytes": sum(each.size for each in wanted),
-        "sent_files": len(to_send),
-        "sent_bytes": sent_bytes,
-    }
+                if fixed:
+                    sent_bytes += await _send(there, list(fixed.values()))
+                    lost = await _missing(there, order, wanted)
+                    if lost:
+                        raise SiteError(f"site {transport.site}: {len(lost)} staged files did not arrive whole")
+    return {"files": len(wanted), "bytes": size, "sent_files": sent_files, "sent_bytes": sent_bytes}
 
 
-async def _sent(
-    transport: Transport, run: str, agent: str, order: Mapping[str, Any], files: Iterable[FileToStage]
-) -> set[str]:
-    """Send files, under their hashes in the run's folder, and lay everything out; return the hashes of those that are
-    still missing there."""
-    await transport.put_many([(each.local, f"{run}/incoming/{each.sha256}") for each in files])
-    return set((await ask_agent(transport, agent, "stage", order))["missing"])
+async def _missing(there: SiteFiles, order: Mapping[str, Any], files: Sequence[FileToStage]) -> list[FileToStage]:
+    """Have files laid out; return those, each content once, that the site has not got, and now waits for."""
+    rows = [[each.path, each.sha256, each.mode, each.written] for each in files]
+    missing = set((await there.order({**order, "files": rows}))["missing"])
+    return list({each.sha256: each for each in files if each.sha256 in missing}.values())
 
 
-async def _send_changes(
-    transport: Transport, agent: str, order: Mapping[str, Any], files: Sequence[FileToStage]
-) -> int:
-    """Send what has changed of files since the versions that the site has; return how many bytes that was.
-
-    A file that changes meanwhile is found to be missing later.
-
-    Raises:
-        TransportError: the site cannot be reached or written.
-        SiteError: something came out wrong there.
-    """
-    limit_s = LEAST_TIME_S + sum(each.size for each in files) / SLOWEST
-    locals_, names = [each.local for each in files], [each.sha256 for each in files]
-    lost: ConnectionBroken | None = None
-    sent_bytes = 0
-    try:
-        async with transport.converse(f"{agent} take-changes", "staging", timeout_s=limit_s) as there:
-            await there.send(json.dumps(order).encode())
-            try:
-                report = await asyncio.to_thread(give, ConversationStream(there), locals_, NoProgress(), names)
-                sent_bytes = report.sent_b
-            except ConnectionBroken as error:
-                lost = error  # if the command has failed, it has said why
-    except (PeerFailed, Malformed) as error:
-        raise SiteError(f"site {transport.site}: staging failed: {error}") from None
-    if lost is not None:
-        raise SiteError(f"site {transport.site}: staging failed: {lost}")
-    return sent_bytes
+async def _send(there: SiteFiles, files: Sequence[FileToStage]) -> int:
+    """Send files under their hashes; return how many bytes that was. Of one of which the site has an earlier version,
+    what has changed is sent. One that changes meanwhile is found to be missing later."""
+    size = sum(each.size for each in files)
+    report = await there.give([each.local for each in files], [each.sha256 for each in files], size)
+    return report.sent_b
 
 
 def _fixed(file: FileToStage, copy: Path) -> FileToStage:
@@ -287,24 +246,6 @@ def _fixed(file: FileToStage, copy: Path) -> FileToStage:
     except OSError as error:
         raise SiteError(f"{file.local} cannot be read: {error.strerror}") from None
     return replace(file, local=copy, sha256=digest, size=copy.stat().st_size)
-
-
-async def ask_agent(transport: Transport, agent: str, word: str, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Have the agent on the login node carry out an order on the files of the run, and return its answer.
-
-    Args:
-        word: `stage`: make the model's folder from the store, and say which files are missing; `hash`: say the hashes
-            of programs.
-
-    Raises:
-        TransportError: the site cannot be reached.
-        SiteError: the agent failed.
-    """
-    done = await transport.run(f"{agent} {word}", stdin=json.dumps(order), timeout_s=600.0)
-    if done.status != 0:
-        raise SiteError(f"site {transport.site}: staging failed: {done.said}")
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
 
 
 async def describe(folder: Path, wanted: Iterable[Wanted], built: Collection[str] = ()) -> list[FileToStage]:

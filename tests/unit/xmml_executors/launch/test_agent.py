@@ -9,7 +9,9 @@ import os
 import resource
 import signal
 import socket
+import struct
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,12 @@ import pytest
 from agents_at_a_site import Site, connections_to
 from site_here import site_at
 from waiting import LIMIT_S, wait_until
+from xmml_executors.launch.site.program import command_at
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.protocol import AgentStatus
 from xmml_native.machine import start_of
+from xmml_sites.ssh.local import LocalTransport
+from xmml_sites.transfer.site_files import site_files
 
 #: When a staged file was written.
 WRITTEN_NS = 1_600_000_000_123_456_789
@@ -278,9 +283,23 @@ def missing(site: Site, files: list[list[Any]]) -> Any:
     return answered(site, "stage", {"store": str(site.folder.parent / "staged"), "files": files})["missing"]
 
 
-def answered(site: Site, what: str, order: dict[str, Any]) -> Any:
-    process = site.run(what, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    return json.loads(process.communicate(json.dumps(order).encode(), LIMIT_S)[0])
+def results(site: Site, folders: dict[str, list[str]], files: Collection[str] = ()) -> tuple[set[str], list[str]]:
+    """Return the results that a site has, and the folders with too many."""
+    listed = answered(site, "results", {"folders": folders, "files": list(files), "most_bytes": 100})
+    assert listed["bytes"] == sum((site.folder / each).stat().st_size for each in listed["found"])
+    return set(listed["found"]), listed["too_large"]
+
+
+def answered(site: Site, what: str, order: dict[str, Any]) -> dict[str, Any]:
+    async def work() -> dict[str, Any]:
+        transport = LocalTransport("here")
+        try:
+            async with site_files(transport, command_at(str(site.folder)), what, what, timeout_s=LIMIT_S) as there:
+                return await there.order(order)
+        finally:
+            await transport.close()
+
+    return asyncio.run(work())
 
 
 def test_only_files_that_are_missing_or_damaged_are_asked_for(site: Site) -> None:
@@ -310,7 +329,7 @@ def test_a_file_that_was_written_before_1970_is_staged_as_such(site: Site) -> No
 def test_files_that_have_come_get_into_the_store_whole(site: Site) -> None:
     sha = hashlib.sha256(b"good").hexdigest()
     assert missing(site, [["data.txt", sha, 0o644, WRITTEN_NS]]) == [sha]
-    (site.folder / "incoming").mkdir()
+    (site.folder / "incoming").mkdir(exist_ok=True)
     (site.folder / "incoming" / sha).write_bytes(b"good")
     assert missing(site, [["data.txt", sha, 0o644, WRITTEN_NS]]) == []
     assert (site.folder.parent / "staged" / sha).read_bytes() == b"good"
@@ -323,17 +342,17 @@ def test_a_file_that_may_not_grow_so_large_is_named(site: Site) -> None:
     store = site.folder.parent / "staged"
     store.mkdir()
     (store / sha).write_bytes(large)
-    process = site.run("stage", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = site.run("stage", "--lanes", "lanes", stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (50_000, 50_000))
-    order = {"store": str(store), "files": [["data.txt", sha, 0o644, WRITTEN_NS]]}
-    _, problem = process.communicate(json.dumps(order).encode(), LIMIT_S)
+    order = json.dumps({"store": str(store), "files": [["data.txt", sha, 0o644, WRITTEN_NS]]}).encode()
+    _, problem = process.communicate(struct.pack("<QI", 0, len(order)) + order, LIMIT_S)
     assert problem.decode().startswith(f"mto: {site.folder}/model/data.txt: File too large")
 
 
 def test_what_has_come_in_part_does_not_get_into_the_store(site: Site) -> None:
     incoming = site.folder / "incoming"
     incoming.mkdir()
-    (incoming / f"{'0' * 64}.1234.part").write_bytes(b"go")
+    (incoming / f".{'0' * 64}.xmml-part").write_bytes(b"go")
     assert missing(site, []) == []
     assert [each.name for each in (site.folder.parent / "staged").iterdir()] == ["versions"]
     assert list(incoming.iterdir()) == []
@@ -346,17 +365,15 @@ def test_results_are_what_the_patterns_name_else_all_that_is_left(site: Site) ->
         for name in ("x.csv", "y.tmp"):
             (work / name).write_text(name)
         (site.folder / "instances" / instance / "stdout").write_text("said")
-    order = {"folders": {"instances/a": ["*.csv"], "instances/b": []}, "files": [], "most_bytes": 100}
-    assert answered(site, "list", order) == {
-        "found": [
-            "instances/a/stdout",
-            "instances/a/work/x.csv",
-            "instances/b/stdout",
-            "instances/b/work/x.csv",
-            "instances/b/work/y.tmp",
-        ],
-        "too_large": [],
+    found, too_large = results(site, {"instances/a": ["*.csv"], "instances/b": []})
+    assert found == {
+        "instances/a/stdout",
+        "instances/a/work/x.csv",
+        "instances/b/stdout",
+        "instances/b/work/x.csv",
+        "instances/b/work/y.tmp",
     }
+    assert not too_large
 
 
 def test_a_working_folder_that_is_too_large_is_named(site: Site) -> None:
@@ -364,15 +381,14 @@ def test_a_working_folder_that_is_too_large_is_named(site: Site) -> None:
         work = site.folder / "instances" / instance / "work"
         work.mkdir(parents=True)
         (work / "mesh.bin").write_bytes(bytes(101))
-    order = {"folders": {"instances/a": ["mesh.bin"], "instances/b": []}, "files": [], "most_bytes": 100}
-    assert answered(site, "list", order) == {"found": ["instances/a/work/mesh.bin"], "too_large": ["instances/b/work"]}
+    asked_for = {"instances/a": ["mesh.bin"], "instances/b": []}
+    assert results(site, asked_for) == ({"instances/a/work/mesh.bin"}, ["instances/b/work"])
 
 
 def test_a_file_that_is_asked_for_is_listed_if_it_is_there(site: Site) -> None:
     (site.folder / "relays").mkdir()
     (site.folder / "relays/alpha.log").write_text("linked")
-    order = {"folders": {}, "files": ["relays/alpha.log", "relays/beta.log"], "most_bytes": 100}
-    assert answered(site, "list", order) == {"found": ["relays/alpha.log"], "too_large": []}
+    assert results(site, {}, ["relays/alpha.log", "relays/beta.log"]) == ({"relays/alpha.log"}, [])
 
 
 def test_the_relay_of_a_launcher_that_was_killed_is_ended_before_the_folder_goes(site: Site) -> None:
@@ -443,8 +459,8 @@ def test_names_that_are_no_text_are_staged_and_listed_as_they_are(site: Site) ->
     site.tell("m.1/0", 1, do="go")
     site.start("m.1/0", 2, ["cat", odd], stage_in=["*.csv"])
     assert site.await_report("m.1/0", "ended")["status"] == 0
-    order = {"folders": {"instances/a": ["*.csv"]}, "files": [], "most_bytes": 100}
-    assert f"instances/a/work/{odd}" in answered(site, "list", order)["found"]
+    found, _ = results(site, {"instances/a": ["*.csv"]})
+    assert f"instances/a/work/{odd}" in found
 
 
 def test_what_runs_ends_at_once_when_the_launcher_is_gone_for_good(site: Site) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from copy_messages import RANGE_B
@@ -15,7 +17,10 @@ from xmml_executors.launch.site.staging import Wanted, describe, files_of, stage
 from xmml_executors.outcome import SiteError
 from xmml_native import mto
 from xmml_sites.ssh import RemoteFileError
+from xmml_sites.ssh.channel import CommandChannel
+from xmml_sites.ssh.conversation import Conversation
 from xmml_sites.ssh.local import LocalTransport
+from xmml_sites.transfer.site_files import MORE_LANES, WIDE_B
 
 
 def test_the_whole_folder_of_a_model_is_without_the_folders_of_runs_that_were_put_there(tmp_path: Path) -> None:
@@ -86,7 +91,7 @@ class Site:
             agent = command_at(str(self.run))
             try:
                 files = await describe(self.model, [Wanted(".")])
-                return await stage(transport, str(self.work), str(self.run), agent, files)
+                return await stage(transport, str(self.work), agent, files)
             finally:
                 await transport.close()
 
@@ -154,15 +159,38 @@ def test_what_goes_wrong_at_the_site_with_a_file_that_has_changed_is_told(site: 
         site.stage()
 
 
+class Counting(LocalTransport):
+    """On whose way somebody counts the channels that carry messages beside the first one."""
+
+    lanes: int
+
+    async def open_channel(self, command: str, **settings: Any) -> CommandChannel:
+        Counting.lanes += " lane --lanes " in command
+        return await super().open_channel(command, **settings)
+
+
+def test_large_files_travel_by_several_channels(tmp_path: Path) -> None:
+    site, Counting.lanes = Site(tmp_path, Counting), 0
+    (site.model / "small").write_text("small")
+    site.stage()
+    assert Counting.lanes == 0
+    data = random.Random(1).randbytes(2 * WIDE_B)
+    (site.model / "large").write_bytes(data)
+    site.stage()
+    assert Counting.lanes == MORE_LANES
+    assert (site.run / "model/large").read_bytes() == data
+    assert not list(site.run.glob("lanes-*"))
+
+
 class WhileItIsWritten(LocalTransport):
     """On whose way a file grows: between the moment at which it is looked at and that at which it is sent."""
 
     log: Path
 
-    async def put_many(self, files: Iterable[tuple[Path, str]]) -> None:
+    def converse(self, *arguments: Any, **settings: Any) -> AbstractAsyncContextManager[Conversation]:
         with self.log.open("a") as file:
             file.write("more\n")
-        await super().put_many(files)
+        return super().converse(*arguments, **settings)
 
 
 def test_files_keep_their_times_and_one_that_grows_meanwhile_arrives_as_it_was_at_some_moment(tmp_path: Path) -> None:

@@ -1,0 +1,112 @@
+"""Files to and from a site that has our program `mto`: orders, their answers and copies in one conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from xmml_sites.ssh import ConnectionLost, RemoteFileError, Transport
+from xmml_sites.ssh.conversation import Conversation
+from xmml_sites.transfer.conversation_stream import ConversationStream
+from xmml_sites.transfer.ends import give, take
+from xmml_sites.transfer.layout import Layout
+from xmml_sites.transfer.message_stream import ConnectionBroken, PeerFailed
+from xmml_sites.transfer.messages import Malformed
+from xmml_sites.transfer.progress import NoProgress, Report
+
+#: Copies of more than this travel by several channels: one of ssh carries 2 MiB per round trip [bytes].
+WIDE_B = 8 * 2**20
+#: So many more.
+MORE_LANES = 3
+
+A = TypeVar("A")
+
+
+class SiteFiles:
+    """A command at a site that carries out orders on files."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._is_wide = False
+
+    async def order(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Give an order; return the answer.
+
+        Raises:
+            ConnectionLost: there is none.
+        """
+        await self._conversation.send(json.dumps(order).encode())
+        answer: dict[str, Any] = json.loads(await self._conversation.receive())
+        return answer
+
+    async def give(self, files: Sequence[Path], names: Sequence[str], size_b: int) -> Report:
+        """Give files away; return what came of it.
+
+        Args:
+            names: of the copies.
+            size_b: of all files together, or so.
+        """
+        return await self._copy(size_b, lambda stream: give(stream, files, NoProgress(), names))
+
+    async def take(self, base: Path, size_b: int) -> Report:
+        """Take files below a folder; return what came of it."""
+        return await self._copy(size_b, lambda stream: take(stream, Layout(base, None), NoProgress()))
+
+    async def _copy(self, size_b: int, copy: Callable[[ConversationStream], A]) -> A:
+        if size_b > WIDE_B and not self._is_wide:
+            self._is_wide = True
+            self._conversation.widen(MORE_LANES)
+        copying = asyncio.ensure_future(asyncio.to_thread(copy, ConversationStream(self._conversation)))
+        try:
+            return await asyncio.shield(copying)
+        except asyncio.CancelledError:
+            await self._conversation.stop()
+            await asyncio.wait([copying])  # it writes nothing any more
+            raise
+
+
+@contextlib.asynccontextmanager
+async def site_files(
+    transport: Transport,
+    command: str,
+    word: str,
+    doing: str,
+    *,
+    timeout_s: float,
+    on_piece: Callable[[], None] | None = None,
+) -> AsyncIterator[SiteFiles]:
+    """Have a command at a site that carries out orders on files, for as long as the context.
+
+    Args:
+        command: that serves a run there (`mto site`).
+        word: what it shall do.
+        doing: the same, for messages.
+        timeout_s: how long it may take.
+        on_piece: is called whenever something comes.
+
+    Raises:
+        TransportError: the site cannot be reached, or something came out wrong there.
+    """
+    lanes = f"--lanes lanes-{os.urandom(4).hex()}"
+    lost: Exception | None = None
+    try:
+        async with transport.converse(
+            f"{command} {word} {lanes}",
+            doing,
+            timeout_s=timeout_s,
+            lane=f"{command} lane {lanes}",
+            on_piece=on_piece,
+        ) as conversation:
+            try:
+                yield SiteFiles(conversation)
+            except (ConnectionBroken, ConnectionLost) as error:
+                lost = error  # if the command has failed, it has said why
+    except (PeerFailed, Malformed) as error:
+        raise RemoteFileError(transport.site, doing, str(error)) from None
+    if lost is not None:
+        raise ConnectionLost(transport.site, str(lost))

@@ -1,0 +1,462 @@
+//! Messages over one or more lanes: streams of bytes that carry them side by side.
+//!
+//! A channel of ssh carries 2 MiB a round trip, so several of them carry more of a large file. A message goes by whichever lane is free,
+//! and arrives in the order in which it was sent. In its lane it has its number and its length in front. A lane begins with [`HELLO`], so
+//! that the other end knows that it stands, and ends with [`END`]: what ends without it was cut.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::report::Report;
+use crate::source::Source;
+use crate::target::Target;
+use crate::{Failure, Peer, Stop};
+
+/// Longest message [bytes]. The longest that an end sends holds the digests of a file, 64 MiB at most.
+pub const LONGEST_MESSAGE: u32 = 128 << 20;
+/// In place of the number of a message: the lane stands.
+const HELLO: u64 = u64::MAX - 1;
+/// In place of the number of a message: the lane carries no more.
+const END: u64 = u64::MAX;
+/// A lane waits when what it brings is so many messages ahead of what another one has still to bring.
+const MOST_AHEAD: u64 = 32;
+/// Messages that wait for a lane.
+const MOST_WAITING: usize = 4;
+/// How long a lane waits for the end that it leads to: that may have to be read from a slow disk first.
+const LISTENS_WITHIN: Duration = Duration::from_secs(20);
+const CONNECT_EVERY: Duration = Duration::from_millis(10);
+/// Bytes that are copied at a time.
+const PIECE: usize = 1 << 18;
+
+/// The other end, to which lanes lead.
+pub struct Lanes {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    outgoing: Mutex<Outgoing>,
+    outgoing_changed: Condvar,
+    incoming: Mutex<Incoming>,
+    incoming_changed: Condvar,
+}
+
+#[derive(Default)]
+struct Outgoing {
+    waiting: VecDeque<(u64, Vec<u8>)>,
+    next: u64,
+    is_closed: bool,
+    is_cut: bool,
+    writers: Vec<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Incoming {
+    arrived: BTreeMap<u64, Vec<u8>>,
+    next: u64,
+    open_lanes: usize,
+    cut: Option<io::Error>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Lanes {
+    /// One lane, over these streams.
+    pub fn new(reading: impl Read + Send + 'static, writing: impl Write + Send + 'static) -> Lanes {
+        let lanes = Lanes { shared: Arc::default() };
+        lanes.shared.add(reading, writing);
+        lanes
+    }
+
+    /// Takes more lanes as they come, over a socket of this name in a folder that only its owner may enter; each is a process that
+    /// [carries](carry). Without them everything goes by the first lane, so a file system that has no sockets is no failure.
+    pub fn listen(&self, folder: &Path, name: &OsStr) -> Socket {
+        let bound = short_path(folder, name).and_then(|(path, _folder)| UnixListener::bind(path));
+        if let Ok(listener) = bound {
+            let shared = self.shared.clone();
+            thread::spawn(move || {
+                for stream in listener.incoming().flatten() {
+                    if let Ok(reading) = stream.try_clone() {
+                        shared.add(reading, stream);
+                    }
+                }
+            });
+        }
+        Socket(folder.join(name))
+    }
+
+    /// Waits for a message; `None`: the other end sends no more.
+    ///
+    /// # Errors
+    /// A lane was cut, or has brought what is no message.
+    pub fn receive(&self) -> io::Result<Option<Vec<u8>>> {
+        let mut incoming = locked(&self.shared.incoming);
+        loop {
+            let number = incoming.next;
+            if let Some(message) = incoming.arrived.remove(&number) {
+                incoming.next += 1;
+                self.shared.incoming_changed.notify_all();
+                return Ok(Some(message));
+            }
+            if let Some(error) = &incoming.cut {
+                return Err(io::Error::new(error.kind(), error.to_string()));
+            }
+            if incoming.open_lanes == 0 {
+                return if incoming.arrived.is_empty() { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+            }
+            incoming = self.shared.incoming_changed.wait(incoming).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until everything is sent, and says that no more comes.
+    pub fn finish(self) {
+        let writers = {
+            let mut outgoing = locked(&self.shared.outgoing);
+            outgoing.is_closed = true;
+            self.shared.outgoing_changed.notify_all();
+            std::mem::take(&mut outgoing.writers)
+        };
+        for writer in writers {
+            let _ = writer.join(); // it has ended either way
+        }
+    }
+
+    /// Takes everything that comes; another thread looks at what is there.
+    ///
+    /// # Errors
+    /// As of [`Target::hear`]; it also stops when no more comes.
+    pub fn take(&self, target: &Target) -> Result<Report, Failure> {
+        thread::scope(|scope| {
+            scope.spawn(|| target.consider(self));
+            let hear = || loop {
+                let message = self.receive().ok().flatten().ok_or(Failure::Stopped)?;
+                if !target.hear(&message, self)? {
+                    return Ok(target.report());
+                }
+            };
+            let done = hear();
+            target.stop();
+            done
+        })
+    }
+
+    /// Gives everything away; another thread hears what is said of it.
+    ///
+    /// # Errors
+    /// As of [`Source::run`]; it also stops when no more is said.
+    pub fn give(&self, source: &Source) -> Result<Report, Failure> {
+        thread::scope(|scope| {
+            scope.spawn(|| loop {
+                match self.receive() {
+                    Ok(Some(message)) if source.hear(&message) => {}
+                    Ok(Some(_)) => return,
+                    Ok(None) | Err(_) => return source.lose(),
+                }
+            });
+            source.run(self)
+        })
+    }
+}
+
+impl Peer for Lanes {
+    fn send(&self, message: &[&[u8]]) -> Result<(), Stop> {
+        let outgoing = locked(&self.shared.outgoing);
+        let is_full = |outgoing: &mut Outgoing| outgoing.waiting.len() == MOST_WAITING && !outgoing.is_cut;
+        let waited = self.shared.outgoing_changed.wait_while(outgoing, is_full);
+        let mut outgoing = waited.unwrap_or_else(PoisonError::into_inner);
+        if outgoing.is_cut {
+            return Err(Stop);
+        }
+        let number = outgoing.next;
+        outgoing.next += 1;
+        outgoing.waiting.push_back((number, message.concat()));
+        self.shared.outgoing_changed.notify_all();
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), Stop> {
+        match locked(&self.shared.outgoing).is_cut {
+            true => Err(Stop),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Shared {
+    fn add(self: &Arc<Shared>, reading: impl Read + Send + 'static, writing: impl Write + Send + 'static) {
+        locked(&self.incoming).open_lanes += 1;
+        let shared = self.clone();
+        thread::spawn(move || {
+            let mut reading = BufReader::new(reading);
+            let stands = reading.fill_buf().is_ok_and(|begin| !begin.is_empty());
+            let done = if stands { shared.read_lane(reading) } else { Ok(()) }; // the other end had no use for it any more
+            let mut incoming = locked(&shared.incoming);
+            incoming.open_lanes -= 1;
+            if let Err(error) = done {
+                incoming.cut = Some(error);
+                drop(incoming);
+                shared.cut_outgoing();
+            }
+            shared.incoming_changed.notify_all();
+        });
+        let shared = self.clone();
+        let writer = thread::spawn(move || {
+            if shared.write_lane(writing).is_err() {
+                shared.cut_outgoing();
+            }
+        });
+        locked(&self.outgoing).writers.push(writer);
+    }
+
+    fn cut_outgoing(&self) {
+        locked(&self.outgoing).is_cut = true;
+        self.outgoing_changed.notify_all();
+    }
+
+    /// Reads a lane to its end.
+    fn read_lane(&self, mut reading: impl BufRead) -> io::Result<()> {
+        loop {
+            let (mut number, mut length) = ([0; 8], [0; 4]);
+            reading.read_exact(&mut number)?;
+            reading.read_exact(&mut length)?;
+            let (number, length) = (u64::from_le_bytes(number), u32::from_le_bytes(length));
+            match number {
+                HELLO => continue,
+                END => return Ok(()),
+                _ if length > LONGEST_MESSAGE => {
+                    let text = format!("a message of {length} bytes; the longest has {LONGEST_MESSAGE}");
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+                }
+                _ => {}
+            }
+            // Memory is taken as bytes arrive, not as the length says.
+            let mut message = Vec::new();
+            if (&mut reading).take(length.into()).read_to_end(&mut message)? != length as usize {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let is_ahead =
+                |incoming: &mut Incoming| number.saturating_sub(incoming.next) > MOST_AHEAD && incoming.cut.is_none();
+            let waited = self.incoming_changed.wait_while(locked(&self.incoming), is_ahead);
+            let mut incoming = waited.unwrap_or_else(PoisonError::into_inner);
+            if number < incoming.next || incoming.arrived.insert(number, message).is_some() {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, format!("message {number} came twice")));
+            }
+            self.incoming_changed.notify_all();
+        }
+    }
+
+    /// Writes what waits to a lane, until no more comes.
+    fn write_lane(&self, mut writing: impl Write) -> io::Result<()> {
+        write_frame(&mut writing, HELLO, &[])?;
+        loop {
+            let is_idle =
+                |outgoing: &mut Outgoing| outgoing.waiting.is_empty() && !outgoing.is_closed && !outgoing.is_cut;
+            let waited = self.outgoing_changed.wait_while(locked(&self.outgoing), is_idle);
+            let next = waited.unwrap_or_else(PoisonError::into_inner).waiting.pop_front();
+            self.outgoing_changed.notify_all();
+            match next {
+                Some((number, message)) => write_frame(&mut writing, number, &message)?,
+                None => return write_frame(&mut writing, END, &[]),
+            }
+        }
+    }
+}
+
+fn write_frame(writing: &mut impl Write, number: u64, message: &[u8]) -> io::Result<()> {
+    let mut head = [0; 12];
+    head[..8].copy_from_slice(&number.to_le_bytes());
+    head[8..].copy_from_slice(&(message.len() as u32).to_le_bytes());
+    writing.write_all(&head)?;
+    writing.write_all(message)?;
+    writing.flush()
+}
+
+/// The name of a socket, which goes when this goes.
+pub struct Socket(PathBuf);
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0); // it goes with its folder else
+    }
+}
+
+/// Carries what comes over these streams to the process that [listens](Lanes::listen), and back, until that ends.
+///
+/// # Errors
+/// Nobody listens, or the streams cannot be read or written.
+pub fn carry(
+    folder: &Path,
+    name: &OsStr,
+    mut reading: impl Read + Send + 'static,
+    mut writing: impl Write,
+) -> io::Result<()> {
+    let socket = connect(folder, name)?;
+    let mut taken = socket.try_clone()?;
+    thread::spawn(move || {
+        let _ = copy(&mut reading, &mut taken); // the process there sees where it ends
+        taken.shutdown(Shutdown::Write)
+    });
+    copy(&mut &socket, &mut writing)
+}
+
+/// Copies what comes as it comes. (`io::copy` lets the system do that, by `splice`; but Linux locks a pipe while it waits for a socket that
+/// shall be read into it, and whoever reads the pipe waits, too, also if it shall not.)
+fn copy(reading: &mut impl Read, writing: &mut impl Write) -> io::Result<()> {
+    let mut piece = vec![0; PIECE];
+    loop {
+        match reading.read(&mut piece)? {
+            0 => return Ok(()),
+            length => writing.write_all(&piece[..length]).and_then(|()| writing.flush())?,
+        }
+    }
+}
+
+fn connect(folder: &Path, name: &OsStr) -> io::Result<UnixStream> {
+    let until = Instant::now() + LISTENS_WITHIN;
+    loop {
+        let (path, _folder) = short_path(folder, name)?;
+        match UnixStream::connect(path) {
+            Err(error) if Instant::now() > until => return Err(error),
+            Err(_) => thread::sleep(CONNECT_EVERY),
+            Ok(socket) => return Ok(socket),
+        }
+    }
+}
+
+/// A path of a socket in a folder, by the descriptor of the folder: the path of a socket has not more than 107 bytes.
+fn short_path(folder: &Path, name: &OsStr) -> io::Result<(PathBuf, File)> {
+    let folder = File::open(folder)?;
+    Ok((Path::new(&format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name), folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Folder;
+
+    fn pair() -> (UnixStream, UnixStream) {
+        UnixStream::pair().unwrap()
+    }
+
+    fn lanes(streams: Vec<UnixStream>) -> Lanes {
+        let mut streams = streams.into_iter().map(|stream| (stream.try_clone().unwrap(), stream));
+        let (reading, writing) = streams.next().unwrap();
+        let lanes = Lanes::new(reading, writing);
+        streams.for_each(|(reading, writing)| lanes.shared.add(reading, writing));
+        lanes
+    }
+
+    fn messages() -> impl Iterator<Item = Vec<u8>> {
+        (0..2000_usize).map(|number| vec![number as u8; number * 7919 % 5000])
+    }
+
+    fn all_received(lanes: &Lanes) -> Vec<Vec<u8>> {
+        std::iter::from_fn(|| lanes.receive().unwrap()).collect()
+    }
+
+    #[test]
+    fn messages_come_whole_and_in_order_by_any_number_of_lanes() {
+        for count in 1..5 {
+            let (here, there): (Vec<_>, Vec<_>) = (0..count).map(|_| pair()).unzip();
+            let (here, there) = (lanes(here), lanes(there));
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    messages().for_each(|message| {
+                        here.send(&[&message[..message.len() / 2], &message[message.len() / 2..]]).unwrap()
+                    });
+                    here.finish();
+                });
+                assert!(all_received(&there).into_iter().eq(messages()), "{count} lanes");
+            });
+        }
+    }
+
+    #[test]
+    fn a_lane_that_is_not_read_holds_the_others_up_before_much_is_kept() {
+        let (slow, quick) = (pair(), pair());
+        let there = lanes(vec![quick.1]);
+        let mut writing = &quick.0;
+        for number in 1..=MOST_AHEAD + 2 {
+            write_frame(&mut writing, number, b"message").unwrap(); // message 0 is on the other lane
+        }
+        let shared = there.shared.clone();
+        let kept = || locked(&shared.incoming).arrived.len();
+        while kept() < MOST_AHEAD as usize {
+            thread::yield_now();
+        }
+        shared.add(slow.1.try_clone().unwrap(), slow.1);
+        assert_eq!(kept(), MOST_AHEAD as usize);
+        write_frame(&mut &slow.0, 0, b"message").unwrap();
+        for _ in 0..=MOST_AHEAD + 2 {
+            assert_eq!(there.receive().unwrap().unwrap(), b"message");
+        }
+    }
+
+    #[test]
+    fn a_lane_that_is_cut_ends_the_others() {
+        let (one, other) = (pair(), pair());
+        let there = lanes(vec![one.1, other.1]);
+        write_frame(&mut &one.0, 0, b"message").unwrap();
+        write_frame(&mut &other.0, HELLO, &[]).unwrap();
+        assert_eq!(there.receive().unwrap().unwrap(), b"message");
+        drop(other.0);
+        assert!(there.receive().is_err());
+        assert!(there.send(&[b"message"]).is_err());
+    }
+
+    #[test]
+    fn what_is_no_message_is_an_error() {
+        let frame = |number: u64, length: u32, message: &[u8]| {
+            [&number.to_le_bytes()[..], &length.to_le_bytes(), message].concat()
+        };
+        for (bytes, kind) in [
+            (frame(0, 5, b"abcd"), io::ErrorKind::UnexpectedEof),
+            (vec![0; 11], io::ErrorKind::UnexpectedEof),
+            (frame(0, LONGEST_MESSAGE + 1, b""), io::ErrorKind::InvalidData),
+            ([frame(1, 1, b"a"), frame(1, 1, b"b")].concat(), io::ErrorKind::InvalidData),
+            ([frame(1, 1, b"a"), frame(END, 0, b"")].concat(), io::ErrorKind::UnexpectedEof),
+        ] {
+            let lanes = Lanes::new(io::Cursor::new(bytes.clone()), io::sink());
+            assert_eq!(lanes.receive().unwrap_err().kind(), kind, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn processes_carry_more_lanes_to_a_socket_in_a_folder_with_a_long_name() {
+        let folder = Folder::new();
+        let deep = folder.path().join("x".repeat(200));
+        std::fs::create_dir(&deep).unwrap();
+        let (here, there) = (pair(), pair());
+        let main = lanes(vec![here.1]);
+        let socket = main.listen(&deep, OsStr::new("lanes"));
+        let other = lanes(vec![here.0]);
+        let (reading, writing) = (there.1.try_clone().unwrap(), there.1);
+        other.shared.add(there.0.try_clone().unwrap(), there.0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut messages = messages();
+                while let Some(message) = main.receive().unwrap() {
+                    assert_eq!(message, messages.next().unwrap());
+                }
+                assert!(messages.next().is_none());
+            });
+            let deep = deep.clone();
+            thread::spawn(move || carry(&deep, OsStr::new("lanes"), reading, writing)); // until this process ends
+            messages().for_each(|message| other.send(&[&message]).unwrap());
+            other.finish();
+        });
+        drop(socket);
+        assert!(std::fs::read_dir(&deep).unwrap().next().is_none());
+    }
+}
