@@ -5,8 +5,9 @@ python benchmarks/sites/staging.py [--quick] [--rounds N] [--size MIB] [--rtt MS
 A login node, emulated on this machine with sshd and a link of 1 Gbit/s (tests/testbed/README.md). It needs root, and
 the packages that .ci/install-test-packages names. In each round everybody brings the same file of random bytes there,
 one after the other, and who begins alternates: xMML over each of its two transports, as for a run that has the file
-staged, `scp`, and `rsync` over ssh. The time is that of a program from its start to its end, logging in included. What
-has arrived is compared with what was sent.
+staged (which also hashes it here and there, and copies it from the store of staged files to the folder of the run),
+`scp`, and `rsync` over ssh. The time is that of a program from its start to its end, logging in included; xMML's own
+program is at the site already. What has arrived is compared with what was sent.
 
 Results: a table and a CSV file with every figure.
 """
@@ -28,7 +29,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 
-from harness import figures, places
+from harness import figures, places, staged_file
 from harness.figures import Spread
 from testbed import Bed, why_not
 from xmml_planner.sites import Site
@@ -36,6 +37,7 @@ from xmml_sites.ssh import open_transport
 
 TO = "alpha"
 REMOTE = "arrived"
+WORK = "work"
 TRANSPORTS = {"xMML by openssh": "openssh", "xMML by asyncssh": "asyncssh"}
 MIB = 2**20
 
@@ -57,8 +59,8 @@ class Sample:
 
 def main() -> int:
     arguments = parse()
-    if arguments.put is not None:
-        asyncio.run(put(arguments.put, arguments.file))
+    if arguments.stage is not None:
+        asyncio.run(stage_file(arguments.stage, arguments.file))
         return 0
     reason = why_not()
     if reason:
@@ -72,12 +74,13 @@ def main() -> int:
         with open(file, "wb") as stream:
             for _ in range(size_b // MIB):
                 stream.write(os.urandom(MIB))
-        this = [sys.executable, __file__, "--file", str(file), "--put"]
+        this = [sys.executable, __file__, "--file", str(file), "--stage"]
         peers = {
             **{label: [*this, transport] for label, transport in TRANSPORTS.items()},
             "scp": ["scp", "-q", str(file), f"{TO}:{REMOTE}"],
             "rsync": ["rsync", "--whole-file", str(file), f"{TO}:{REMOTE}"],
         }
+        bed.laptop.run(peers["xMML by openssh"], timeout_s=600, cwd=file.parent)  # it brings the program there
         for number in range(rounds):
             order = list(peers)
             for peer in order[number % len(order) :] + order[: number % len(order)]:
@@ -99,29 +102,32 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rtt", type=float, default=20.0, help="round-trip time to the site [ms] (%(default)s)")
     parser.add_argument("--output", type=Path, default=places.RESULTS, help="folder for the results (%(default)s)")
     # How this program starts itself at the user's machine of the test bed.
-    parser.add_argument("--put", choices=sorted(TRANSPORTS.values()), help=argparse.SUPPRESS)
+    parser.add_argument("--stage", choices=sorted(TRANSPORTS.values()), help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-async def put(transport: str, file: Path) -> None:
+async def stage_file(transport: str, file: Path) -> None:
     """Bring the file to the site, as a launcher does."""
     way = open_transport(Site(TO, ssh=TO, transport=transport))
     try:
-        await way.put(file, f"~/{REMOTE}")
+        await staged_file.stage_file(way, f"{await way.home()}/{WORK}", file)
     finally:
         await way.close()
 
 
 def measure(bed: Bed, number: int, peer: str, command: Sequence[str], file: Path) -> Sample:
     """Have one peer bring the file there."""
-    site, arrived = bed.site(TO), bed.site(TO).home() / REMOTE
-    arrived.unlink(missing_ok=True)
+    site = bed.site(TO)
+    work, remote = site.home() / WORK, site.home() / REMOTE
+    remote.unlink(missing_ok=True)
+    staged_file.forget(work, file.stat().st_size)
     before, began = processor_s(), time.monotonic()
     bed.laptop.run(command, timeout_s=600, cwd=file.parent)
     seconds = time.monotonic() - began
     spent = processor_s() - before
-    there = site.run(f"sha256sum < {REMOTE}", site.users[0]).stdout.split()[0]
+    arrived = staged_file.arrived(Path(WORK), file.name) if peer in TRANSPORTS else REMOTE
+    there = site.run(f"sha256sum < {arrived}", site.users[0]).stdout.split()[0]
     here = bed.laptop.run(["sha256sum", file], cwd=file.parent).stdout.split()[0]
     if there != here:
         raise SystemExit(f"{peer}: what arrived is not what was sent")

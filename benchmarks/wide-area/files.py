@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ends import lateness_us
-from harness import places
+from harness import places, staged_file
 from harness.processes import RunFailed
 from sample import Sample
 from wan import Wan
@@ -31,7 +31,7 @@ def copies(round: int, wan: Wan, rtt_ms: float, size_b: int) -> Iterator[Sample 
         with sshd_on(wan["a"].login, wan["a"].address, folder) as config:
             ssh = f"ssh -F {config}"
             xmml = str(places.tool("xmml") or "xmml")
-            target = folder / "copy"
+            target, work = folder / "copy", folder / "work"
             commands = {
                 "scp": ["scp", "-F", str(config), "-q", f"{folder}/file", f"there:{target}"],
                 "rsync": ["rsync", "-e", ssh, f"{folder}/file", f"there:{target}"],
@@ -43,16 +43,19 @@ def copies(round: int, wan: Wan, rtt_ms: float, size_b: int) -> Iterator[Sample 
             commands["xmml cp through ssh"] = [*ssh_only, f"{folder}/file", f"there:{target}"]
             for kind in ("asyncssh", "openssh"):
                 words = [sys.executable, str(Path(__file__).with_name("stage.py")), kind, str(config), "there"]
-                commands[f"staging over {kind}"] = [*words, f"{folder}/file", str(target)]
+                commands[f"staging over {kind}"] = [*words, f"{folder}/file", str(work)]
+            _seconds(wan, commands[f"staging over {kind}"])  # it brings the program there
             order = list(commands)
             for peer in order[round % len(order) :] + order[: round % len(order)]:
                 target.unlink(missing_ok=True)
+                staged_file.forget(work, size_b)
                 try:
                     seconds = _seconds(wan, commands[peer])
                 except (AssertionError, subprocess.TimeoutExpired) as error:
                     yield f"{peer}: {error}"
                     continue
-                if target.stat().st_size != size_b:
+                copy = staged_file.arrived(work, "file") if peer.startswith("staging") else target
+                if copy.stat().st_size != size_b:
                     raise RunFailed(f"{peer} has not copied everything")
                 yield Sample(round, "files", peer, "", rtt_ms, 0.0, size_b, 0, seconds, lateness_us(wan))
 

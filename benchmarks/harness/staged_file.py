@@ -1,0 +1,38 @@
+"""A file that is staged for a run that does not take place."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from xmml_executors.launch.site.program import bring_program, command_at
+from xmml_executors.launch.site.staging import STORE, Wanted, describe, stage
+from xmml_sites.ssh import Transport
+
+_RUN = "runs/benchmark"
+
+
+async def stage_file(transport: Transport, work: str, file: Path) -> None:
+    """Bring a file to a site as a launcher does.
+
+    Args:
+        work: the work directory there, absolute.
+    """
+    run = f"{work}/{_RUN}"
+    await transport.mkdir(run)
+    await bring_program(transport, run, f"{work}/{STORE}", "python3")
+    await stage(transport, work, command_at(run), await describe(file.parent, [Wanted(file.name)]))
+
+
+def arrived(work: Path, name: str) -> Path:
+    """Return where a file of this name is then."""
+    return work / _RUN / "model" / name
+
+
+def forget(work: Path, size_b: int) -> None:
+    """Remove files of this size that were staged, and that they were; xMML's program stays."""
+    for folder in (_RUN, f"{STORE}/versions"):
+        shutil.rmtree(work / folder, ignore_errors=True)
+    for kept in (work / STORE).glob("*"):
+        if kept.stat().st_size == size_b:
+            kept.unlink()
