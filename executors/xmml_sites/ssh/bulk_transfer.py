@@ -1,4 +1,7 @@
-"""Files to and from a site, as fast as the way there allows.
+"""Files to and from a site that has nothing but a shell, as fast as the way there allows.
+
+Where our program is at the site, the files of a run travel by `xmml_sites.transfer.site_files`. This brings the program
+there, wheels to install, and the files of a workflow's rules, both ways.
 
 Small files travel together as one archive in one channel, larger ones in a channel each, the largest cut into parts
 that several channels carry at the same time: a channel of ssh has a window of 2 MiB, so over 20 ms one alone moves
