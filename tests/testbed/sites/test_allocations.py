@@ -326,6 +326,37 @@ def test_a_site_of_the_file_that_is_the_cluster_of_the_job_uses_its_nodes(home: 
     assert hosts(home.run_folder) == planned_hosts(home.run_folder, ALPHA)
 
 
+@pytest.fixture
+def logs_in_from_alpha(firewalled: Bed) -> Iterator[None]:
+    """The user of alpha logs in at the other sites, too."""
+    home, folder = Home(firewalled.cluster("alpha")), firewalled.folder / "ssh"
+    config = (folder / "config").read_text()
+    for site in firewalled.sites.values():
+        config = config.replace(f"  HostName {site.name}\n", f"  HostName {site.placed.address}\n")
+    files = {"config": config, **{name: (folder / name).read_text() for name in ("id_ed25519", "known_hosts")}}
+    for name, text in files.items():
+        home.write(f".ssh/{name}", text)
+        (home.path / ".ssh" / name).chmod(0o600)
+    yield
+    for name in files:
+        (home.path / ".ssh" / name).unlink()
+
+
+def test_a_site_beside_the_nodes_of_the_job_is_reached_from_there(
+    home: Home, firewalled: Bed, logs_in_from_alpha: None
+) -> None:
+    home.ring({"a": 'run:threads="2"', "b": 'run:threads="2"', "far": ""})
+    home.write("sites.toml", firewalled.sites_toml("alpha", "gamma"))
+    command = "xmml-run ring/model.xmml --sites sites.toml --place far=gamma -o run"
+    done = home.type(f"salloc --nodes=2 --ntasks-per-node=1 --cpus-per-task=3 {command}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {name: own[0] for name, own in hosts(home.run_folder).items()} == {
+        "a": "alpha1",
+        "b": "alpha2",
+        "far": "gamma-login",
+    }
+
+
 def test_mpirun_has_all_cores_of_a_job_that_has_few_tasks(home: Home) -> None:
     home.ring({"a": 'run:mpi="6"', "b": 'run:threads="2"'})
     home.write("sites.toml", '[site.alpha]\nscheduler = "slurm"\ncores = 4\nmpi = "mpirun"\n')
