@@ -3,6 +3,7 @@
 #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
 use std::ffi::{c_char, c_int};
 use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use xmml_core::path::Credentials;
 use xmml_site::cleanup::take_place;
 use xmml_site::system::raise_limit_of_descriptors;
 
+mod multiplexer;
 mod site;
 
 /// Exit status: wrong usage or configuration.
@@ -165,7 +167,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
         None => serve(&cli.serve).map(|()| ExitCode::SUCCESS),
-        Some(Command::Site(site)) => site::serve(site).map_err(|problem| (FAILED, problem)),
+        Some(Command::Site(site)) => site::serve(site, serve_within).map_err(|problem| (FAILED, problem)),
         Some(command) => tell(command).map(|()| ExitCode::SUCCESS),
     };
     match done {
@@ -244,24 +246,14 @@ fn serve(options: &Serve) -> Result<(), Failure> {
         println!("The configuration is right.");
         return Ok(());
     }
-    let failed =
-        |what: &str, error: std::io::Error| (FAILED, format!("{what}: {}", xmml_core::error::explained(&error)));
     if options.launcher.is_given() && !options.stdin {
         return Err((USAGE, "--lease is for a relay that is told what to do with --stdin".to_owned()));
     }
     if !options.launcher.begin().map_err(|problem| (FAILED, problem))? {
         return Ok(());
     }
-    if let Some(note) = &options.note {
-        take_place(note).map_err(|error| failed(&format!("cannot write {}", note.display()), error))?;
-    }
     let signals = Signals::take_over().map_err(|error| failed("cannot watch signals", error))?;
-    let log = Log::configured(&config.log).map_err(|problem| (USAGE, problem))?;
-    raise_limit_of_descriptors().map_err(|error| failed("cannot begin", error))?; // each stream takes two descriptors
-    let mut relay = Relay::new(&config.site, log).map_err(|error| failed("cannot begin", error))?;
-    let again = options.clone();
-    let read_again: ReadAgain = Box::new(move || configured(&again).map_err(|(_, problem)| problem));
-    relay.set_up(&config, options.config.is_some().then_some(read_again)).map_err(|problem| (FAILED, problem))?;
+    let mut relay = set_up(options, &config)?;
     relay.obey_signals(signals).map_err(|error| failed("cannot watch signals", error))?;
     if options.stdin {
         relay.obey_standard_input(true).map_err(|error| failed("cannot watch the standard input", error))?;
@@ -269,6 +261,41 @@ fn serve(options: &Serve) -> Result<(), Failure> {
     // Whoever starts it learns where it is, and that it is ready.
     print_line(&serde_json::to_string(&relay.status()).unwrap_or_default());
     relay.serve().map_err(|error| failed("cannot go on", error))
+}
+
+/// Serves as one of the relays of this process, in this thread; `control`: where its requests come from and its answers go.
+///
+/// # Errors
+/// It does not begin, or cannot go on; the text says why.
+fn serve_within(words: &[String], control: UnixStream) -> Result<(), String> {
+    let words = std::iter::once("mto").chain(words.iter().map(String::as_str));
+    let options = Cli::try_parse_from(words).map_err(|error| error.to_string())?.serve;
+    let serve = || -> Result<(), Failure> {
+        let mut relay = set_up(&options, &configured(&options)?)?;
+        let status = serde_json::to_string(&relay.status()).unwrap_or_default();
+        writeln!(&control, "{status}").map_err(|error| failed("cannot answer", error))?;
+        relay.obey(control).map_err(|error| failed("cannot watch where its requests come from", error))?;
+        relay.serve().map_err(|error| failed("cannot go on", error))
+    };
+    serve().map_err(|(_, problem)| problem)
+}
+
+/// A relay as the options and the configuration say, which is sent nothing yet.
+fn set_up(options: &Serve, config: &Config) -> Result<Relay, Failure> {
+    if let Some(note) = &options.note {
+        take_place(note).map_err(|error| failed(&format!("cannot write {}", note.display()), error))?;
+    }
+    let log = Log::configured(&config.log).map_err(|problem| (USAGE, problem))?;
+    raise_limit_of_descriptors().map_err(|error| failed("cannot begin", error))?; // each stream takes two descriptors
+    let mut relay = Relay::new(&config.site, log).map_err(|error| failed("cannot begin", error))?;
+    let again = options.clone();
+    let read_again: ReadAgain = Box::new(move || configured(&again).map_err(|(_, problem)| problem));
+    relay.set_up(config, options.config.is_some().then_some(read_again)).map_err(|problem| (FAILED, problem))?;
+    Ok(relay)
+}
+
+fn failed(what: &str, error: std::io::Error) -> Failure {
+    (FAILED, format!("{what}: {}", xmml_core::error::explained(&error)))
 }
 
 /// To the standard output, which may be closed: that ends nothing.

@@ -1,4 +1,4 @@
-//! One of the standard outputs, written at once or not at all: nobody may read it, and a relay has other things to do than to wait.
+//! An output, written at once or not at all: nobody may read it, and a relay has other things to do than to wait.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -30,7 +30,8 @@ impl Outlet {
         Outlet::of(io::stderr().as_raw_fd())
     }
 
-    fn of(given: RawFd) -> Outlet {
+    /// A descriptor that stays open as long as this.
+    pub fn of(given: RawFd) -> Outlet {
         let path = format!("/proc/self/fd/{given}");
         Outlet { given, own: once_more(Path::new(&path)) }
     }

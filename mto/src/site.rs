@@ -13,12 +13,12 @@ use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
+use crate::multiplexer::{Multiplexer, ServeRelay};
 use xmml_core::error::explained;
 use xmml_site::agent::{forget_own_step, Agent, Place};
 use xmml_site::cleanup::{end, end_builds, forsake};
 use xmml_site::files::{hash_programs, list_results, stage, taking, FileError};
 use xmml_site::input_lease::InputLease;
-use xmml_site::login_proxy::LoginProxy;
 use xmml_site::polling::Pauses;
 use xmml_site::signals::ignore;
 use xmml_site::supervisor::Supervisor;
@@ -100,7 +100,7 @@ enum What {
         #[arg(long, value_name = "PROGRAM", default_value = "python3")]
         python: OsString,
     },
-    /// On the login node: orders from the standard input to the jobs, their reports to the standard output
+    /// On the login node: orders from the standard input to the jobs, their reports to the standard output, and relays
     Talk {
         #[command(flatten)]
         launcher: LauncherLease,
@@ -134,16 +134,16 @@ pub fn supervise() -> Result<(), String> {
     Supervisor::new(UnixStream::from(control)).map_err(failed)?.run()
 }
 
-/// Does what a launch wants at a site.
+/// Does what a launch wants at a site; `serve_relay`: how a relay is served there.
 ///
 /// # Errors
 /// It did not work; the text says why.
-pub fn serve(site: Site) -> Result<ExitCode, String> {
+pub fn serve(site: Site, serve_relay: ServeRelay) -> Result<ExitCode, String> {
     ignore(&[libc::SIGXFSZ]); // a file that may not grow any more is an error of writing
     let run = site.run;
     match site.what {
         What::Agent { job, patience, python } => return serve_job(run, job, patience, python),
-        What::Talk { launcher } => talk(run, launcher)?,
+        What::Talk { launcher } => talk(run, launcher, serve_relay)?,
         What::Stage(lanes) => stage_files(&run, &lanes)?,
         What::Results(lanes) => give_results(&run, &lanes)?,
         What::Lane(lanes) => {
@@ -167,13 +167,12 @@ fn serve_job(run: PathBuf, job: PathBuf, patience: f64, python: OsString) -> Res
     Ok(status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(status as u8)))
 }
 
-fn talk(run: PathBuf, launcher: LauncherLease) -> Result<(), String> {
+fn talk(run: PathBuf, launcher: LauncherLease, serve_relay: ServeRelay) -> Result<(), String> {
     if !launcher.begin()? {
         return Ok(());
     }
-    let (input, output) = (stream(io::stdin())?, stream(io::stdout())?);
     raise_limit_of_descriptors().map_err(|error| explained(&error))?; // each agent takes a connection
-    LoginProxy::new(run, input, output, Pauses::default()).run()
+    Multiplexer::new(run, serve_relay).map_err(|error| explained(&error))?.serve()
 }
 
 /// Lays out files as often as there is an order, and takes what is missing each time.

@@ -19,6 +19,7 @@ def site_at(folder: Path, name: str = "here") -> RunSite:
     site = Site(name, work=str(folder), python=sys.executable)
     at = RunSite(site, "r1", Journal(folder), SiteLogin(site, LocalTransport(name)))
     at.folder = str(folder)
+    (folder / "relays").mkdir(exist_ok=True)
     if not (folder / PROGRAM).exists():
         (folder / PROGRAM).symlink_to(mto.PROGRAM)
     return at

@@ -1,7 +1,8 @@
 //! The owner's wishes, from a socket or from the standard input.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use xmml_core::methods::relay::asking::write_out;
@@ -80,18 +81,19 @@ impl Owner {
     }
 }
 
-/// The standard input and output, as one stream.
+/// An input and an output, as one stream.
 struct Terminal {
+    input: OwnedFd,
     output: Outlet,
 }
 
 impl Stream for Terminal {
     fn fd(&self) -> RawFd {
-        io::stdin().as_raw_fd()
+        self.input.as_raw_fd()
     }
 
     fn peer(&self) -> &str {
-        "standard input"
+        "its holder"
     }
 
     fn read(&self, into: &mut [u8]) -> io::Result<usize> {
@@ -131,9 +133,18 @@ impl Relay {
     /// # Errors
     /// The input cannot be watched (it is a file, say).
     pub fn obey_standard_input(&mut self, holds: bool) -> io::Result<()> {
-        let terminal = Terminal { output: Outlet::stdout() };
+        let terminal = Terminal { input: io::stdin().as_fd().try_clone_to_owned()?, output: Outlet::stdout() };
         let outlet = terminal.output.as_raw_fd();
         self.add_owner(Box::new(terminal), Some(outlet), holds)
+    }
+
+    /// Takes requests from a connection, answers on it, and ends with it.
+    ///
+    /// # Errors
+    /// It cannot be watched.
+    pub fn obey(&mut self, control: UnixStream) -> io::Result<()> {
+        let output = Outlet::of(control.as_raw_fd());
+        self.add_owner(Box::new(Terminal { input: control.into(), output }), None, true)
     }
 
     pub(super) fn accept_owner(&mut self) {
@@ -207,7 +218,7 @@ impl Relay {
                 continue; // it lives
             }
             let answer = match serde_json::from_slice::<Request>(&line) {
-                Ok(request) => self.obey(request),
+                Ok(request) => self.carry_out(request),
                 Err(error) => Answer::problem(format!("this is no request: {error}")),
             };
             let Some(Connection::Owner(owner)) = self.connections.get_mut(&token) else { return Ok(()) };
@@ -222,7 +233,7 @@ impl Relay {
         }
     }
 
-    fn obey(&mut self, request: Request) -> Answer {
+    fn carry_out(&mut self, request: Request) -> Answer {
         match request {
             Request::AddRun { run, secret, lease_s } => {
                 let secret = match secret_of_text(&secret) {

@@ -46,9 +46,16 @@ def proxies(folder: Path) -> list[int]:
 async def begun(program: Any, folder: Path) -> tuple[int, AsyncIterator[str]]:
     """Wait until a login proxy has begun; return its number and what it says."""
     lines = program.lines()
-    assert json.loads(await anext(lines))["is"] == "talking"
+    assert (await said(lines))["is"] == "talking"
     (pid,) = proxies(folder)
     return pid, lines
+
+
+async def said(lines: AsyncIterator[str]) -> Any:
+    """What it says next, besides signs of life."""
+    while not (line := await anext(lines)):
+        pass
+    return json.loads(line)
 
 
 @pytest.mark.parametrize("kind", OVER_SSH)
@@ -73,7 +80,7 @@ def test_signs_of_life_keep_it_alive(using: Any, tmp_path: Path) -> None:
         _, lines = await begun(program, tmp_path)
         await asyncio.sleep(3 * SHORT_S)
         await program.write(b'{"lease": 1, "s": 1, "runs": []}\n')
-        assert json.loads(await anext(lines)) == {"alive": 1}
+        assert await said(lines) == {"alive": 1}
 
     using(work)
 
@@ -167,7 +174,7 @@ def test_one_that_was_stopped_for_longer_than_its_lease_goes_on(using: Any, tmp_
         await asyncio.sleep(2 * SHORT_S)
         os.kill(pid, signal.SIGCONT)
         await program.write(b'{"lease": 1, "s": 1, "runs": []}\n')
-        assert json.loads(await anext(lines)) == {"alive": 1}
+        assert await said(lines) == {"alive": 1}
 
     using(work)
 

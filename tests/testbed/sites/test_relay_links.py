@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 CLUSTERS = {"left": "alpha", "right": "beta"}
 LINK = '[[link]]\nbetween = ["alpha", "beta"]\nlatency = "5 ms"\nbandwidth = "100 Mbit/s"\n'
 STREAMS = 3
-#: The status of the relay that a run has started at a site; the run has noted its process.
+#: The status of the relay that a run has started at a site: of this user there is no other one.
 STATUS = """\
-set -- $(cat ~/xmml/runs/*/relay)
-name=$(tr '\\0' '\\n' < /proc/$1/cmdline | grep -A 1 -x -e --site | tail -n 1)
-/opt/xmml/bin/mto status --json --site "$name"
+control=$(grep -o -m 1 "@xmml-mto-$(id -u)-.*" /proc/net/unix)
+/opt/xmml/bin/mto status --json --control "$control"
 """
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from collections.abc import Callable, Hashable
-
-from xmml_sites.ssh import TransportError
 
 from xmml_executors.launch.jobs.site_plan import RelayLinks
 from xmml_executors.launch.relays.local_relay import LocalRelay
@@ -19,7 +16,7 @@ from xmml_executors.outcome import SiteError
 
 
 class RelayEntry:
-    """Where the processes of a site find a relay, and the program at the site that is kept alive for that, if any.
+    """Where the processes of a site find a relay, and the one at the site that is kept alive for that, if any.
 
     Attributes:
         address: the value of XMML_RELAY.
@@ -64,15 +61,14 @@ class RelayEntry:
         if not self._is_kept:
             await self.close(is_given_up=is_given_up)
         elif self._relay is not None and not is_given_up:
-            with contextlib.suppress(TransportError):
-                await self._relay.remove_run(run)
+            await self._relay.remove_run(run)
 
     async def close(self, *, is_given_up: bool = False) -> None:
         """End it."""
         self._keeping.cancel()
         await asyncio.gather(self._keeping, return_exceptions=True)
-        if self._relay is not None and not is_given_up:  # at a site that is silent it ends by itself
-            await self._relay.end()
+        if self._relay is not None:
+            await self._relay.end(is_given_up=is_given_up)
 
     async def _keep(self) -> None:
         if self._relay is None:
@@ -174,7 +170,9 @@ async def _begun(site: RunSite, there: RemoteRelay) -> str:
         SiteError: it does not begin.
     """
     if not await there.start():
-        raise SiteError(f"the relay on the login node of {site.name} does not begin; its log: {there.log}")
+        raise SiteError(
+            f"the relay on the login node of {site.name} does not begin: {there.problem}; its log: {there.log}"
+        )
     host = site.site.relay.host if site.site.relay is not None else None
     if host is None:
         host = (await site.transport.run("hostname")).stdout.strip()

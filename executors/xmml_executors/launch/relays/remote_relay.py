@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import os
-import shlex
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from xmml_planner.sites import Site
-from xmml_sites.ssh import ConnectionLost, RemoteProcess, SiteUnreachable, TransportError
+from xmml_sites.ssh import ConnectionLost, SiteUnreachable, TransportError
 
 from xmml_executors.launch.relays.certificates import Certificates
-from xmml_executors.launch.site.program import NAME as PROGRAM
 from xmml_executors.launch.site.run_site import RunSite
-from xmml_executors.launch.site.timeouts import lease_of_programs_s
+from xmml_executors.launch.site.session import RelayChannel
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import relay_log
 
@@ -36,13 +30,17 @@ def port_named(site: Site) -> int:
 
 
 def words_of(name: str, port: int, log: str, options: Sequence[str]) -> list[str]:
-    """Return what stands behind `mto` on the command line of the relay of a site."""
-    return ["--site", name, "--listen", f"0.0.0.0:{port}", "--stdin", "--log", log, *options]
+    """Return what would stand behind `mto` on the command line of the relay of a site."""
+    return ["--site", name, "--listen", f"0.0.0.0:{port}", "--log", log, *options]
 
 
 class RemoteRelay:
-    """`mto` on the login node of a site, for the runs of this process. It is started again whenever it ends, so that
-    those who come back find it."""
+    """The relay on the login node of a site for the runs of this process, in the process of the login proxy. It is
+    started again whenever it ends, so that those who come back find it.
+
+    Attributes:
+        problem: why it does not begin, or what it has refused.
+    """
 
     def __init__(
         self, site: RunSite, name: str, options: Sequence[str], run: str, secret: bytes, certificates: Certificates
@@ -56,12 +54,12 @@ class RemoteRelay:
         """
         self.site = site
         self.port = 0
-        self._process: RemoteProcess | None = None
+        self.problem = ""
+        self._channel: RelayChannel | None = None
         self.name, self.options, self.certificates = name, options, certificates
         self._runs = {run: secret}
         self._asking = asyncio.Lock()
         self._is_trusting = False
-        self._answers: AsyncIterator[str | bytes]
 
     @property
     def log(self) -> str:
@@ -83,70 +81,61 @@ class RemoteRelay:
         return False
 
     async def start_on(self, port: int) -> bool:
-        """Start it on a port. The secrets of runs go to it over its standard input.
+        """Start it on a port. The secrets of runs go to it over the connection to the login proxy.
 
-        If one that was started earlier still holds the port, because it has not noticed that its connection broke, the
-        new one ends it. A note names it by host, process id and start: ids are used again, and login nodes share the
-        folder. (Who removes the folder reads the note, too.) Its log says why it does not begin.
+        If an earlier process of ours still holds the port, because it has not noticed that its connection broke, the
+        new relay ends that. A note names it by host, process id and start: ids are used again, and login nodes share
+        the folder. (Who removes the folder reads the note, too.)
 
         Args:
             port: to listen on; 0: any.
 
         Returns:
-            Whether it serves.
+            Whether it serves; `problem` says why not.
 
         Raises:
             TransportError: the site cannot be reached.
         """
-        words = words_of(self.name, port, self.log, self.options)
-        mto, note, log = map(shlex.quote, (f"{self.site.folder}/{PROGRAM}", f"{self.site.folder}/relay", self.log))
-        command = (
-            # The run's folder is not made again for one that comes when the run has left.
-            f"umask 077; mkdir {shlex.quote(os.path.dirname(self.log))} 2>/dev/null; "
-            f"exec {mto} {shlex.join(words)} --note {note} 2>> {log}"
-        )
-        process = await self.site.transport.start_program(command, lease_s=lease_of_programs_s())
+        words = [*words_of(self.name, port, self.log, self.options), "--note", f"{self.site.folder}/relay"]
+        channel = await self.site.login.proxy.start_relay(self.site.login_proxy, words)
         async with self._asking:
-            self._process, self._answers = process, process.lines()
-            status = await self._answer()
+            self._channel = channel
+            status = await channel.answer()
         if status is None:
-            await process.kill()
+            self.problem = await channel.wait()
             return False
         # It dials others once it has the run: by then all know its certificate, and it theirs.
         self._is_trusting = False
         await self.certificates.show(self, str(status["certificate"]))
         serves = [await self._serve(run, secret) for run, secret in list(self._runs.items())]
         if not self._is_trusting or not all(serves):
-            await process.kill()
+            await channel.end()
             return False
         self.port = int(str(status["listen"][0]).rpartition(":")[2])
         return True
 
     async def trust(self, certificates: Sequence[str]) -> None:
         """Have it believe relays that show these certificates, and no others."""
-        answer = await self._ask({"command": "trust", "fingerprints": list(certificates)})
-        self._is_trusting = answer is not None and bool(answer.get("ok"))
+        self._is_trusting = await self._ask({"command": "trust", "fingerprints": list(certificates)})
 
     async def add_run(self, run: str, secret: bytes) -> None:
         """Serve another run, too. One that is away serves it when it is started again."""
         self._runs[run] = secret
-        with contextlib.suppress(TransportError):
-            await self._serve(run, secret)
+        await self._serve(run, secret)
 
     async def remove_run(self, run: str) -> None:
-        """Serve a run no more.
-
-        Raises:
-            TransportError: the site cannot be reached.
-        """
+        """Serve a run no more."""
         self._runs.pop(run, None)
         await self._ask({"command": "remove-run", "run": run})
 
-    async def end(self) -> None:
-        """End it, unless its site is out of reach: then it ends by itself."""
-        if self._process is not None:
-            with contextlib.suppress(TransportError):
-                await self._process.kill()
+    async def end(self, *, is_given_up: bool = False) -> None:
+        """End it, unless its site is out of reach: then it ends by itself.
+
+        Args:
+            is_given_up: do not wait until it has ended; nothing is heard of its site.
+        """
+        if self._channel is not None:
+            await self._channel.end(is_given_up=is_given_up)
 
     async def keep(self, tell: Callable[[str], None]) -> None:
         """Start it again, on its port, whenever it ends; return never.
@@ -160,11 +149,13 @@ class RemoteRelay:
         loop = asyncio.get_running_loop()
         began = failing_since = loop.time()
         while True:
-            assert self._process is not None
+            assert self._channel is not None
             try:
-                how = f"exit status {await self._process.wait()}"
-            except TransportError:
+                how = await self._channel.wait() or "it was told to"
+            except ConnectionLost:
                 how = "its connection to us was lost"
+            except TransportError as error:
+                how = str(error)
             if loop.time() - began > BEGUN_WELL_S:
                 failing_since = loop.time()
             elif loop.time() - failing_since > AGAIN_WITHIN_S:
@@ -176,21 +167,18 @@ class RemoteRelay:
             began = loop.time()
 
     async def _serve(self, run: str, secret: bytes) -> bool:
-        answer = await self._ask({"command": "add-run", "run": run, "secret": secret.hex()})
-        return answer is not None and bool(answer.get("ok"))
+        return await self._ask({"command": "add-run", "run": run, "secret": secret.hex()})
 
-    async def _ask(self, order: dict[str, object]) -> dict[str, Any] | None:
+    async def _ask(self, request: dict[str, object]) -> bool:
+        """Send a request; return whether it was done."""
         async with self._asking:
-            assert self._process is not None
-            await self._process.write(json.dumps(order).encode() + b"\n")
-            return await self._answer()
-
-    async def _answer(self) -> dict[str, Any] | None:
-        try:
-            answer: dict[str, Any] = json.loads(await anext(self._answers))
-        except (StopAsyncIteration, ValueError):
-            return None
-        return answer
+            assert self._channel is not None
+            self._channel.request(request)
+            answer = await self._channel.answer()
+        if answer is None or not answer["ok"]:
+            self.problem = "it has ended" if answer is None else str(answer["problem"])
+            return False
+        return True
 
     async def _again(self, how: str) -> None:
         loop = asyncio.get_running_loop()
@@ -200,7 +188,7 @@ class RemoteRelay:
             try:
                 if await self.start_on(self.port):
                     return
-                why = f"port {self.port} is taken, or it does not begin"
+                why = self.problem
             except (SiteUnreachable, ConnectionLost):
                 until = loop.time() + AGAIN_WITHIN_S  # whoever speaks with the site says when it is given up
             except Exception as error:  # of ssh, of what it says: whatever it is, another try may do

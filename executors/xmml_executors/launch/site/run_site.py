@@ -95,6 +95,11 @@ class RunSite:
         """The command that serves the run on the login node."""
         return command_at(self.folder)
 
+    @property
+    def login_proxy(self) -> str:
+        """Shell text that becomes the login proxy."""
+        return lasting_command_at(self.folder, f"{self.work}/{STORE}")
+
     async def forwarded_port(self, host: str, port: int) -> int:
         """Return a port of the login node's loopback device that leads to one that we can reach. The site chooses it,
         and sometimes finds at first that somebody else has just taken it.
@@ -154,7 +159,7 @@ class RunSite:
         noting = ' && cat > "$f/.secret.new" && mv -f "$f/.secret.new" "$f/.secret"'
         done = await self.transport.run(
             f"umask 077; f={shlex.quote(self.folder)}; "
-            f'mkdir -p "$f/jobs" "$f/instances" "$f/model"{"" if self.shares_files else noting}',
+            f'mkdir -p "$f/jobs" "$f/instances" "$f/model" "$f/relays"{"" if self.shares_files else noting}',
             secret,
         )
         if done.status != 0:
@@ -229,8 +234,7 @@ class RunSite:
             is_direct: instances reach the coordinator without ssh.
         """
         self._given_up_after_s = site_timeout_s(is_direct=is_direct)
-        command = lasting_command_at(self.folder, f"{self.work}/{STORE}")
-        self.channel = SiteSession(self.login.proxy, self.folder, command, on_report)
+        self.channel = SiteSession(self.login.proxy, self.folder, self.login_proxy, on_report)
         return self.channel
 
     # --- jobs -------------------------------------------------------------------------------------------------------

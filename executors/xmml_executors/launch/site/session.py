@@ -1,29 +1,34 @@
 """The channel to the jobs of a run at one site: orders go there, reports come back, and neither is lost or doubled when
-the connection breaks and is made again. The runs of a process share the connection."""
+the connection breaks and is made again. The runs of a process share the connection, and their relays are at its other
+end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xmml_sites.ssh import RemoteProcess, Transport, TransportError
 
 from xmml.late_dataclass import dataclass
-from xmml_executors.launch.site.timeouts import LEASE_S, every_s
+from xmml_executors.launch.site.timeouts import LEASE_S, every_s, lease_of_proxy_s
 from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentReport, Order, ProtocolError, agent_report, order_object
 
-#: A connection over which nothing comes while so many signs of life are sent is made anew.
-STALLED_AFTER = 4
+#: A connection over which nothing comes while so many signs of life are sent is made anew: not before ssh itself takes
+#: it for lost, since that ends the relays at its other end.
+STALLED_AFTER = 7
 #: From the loss of the connection to the first attempt to make it again, and the longest pause between attempts.
 RETRY_S = 0.2
 LONGEST_RETRY_S = 5.0
 #: A report is not longer; something else has written into the file.
 LONGEST_REPORT_CHARACTERS = 32 * 1024 * 1024
+#: So long a relay may take to end when it is told to.
+RELAY_ENDS_WITHIN_S = 4.0
 #: Stands between the folder of a run at the site and that of an agent.
 JOBS = "/jobs/"
 
@@ -47,7 +52,8 @@ class SiteTimedOut(Exception):
 
 
 class ProxyConnection:
-    """The connection to the login proxy of a site, which serves all runs of this process, as long as there are some."""
+    """The connection to the login proxy of a site, as long as somebody needs it: the runs of this process, all of which
+    it serves, or their relays, which run in its process."""
 
     def __init__(self, site: str, transport: Transport, lease_s: float = LEASE_S) -> None:
         """
@@ -57,39 +63,76 @@ class ProxyConnection:
         self.site = site
         self.lease_s = lease_s
         self.every_s = every_s(lease_s)
-        #: When something was heard of the site, and why nothing has been since.
-        self.heard_at = time.monotonic()
+        #: When something was heard of the proxy itself, and why nothing has been since. While that waits for a file
+        #: system, its process answers signs of life all the same, and relays go on.
+        self.heard_at = self._answered_at = time.monotonic()
         self.why_silent = ""
         self._transport = transport
         self._sessions: dict[str, SiteSession] = {}
+        self._relays: dict[int, RelayChannel] = {}
+        self._numbers = itertools.count()
         self._lease = 0
         self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
         self._process: RemoteProcess | None = None
         self._talking: asyncio.Task[None] | None = None
+        #: The process of the proxy begins; done when it has, or could not.
+        self._beginning: asyncio.Future[None]
 
     def join(self, session: SiteSession) -> None:
         """Serve a run, too."""
         self._sessions[session.folder] = session
-        if self._talking is None:
-            self.heard_at, self.why_silent = time.monotonic(), ""
-            self._talking = asyncio.create_task(self._keep_talking())
-        else:
-            self._open(session)
-            self._renew_lease()
+        self._open(session)
+        self._renew_lease()
+        self._begin()
 
     async def leave(self, session: SiteSession) -> None:
-        """Serve a run no more; without any run the connection ends."""
+        """Serve a run no more."""
         self._sessions.pop(session.folder, None)
         self.send({"forget": list(session.jobs())})
-        if not self._sessions and self._talking is not None:
-            talking, self._talking = self._talking, None
-            talking.cancel()
-            await asyncio.gather(talking, return_exceptions=True)
+        await self._end_unless_needed()
+
+    async def start_relay(self, command: str, words: Sequence[str]) -> RelayChannel:
+        """Start a relay in the process of the proxy.
+
+        Args:
+            command: shell text that becomes the login proxy; the words of its command line follow.
+            words: those that would stand on the command line of the relay.
+
+        Raises:
+            TransportError: the site cannot be reached.
+        """
+        number = next(self._numbers)
+        relay = self._relays[number] = RelayChannel(self, number, command)
+        self._begin()
+        try:
+            await asyncio.shield(self._beginning)
+        except BaseException:
+            await self.forget_relay(number)
+            raise
+        self.send({"relay": number, "start": list(words)})
+        return relay
+
+    async def forget_relay(self, number: int) -> None:
+        """A relay has ended, or ends by itself."""
+        self._relays.pop(number, None)
+        await self._end_unless_needed()
 
     def send(self, what: Mapping[str, Any]) -> None:
         """Send something to the proxy, if the connection stands."""
         if self._process is not None:
             self._outgoing.put_nowait(json.dumps(what).encode() + b"\n")
+
+    def _begin(self) -> None:
+        if self._talking is None:
+            self.heard_at, self.why_silent = time.monotonic(), ""
+            self._beginning = asyncio.get_running_loop().create_future()
+            self._talking = asyncio.create_task(self._keep_talking())
+
+    async def _end_unless_needed(self) -> None:
+        if not self._sessions and not self._relays and self._talking is not None:
+            talking, self._talking = self._talking, None
+            talking.cancel()
+            await asyncio.gather(talking, return_exceptions=True)
 
     async def _keep_talking(self) -> None:
         """Make the connection again whenever it was lost."""
@@ -97,24 +140,47 @@ class ProxyConnection:
         while True:
             try:
                 await self._talk()
-                self.why_silent = "the connection ended"
             except TransportError as error:
                 self.why_silent = str(error)
+                self._lose(error)
             except Exception as error:  # a mistake of ours must not leave the runs waiting
-                self._talking = None
                 for session in self._sessions.values():
                     session.fail(error)
-                return
+                self._sessions.clear()
+                self._lose(TransportError(self.site, str(error)))
             finally:
                 self._process = None
+            if not self._sessions:  # a relay that is started again begins a connection
+                self._talking = None
+                return
+            self._beginning = asyncio.get_running_loop().create_future()
             pause = RETRY_S if time.monotonic() - self.heard_at < RETRY_S else min(2 * pause, LONGEST_RETRY_S)
             await asyncio.sleep(pause)
 
+    def _lose(self, error: TransportError) -> None:
+        """The process of the proxy is out of reach, with its relays."""
+        if not self._beginning.done():
+            self._beginning.set_exception(error)
+            self._beginning.exception()  # nobody need wait for it
+        for relay in self._relays.values():
+            relay.end_with(error)
+        self._relays.clear()
+
     async def _talk(self) -> None:
-        command = next(iter(self._sessions.values())).command  # whose run may end before the proxy does
-        process = await self._transport.start_program(f"{command} talk", lease_s=self.lease_s / 2)
+        """Speak with the proxy until that is cancelled.
+
+        Raises:
+            TransportError: it cannot be reached any more.
+        """
+        # A run may end before the proxy does; relays have folders that stay.
+        users: list[RelayChannel | SiteSession] = [*self._relays.values(), *self._sessions.values()]
+        process = await self._transport.start_program(
+            f"{users[0].command} talk", lease_s=lease_of_proxy_s(self.lease_s)
+        )
         self._outgoing = asyncio.Queue()
         self._process = process
+        self._answered_at = time.monotonic()
+        self._beginning.set_result(None)
         for session in self._sessions.values():
             self._open(session)
         tasks = [asyncio.create_task(each) for each in (self._hear(process), self._say(process), self._live())]
@@ -128,6 +194,7 @@ class ProxyConnection:
             await asyncio.gather(*tasks, return_exceptions=True)
             with contextlib.suppress(TransportError, OSError):
                 await process.close_stdin()
+        raise TransportError(self.site, "the login proxy has ended")
 
     def _open(self, session: SiteSession) -> None:
         for what in session.opening():
@@ -136,11 +203,14 @@ class ProxyConnection:
     async def _hear(self, process: RemoteProcess) -> None:
         rest = ""
         async for piece in process.lines():
-            self.heard_at = time.monotonic()
+            self._answered_at = time.monotonic()
+            if not piece and not rest:
+                continue  # a sign of life
             # A long line comes in pieces: it is complete when it is JSON.
             try:
                 what = json.loads(rest + piece)
             except ValueError:
+                self.heard_at = time.monotonic()
                 rest += piece
                 if len(rest) > LONGEST_REPORT_CHARACTERS:
                     raise TransportError(self.site, "a job has reported something that cannot be read") from None
@@ -149,6 +219,23 @@ class ProxyConnection:
             self._take(what)
 
     def _take(self, what: Mapping[str, Any]) -> None:
+        if "ended" in what:
+            if (relay := self._relays.pop(what["relay"], None)) is not None:
+                relay.end_with(what["ended"])
+            return
+        if "relay" in what:
+            if what["relay"] in self._relays:
+                self._relays[what["relay"]].take(what["answer"])
+            return
+        if "failed" in what:
+            # Only what comes after this goes to a new one, so that no order overtakes those that the old one had.
+            self.why_silent = what["failed"]
+            self.send({"proxy": "begin"})
+            for each in self._sessions.values():
+                self._open(each)
+            self._renew_lease()
+            return
+        self.heard_at = time.monotonic()
         path = next((str(what[key]) for key in ("by", "from", "gone", "lost") if key in what), "")
         folder, _, job = path.rpartition(JOBS)
         session = self._sessions.get(folder)
@@ -169,14 +256,81 @@ class ProxyConnection:
     async def _live(self) -> None:
         while True:
             self._renew_lease()
+            self._outgoing.put_nowait(b"\n")  # answered also while the proxy waits for a file system
             await asyncio.sleep(self.every_s)
             stalled_s = STALLED_AFTER * self.every_s
-            if time.monotonic() - self.heard_at > stalled_s:
+            if time.monotonic() - self._answered_at > stalled_s:
                 raise TransportError(self.site, f"nothing was heard for {stalled_s:g} s")
 
     def _renew_lease(self) -> None:
         self._lease += 1
         self.send({"lease": f"{time.time():.0f}.{self._lease}", "s": self.lease_s, "runs": list(self._sessions)})
+
+
+class RelayChannel:
+    """The channel to a relay in the process of a login proxy, from one start of it to its end.
+
+    Attributes:
+        command: shell text that becomes the login proxy; the words of its command line follow.
+    """
+
+    def __init__(self, proxy: ProxyConnection, number: int, command: str) -> None:
+        """
+        Args:
+            number: the proxy knows the relay by this.
+        """
+        self.command = command
+        self._proxy = proxy
+        self._number = number
+        self._answers: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def request(self, what: Mapping[str, Any]) -> None:
+        """Send it a request; answers come in the order of the requests."""
+        self._proxy.send({"relay": self._number, "request": what})
+
+    async def answer(self) -> dict[str, Any] | None:
+        """Return what it answers next; the first answer, to no request, is its status. `None`: it has ended."""
+        if self._ended.done() and self._answers.empty():
+            return None
+        return await self._answers.get()
+
+    async def wait(self) -> str:
+        """Wait until it has ended; return why, empty if it was told to.
+
+        Raises:
+            TransportError: the connection was lost. It ends by itself.
+        """
+        return await asyncio.shield(self._ended)
+
+    async def end(self, *, is_given_up: bool = False) -> None:
+        """End it.
+
+        Args:
+            is_given_up: do not wait until it has ended; nothing is heard of its site.
+        """
+        if not self._ended.done():
+            self._proxy.send({"relay": self._number})
+        if not is_given_up:
+            with contextlib.suppress(TransportError, TimeoutError):
+                async with asyncio.timeout(RELAY_ENDS_WITHIN_S):
+                    await self.wait()
+        await self._proxy.forget_relay(self._number)
+
+    # --- for the connection -----------------------------------------------------------------------------------------
+
+    def take(self, answer: dict[str, Any]) -> None:
+        """Take an answer."""
+        self._answers.put_nowait(answer)
+
+    def end_with(self, why: str | TransportError) -> None:
+        """It has ended, or cannot be reached any more."""
+        if isinstance(why, str):
+            self._ended.set_result(why)
+        else:
+            self._ended.set_exception(why)
+            self._ended.exception()  # nobody need wait for it
+        self._answers.put_nowait(None)
 
 
 class SiteSession:

@@ -19,9 +19,9 @@ def lease_s() -> float:
     return _limit("XMML_SITE_LEASE_S", LEASE_S) or LEASE_S
 
 
-def lease_of_programs_s() -> float:
-    """The same for a relay, which is of no use to instances that end a moment later."""
-    return lease_s() * 2 / 3
+def lease_of_proxy_s(lease_s: float) -> float:
+    """The same for the login proxy, whose relays are of no use to instances that end a moment later."""
+    return lease_s * 2 / 3
 
 
 def every_s(lease_s: float) -> float:

@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from commands import MTO
+from processes import is_running
 from site_here import site_at
 from waiting import LIMIT_S, until
 from xmml_executors.launch.relays import remote_relay
 from xmml_executors.launch.relays.certificates import Certificates
 from xmml_executors.launch.relays.entries import RelayEntry
 from xmml_executors.launch.relays.remote_relay import RemoteRelay
+from xmml_executors.launch.site.login import SiteLogin
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.outcome import SiteError
+from xmml_sites.ssh import TransportError
+from xmml_sites.ssh.local import LocalTransport
 
 
 def relay_named(site: RunSite, name: str) -> RemoteRelay:
@@ -29,19 +35,34 @@ def answers(relay: RemoteRelay) -> bool:
     return done.returncode == 0
 
 
+def by_another_login(site: RunSite) -> RunSite:
+    """The same site over a login of its own, and so with a login proxy of its own."""
+    again = RunSite(site.site, site.run_id, site.journal, SiteLogin(site.site, LocalTransport(site.name)))
+    again.folder = site.folder
+    return again
+
+
+def process_noted(folder: Path) -> int:
+    """The process of the relay that began last."""
+    return int((folder / "relay").read_text().split()[0])
+
+
 def test_a_relay_that_was_started_earlier_makes_room(tmp_path: Path) -> None:
     async def both() -> None:
         site = site_at(tmp_path)
+        again = by_another_login(site)
         try:
             # Of one name: the second cannot begin while the first is there.
-            first, second = relay_named(site, "again"), relay_named(site, "again")
+            first, second = relay_named(site, "again"), relay_named(again, "again")
             assert await first.start()
             assert await second.start()
-            assert first._process is not None
-            await asyncio.wait_for(first._process.wait(), LIMIT_S)
+            assert first._channel is not None
+            with pytest.raises(TransportError, match="the login proxy has ended"):
+                await asyncio.wait_for(first._channel.wait(), LIMIT_S)
             assert answers(second)
         finally:
             await site.transport.close()
+            await again.transport.close()
 
     asyncio.run(both())
 
@@ -50,8 +71,9 @@ def test_a_relay_that_was_started_earlier_makes_room(tmp_path: Path) -> None:
 def test_a_relay_that_only_has_the_number_of_the_former_is_left_alone(tmp_path: Path, other: str) -> None:
     async def both() -> None:
         site = site_at(tmp_path)
+        again = by_another_login(site)
         try:
-            first, second = relay_named(site, "first"), relay_named(site, "second")
+            first, second = relay_named(site, "first"), relay_named(again, "second")
             assert await first.start()
             note = tmp_path / "relay"
             number, began, host = note.read_text().split()
@@ -64,6 +86,7 @@ def test_a_relay_that_only_has_the_number_of_the_former_is_left_alone(tmp_path: 
             assert answers(second)
         finally:
             await site.transport.close()
+            await again.transport.close()
 
     asyncio.run(both())
 
@@ -86,46 +109,66 @@ def test_a_relay_that_is_not_wanted_any_more_when_it_begins_leaves_the_former_al
     asyncio.run(work())
 
 
-def test_signs_of_life_keep_a_relay_and_are_no_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lease_s = 3.0
-    monkeypatch.setattr(remote_relay, "lease_of_programs_s", lambda: lease_s)
-
-    async def work() -> None:
-        site = site_at(tmp_path)
-        try:
-            relay = relay_named(site, "kept")
-            assert await relay.start()
-            await asyncio.sleep(2 * lease_s)
-            await relay.add_run("polar", b"the secret of polar")
-            assert answers(relay)
-            status = subprocess.run([MTO, "status", "--json", "--site", relay.name], capture_output=True, check=True)
-            assert set(json.loads(status.stdout)["runs"]) == {"canal", "polar"}
-        finally:
-            await site.transport.close()
-
-    asyncio.run(work())
+def test_signs_of_life_keep_a_relay_that_was_started_manually_and_are_no_requests() -> None:
+    name = f"t{os.getpid()}-kept"
+    words = [MTO, "--site", name, "--stdin", "--lease", "3"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as relay:
+        assert relay.stdin is not None
+        assert relay.stdout is not None
+        assert json.loads(relay.stdout.readline())["site"] == name
+        for _ in range(8):
+            time.sleep(0.5)
+            relay.stdin.write(b"\n")
+            relay.stdin.flush()
+        relay.stdin.write(b'{"command": "status"}\n')
+        relay.stdin.flush()
+        assert json.loads(relay.stdout.readline())["status"]["site"] == name
+        relay.wait(LIMIT_S)  # its lease ends
 
 
-def test_a_relay_that_ends_is_started_again_on_its_port(tmp_path: Path) -> None:
+def test_relays_share_a_process_and_one_that_ends_is_started_again_on_its_port_beside_the_other(
+    tmp_path: Path,
+) -> None:
     async def work() -> list[str]:
         site, told = site_at(tmp_path), list[str]()
         try:
-            relay = relay_named(site, "kept")
+            relay, other = relay_named(site, "kept"), relay_named(site, "other")
             assert await relay.start()
+            assert await other.start()
+            process, port, channel = process_noted(tmp_path), relay.port, relay._channel
             keeping = asyncio.create_task(relay.keep(told.append))
-            first, port = relay._process, relay.port
-            assert first is not None
-            await first.kill()
-            await until(lambda: relay._process is not first and answers(relay), "it is not started again")
+            subprocess.run([MTO, "stop", "--site", relay.name], check=True, capture_output=True, timeout=LIMIT_S)
+            await until(lambda: relay._channel is not channel and answers(relay), "it is not started again")
             keeping.cancel()
             assert relay.port == port
+            assert process_noted(tmp_path) == process
+            assert answers(other)
         finally:
             await site.transport.close()
         return told
 
-    (told,) = asyncio.run(work())
-    assert told.startswith("here: its relay has ended (exit status ")
-    assert told.endswith(") and is started again")
+    assert asyncio.run(work()) == ["here: its relay has ended (it was told to) and is started again"]
+
+
+def test_relays_whose_process_is_killed_are_started_again_on_their_ports(tmp_path: Path) -> None:
+    async def work() -> list[str]:
+        site, told = site_at(tmp_path), list[str]()
+        try:
+            relays = [relay_named(site, "kept"), relay_named(site, "other")]
+            assert [await relay.start() for relay in relays] == [True, True]
+            keeping = [asyncio.create_task(relay.keep(told.append)) for relay in relays]
+            process, ports = process_noted(tmp_path), [relay.port for relay in relays]
+            os.kill(process, signal.SIGKILL)
+            await until(lambda: len(told) == 2 and all(map(answers, relays)), "they are not started again")
+            for each in keeping:
+                each.cancel()
+            assert [relay.port for relay in relays] == ports
+        finally:
+            await site.transport.close()
+        return told
+
+    ended = "here: its relay has ended (site here: the login proxy has ended) and is started again"
+    assert asyncio.run(work()) == [ended, ended]
 
 
 def test_a_run_begins_and_ends_also_while_the_relay_is_away(tmp_path: Path) -> None:
@@ -134,9 +177,9 @@ def test_a_run_begins_and_ends_also_while_the_relay_is_away(tmp_path: Path) -> N
         try:
             relay = relay_named(site, "away")
             assert await relay.start()
-            assert relay._process is not None
+            assert relay._channel is not None
             entry = RelayEntry("here:1/away", relay, lambda _: None, is_kept=True)
-            await relay._process.kill()
+            await relay._channel.end()
             await entry.add_run("second", b"the secret of the second")
             await entry.remove_run("canal", is_given_up=False)
             await until(lambda: answers(relay), "it is not started again")
@@ -147,7 +190,9 @@ def test_a_run_begins_and_ends_also_while_the_relay_is_away(tmp_path: Path) -> N
     asyncio.run(work())
 
 
-def test_a_relay_that_cannot_be_started_again_is_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relay_that_cannot_be_started_again_is_the_end_and_it_is_said_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(remote_relay, "AGAIN_WITHIN_S", 0.5)
 
     async def work() -> None:
@@ -155,11 +200,50 @@ def test_a_relay_that_cannot_be_started_again_is_the_end(tmp_path: Path, monkeyp
         try:
             relay = relay_named(site, "lost")
             assert await relay.start()
-            assert relay._process is not None
-            (tmp_path / "mto").unlink()
-            await relay._process.kill()
-            with pytest.raises(SiteError, match=r"the relay of here has ended .* and cannot be started again: port"):
+            (tmp_path / "relays").rename(tmp_path / "gone")
+            subprocess.run([MTO, "stop", "--site", relay.name], check=True, capture_output=True, timeout=LIMIT_S)
+            why = r"the relay of here has ended .* cannot be started again: log: .* cannot be opened: No such file"
+            with pytest.raises(SiteError, match=why):
                 await asyncio.wait_for(relay.keep(lambda _: None), LIMIT_S)
+        finally:
+            await site.transport.close()
+
+    asyncio.run(work())
+
+
+def test_a_relay_is_not_started_again_without_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_relay, "AGAIN_WITHIN_S", 0.5)
+
+    async def work() -> None:
+        site = site_at(tmp_path)
+        try:
+            relay = relay_named(site, "lost")
+            assert await relay.start()
+            (tmp_path / "mto").unlink()
+            os.kill(process_noted(tmp_path), signal.SIGKILL)
+            why = "the relay of here has ended .* cannot be started again: site here: the login proxy has ended"
+            with pytest.raises(SiteError, match=why):
+                await asyncio.wait_for(relay.keep(lambda _: None), LIMIT_S)
+        finally:
+            await site.transport.close()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("is_given_up", [False, True])
+def test_the_process_ends_with_its_last_relay_if_no_run_needs_it(tmp_path: Path, is_given_up: bool) -> None:
+    async def work() -> None:
+        site = site_at(tmp_path)
+        try:
+            relay, other = relay_named(site, "one"), relay_named(site, "other")
+            assert await relay.start()
+            assert await other.start()
+            process = process_noted(tmp_path)
+            await relay.end(is_given_up=is_given_up)
+            await until(lambda: not answers(relay), "it stays")
+            assert answers(other)
+            await other.end(is_given_up=is_given_up)
+            await until(lambda: not is_running(process), "the process stays")
         finally:
             await site.transport.close()
 

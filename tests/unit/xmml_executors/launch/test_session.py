@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import time
 from pathlib import Path
@@ -12,7 +13,14 @@ from typing import Any
 import pytest
 from waiting import LIMIT_S, complete_lines, until
 from xmml_executors.launch.site.program import command_at
-from xmml_executors.launch.site.session import Gone, ProxyConnection, SiteSession, SiteTimedOut
+from xmml_executors.launch.site.session import (
+    STALLED_AFTER,
+    Gone,
+    ProxyConnection,
+    RelayChannel,
+    SiteSession,
+    SiteTimedOut,
+)
 from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentReport, Go, Output, Over, ProtocolError, Signal, StepFailed, details
 from xmml_native import mto
@@ -248,5 +256,116 @@ def test_every_run_of_a_connection_has_its_lease_renewed(tmp_path: Path) -> None
     async def go() -> None:
         async with Kept(first) as kept, Kept(second, beside=kept):
             await until(lambda: (first / "lease").exists() and (second / "lease").exists(), "a lease is missing")
+
+    asyncio.run(go())
+
+
+async def relay_of(kept: Kept) -> RelayChannel:
+    """Start a relay beside the login proxy."""
+    words = ["--site", f"t{os.getpid()}", "--listen", "127.0.0.1:0"]
+    relay = await kept.proxy.start_relay(kept.channel.command, words)
+    assert await relay.answer() is not None
+    return relay
+
+
+async def answers(relay: RelayChannel) -> bool:
+    relay.request({"command": "status"})
+    return await asyncio.wait_for(relay.answer(), LIMIT_S) is not None
+
+
+def test_a_file_system_that_does_not_answer_holds_up_no_relay(run_folder: Path) -> None:
+    async def go() -> None:
+        os.mkfifo(run_folder / "jobs/m.1/orders")  # whoever opens it waits for a reader
+        kept = Kept(run_folder)
+        kept.proxy.every_s = 0.5
+        async with kept:
+            kept.channel.listen("m.1")
+            relay = await relay_of(kept)
+            kept.channel.tell("m.1", Go())
+            stalled_s = STALLED_AFTER * kept.proxy.every_s
+            await until(lambda: time.monotonic() - kept.proxy.heard_at > 2 * stalled_s, "the proxy does not wait")
+            assert await answers(relay)
+            assert kept.transport.started == 1
+
+    asyncio.run(go())
+
+
+def test_a_site_whose_file_system_does_not_answer_is_given_up_and_the_process_there_ends(run_folder: Path) -> None:
+    async def go() -> None:
+        os.mkfifo(run_folder / "jobs/m.1/orders")
+        async with Kept(run_folder) as kept:
+            kept.channel.site_timeout_s = 1.0
+            kept.channel.listen("m.1")
+            kept.channel.tell("m.1", Go())
+            with pytest.raises(SiteTimedOut):
+                await asyncio.wait_for(kept.keeping, LIMIT_S)
+            assert kept.transport.process is not None
+            await asyncio.wait_for(kept.transport.process.wait(), LIMIT_S)
+
+    asyncio.run(go())
+
+
+def test_a_proxy_that_fails_begins_again_beside_the_relays_and_no_order_is_lost_or_overtaken(run_folder: Path) -> None:
+    async def go() -> None:
+        orders = run_folder / "jobs/m.1/orders"
+        orders.mkdir()
+        async with Kept(run_folder) as kept:
+            kept.channel.listen("m.1")
+            relay = await relay_of(kept)
+            kept.channel.tell("m.1", Signal("flow", 1))
+            await until(lambda: "Is a directory" in kept.proxy.why_silent, "it does not fail")
+            kept.channel.tell("m.1", Signal("flow", 2))
+            orders.rmdir()
+            kept.report(Over())
+            await kept.until(1)
+            assert [order["n"] for order in await kept.orders(2)] == [1, 2]
+            assert await answers(relay)
+            assert kept.transport.started == 1
+
+    asyncio.run(go())
+
+
+def test_what_is_sent_before_a_failure_is_known_goes_to_no_later_proxy(run_folder: Path) -> None:
+    async def go() -> None:
+        orders = run_folder / "jobs/m.1/orders"
+        orders.mkdir()
+        transport = Breaking()
+        try:
+            process = await transport.start_program(f"exec {command_at(str(run_folder))} talk")
+            lines = process.lines()
+            order = {"to": "m.1", "order": {"n": 1, "do": "go"}}
+            await process.write(json.dumps(order).encode() + b"\n")
+            while "failed" not in (line := await anext(lines)):
+                pass
+            orders.rmdir()
+            await process.write(json.dumps({"to": "m.1", "order": {"n": 2, "do": "go"}}).encode() + b"\n")
+            for what in ({"proxy": "begin"}, order):
+                await process.write(json.dumps(what).encode() + b"\n")
+            while "taken" not in (line := await anext(lines)):
+                pass
+            assert json.loads(line) == {"taken": 1, "by": "m.1"}
+            assert complete_lines(orders) == [{"n": 1, "do": "go"}]
+        finally:
+            await transport.close()
+
+    asyncio.run(go())
+
+
+def test_a_relay_stays_when_the_last_run_leaves(run_folder: Path) -> None:
+    async def go() -> None:
+        kept = Kept(run_folder)
+        relay = await relay_of(kept)
+        async with kept:
+            kept.channel.listen("m.1")
+            kept.report(Over())
+            await kept.until(1)
+            kept.keeping.cancel()
+            await asyncio.gather(kept.keeping, return_exceptions=True)
+            assert await answers(relay)
+            process = kept.transport.process
+            assert process is not None
+            await relay.end()
+            await asyncio.wait_for(process.wait(), LIMIT_S)
+            assert kept.transport.started == 1
 
     asyncio.run(go())

@@ -158,6 +158,7 @@ def test_relays_of_a_run_trust_each_other_only_also_after_they_were_started_agai
             for again in ("there", "here"):
                 before = status_of(here.site)["certificate"], status_of(there.name)["certificate"]
                 if again == "there":
+                    await there.end()
                     assert await there.start_on(there.port)
                 else:
                     here.close()

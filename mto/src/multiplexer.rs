@@ -1,0 +1,322 @@
+//! The process of a launcher on a login node: the login proxy, and the relays of the site.
+//!
+//! Each of them has a thread, and this one passes lines between them and the launcher. It waits for none of them: where a
+//! file system does not answer, the login proxy, which works on files, waits for that alone.
+//!
+//! An empty line is a sign of life, and is answered by one. What begins with [`FOR_RELAY`] is a [`RelayWord`], what begins
+//! with [`FOR_PROXY`] begins a login proxy in the place of one that has failed, and everything else is for the login proxy.
+//! What the threads say goes to the launcher; [`Answer`] is what else it is told.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use mto::outlet::Outlet;
+use xmml_core::error::explained;
+use xmml_site::lines::{complete_lines, shortened};
+use xmml_site::login_proxy::LoginProxy;
+use xmml_site::polling::Pauses;
+use xmml_site::system::{poll, For};
+
+const FOR_RELAY: &[u8] = b"{\"relay\":";
+const FOR_PROXY: &[u8] = b"{\"proxy\":";
+/// How long a login proxy that takes the place of one that has failed waits before it begins.
+const PROXY_AGAIN: Duration = Duration::from_secs(1);
+/// While more bytes than this wait for the launcher, nothing is taken from the threads.
+const OUTGOING_MAX: usize = 1 << 20;
+const READ: usize = 64 * 1024;
+const FOREVER: Duration = Duration::from_secs(3600);
+
+/// Serves as a relay: the words of its command line, and where its requests come from and its answers go.
+pub type ServeRelay = fn(&[String], UnixStream) -> Result<(), String>;
+
+/// From the launcher, for a relay.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RelayWord<'a> {
+    /// Its number, which no other relay of this process has had.
+    relay: u64,
+    /// Start it, with these words on its command line.
+    start: Option<Vec<String>>,
+    /// Pass this request on. Without this and `start`: end it.
+    #[serde(borrow)]
+    request: Option<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer<'a> {
+    Relay {
+        relay: u64,
+        answer: &'a RawValue,
+    },
+    /// The relay has ended; why, if it was not to.
+    Ended {
+        relay: u64,
+        ended: String,
+    },
+    /// The login proxy has failed.
+    Failed {
+        failed: String,
+    },
+}
+
+/// A thread, and the bytes on their way to it and from it.
+struct Worker {
+    stream: UnixStream,
+    to: Vec<u8>,
+    from: Vec<u8>,
+    is_to_end: bool,
+    thread: JoinHandle<Result<(), String>>,
+}
+
+impl Worker {
+    fn begin(name: &str, work: impl FnOnce(UnixStream) -> Result<(), String> + Send + 'static) -> io::Result<Worker> {
+        let (stream, other) = UnixStream::pair()?;
+        stream.set_nonblocking(true)?;
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || work(other))?;
+        Ok(Worker { stream, to: Vec::new(), from: Vec::new(), is_to_end: false, thread })
+    }
+
+    fn put(&mut self, line: &[u8]) {
+        self.to.extend_from_slice(line);
+        self.to.push(b'\n');
+    }
+
+    /// Has it end when it has read what was put.
+    fn end(&mut self) {
+        self.is_to_end = true;
+        self.write();
+    }
+
+    /// Writes what there is room for.
+    fn write(&mut self) {
+        while !self.to.is_empty() {
+            match self.stream.write(&self.to) {
+                Ok(count) => drop(self.to.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => self.to.clear(), // it has ended
+            }
+        }
+        if self.is_to_end {
+            let _ = self.stream.shutdown(Shutdown::Write);
+        }
+    }
+
+    /// Reads; returns the complete lines, `None` when it has ended.
+    fn read(&mut self) -> Option<Vec<Vec<u8>>> {
+        let mut chunk = [0; READ];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => return None,
+            Ok(count) => self.from.extend_from_slice(&chunk[..count]),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(_) => return None,
+        }
+        Some(complete_lines(&mut self.from))
+    }
+
+    /// Returns why it has ended, which it has; nothing if it was to.
+    fn why_ended(self) -> String {
+        match self.thread.join() {
+            Ok(ended) => ended.err().unwrap_or_default(),
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+                format!("it ended by a fault of the program: {}", text.unwrap_or("it does not say which"))
+            }
+        }
+    }
+}
+
+/// See the module.
+pub struct Multiplexer {
+    run: PathBuf,
+    serve_relay: ServeRelay,
+    /// `None` when it has ended.
+    input: Option<File>,
+    incoming: Vec<u8>,
+    output: Outlet,
+    outgoing: Vec<u8>,
+    proxy: Option<Worker>,
+    relays: BTreeMap<u64, Worker>,
+}
+
+impl Multiplexer {
+    /// One for the standard streams, and for the jobs of a run.
+    ///
+    /// # Errors
+    /// The system gives no descriptor.
+    pub fn new(run: PathBuf, serve_relay: ServeRelay) -> io::Result<Multiplexer> {
+        Ok(Multiplexer {
+            run,
+            serve_relay,
+            input: Some(File::from(io::stdin().as_fd().try_clone_to_owned()?)),
+            incoming: Vec::new(),
+            output: Outlet::stdout(),
+            outgoing: Vec::new(),
+            proxy: None,
+            relays: BTreeMap::new(),
+        })
+    }
+
+    /// Serves until the input has ended, and all threads have because of that, or nobody reads the output.
+    ///
+    /// # Errors
+    /// The system refuses what it needs, or it was sent something that it does not know; the text says what.
+    pub fn serve(mut self) -> Result<(), String> {
+        let of_system = |error: io::Error| explained(&error);
+        self.begin_proxy(Duration::ZERO).map_err(of_system)?;
+        while self.input.is_some() || self.workers().next().is_some() || !self.outgoing.is_empty() {
+            if self.wait().map_err(of_system)? {
+                self.read().map_err(of_system)?;
+            }
+            for line in complete_lines(&mut self.incoming) {
+                self.obey(&line)?;
+            }
+            if self.has_room() {
+                self.read_proxy();
+                self.read_relays();
+            }
+            self.workers().for_each(Worker::write);
+            match self.write() {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                done => done.map_err(of_system)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn workers(&mut self) -> impl Iterator<Item = &mut Worker> {
+        self.proxy.iter_mut().chain(self.relays.values_mut())
+    }
+
+    fn has_room(&self) -> bool {
+        self.outgoing.len() <= OUTGOING_MAX
+    }
+
+    fn begin_proxy(&mut self, pause: Duration) -> io::Result<()> {
+        let run = self.run.clone();
+        self.proxy = Some(Worker::begin("proxy", move |stream| {
+            thread::sleep(pause);
+            let output = stream.try_clone().map_err(|error| explained(&error))?;
+            let [input, output] = [stream, output].map(|end| File::from(OwnedFd::from(end)));
+            LoginProxy::new(run, input, output, Pauses::default()).run()
+        })?);
+        Ok(())
+    }
+
+    /// Waits until something can be passed on; returns whether there is input.
+    fn wait(&mut self) -> io::Result<bool> {
+        let has_room = self.has_room();
+        let mut watched: Vec<For> = self.input.iter().map(|input| For::Reading(input.as_raw_fd())).collect();
+        let has_input = !watched.is_empty();
+        if !self.outgoing.is_empty() {
+            watched.push(For::Writing(self.output.as_raw_fd()));
+        }
+        for worker in self.workers() {
+            if has_room {
+                watched.push(For::Reading(worker.stream.as_raw_fd()));
+            }
+            if !worker.to.is_empty() {
+                watched.push(For::Writing(worker.stream.as_raw_fd()));
+            }
+        }
+        Ok(poll(&watched, FOREVER)?[0] && has_input)
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        let Some(input) = &mut self.input else { return Ok(()) };
+        let mut chunk = [0; READ];
+        let count = input.read(&mut chunk)?;
+        self.incoming.extend_from_slice(&chunk[..count]);
+        if count == 0 {
+            self.input = None;
+            self.workers().for_each(Worker::end);
+        }
+        Ok(())
+    }
+
+    fn obey(&mut self, line: &[u8]) -> Result<(), String> {
+        if line.is_empty() {
+            self.outgoing.push(b'\n');
+        } else if line.starts_with(FOR_RELAY) {
+            let word = serde_json::from_slice(line)
+                .map_err(|error| format!("what the launcher says is not understood: {error}: {}", shortened(line)))?;
+            self.obey_for_relay(word);
+        } else if line.starts_with(FOR_PROXY) {
+            self.begin_proxy(PROXY_AGAIN).map_err(|error| explained(&error))?;
+        } else if let Some(proxy) = &mut self.proxy {
+            proxy.put(line);
+        }
+        Ok(())
+    }
+
+    fn obey_for_relay(&mut self, word: RelayWord) {
+        let relay = word.relay;
+        if let Some(words) = word.start {
+            let serve = self.serve_relay;
+            match Worker::begin("relay", move |stream| serve(&words, stream)) {
+                Ok(worker) => drop(self.relays.insert(relay, worker)),
+                Err(error) => self.say(&Answer::Ended { relay, ended: explained(&error) }),
+            }
+        } else if let Some(worker) = self.relays.get_mut(&relay) {
+            match word.request {
+                Some(request) => worker.put(request.get().as_bytes()),
+                None => worker.end(),
+            }
+        } // else it has ended, and the launcher is told so
+    }
+
+    fn read_proxy(&mut self) {
+        let Some(proxy) = &mut self.proxy else { return };
+        if let Some(lines) = proxy.read() {
+            for line in lines {
+                self.outgoing.extend_from_slice(&line);
+                self.outgoing.push(b'\n');
+            }
+        } else if let Some(proxy) = self.proxy.take() {
+            self.say(&Answer::Failed { failed: proxy.why_ended() });
+        }
+    }
+
+    fn read_relays(&mut self) {
+        let read: Vec<_> = self.relays.iter_mut().map(|(relay, worker)| (*relay, worker.read())).collect();
+        for (relay, lines) in read {
+            if let Some(lines) = lines {
+                for answer in lines.iter().filter_map(|line| serde_json::from_slice(line).ok()) {
+                    self.say(&Answer::Relay { relay, answer });
+                }
+            } else if let Some(worker) = self.relays.remove(&relay) {
+                self.say(&Answer::Ended { relay, ended: worker.why_ended() });
+            }
+        }
+    }
+
+    fn say(&mut self, what: &Answer) {
+        self.outgoing.extend(serde_json::to_vec(what).unwrap_or_default());
+        self.outgoing.push(b'\n');
+    }
+
+    /// Writes what the launcher has room for.
+    fn write(&mut self) -> io::Result<()> {
+        let mut written = 0;
+        while written < self.outgoing.len() {
+            match self.output.write(&self.outgoing[written..]) {
+                Ok(count) => written += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        self.outgoing.drain(..written);
+        Ok(())
+    }
+}
