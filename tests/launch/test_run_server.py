@@ -307,6 +307,25 @@ def test_runs_with_other_links_have_relays_of_their_own(queued: Sites, server: S
     assert server.end() == 0
 
 
+def test_runs_with_another_description_of_a_site_have_a_relay_of_their_own_there(queued: Sites, server: Server) -> None:
+    queued.method = "relay"
+    model = queued.write_model(asks=WAITS)
+    server.begin("first", model)
+    server.await_joined("first")
+    python = queued.folder / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o700)
+    queued.python["alpha"] = str(python)
+    server.begin("second", model)
+    server.await_joined("second")
+    assert relays(queued) == {"alpha": 2, "beta": 1}
+    for run in ("second", "first"):
+        assert "has ended" not in server.log(run)
+        server.request(stop=run)
+        assert server.await_end(run) == 130
+    assert server.end() == 0
+
+
 def test_a_run_begins_when_the_relay_of_this_machine_was_killed_while_there_was_none(
     queued: Sites, server: Server
 ) -> None:

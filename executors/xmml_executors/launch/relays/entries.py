@@ -151,7 +151,8 @@ class RelayEntries:
         if self._shared is None:
             return site
         if key not in self._places:
-            folder = f"{self._shared.name}-{len(self._places)}"
+            # Another login of this process may lead to the same site.
+            folder = f"{self._shared.name}-{os.urandom(4).hex()}"
             place = RunSite(site.site, folder, self._shared.journal, self._login)
             await place.locate()
             self._places[key] = place
