@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::buffer::BufferPool;
 use crate::frame::{self, Decoder, Frame, FrameError, Lent, Limits};
-use crate::methods::{LentPlace, Stream};
+use crate::methods::{LentPlace, Memory, Stream};
 use crate::wakeup::{poll_writable, Polled};
 
 use crate::liveness::heartbeat::HeartbeatTimer;
@@ -185,38 +185,46 @@ impl Connection {
     /// The message whose payload was lent.
     fn borrow(&self, lent: &Lent) -> Result<Frame, String> {
         let Lent { region, offset, length, generation, .. } = *lent;
-        let payload = self.stream.borrow(&LentPlace { region, offset, length, generation })?;
+        let memory = self.stream.memory().ok_or("it lent memory on a connection that cannot")?;
+        let payload = memory.borrow(&LentPlace { region, offset, length, generation })?;
         lent.message_frame(&payload).map(Frame::Message).map_err(|error| error.to_string())
     }
 
-    /// Whether frames travel through memory: see [`Stream::is_memory`].
+    /// The memory through which frames travel; `None`: they travel as bytes.
+    pub fn memory(&self) -> Option<&dyn Memory> {
+        self.stream.memory()
+    }
+
+    /// Whether frames travel through memory.
     pub fn is_memory(&self) -> bool {
-        self.stream.is_memory()
+        self.memory().is_some()
     }
 
     /// From which size on payloads are lent instead of written.
     pub fn lends_from(&self) -> usize {
-        self.stream.lends_from()
+        self.memory().map_or(usize::MAX, Memory::lends_from)
     }
 
     /// Whether a look may find something, as far as a glance can tell.
     pub fn has_news(&self) -> bool {
-        self.stream.has_news() || self.is_closed()
+        self.memory().is_none_or(Memory::has_news) || self.is_closed()
     }
 
-    /// Whether the caller may sleep until the descriptor is readable: see [`Stream::may_sleep`].
+    /// Whether the caller may sleep until the descriptor is readable: see [`Memory::may_sleep`].
     pub fn may_sleep(&self) -> bool {
-        self.stream.may_sleep() && !self.is_closed()
+        self.memory().is_none_or(Memory::may_sleep) && !self.is_closed()
     }
 
-    /// Whether the caller may sleep until a connection through memory has room: see [`Stream::may_sleep_for_room`].
+    /// Whether the caller may sleep until a connection through memory has room: see [`Memory::may_sleep_for_room`].
     pub fn may_sleep_for_room(&self) -> bool {
-        self.stream.may_sleep_for_room()
+        self.memory().is_none_or(Memory::may_sleep_for_room)
     }
 
     /// The descriptor of a connection through memory was readable; the caller reads and writes on.
     pub fn woken(&self) {
-        self.stream.woken();
+        if let Some(memory) = self.memory() {
+            memory.woken();
+        }
     }
 
     fn end_of_stream(&self, decoder: &Decoder) -> String {
@@ -228,14 +236,14 @@ impl Connection {
 
     /// Writes a frame past the queue, if that is possible at once: always if it is short, goes through memory, and nothing waits.
     pub fn write_at_once(&self, pieces: &[IoSlice<'_>]) -> bool {
-        self.writer().write_at_once(pieces, &*self.stream)
+        self.memory().is_some_and(|memory| self.writer().write_at_once(pieces, memory))
     }
 
     /// Writes what is queued as far as there is room; what stays behind is copied if it belongs to a caller. False: the rest needs a watch for room, which the caller must arrange (it is the
     /// only one who gets this answer until the watch has found the queue empty).
     pub fn flush(&self) -> io::Result<bool> {
         let mut writer = self.writer();
-        writer.lend(&*self.stream);
+        self.lend(&mut writer);
         if writer.handed_over {
             writer.own(&self.pool)?;
             return Ok(true);
@@ -254,10 +262,16 @@ impl Connection {
         Ok(done)
     }
 
+    fn lend(&self, writer: &mut Writer) {
+        if let Some(memory) = self.memory() {
+            writer.lend(memory);
+        }
+    }
+
     /// For the watch: writes on when there is room. True: everything is out, and the watch must end.
     pub fn flush_watched(&self) -> io::Result<bool> {
         let mut writer = self.writer();
-        writer.lend(&*self.stream); // a caller may have queued something and not have come to its own flush yet
+        self.lend(&mut writer); // a caller may have queued something and not have come to its own flush yet
         let done = writer.write(&*self.stream)?;
         writer.handed_over = !done;
         Ok(done)

@@ -7,7 +7,7 @@ use crate::buffer::{BufferPool, OutOfMemory};
 use crate::frame::check::HAS_CHECKSUM;
 use crate::frame::descriptor::{Front, Pieces};
 use crate::frame::{EncodedMessage, Kind, HEAD};
-use crate::methods::{LentPlace, Stream};
+use crate::methods::{LentPlace, Memory, Stream};
 
 /// How many pieces one system call writes at most (the system allows 1024).
 const PIECES: usize = 64;
@@ -124,14 +124,14 @@ impl Writer {
         self.was_used = false;
     }
 
-    /// Writes a frame past the queue, if nothing waits there and the stream takes all of it at once; false: it must be queued.
-    pub fn write_at_once(&mut self, pieces: &[IoSlice<'_>], stream: &dyn Stream) -> bool {
+    /// Writes a frame past the queue, if nothing waits there and the memory takes all of it at once; false: it must be queued.
+    pub fn write_at_once(&mut self, pieces: &[IoSlice<'_>], memory: &dyn Memory) -> bool {
         if self.handed_over || !self.queue.is_empty() {
             return false;
         }
         self.was_used = true;
         // What is wrong with the stream, who writes the queue finds out too.
-        stream.write_whole(pieces).unwrap_or(false)
+        memory.write_whole(pieces).unwrap_or(false)
     }
 
     /// Whether the kernel has taken everything.
@@ -147,16 +147,13 @@ impl Writer {
     }
 
     /// Lends what can be lent.
-    pub fn lend(&mut self, stream: &dyn Stream) {
-        let from = stream.lends_from();
-        if from == usize::MAX {
-            return;
-        }
+    pub fn lend(&mut self, memory: &dyn Memory) {
+        let from = memory.lends_from();
         // A frame that is partly out stays as it is.
         let begun = usize::from(self.written > 0);
         for frame in self.queue.iter_mut().skip(self.offered.max(begun)) {
             if frame.payload_len() >= from && can_be_lent(&frame.head) {
-                if let Some(place) = stream.lend(&frame.payload) {
+                if let Some(place) = memory.lend(&frame.payload) {
                     frame.lent_at(&place);
                 }
             }

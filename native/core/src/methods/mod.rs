@@ -136,10 +136,6 @@ pub trait Stream: Send + Sync {
     fn read(&self, into: &mut [u8]) -> io::Result<usize>;
     /// Writes what there is room for.
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
-    /// Writes all of it at once, if this stream can and there is room; false: nothing was written.
-    fn write_whole(&self, _parts: &[IoSlice<'_>]) -> io::Result<bool> {
-        Ok(false)
-    }
     /// Passes on what a write has taken but kept; `WouldBlock`: not all of it, poll for room.
     fn flush(&self) -> io::Result<()> {
         Ok(())
@@ -163,12 +159,6 @@ pub trait Stream: Send + Sync {
         None
     }
 
-    /// The handshake is done: from now on frames travel. A stream through memory changes over to it; `arena` is where it may keep
-    /// payloads that it lends.
-    fn established(&self, _arena: &Arena) -> io::Result<()> {
-        Ok(())
-    }
-
     /// What the two ends of an encrypted stream, and nobody else, can know of it: it covers both certificates. Proofs that are given on
     /// the stream cover it, so that nobody in the middle can pass them on. `None`: the stream is not encrypted.
     ///
@@ -183,44 +173,47 @@ pub trait Stream: Send + Sync {
         false
     }
 
-    /// Whether frames travel through memory: then looking costs no system call, and the descriptor becomes readable only for who has
-    /// said that it sleeps ([`Stream::may_sleep`], [`Stream::may_sleep_for_room`]), and when the peer is gone.
-    fn is_memory(&self) -> bool {
-        false
+    /// The handshake is done: from now on frames travel. A stream that can changes over to memory; `arena` is where it may keep payloads
+    /// that it lends.
+    fn established(&self, _arena: &Arena) -> io::Result<()> {
+        Ok(())
     }
 
-    /// Whether a read may find something, as far as a glance can tell.
-    fn has_news(&self) -> bool {
-        true
-    }
-
-    /// The caller is about to sleep until the descriptor is readable; false: look first, something is there.
-    fn may_sleep(&self) -> bool {
-        true
-    }
-
-    /// The caller is about to sleep until the descriptor of a memory stream is readable because there is room again; false: there is.
-    fn may_sleep_for_room(&self) -> bool {
-        true
-    }
-
-    /// The descriptor of a memory stream was readable: takes note of why. Whoever calls this must then read, and write what waits.
-    fn woken(&self) {}
-
-    /// From which size on payloads are lent instead of written.
-    fn lends_from(&self) -> usize {
-        usize::MAX
-    }
-
-    /// Lends a payload to the other end, where it is seen without being copied, until it is returned; `None`: it must be written.
-    fn lend(&self, _payload: &[Buffer]) -> Option<LentPlace> {
+    /// The memory through which frames travel once the stream has changed over to it. `None`: they travel as bytes.
+    fn memory(&self) -> Option<&dyn Memory> {
         None
     }
+}
+
+/// What memory adds to a stream: looking costs no system call, a payload may be lent instead of written, and the descriptor becomes
+/// readable only for who has said that it sleeps, and when the peer is gone.
+pub trait Memory: Send + Sync {
+    /// Whether a read may find something, as far as a glance can tell.
+    fn has_news(&self) -> bool;
+
+    /// The caller is about to sleep until the descriptor is readable; false: look first, something is there.
+    fn may_sleep(&self) -> bool;
+
+    /// The caller is about to sleep until the descriptor is readable because there is room again; false: there is.
+    fn may_sleep_for_room(&self) -> bool;
+
+    /// The descriptor was readable: takes note of why. Whoever calls this must then read, and write what waits.
+    fn woken(&self);
+
+    /// Writes all of it at once; false: there is not enough room, and nothing was written.
+    fn write_whole(&self, parts: &[IoSlice<'_>]) -> io::Result<bool>;
+
+    /// From which size on payloads are lent instead of written.
+    fn lends_from(&self) -> usize;
+
+    /// Lends a payload to the other end, where it is seen without being copied, until it is returned; `None`: it must be written.
+    fn lend(&self, payload: &[Buffer]) -> Option<LentPlace>;
 
     /// What the other end has lent.
-    fn borrow(&self, _place: &LentPlace) -> std::result::Result<Buffer, String> {
-        Err("it lent memory on a connection that cannot".to_owned())
-    }
+    ///
+    /// # Errors
+    /// There is no such loan; the text says why.
+    fn borrow(&self, place: &LentPlace) -> std::result::Result<Buffer, String>;
 }
 
 /// Where a payload lies that was lent.

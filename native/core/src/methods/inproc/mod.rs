@@ -18,7 +18,7 @@ use crate::shared_memory::arena::Arena;
 use crate::wakeup::EventFd;
 
 use self::pipe::Pipe;
-use super::{Descriptor, LentPlace, Listener, Method, Place, Stream};
+use super::{Descriptor, LentPlace, Listener, Memory, Method, Place, Stream};
 use crate::handshake::Party;
 use crate::spec::TrafficClass;
 
@@ -161,13 +161,6 @@ impl Stream for InprocStream {
         self.outgoing.write(parts)
     }
 
-    fn write_whole(&self, parts: &[IoSlice<'_>]) -> io::Result<bool> {
-        if !self.is_memory() {
-            return Ok(false);
-        }
-        self.outgoing.write(parts).map(|_| true)
-    }
-
     fn shut(&self) {
         self.incoming.close();
         self.outgoing.close();
@@ -178,10 +171,12 @@ impl Stream for InprocStream {
         self.arena.set(arena.clone()).map_err(|_| io::Error::other("the handshake was done before"))
     }
 
-    fn is_memory(&self) -> bool {
-        self.arena.get().is_some()
+    fn memory(&self) -> Option<&dyn Memory> {
+        self.arena.get().map(|_| self as &dyn Memory)
     }
+}
 
+impl Memory for InprocStream {
     fn has_news(&self) -> bool {
         self.incoming.has_news()
     }
@@ -195,16 +190,15 @@ impl Stream for InprocStream {
     }
 
     fn woken(&self) {
-        if self.is_memory() {
-            self.incoming.woken();
-        }
+        self.incoming.woken();
+    }
+
+    fn write_whole(&self, parts: &[IoSlice<'_>]) -> io::Result<bool> {
+        self.outgoing.write(parts).map(|_| true)
     }
 
     fn lends_from(&self) -> usize {
-        match self.is_memory() {
-            true => LENT_FROM,
-            false => usize::MAX,
-        }
+        LENT_FROM
     }
 
     fn lend(&self, payload: &[Buffer]) -> Option<LentPlace> {
@@ -276,35 +270,35 @@ mod tests {
         let (a, b) = established();
         let payload = Buffer::copy_of(&[9; 100_000]);
         let start = payload.as_ptr();
-        let place = a.lend(&[payload]).unwrap();
-        let mut taken = b.borrow(&place).unwrap();
+        let place = a.memory().unwrap().lend(&[payload]).unwrap();
+        let mut taken = b.memory().unwrap().borrow(&place).unwrap();
         assert_eq!(taken.as_ptr(), start);
         assert!(taken.get_mut().is_some(), "the only reference may be written to");
-        assert!(b.borrow(&place).is_err(), "once");
+        assert!(b.memory().unwrap().borrow(&place).is_err(), "once");
     }
 
     #[test]
     fn a_payload_that_is_held_elsewhere_too_is_read_only() {
         let (a, b) = established();
         let payload = Buffer::copy_of(&[9; 100_000]);
-        let place = a.lend(std::slice::from_ref(&payload)).unwrap();
-        assert!(b.borrow(&place).unwrap().get_mut().is_none());
+        let place = a.memory().unwrap().lend(std::slice::from_ref(&payload)).unwrap();
+        assert!(b.memory().unwrap().borrow(&place).unwrap().get_mut().is_none());
     }
 
     #[test]
     fn the_bell_rings_only_for_who_sleeps() {
         let (a, b) = established();
         write(&a, &[1]);
-        assert!(b.has_news() && !is_ringing(&b));
-        assert!(!b.may_sleep(), "something is there");
+        assert!(b.memory().unwrap().has_news() && !is_ringing(&b));
+        assert!(!b.memory().unwrap().may_sleep(), "something is there");
         let mut byte = [0];
         assert_eq!(b.read(&mut byte).unwrap(), 1);
-        assert!(!b.has_news());
-        assert!(b.may_sleep() && !is_ringing(&b));
+        assert!(!b.memory().unwrap().has_news());
+        assert!(b.memory().unwrap().may_sleep() && !is_ringing(&b));
         write(&a, &[2]);
         assert!(is_ringing(&b));
-        b.woken();
-        assert!(!is_ringing(&b) && b.has_news());
+        b.memory().unwrap().woken();
+        assert!(!is_ringing(&b) && b.memory().unwrap().has_news());
     }
 
     #[test]
@@ -317,7 +311,7 @@ mod tests {
         assert_eq!(b.read(&mut bytes).unwrap(), 1);
         assert_eq!(b.read(&mut bytes).unwrap(), 0);
         assert!(b.write(&[IoSlice::new(&[1])]).is_err());
-        b.woken();
+        b.memory().unwrap().woken();
         assert!(is_ringing(&b), "an end stays visible");
     }
 }

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use socket2::{SockRef, Socket};
 
 use crate::buffer::Buffer;
-use crate::methods::{LentPlace, Stream};
+use crate::methods::{LentPlace, Memory, Stream};
 use crate::shared_memory::arena::{Arena, ArenaBlock, Region};
 use crate::shared_memory::SharedMemory;
 
@@ -46,12 +46,12 @@ const BELL: u8 = 0;
 const REGION: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
-/// See the module.
+/// A connection through shared memory, once its handshake is done over the socket.
 pub struct ShmStream {
-    socket: Socket,
+    socket: Arc<Socket>,
     peer: String,
     before: Mutex<Before>,
-    live: OnceLock<Live>,
+    rings: OnceLock<Rings>,
 }
 
 /// What the handshake needs.
@@ -63,8 +63,9 @@ struct Before {
     files: Vec<OwnedFd>,
 }
 
-/// What frames need.
-struct Live {
+/// What frames travel through, and the socket beside it.
+struct Rings {
+    socket: Arc<Socket>,
     segment: Segment,
     writer: Mutex<Writer>,
     reader: Mutex<Reader>,
@@ -108,7 +109,7 @@ impl ShmStream {
     fn new(socket: Socket, peer: String, segment: Option<Segment>) -> io::Result<ShmStream> {
         socket.set_nonblocking(true)?;
         let before = Mutex::new(Before { segment, is_passed: false, files: Vec::new() });
-        Ok(ShmStream { socket, peer, before, live: OnceLock::new() })
+        Ok(ShmStream { socket: Arc::new(socket), peer, before, rings: OnceLock::new() })
     }
 }
 
@@ -142,7 +143,8 @@ impl Stream for ShmStream {
         before.files.clear();
         let loans = Arc::new(Loans::new(segment.clone(), Peer::of(&self.socket)));
         arena.enrol(loans.clone());
-        let live = Live {
+        let rings = Rings {
+            socket: self.socket.clone(),
             writer: Mutex::new(Writer::new(segment.outgoing_bytes())),
             reader: Mutex::new(Reader::new(segment.incoming_bytes())),
             segment,
@@ -153,24 +155,114 @@ impl Stream for ShmStream {
             ended: AtomicBool::new(false),
             fault: OnceLock::new(),
         };
-        self.live.set(live).map_err(|_| io::Error::other("the handshake was done before"))
+        self.rings.set(rings).map_err(|_| io::Error::other("the handshake was done before"))
     }
 
     fn read(&self, into: &mut [u8]) -> io::Result<usize> {
-        let Some(live) = self.live.get() else {
-            let mut before = lock(&self.before);
-            let count = passing::receive(&self.socket, into, &mut before.files)?;
-            before.files.truncate(1);
-            return Ok(count);
+        if let Some(rings) = self.rings.get() {
+            return rings.read(into);
+        }
+        let mut before = lock(&self.before);
+        let count = passing::receive(&self.socket, into, &mut before.files)?;
+        before.files.truncate(1);
+        Ok(count)
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        if let Some(rings) = self.rings.get() {
+            return rings.write(parts);
+        }
+        let mut before = lock(&self.before);
+        let pass = before.segment.as_ref().filter(|_| !before.is_passed).and_then(Segment::file);
+        let count = passing::send(&self.socket, parts, pass)?;
+        before.is_passed = true;
+        Ok(count)
+    }
+
+    fn shut(&self) {
+        if let Some(rings) = self.rings.get() {
+            rings.loans.close();
+        }
+        // Fails only if the peer is gone already.
+        let _ = SockRef::from(&self.socket).shutdown(std::net::Shutdown::Both);
+    }
+
+    fn memory(&self) -> Option<&dyn Memory> {
+        self.rings.get().map(|rings| rings as &dyn Memory)
+    }
+}
+
+impl Memory for Rings {
+    fn has_news(&self) -> bool {
+        ring::has_news(self.segment.incoming()) || self.ended.load(Ordering::Relaxed)
+    }
+
+    fn may_sleep(&self) -> bool {
+        // Positions that cannot be are found by the read that follows.
+        !self.ended.load(Ordering::Acquire) && ring::reader_may_sleep(self.segment.incoming())
+    }
+
+    fn may_sleep_for_room(&self) -> bool {
+        !self.ended.load(Ordering::Acquire) && ring::writer_may_sleep(self.segment.outgoing(), RING)
+    }
+
+    fn woken(&self) {
+        self.hear(&mut lock(&self.beside));
+    }
+
+    fn write_whole(&self, parts: &[IoSlice<'_>]) -> io::Result<bool> {
+        if self.ended.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        let is_written = lock(&self.writer).write_whole(self.segment.outgoing(), parts).map_err(corrupt)?;
+        if is_written && Writer::must_wake_reader(self.segment.outgoing()) {
+            self.ring_the_bell();
+        }
+        Ok(is_written)
+    }
+
+    fn lends_from(&self) -> usize {
+        LENT_FROM
+    }
+
+    fn lend(&self, payload: &[Buffer]) -> Option<LentPlace> {
+        let buffer = match payload {
+            [only] if only.owner::<ArenaBlock>().is_some_and(|(block, _)| block.is_of(&self.arena)) => only.clone(),
+            pieces => self.arena.copy_of(pieces).ok()?,
         };
+        let (block, start) = buffer.owner::<ArenaBlock>()?;
+        let (region, offset) = block.place();
+        let (region, offset, is_shared) = (region.clone(), (offset + start) as u64, block.is_shared());
+        if offset % crate::buffer::ALIGNMENT as u64 != 0 || !self.pass(&region) {
+            return None;
+        }
+        let length = buffer.len() as u64;
+        let ticket = self.loans.lend(buffer, is_shared)?;
+        Some(LentPlace { region: region.id, offset, length, generation: ticket.encode() })
+    }
+
+    fn borrow(&self, place: &LentPlace) -> Result<Buffer, String> {
+        let ticket = Ticket::decode(place.generation).ok_or("it lent memory under a number that cannot be")?;
+        let mut beside = lock(&self.beside);
+        if !beside.regions.contains_key(&place.region) {
+            self.hear(&mut beside);
+        }
+        let memory = beside.regions.get(&place.region).ok_or("it lent memory that it did not pass")?.clone();
+        drop(beside);
+        Borrowed::buffer(&memory, place.offset, place.length, &self.segment, ticket)
+    }
+}
+
+impl Rings {
+    fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         // Before the ring is looked at: what was published before the end is there then.
-        let ended = live.ended.load(Ordering::Acquire);
-        let mut reader = lock(&live.reader);
-        let count = reader.read(live.segment.incoming(), into).map_err(corrupt)?;
-        let must_wake = count > 0 && reader.must_wake_writer(live.segment.incoming());
+        let ended = self.ended.load(Ordering::Acquire);
+        let mut reader = lock(&self.reader);
+        let count = reader.read(self.segment.incoming(), into).map_err(corrupt)?;
+        let must_wake = count > 0 && reader.must_wake_writer(self.segment.incoming());
         drop(reader);
         if count == 0 {
-            return match live.fault.get() {
+            return match self.fault.get() {
                 Some(problem) => Err(io::Error::new(io::ErrorKind::InvalidData, problem.clone())),
                 None if ended => Ok(0),
                 None => Err(io::ErrorKind::WouldBlock.into()),
@@ -183,116 +275,28 @@ impl Stream for ShmStream {
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let Some(live) = self.live.get() else {
-            let mut before = lock(&self.before);
-            let pass = before.segment.as_ref().filter(|_| !before.is_passed).and_then(Segment::file);
-            let count = passing::send(&self.socket, parts, pass)?;
-            before.is_passed = true;
-            return Ok(count);
-        };
-        if live.ended.load(Ordering::Acquire) {
+        if self.ended.load(Ordering::Acquire) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let count = lock(&live.writer).write(live.segment.outgoing(), parts).map_err(corrupt)?;
+        let count = lock(&self.writer).write(self.segment.outgoing(), parts).map_err(corrupt)?;
         if count == 0 {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        if Writer::must_wake_reader(live.segment.outgoing()) {
+        if Writer::must_wake_reader(self.segment.outgoing()) {
             self.ring_the_bell();
         }
         Ok(count)
     }
 
-    fn write_whole(&self, parts: &[IoSlice<'_>]) -> io::Result<bool> {
-        let Some(live) = self.live.get().filter(|live| !live.ended.load(Ordering::Acquire)) else { return Ok(false) };
-        let is_written = lock(&live.writer).write_whole(live.segment.outgoing(), parts).map_err(corrupt)?;
-        if is_written && Writer::must_wake_reader(live.segment.outgoing()) {
-            self.ring_the_bell();
-        }
-        Ok(is_written)
-    }
-
-    fn shut(&self) {
-        if let Some(live) = self.live.get() {
-            live.loans.close();
-        }
-        // Fails only if the peer is gone already.
-        let _ = SockRef::from(&self.socket).shutdown(std::net::Shutdown::Both);
-    }
-
-    fn is_memory(&self) -> bool {
-        self.live.get().is_some()
-    }
-
-    fn has_news(&self) -> bool {
-        self.live.get().is_none_or(|live| ring::has_news(live.segment.incoming()) || live.ended.load(Ordering::Relaxed))
-    }
-
-    fn may_sleep(&self) -> bool {
-        let Some(live) = self.live.get() else { return true };
-        // Positions that cannot be are found by the read that follows.
-        !live.ended.load(Ordering::Acquire) && ring::reader_may_sleep(live.segment.incoming())
-    }
-
-    fn may_sleep_for_room(&self) -> bool {
-        let Some(live) = self.live.get() else { return true };
-        !live.ended.load(Ordering::Acquire) && ring::writer_may_sleep(live.segment.outgoing(), RING)
-    }
-
-    fn woken(&self) {
-        if let Some(live) = self.live.get() {
-            self.hear(live, &mut lock(&live.beside));
-        }
-    }
-
-    fn lends_from(&self) -> usize {
-        if self.live.get().is_some() {
-            LENT_FROM
-        } else {
-            usize::MAX
-        }
-    }
-
-    fn lend(&self, payload: &[Buffer]) -> Option<LentPlace> {
-        let live = self.live.get()?;
-        let buffer = match payload {
-            [only] if only.owner::<ArenaBlock>().is_some_and(|(block, _)| block.is_of(&live.arena)) => only.clone(),
-            pieces => live.arena.copy_of(pieces).ok()?,
-        };
-        let (block, start) = buffer.owner::<ArenaBlock>()?;
-        let (region, offset) = block.place();
-        let (region, offset, is_shared) = (region.clone(), (offset + start) as u64, block.is_shared());
-        if offset % crate::buffer::ALIGNMENT as u64 != 0 || !self.pass(live, &region) {
-            return None;
-        }
-        let length = buffer.len() as u64;
-        let ticket = live.loans.lend(buffer, is_shared)?;
-        Some(LentPlace { region: region.id, offset, length, generation: ticket.encode() })
-    }
-
-    fn borrow(&self, place: &LentPlace) -> Result<Buffer, String> {
-        let live = self.live.get().ok_or("it lent memory before it had any")?;
-        let ticket = Ticket::decode(place.generation).ok_or("it lent memory under a number that cannot be")?;
-        let mut beside = lock(&live.beside);
-        if !beside.regions.contains_key(&place.region) {
-            self.hear(live, &mut beside);
-        }
-        let memory = beside.regions.get(&place.region).ok_or("it lent memory that it did not pass")?.clone();
-        drop(beside);
-        Borrowed::buffer(&memory, place.offset, place.length, &live.segment, ticket)
-    }
-}
-
-impl ShmStream {
     fn ring_the_bell(&self) {
         // A socket that is full of such bytes wakes the other side anyway; one that is broken needs no waking.
         let _ = passing::send(&self.socket, &[IoSlice::new(&[BELL])], None);
     }
 
     /// Makes sure that the other side knows a region; false: it cannot be told now.
-    fn pass(&self, live: &Live, region: &Arc<Region>) -> bool {
-        let mut passed = lock(&live.passed);
-        let given_up = live.arena.given_up();
+    fn pass(&self, region: &Arc<Region>) -> bool {
+        let mut passed = lock(&self.passed);
+        let given_up = self.arena.given_up();
         if passed.given_up != given_up {
             passed.given_up = given_up;
             passed.regions.retain(|id, region| {
@@ -320,13 +324,13 @@ impl ShmStream {
     }
 
     /// Takes in what has come over the socket.
-    fn hear(&self, live: &Live, beside: &mut Beside) {
+    fn hear(&self, beside: &mut Beside) {
         // Who sends without end is heard again at the next look, so that it keeps nobody here for ever.
         for _ in 0..MESSAGES_AT_A_TIME {
             let mut bytes = [0; 256];
             let files = beside.files.len();
             match passing::receive(&self.socket, &mut bytes, &mut beside.files) {
-                Ok(0) => live.ended.store(true, Ordering::Release),
+                Ok(0) => self.ended.store(true, Ordering::Release),
                 Ok(count) => {
                     beside.bytes.extend(&bytes[..count]);
                     // A read that gets less than it asks for has taken all there is, unless a descriptor cut it short.
@@ -337,12 +341,12 @@ impl ShmStream {
                         Ok(()) => continue,
                     };
                     // Nothing that follows can be understood.
-                    let _ = live.fault.set(problem); // the first one counts
-                    live.ended.store(true, Ordering::Release);
+                    let _ = self.fault.set(problem); // the first one counts
+                    self.ended.store(true, Ordering::Release);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => live.ended.store(true, Ordering::Release),
+                Err(_) => self.ended.store(true, Ordering::Release),
             }
             return;
         }
