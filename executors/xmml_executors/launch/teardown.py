@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from xmml_planner import Plan
 from xmml_planner.hosting import members
@@ -131,6 +131,7 @@ async def fetch_results(site: RunSite, plan: Plan, folder: RunFolder, jobs: Mapp
         OSError: something cannot be written here.
     """
     loop = asyncio.get_running_loop()
+    wanted = _wanted_of(site, plan, jobs)
     has_come = False
     async with asyncio.timeout(SILENT_S) as limit:
 
@@ -143,15 +144,27 @@ async def fetch_results(site: RunSite, plan: Plan, folder: RunFolder, jobs: Mapp
         try:
             for _ in range(ATTEMPTS - 1):
                 try:
-                    return await _bring_back(site, plan, folder, jobs, on_piece)
+                    return await _bring_back(site, wanted, folder, on_piece)
                 except ConnectionLost:
                     if not has_come:
                         raise
                     has_come = False  # what has come is kept for the next attempt
-            return await _bring_back(site, plan, folder, jobs, on_piece)
+            return await _bring_back(site, wanted, folder, on_piece)
         except BaseException:
-            remove_parts(folder.path)
+            remove_parts(folder.path, relay_log(site.name))
+            for each in wanted:
+                remove_parts(folder.path / each)
             raise
+
+
+def _wanted_of(site: RunSite, plan: Plan, jobs: Mapping[str, SiteJob]) -> dict[str, list[str]]:
+    """Return the folders of the instances and shared processes of a site, each with the patterns of its results."""
+    names = [name for job in jobs.values() if job.site == site.name for name in job.planned.instances]
+    wanted = {plan.by_name[name].folder: list(plan.by_name[name].stage_out) for name in names if name in plan.by_name}
+    for process, instances in members(plan).items():
+        if any(instance.name in names for instance in instances):
+            wanted[process] = []
+    return wanted
 
 
 def too_large(folders: Sequence[str]) -> str:
@@ -166,26 +179,20 @@ def too_large(folders: Sequence[str]) -> str:
 
 
 async def _bring_back(
-    site: RunSite, plan: Plan, folder: RunFolder, jobs: Mapping[str, SiteJob], on_piece: Callable[[], None]
+    site: RunSite, wanted: Mapping[str, Sequence[str]], folder: RunFolder, on_piece: Callable[[], None]
 ) -> list[str]:
-    names = [name for job in jobs.values() if job.site == site.name for name in job.planned.instances]
-    wanted: dict[str, Any] = {
-        plan.by_name[name].folder: list(plan.by_name[name].stage_out) for name in names if name in plan.by_name
-    }
-    for process, instances in members(plan).items():
-        if any(instance.name in names for instance in instances):
-            wanted[process] = []
-    order = {"folders": wanted, "files": [relay_log(site.name)], "most_bytes": MOST_BYTES}
+    files = [relay_log(site.name)]
+    order = {"folders": wanted, "files": files, "most_bytes": MOST_BYTES}
     async with site_files(
         site.transport, site.agent, "results", "bringing results back", timeout_s=LONGEST_S, on_piece=on_piece
     ) as there:
         listed = await there.order(order)
         for path in listed["found"]:
-            local = (folder.path / path).resolve()
-            if not local.is_relative_to(folder.path.resolve()):
-                raise SiteError(f"site {site.name} names a file outside of the run's folder: {path}")
-            local.parent.mkdir(parents=True, exist_ok=True)
-        report = await there.take(folder.path, listed["bytes"])
+            is_wanted = path in files or any(path.startswith(f"{each}/") for each in wanted)
+            if not is_wanted or os.path.normpath(path) != path:
+                raise SiteError(f"site {site.name} names a file that nobody asked for: {path}")
+            (folder.path / path).parent.mkdir(parents=True, exist_ok=True)
+        report = await there.take(folder.path, listed["found"], listed["bytes"])
     if report.failed:
         (path, why), *others = report.failed
         more = f", and {len(others)} more files" if others else ""

@@ -208,16 +208,14 @@ class ChannelTransport(abc.ABC):
         async with self._channels:
             channel = await self.open_channel(command, for_bulk=True)
             said = asyncio.ensure_future(collect(self.site, channel.stderr, MOST_OUTPUT))
+            has_carried = False
             try:
-                if await conversation.carry(channel):
-                    await channel.wait()
-                else:
-                    await channel.abandon()
-            except BaseException:
-                await channel.abandon()
-                raise
+                has_carried = await conversation.carry(channel) and await channel.wait() >= 0
             finally:
                 said.cancel()
+                await asyncio.gather(said, return_exceptions=True)
+                if not has_carried:
+                    await channel.abandon()
 
     async def start(self, command: str, *, lease_s: float = 30.0) -> LeasedProcess:
         return await self._leases.start(command, lease_s)

@@ -7,7 +7,6 @@ number and its length in front, and arrives in the order in which it was sent.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import struct
 from collections import deque
@@ -68,7 +67,7 @@ class Conversation:
         async with self._changed:
             await self._changed.wait_for(lambda: len(self._outgoing) < _MOST_WAITING or self._failure)
             if self._failure is not None:
-                raise ConnectionLost(self._site, str(self._failure))
+                raise self._told(self._failure)
             self._outgoing.append((self._sent, message))
             self._sent += 1
             self._changed.notify_all()
@@ -86,7 +85,7 @@ class Conversation:
             )
             message = self._arrived.pop(self._received, None)
             if message is None:
-                raise self._failure or ConnectionLost(self._site, "the command there has ended")
+                raise self._told(self._failure or EOFError("the command there has ended"))
             self._received += 1
             self._changed.notify_all()
             return message
@@ -106,13 +105,15 @@ class Conversation:
         await asyncio.gather(*self._carrying, return_exceptions=True)
 
     async def carry(self, channel: CommandChannel) -> bool:
-        """Carry messages by a further channel, until there are no more; return whether it could: not if the other end
-        does not begin on it."""
+        """Carry messages by a further channel, until there are no more; return whether that was possible: the other end
+        must say that it is there."""
         output = CommandOutput(self._site, channel.stdout)
         frames = _Frames(self._site, output, self._on_piece)
-        with contextlib.suppress(TransportError, OSError):
-            await frames.next()
-        if not output.has_begun or self._is_closed:
+        try:
+            number, _ = await frames.next()
+        except (TransportError, OSError):
+            return False
+        if number != _HELLO or self._is_closed:
             return False
         self._open_lanes += 1
         carrying = asyncio.ensure_future(self._carry(channel, frames))
@@ -144,12 +145,18 @@ class Conversation:
                     self._open_lanes -= 1
                     self._changed.notify_all()
                     return
-                await self._changed.wait_for(functools.partial(self._is_near, number))
+                await self._changed.wait_for(functools.partial(self._is_near_or_over, number))
+                if self._is_closed or self._failure is not None:
+                    continue  # nobody takes it
+                if number < self._received or number in self._arrived:
+                    raise TooMuchOutput(self._site, f"message {number} came twice")
                 self._arrived[number] = message
                 self._changed.notify_all()
 
-    def _is_near(self, number: int) -> bool:
-        """Whether a message is to be kept now, or nobody takes it any more."""
+    def _told(self, failure: Exception) -> TransportError:
+        return failure if isinstance(failure, TransportError) else ConnectionLost(self._site, str(failure))
+
+    def _is_near_or_over(self, number: int) -> bool:
         return number - self._received <= _MOST_AHEAD or self._is_closed or self._failure is not None
 
     async def _write(self, channel: CommandChannel) -> None:

@@ -63,11 +63,19 @@ def give(
         raise failures[0] if failures else error from None
 
 
-def take(channel: MessageStream, layout: Layout, progress: Progress, *, compare: bool = False) -> Report:
+def take(
+    channel: MessageStream,
+    layout: Layout,
+    progress: Progress,
+    *,
+    compare: bool = False,
+    only: Sequence[str] | None = None,
+) -> Report:
     """Take files and folders over a channel.
 
     Args:
         compare: compare files of the same size and time by their checksums, too.
+        only: take nothing but files of these paths.
 
     Returns:
         What came of it.
@@ -79,7 +87,7 @@ def take(channel: MessageStream, layout: Layout, progress: Progress, *, compare:
         Malformed: the other end does not keep to the protocol.
         OSError: the folder cannot be opened.
     """
-    target = CopyTarget(layout.base, layout.name, compare=compare)
+    target = CopyTarget(layout.base, layout.name, compare=compare, only=only)
     considering = threading.Thread(target=target.consider, args=(channel.send,), daemon=True)
     considering.start()
     try:
@@ -92,9 +100,14 @@ def take(channel: MessageStream, layout: Layout, progress: Progress, *, compare:
         considering.join()
 
 
-def remove_parts(folder: Path) -> None:
-    """Remove what interrupted copies have left below a folder for another attempt, when there will be none."""
-    for part in folder.glob("**/.*.xmml-part"):  # PART_SUFFIX of native/transfer
+def remove_parts(folder: Path, pattern: str = "**/*") -> None:
+    """Remove what interrupted copies have left below a folder for another attempt, when there will be none.
+
+    Args:
+        pattern: of the files that were copied.
+    """
+    above, _, name = pattern.rpartition("/")
+    for part in folder.glob(f"{above}{'/' if above else ''}.{name}.xmml-part"):  # PART_SUFFIX of native/transfer
         part.unlink(missing_ok=True)
 
 

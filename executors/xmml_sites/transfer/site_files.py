@@ -7,10 +7,11 @@ import contextlib
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from xmml_sites.ssh import ConnectionLost, RemoteFileError, Transport
+from xmml_sites.ssh import ConnectionLost, RemoteFileError, Transport, TransportError
 from xmml_sites.ssh.conversation import Conversation
 from xmml_sites.transfer.conversation_stream import ConversationStream
 from xmml_sites.transfer.ends import give, take
@@ -23,6 +24,9 @@ from xmml_sites.transfer.progress import NoProgress, Report
 WIDE_B = 8 * 2**20
 #: So many more.
 MORE_LANES = 3
+
+#: Begins what `xmml cp` says to do when a disk is full. A run begins anew.
+_ADVICE = "; make room and copy again"
 
 A = TypeVar("A")
 
@@ -53,21 +57,33 @@ class SiteFiles:
         """
         return await self._copy(size_b, lambda stream: give(stream, files, NoProgress(), names))
 
-    async def take(self, base: Path, size_b: int) -> Report:
-        """Take files below a folder; return what came of it."""
-        return await self._copy(size_b, lambda stream: take(stream, Layout(base, None), NoProgress()))
+    async def take(self, base: Path, only: Sequence[str], size_b: int) -> Report:
+        """Take files below a folder; return what came of it.
+
+        Args:
+            only: the paths of these files; whoever gives anything else is not believed.
+            size_b: of all files together, or so.
+        """
+        layout = Layout(base, None)
+        return await self._copy(size_b, lambda stream: take(stream, layout, NoProgress(), only=only))
 
     async def _copy(self, size_b: int, copy: Callable[[ConversationStream], A]) -> A:
         if size_b > WIDE_B and not self._is_wide:
             self._is_wide = True
             self._conversation.widen(MORE_LANES)
-        copying = asyncio.ensure_future(asyncio.to_thread(copy, ConversationStream(self._conversation)))
+        # A thread of its own: the loop has few, and others wait for one to look a name up.
+        thread = ThreadPoolExecutor(1)
+        stream = ConversationStream(self._conversation)
+        copying = asyncio.get_running_loop().run_in_executor(thread, copy, stream)
         try:
             return await asyncio.shield(copying)
         except asyncio.CancelledError:
             await self._conversation.stop()
             await asyncio.wait([copying])  # it writes nothing any more
+            copying.exception()  # which is that nothing came any more
             raise
+        finally:
+            thread.shutdown(wait=False)
 
 
 @contextlib.asynccontextmanager
@@ -107,6 +123,9 @@ async def site_files(
             except (ConnectionBroken, ConnectionLost) as error:
                 lost = error  # if the command has failed, it has said why
     except (PeerFailed, Malformed) as error:
-        raise RemoteFileError(transport.site, doing, str(error)) from None
+        why, *_ = str(error).split(_ADVICE)
+        raise RemoteFileError(transport.site, doing, why) from None
+    if isinstance(lost, ConnectionBroken) and isinstance(lost.__cause__, TransportError):
+        raise lost.__cause__
     if lost is not None:
         raise ConnectionLost(transport.site, str(lost))

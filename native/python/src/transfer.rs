@@ -169,6 +169,7 @@ impl CopySource {
 ///     folder: where they go.
 ///     name: what the first part of their paths becomes; None: what it is.
 ///     compare: compare files of the same size and time by their checksums, too.
+///     only: the paths of the files to take; None: everything is taken.
 #[pyclass(frozen, module = "xmml_native._native")]
 pub struct CopyTarget {
     target: Target,
@@ -177,9 +178,20 @@ pub struct CopyTarget {
 #[pymethods]
 impl CopyTarget {
     #[new]
-    #[pyo3(signature = (folder, name = None, *, compare = false))]
-    fn new(folder: PathBuf, name: Option<OsString>, compare: bool) -> PyResult<CopyTarget> {
-        Ok(CopyTarget { target: Target::new(Layout { base: folder, name }, compare)? })
+    #[pyo3(signature = (folder, name = None, *, compare = false, only = None))]
+    fn new(
+        folder: PathBuf,
+        name: Option<OsString>,
+        compare: bool,
+        only: Option<Vec<OsString>>,
+    ) -> PyResult<CopyTarget> {
+        let target = Target::new(Layout { base: folder, name }, compare)?;
+        Ok(CopyTarget {
+            target: match only {
+                Some(only) => target.only(only.into_iter().collect()),
+                None => target,
+            },
+        })
     }
 
     /// Look at what is there already, and tell the source; return when there is nothing left to look at.

@@ -588,9 +588,17 @@ class CopyTarget:
         folder: where they go.
         name: what the first part of their paths becomes; None: what it is.
         compare: compare files of the same size and time by their checksums, too.
+        only: the paths of the files to take; None: everything is taken.
     """
 
-    def __new__(cls, folder: PathLike[str], name: str | None = None, *, compare: bool = False) -> CopyTarget: ...
+    def __new__(
+        cls,
+        folder: PathLike[str],
+        name: str | None = None,
+        *,
+        compare: bool = False,
+        only: Sequence[str] | None = None,
+    ) -> CopyTarget: ...
     def consider(self, send: Callable[[bytes], object]) -> None:
         """Look at what is there already, and tell the source; return when there is nothing left to look at.
 

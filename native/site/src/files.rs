@@ -6,7 +6,7 @@ use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
@@ -230,7 +230,7 @@ impl Results {
     /// Returns the end that gives them.
     pub fn source(&self, run: &Path) -> Source {
         let origin = |path: &Text| Origin { file: run.join(&path.0), name: Some(path.0.clone()) };
-        Source::new(self.found.iter().map(origin).collect())
+        Source::new(self.found.iter().map(origin).collect()).of_growing_files()
     }
 }
 
@@ -253,7 +253,9 @@ pub fn list_results(run: &Path, wanted: &Wanted) -> Results {
         }
         for pattern in patterns {
             for path in matches(&work, &pattern.0) {
-                found.extend(files_below(&path));
+                found.extend(
+                    files_below(&path).into_iter().map(|file| plain(&file)).filter(|file| file.starts_with(&top)),
+                );
             }
         }
     }
@@ -263,6 +265,19 @@ pub fn list_results(run: &Path, wanted: &Wanted) -> Results {
 
 fn size_of(files: &[PathBuf]) -> u64 {
     files.iter().map(|file| fs::metadata(file).map_or(0, |found| found.len())).sum()
+}
+
+/// Returns a path without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 fn relative(path: &Path, run: &Path) -> Text {

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use crate::report::Report;
 use crate::source::Source;
 use crate::target::Target;
-use crate::{Failure, Peer, Stop};
+use crate::{reason, Failure, Peer, Stop};
 
 /// Longest message [bytes]. The longest that an end sends holds the digests of a file, 64 MiB at most.
 pub const LONGEST_MESSAGE: u32 = 128 << 20;
@@ -86,9 +86,10 @@ impl Lanes {
         if let Ok(listener) = bound {
             let shared = self.shared.clone();
             thread::spawn(move || {
-                for stream in listener.incoming().flatten() {
-                    if let Ok(reading) = stream.try_clone() {
-                        shared.add(reading, stream);
+                for stream in listener.incoming() {
+                    match stream.and_then(|stream| Ok((stream.try_clone()?, stream))) {
+                        Ok((reading, writing)) => shared.add(reading, writing),
+                        Err(_) => thread::sleep(CONNECT_EVERY), // there are no descriptors: the first lane carries all
                     }
                 }
             });
@@ -140,7 +141,8 @@ impl Lanes {
         thread::scope(|scope| {
             scope.spawn(|| target.consider(self));
             let hear = || loop {
-                let message = self.receive().ok().flatten().ok_or(Failure::Stopped)?;
+                let message = self.receive().map_err(|error| Failure::PeerFailed(reason(&error)))?;
+                let message = message.ok_or(Failure::Stopped)?;
                 if !target.hear(&message, self)? {
                     return Ok(target.report());
                 }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +23,10 @@ pub struct Source {
     sources: Vec<Origin>,
     heard: Mutex<VecDeque<Heard>>,
     news: Condvar,
+    /// Nothing will be heard any more.
+    is_lost: AtomicBool,
+    /// Files may grow while they are copied.
+    may_grow: bool,
     /// How far it is.
     pub progress: Progress,
 }
@@ -32,7 +37,19 @@ type Heard = Result<ToSource, Failure>;
 impl Source {
     /// An end that gives these files and folders.
     pub fn new(sources: Vec<Origin>) -> Source {
-        Source { sources, heard: Mutex::default(), news: Condvar::new(), progress: Progress::default() }
+        Source {
+            sources,
+            heard: Mutex::default(),
+            news: Condvar::new(),
+            is_lost: AtomicBool::new(false),
+            may_grow: false,
+            progress: Progress::default(),
+        }
+    }
+
+    /// Gives files that grow meanwhile as they were when they were listed: logs, for one.
+    pub fn of_growing_files(self) -> Source {
+        Source { may_grow: true, ..self }
     }
 
     /// Takes in what the target says, at any time: it never has to wait for us before it can read on. Returns whether it says more.
@@ -45,6 +62,7 @@ impl Source {
 
     /// Nothing will be heard any more: the connection is gone.
     pub fn lose(&self) {
+        self.is_lost.store(true, Ordering::Relaxed);
         self.put(Err(Failure::Stopped));
     }
 
@@ -79,7 +97,7 @@ impl Source {
     pub fn run(&self, peer: &dyn Peer) -> Result<Report, Failure> {
         let mut giving = Giving {
             peer,
-            progress: &self.progress,
+            source: self,
             entries: Vec::new(),
             chunk: Chunk::default(),
             report: Report::default(),
@@ -164,7 +182,7 @@ impl From<Stop> for Spoilt {
 
 struct Giving<'a> {
     peer: &'a dyn Peer,
-    progress: &'a Progress,
+    source: &'a Source,
     entries: Vec<Found>,
     chunk: Chunk,
     report: Report,
@@ -203,7 +221,7 @@ impl Giving<'_> {
         self.tell_entries(told)?;
         self.peer.send(&[&message::listed(self.report.files, self.report.size, &left_out)])?;
         self.report.failed.extend(left_out.into_iter().map(|each| (each.path, each.reason)));
-        self.progress.set_total(self.report.files, self.report.size);
+        self.source.progress.set_total(self.report.files, self.report.size);
         Ok(())
     }
 
@@ -240,13 +258,30 @@ impl Giving<'_> {
 
     fn read_and_add(&mut self, number: u64, found: &Found, digests: &[u8]) -> Result<(), Spoilt> {
         let file = open(found)?;
-        still_as_listed(&found.entry, &file)?;
+        self.check_as_listed(&found.entry, &file)?;
         for (place, range) in ranges(found.entry.size).enumerate() {
+            if self.source.is_lost.load(Ordering::Relaxed) {
+                return Err(Stop.into());
+            }
             self.peer.check()?;
             self.add(number, range, &file, |checksum| !stands(digests, place, checksum))?;
-            self.progress.advance(range.length as u64);
+            self.source.progress.advance(range.length as u64);
         }
-        still_as_listed(&found.entry, &file)
+        self.check_as_listed(&found.entry, &file)
+    }
+
+    /// Checks that a file is as it was when it was listed, or has only grown where that is allowed.
+    fn check_as_listed(&self, entry: &Entry, file: &File) -> Result<(), Spoilt> {
+        let status = file.metadata()?;
+        let modified_ns = nanoseconds(status.mtime(), status.mtime_nsec());
+        let is_as_listed = (status.len(), modified_ns) == (entry.size, entry.modified_ns);
+        let has_grown = self.source.may_grow && status.len() >= entry.size;
+        match status.is_file() && (is_as_listed || has_grown) {
+            true => Ok(()),
+            false => {
+                Err(Spoilt::File("it changed while it was copied; copy it again when nobody writes to it".to_owned()))
+            }
+        }
     }
 
     fn give_again(&mut self, number: u64, altered: &[Range]) -> Result<(), Failure> {
@@ -343,15 +378,6 @@ fn open(found: &Found) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&found.file)
 }
 
-fn still_as_listed(entry: &Entry, file: &File) -> Result<(), Spoilt> {
-    let status = file.metadata()?;
-    let modified_ns = nanoseconds(status.mtime(), status.mtime_nsec());
-    match status.is_file() && (status.len(), modified_ns) == (entry.size, entry.modified_ns) {
-        true => Ok(()),
-        false => Err(Spoilt::File("it changed while it was copied; copy it again when nobody writes to it".to_owned())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::ffi::CString;
@@ -429,6 +455,35 @@ mod tests {
             running.join().unwrap().unwrap()
         });
         assert_eq!((report.files, report.size, report.sent), (1, 1000, 1000));
+    }
+
+    #[test]
+    fn a_file_that_may_grow_is_given_as_it_was_when_it_was_listed() {
+        let folder = Folder::new();
+        let file = folder.path().join("log");
+        for (grows, is_given) in [(true, true), (false, false)] {
+            fs::write(&file, "begun").unwrap();
+            let source = Source::new(vec![file.clone().into()]);
+            let source = if grows { source.of_growing_files() } else { source };
+            let (peer, sent) = Kept::new();
+            let report = thread::scope(|scope| {
+                let running = scope.spawn(|| source.run(&peer));
+                let is_listed = |message: &Vec<u8>| matches!(ToTarget::read(message), Ok(ToTarget::Listed { .. }));
+                assert!(sent.iter().any(|message| is_listed(&message)));
+                fs::write(&file, "begun and gone on").unwrap();
+                source.hear(&ToSource::Have(0, vec![]).to_bytes());
+                let answers =
+                    [Some(ToSource::Considered), is_given.then_some(ToSource::Stored(0)), Some(ToSource::Done)];
+                answers.into_iter().flatten().for_each(|answer| drop(source.hear(&answer.to_bytes())));
+                running.join().unwrap().unwrap()
+            });
+            assert_eq!(report.failed.is_empty(), is_given);
+            let data = sent.try_iter().find_map(|message| match ToTarget::read(&message) {
+                Ok(ToTarget::Chunk { data, .. }) => Some(data.to_vec()),
+                _ => None,
+            });
+            assert_eq!(data.is_some_and(|data| data == b"begun"), is_given);
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ const NO_ROOM: [(i32, &str); 3] = [
 /// Takes files, below a folder. One thread [considers](Target::consider) what is there already, another hears what comes.
 pub struct Target {
     compare: bool,
+    /// The files that are taken, if not all.
+    only: Option<HashSet<OsString>>,
     find_base: FindBase,
     pending: Mutex<Pending>,
     news: Condvar,
@@ -100,6 +102,7 @@ impl Target {
         let receiving_tree = Tree::new(layout.clone())?;
         Ok(Target {
             compare,
+            only: None,
             find_base: Box::new(|_| None),
             pending: Mutex::default(),
             news: Condvar::new(),
@@ -121,6 +124,11 @@ impl Target {
     /// Has files that have no version under their own name begin as a copy of what this finds.
     pub fn based_on(self, find_base: FindBase) -> Target {
         Target { find_base, ..self }
+    }
+
+    /// Takes nothing but files of these paths: who gives anything else does not keep to the protocol.
+    pub fn only(self, paths: HashSet<OsString>) -> Target {
+        Target { only: Some(paths), ..self }
     }
 
     /// What came of the copy so far.
@@ -264,6 +272,11 @@ impl Target {
     fn take_entries(&self, receiving: &mut Receiving, entries: Vec<Entry>) -> Result<(), Failure> {
         for entry in entries {
             entry.check().map_err(Failure::Malformed)?;
+            let is_wanted = |only: &HashSet<_>| entry.kind == Kind::File && only.contains(&entry.path);
+            if !self.only.as_ref().is_none_or(is_wanted) {
+                let text = format!("the listing names {:?}, which nobody has asked for", entry.path);
+                return Err(Failure::Malformed(text));
+            }
             if !receiving.paths.insert(entry.path.clone()) {
                 return Err(Failure::Malformed(format!("the listing names {:?} twice", entry.path)));
             }
@@ -508,5 +521,18 @@ mod tests {
     fn a_file_is_given_up_when_a_range_of_it_comes_altered_every_time() {
         let told = told_of_a_file(2, MOST_ATTEMPTS);
         assert!(matches!(&told, ToSource::Failed(0, why) if why.contains("altered 3 times")), "{told:?}");
+    }
+
+    #[test]
+    fn what_nobody_has_asked_for_ends_the_copy() {
+        let folder = Folder::new();
+        let link = Entry { kind: Kind::Link, link: "/etc/passwd".into(), ..file("wanted", 0) };
+        for entry in [file("other", 1), Entry { kind: Kind::Folder, ..file("wanted", 0) }, link] {
+            let target = Target::new(Layout { base: folder.path().into(), name: None }, false).unwrap();
+            let target = target.only(["wanted".into()].into());
+            let done = target.hear(&entries(0, [&entry].into_iter()), &Kept::default());
+            assert!(matches!(done, Err(Failure::Malformed(_))), "{entry:?}");
+        }
+        assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
     }
 }

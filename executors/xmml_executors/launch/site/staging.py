@@ -34,7 +34,9 @@ IGNORE_FILE = ".xmmlignore"
 STORE = "staged"
 #: The slowest rate at which files are waited for [bytes/s], and the time that they may take in any case [s].
 SLOWEST = 20_000
-LEAST_TIME_S = 120.0
+LEAST_TIME_S = 600.0
+#: What a file may take besides, for some twenty operations of a file system that may be slow [s].
+TIME_PER_FILE_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,14 @@ async def stage(
     order = {"store": f"{work}/{STORE}", "images": list(images)}
     size = sum(each.size for each in wanted)
     sent_files = sent_bytes = 0
-    async with site_files(transport, agent, "stage", "staging", timeout_s=LEAST_TIME_S + 2 * size / SLOWEST) as there:
+    limit_s = LEAST_TIME_S + TIME_PER_FILE_S * len(wanted) + 2 * size / SLOWEST
+    async with site_files(
+        transport,
+        agent,
+        "stage",
+        "staging",
+        timeout_s=limit_s,
+    ) as there:
         missing = await _missing(there, order, wanted)
         if missing:
             sent_files, sent_bytes = len(missing), await _send(there, missing)

@@ -376,6 +376,16 @@ def test_results_are_what_the_patterns_name_else_all_that_is_left(site: Site) ->
     assert not too_large
 
 
+def test_results_are_named_plainly_and_lie_in_the_folder_of_their_instance(site: Site) -> None:
+    for instance in ("a", "b"):
+        work = site.folder / "instances" / instance / "work"
+        work.mkdir(parents=True)
+        for name in ("x.csv", "y.csv"):
+            (work / name).write_text(name)
+    patterns = ["./x.csv", "../work/y.csv", "../../b/work/x.csv"]
+    assert results(site, {"instances/a": patterns}) == ({"instances/a/work/x.csv", "instances/a/work/y.csv"}, [])
+
+
 def test_a_working_folder_that_is_too_large_is_named(site: Site) -> None:
     for instance in ("a", "b"):
         work = site.folder / "instances" / instance / "work"

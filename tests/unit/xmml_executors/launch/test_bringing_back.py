@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.launch.site.journal import Journal
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.launch.teardown import SILENT_S
+from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_native import mto
 from xmml_planner import Plan
@@ -28,7 +30,15 @@ from xmml_planner.sites import Site
 PIECES = 10
 
 
-def brought_back(folder: Path, monkeypatch: pytest.MonkeyPatch, pause_s: float) -> list[str]:
+@pytest.fixture
+def there(make_plan: Callable[..., Plan], tmp_path: Path) -> Any:
+    """What is brought back: that of `a`, which ran there, to a folder; `b` ran elsewhere."""
+    job = Job("there", "there", ("a",))
+    jobs = {"there": SiteJob("there", "there", Site("there"), job, 60.0, JobNodes(job, Site("there"), ()))}
+    return SimpleNamespace(name="there"), make_plan("a", "b"), SimpleNamespace(path=tmp_path), jobs
+
+
+def brought_back(there: Any, monkeypatch: pytest.MonkeyPatch, pause_s: float) -> list[str]:
     """Bring back from a site that makes a pause before each piece."""
 
     async def slowly(*arguments: Any) -> list[str]:
@@ -39,26 +49,42 @@ def brought_back(folder: Path, monkeypatch: pytest.MonkeyPatch, pause_s: float) 
         return []
 
     monkeypatch.setattr(teardown, "_bring_back", slowly)
-    nothing: Any = None
-    run: Any = SimpleNamespace(path=folder)
-    return skipping_clock.run(teardown.fetch_results(nothing, nothing, run, {}))
+    return skipping_clock.run(teardown.fetch_results(*there))
 
 
-def test_bringing_back_may_take_longer_than_a_site_may_be_silent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_bringing_back_may_take_longer_than_a_site_may_be_silent(there: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert brought_back(there, monkeypatch, 0.9 * SILENT_S) == []
+
+
+def test_a_site_from_which_nothing_comes_is_waited_for_no_longer_and_what_came_of_it_in_part_goes(
+    there: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert brought_back(tmp_path, monkeypatch, 0.9 * SILENT_S) == []
-
-
-def test_a_site_from_which_nothing_comes_is_waited_for_no_longer_and_what_came_in_part_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    part = tmp_path / "instances/a/work/.mesh.nc.xmml-part"
-    part.parent.mkdir(parents=True)
-    part.touch()
+    parts = [tmp_path / "instances" / name / "work/.mesh.nc.xmml-part" for name in ("a", "b")]
+    for part in parts:
+        part.parent.mkdir(parents=True)
+        part.touch()
     with pytest.raises(TimeoutError):
-        brought_back(tmp_path, monkeypatch, 1.1 * SILENT_S)
-    assert not part.exists()
+        brought_back(there, monkeypatch, 1.1 * SILENT_S)
+    assert [part.exists() for part in parts] == [False, True], "the other one may be coming from another site"
+
+
+@pytest.mark.parametrize("path", ["journal.jsonl", "instances/b/stdout", "instances/a/../../plan.json", "/etc/passwd"])
+def test_a_site_that_names_files_that_nobody_asked_for_is_not_believed(
+    there: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lying:
+        async def order(self, order: object) -> dict[str, Any]:
+            return {"found": [path], "bytes": 0, "too_large": []}
+
+    @contextlib.asynccontextmanager
+    async def lying(*arguments: object, **settings: object) -> AsyncIterator[Lying]:
+        yield Lying()
+
+    monkeypatch.setattr(teardown, "site_files", lying)
+    site, *others = there
+    site.transport = site.agent = None
+    with pytest.raises(SiteError, match="that nobody asked for"):
+        asyncio.run(teardown.fetch_results(site, *others))
 
 
 PIECE_B = 2**18

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 from collections.abc import Callable, Mapping
@@ -180,6 +181,42 @@ def test_large_files_travel_by_several_channels(tmp_path: Path) -> None:
     assert Counting.lanes == MORE_LANES
     assert (site.run / "model/large").read_bytes() == data
     assert not list(site.run.glob("lanes-*"))
+
+
+class OneChannel(LocalTransport):
+    """On whose way no channel but the first one gets to the command."""
+
+    async def open_channel(self, command: str, **settings: Any) -> CommandChannel:
+        return await super().open_channel(command.replace(" lane --lanes ", " no-such-command "), **settings)
+
+
+def test_a_channel_that_does_not_get_to_the_command_is_done_without(tmp_path: Path) -> None:
+    site = Site(tmp_path, OneChannel)
+    (site.model / "large").write_bytes(data := random.Random(1).randbytes(8 * WIDE_B))
+    site.stage()
+    assert (site.run / "model/large").read_bytes() == data
+
+
+def test_staging_that_is_interrupted_leaves_no_word_and_nothing_that_goes_on(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    (site.model / "large").write_bytes(random.Random(1).randbytes(4 * WIDE_B))
+
+    async def work() -> None:
+        transport = LocalTransport("alpha")
+        staging = asyncio.ensure_future(
+            stage(transport, str(site.work), command_at(str(site.run)), await describe(site.model, [Wanted(".")]))
+        )
+        while not list(site.run.glob("incoming/.*.xmml-part")):
+            await asyncio.sleep(0.001)
+        staging.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await staging
+        await transport.close()
+
+    asyncio.run(work())
+    gc.collect()  # a task that failed unheard tells so when it goes
+    assert not caplog.records
 
 
 class WhileItIsWritten(LocalTransport):
