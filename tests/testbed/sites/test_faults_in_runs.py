@@ -241,7 +241,8 @@ def test_ctrl_c_while_results_come_back(firewalled: Bed, pair: MakePair) -> None
         # That of beta has come, and nothing is left there; that of alpha is on its way.
         folders = firewalled.site("beta").home() / "xmml" / "runs"
         wait_until(
-            lambda: (here / "right/work/result").exists() and list(here.glob("left/work/*.part")), lambda: run.output
+            lambda: (here / "right/work/result").exists() and list(here.glob("left/work/.*.xmml-part")),
+            lambda: run.output,
         )
         wait_until(lambda: not list(folders.glob("*")), lambda: run.output)
         began = time.monotonic()
@@ -256,7 +257,7 @@ def test_ctrl_c_while_results_come_back(firewalled: Bed, pair: MakePair) -> None
     there = next((firewalled.site("alpha").home() / "xmml" / "runs").iterdir()) / "instances"
     for path in (each for each in (here / "left").rglob("*") if each.is_file()):
         assert path.read_bytes() == (there / path.relative_to(here)).read_bytes(), path
-    assert not list(here.rglob("*.part"))
+    assert not list(here.rglob(".*.xmml-part"))
     assert (here / "right/work/result").stat().st_size == 1000
     assert (there / "left/work/result").stat().st_size == 12_000_000
     until = began + RELEASED_WITHIN_S
