@@ -217,6 +217,20 @@ def test_a_run_that_failed_says_also_what_did_not_come_back(sites: Sites) -> Non
     sites.do("xmml", "cancel", str(sites.run_folder)).check(0, "beta: nothing is left")
 
 
+def test_a_run_whose_program_has_not_written_a_result_that_the_model_names_leaves_all_at_the_site(
+    sites: Sites,
+) -> None:
+    model = sites.write_model(answers='open("history.csv", "w").write("7")')
+    model.write_text(
+        model.read_text().replace('path="answers.py"', 'path="answers.py" run:stage-out="histroy.csv *.nc"')
+    )
+    ended = sites.end(sites.launch(model))
+    ended.check(5, "instances/answers has not written histroy.csv, which run:stage-out names", "lies at beta in")
+    (kept,) = (sites.servers["beta"].home / "xmml/runs").glob("*/instances/answers/work/history.csv")
+    assert kept.read_text() == "7"
+    sites.do("xmml", "cancel", str(sites.run_folder)).check(0, "beta: nothing is left")
+
+
 def test_a_working_folder_that_is_too_large_stays_at_its_site_and_is_told(sites: Sites) -> None:
     sites.end(sites.launch(sites.write_model(answers='open("mesh.bin", "wb").truncate(257 * 2**20)'))).check(
         5, "instances/answers/work has more than 256 MiB", "no run:stage-out", "it still lies at beta in"

@@ -487,6 +487,8 @@ class Launcher:
                     self._failed(SiteError(f"{site.name} has not heard of us for too long and has ended its part"))
             case _ if folder == job.folder and folder not in self._silent_jobs:
                 self._steps_awaited.on_report(report)
+                if isinstance(report, protocol.Ended) and report.status == 0:
+                    self._leaving.ended_well.add(report.name)
                 self._reports.put(report)
 
     async def _await_nodes(self, site: RunSite, job: SiteJob) -> None:

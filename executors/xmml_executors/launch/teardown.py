@@ -12,6 +12,7 @@ from xmml_sites.ssh import ConnectionLost, NoAnswer, SiteUnreachable
 from xmml_sites.transfer.ends import remove_parts
 from xmml_sites.transfer.site_files import site_files
 
+from xmml.late_dataclass import dataclass
 from xmml_executors.executor import LastReport, ResultsLeft, SiteNotice
 from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.launch.site.run_site import RunSite
@@ -33,8 +34,25 @@ LONGEST_S = 7 * 86_400.0
 ATTEMPTS = 5
 
 
+@dataclass(frozen=True)
+class NotBrought:
+    """What did not come back, although nothing went wrong.
+
+    Attributes:
+        too_large: working folders that do not come without being asked for, relative to the run's folder.
+        not_there: folders of instances, each with the name of a result that it has not.
+    """
+
+    too_large: Sequence[str] = ()
+    not_there: Sequence[tuple[str, str]] = ()
+
+
 class Teardown:
-    """Brings results back, and cleans, all sites at the same time."""
+    """Brings results back, and cleans, all sites at the same time.
+
+    Attributes:
+        ended_well: the instances whose programs have ended without an error: these have written their results.
+    """
 
     def __init__(
         self,
@@ -51,8 +69,9 @@ class Teardown:
         self._folder = folder
         self._jobs = jobs
         self._report = report
-        self._bringing_back: list[asyncio.Task[list[str]]] = []
+        self._bringing_back: list[asyncio.Task[NotBrought]] = []
         self._is_interrupted = False
+        self.ended_well: set[str] = set()
 
     def interrupt(self) -> None:
         """Let nothing more come back; what has not come stays at its site."""
@@ -102,7 +121,7 @@ class Teardown:
         task = asyncio.create_task(fetch_results(site, self._plan, self._folder, self._jobs))
         self._bringing_back.append(task)
         try:
-            return too_large(await task), True
+            return self._why_left(await task), True
         except asyncio.CancelledError:
             if not task.cancelled():
                 raise
@@ -111,6 +130,16 @@ class Teardown:
             is_away = isinstance(error, (SiteUnreachable, ConnectionLost, NoAnswer, TimeoutError))
             return str(error) or f"nothing has come for {SILENT_S:g} s", not is_away
 
+    def _why_left(self, rest: NotBrought) -> str:
+        """Return why the folder of a run has to stay at its site; empty if it has not."""
+        done = {self._plan.by_name[name].folder for name in self.ended_well & self._plan.by_name.keys()}
+        missing = [
+            f"{folder} has not written {name}, which run:stage-out names"
+            for folder, name in rest.not_there
+            if folder in done
+        ]
+        return "; ".join(filter(None, [too_large(rest.too_large), *missing]))
+
 
 async def _close(site: RunSite) -> None:
     """Close the connection to a site; nothing there is waited for if it was given up."""
@@ -118,11 +147,9 @@ async def _close(site: RunSite) -> None:
         await site.leave()
 
 
-async def fetch_results(site: RunSite, plan: Plan, folder: RunFolder, jobs: Mapping[str, SiteJob]) -> list[str]:
-    """Copy the logs of a site's instances and of its relay, and the results, into the folder of the run.
-
-    Returns:
-        The working folders that are too large to come without being asked for, relative to the run's folder.
+async def fetch_results(site: RunSite, plan: Plan, folder: RunFolder, jobs: Mapping[str, SiteJob]) -> NotBrought:
+    """Copy the logs of a site's instances and of its relay, and the results, into the folder of the run; return what
+    else there is to say.
 
     Raises:
         TransportError: the site cannot be reached.
@@ -180,7 +207,7 @@ def too_large(folders: Sequence[str]) -> str:
 
 async def _bring_back(
     site: RunSite, wanted: Mapping[str, Sequence[str]], folder: RunFolder, on_piece: Callable[[], None]
-) -> list[str]:
+) -> NotBrought:
     files = [relay_log(site.name)]
     order = {"folders": wanted, "files": files, "most_bytes": MOST_BYTES}
     async with site_files(
@@ -197,4 +224,4 @@ async def _bring_back(
         (path, why), *others = report.failed
         more = f", and {len(others)} more files" if others else ""
         raise SiteError(f"{path}: {why}{more}")
-    return list(listed["too_large"])
+    return NotBrought(listed["too_large"], [(folder, name) for folder, name in listed["not_there"]])

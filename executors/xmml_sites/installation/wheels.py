@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 import re
+import stat
 import subprocess
 import sys
 import zipfile
@@ -117,7 +118,8 @@ def packed(name: str, folder: Path) -> Path:
         for place, text in files.items():
             entry = zipfile.ZipInfo(place, _DATE)
             is_program = place.endswith(("/bin/mto", ".so"))
-            entry.external_attr = (0o755 if is_program else 0o644) << 16
+            # Without the bit of a plain file, pip drops that a program can be executed.
+            entry.external_attr = (stat.S_IFREG | (0o755 if is_program else 0o644)) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, text)
     part.replace(wheel)

@@ -224,6 +224,8 @@ pub struct Results {
     bytes: u64,
     /// The working folders that hold too much.
     too_large: Vec<Text>,
+    /// Results that are not there: the folder of the instance, and the name, which has no wildcards.
+    not_there: Vec<(Text, Text)>,
 }
 
 impl Results {
@@ -238,7 +240,7 @@ impl Results {
 pub fn list_results(run: &Path, wanted: &Wanted) -> Results {
     let mut found: Vec<PathBuf> =
         wanted.files.iter().map(|file| run.join(&file.0)).filter(|file| file.is_file()).collect();
-    let mut too_large = Vec::new();
+    let (mut too_large, mut not_there) = (Vec::new(), Vec::new());
     for (folder, patterns) in &wanted.folders {
         let top = run.join(&folder.0);
         found.extend(["stdout", "stderr"].iter().map(|name| top.join(name)).filter(|file| file.is_file()));
@@ -252,7 +254,11 @@ pub fn list_results(run: &Path, wanted: &Wanted) -> Results {
             }
         }
         for pattern in patterns {
-            for path in matches(&work, &pattern.0) {
+            let named = matches(&work, &pattern.0);
+            if named.is_empty() && !has_wildcards(&pattern.0) {
+                not_there.push((folder.clone(), pattern.clone()));
+            }
+            for path in named {
                 found.extend(
                     files_below(&path).into_iter().map(|file| plain(&file)).filter(|file| file.starts_with(&top)),
                 );
@@ -260,7 +266,7 @@ pub fn list_results(run: &Path, wanted: &Wanted) -> Results {
         }
     }
     let bytes = size_of(&found);
-    Results { found: found.iter().map(|path| relative(path, run)).collect(), bytes, too_large }
+    Results { found: found.iter().map(|path| relative(path, run)).collect(), bytes, too_large, not_there }
 }
 
 fn size_of(files: &[PathBuf]) -> u64 {
@@ -376,13 +382,17 @@ fn below(path: &Path, part: &OsStr) -> Vec<PathBuf> {
         }
         return found;
     }
-    if !bytes.iter().any(|byte| b"*?[".contains(byte)) {
+    if !has_wildcards(part) {
         let named = path.join(part);
         return if named.symlink_metadata().is_ok() { vec![named] } else { Vec::new() };
     }
     let pattern = characters(part);
     let is_named = |name: &OsString| (!is_hidden(name) || bytes[0] == b'.') && is_match(&pattern, &characters(name));
     entries_of(path).into_iter().filter(|(_, name)| is_named(name)).map(|(inner, _)| inner).collect()
+}
+
+fn has_wildcards(pattern: &OsStr) -> bool {
+    pattern.as_bytes().iter().any(|byte| b"*?[".contains(byte))
 }
 
 fn entries_of(folder: &Path) -> Vec<(PathBuf, OsString)> {

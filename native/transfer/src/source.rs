@@ -481,7 +481,9 @@ mod tests {
                 assert_eq!(data.unwrap(), if is_given { &b"begun"[..] } else { b"" });
                 let answers =
                     [Some(ToSource::Considered), is_given.then_some(ToSource::Stored(0)), Some(ToSource::Done)];
-                answers.into_iter().flatten().for_each(|answer| drop(source.hear(&answer.to_bytes())));
+                for answer in answers.into_iter().flatten() {
+                    source.hear(&answer.to_bytes());
+                }
                 running.join().unwrap().unwrap()
             });
             assert_eq!(report.failed.is_empty(), is_given);

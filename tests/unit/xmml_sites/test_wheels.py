@@ -24,6 +24,14 @@ def test_the_wheel_of_an_installed_package_can_be_installed_without_an_index(tmp
     assert [each.version for each in metadata.distributions(path=[str(target)])] == [metadata.version("mdurl")]
 
 
+def test_the_program_of_the_wheel_can_be_executed_where_it_is_installed(tmp_path: Path) -> None:
+    wheel = packed("xmml", tmp_path)
+    target = tmp_path / "target"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", target, wheel]
+    subprocess.run(command, check=True)
+    subprocess.run([target / "xmml_native/bin/mto", "--version"], check=True)
+
+
 def test_the_same_package_makes_the_same_wheel(tmp_path: Path) -> None:
     folders = [tmp_path / "one", tmp_path / "other"]
     for folder in folders:

@@ -386,6 +386,12 @@ def test_results_are_named_plainly_and_lie_in_the_folder_of_their_instance(site:
     assert results(site, {"instances/a": patterns}) == ({"instances/a/work/x.csv", "instances/a/work/y.csv"}, [])
 
 
+def test_a_result_that_is_named_without_wildcards_and_is_not_there_is_told(site: Site) -> None:
+    (site.folder / "instances/a/work").mkdir(parents=True)
+    order = {"folders": {"instances/a": ["histroy.csv", "*.nc"]}, "files": [], "most_bytes": 100}
+    assert answered(site, "results", order)["not_there"] == [["instances/a", "histroy.csv"]]
+
+
 def test_a_working_folder_that_is_too_large_is_named(site: Site) -> None:
     for instance in ("a", "b"):
         work = site.folder / "instances" / instance / "work"

@@ -19,7 +19,7 @@ from xmml_executors.launch.jobs.job_nodes import JobNodes
 from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.launch.site.journal import Journal
 from xmml_executors.launch.site.run_site import RunSite
-from xmml_executors.launch.teardown import SILENT_S
+from xmml_executors.launch.teardown import SILENT_S, NotBrought
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_native import mto
@@ -38,22 +38,22 @@ def there(make_plan: Callable[..., Plan], tmp_path: Path) -> Any:
     return SimpleNamespace(name="there"), make_plan("a", "b"), SimpleNamespace(path=tmp_path), jobs
 
 
-def brought_back(there: Any, monkeypatch: pytest.MonkeyPatch, pause_s: float) -> list[str]:
+def brought_back(there: Any, monkeypatch: pytest.MonkeyPatch, pause_s: float) -> NotBrought:
     """Bring back from a site that makes a pause before each piece."""
 
-    async def slowly(*arguments: Any) -> list[str]:
+    async def slowly(*arguments: Any) -> NotBrought:
         *_, on_piece = arguments
         for _ in range(PIECES):
             await asyncio.sleep(pause_s)
             on_piece()
-        return []
+        return NotBrought()
 
     monkeypatch.setattr(teardown, "_bring_back", slowly)
     return skipping_clock.run(teardown.fetch_results(*there))
 
 
 def test_bringing_back_may_take_longer_than_a_site_may_be_silent(there: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert brought_back(there, monkeypatch, 0.9 * SILENT_S) == []
+    assert brought_back(there, monkeypatch, 0.9 * SILENT_S) == NotBrought()
 
 
 def test_a_site_from_which_nothing_comes_is_waited_for_no_longer_and_what_came_of_it_in_part_goes(
@@ -74,7 +74,7 @@ def test_a_site_that_names_files_that_nobody_asked_for_is_not_believed(
 ) -> None:
     class Lying:
         async def order(self, order: object) -> dict[str, Any]:
-            return {"found": [path], "bytes": 0, "too_large": []}
+            return {"found": [path], "bytes": 0, "too_large": [], "not_there": []}
 
     @contextlib.asynccontextmanager
     async def lying(*arguments: object, **settings: object) -> AsyncIterator[Lying]:
@@ -104,7 +104,7 @@ def test_each_piece_of_a_result_that_comes_is_a_sign_of_life(
     (there / "mto").symlink_to(mto.PROGRAM)
     real, pieces = teardown._bring_back, 0
 
-    async def counting(*arguments: Any) -> list[str]:
+    async def counting(*arguments: Any) -> NotBrought:
         *others, on_piece = arguments
 
         def on_counted_piece() -> None:
@@ -116,7 +116,7 @@ def test_each_piece_of_a_result_that_comes_is_a_sign_of_life(
 
     monkeypatch.setattr(teardown, "_bring_back", counting)
 
-    async def carry_out() -> list[str]:
+    async def carry_out() -> NotBrought:
         site = RunSite(Site("there", python=sys.executable), folder.run_id, Journal(folder.path))
         site.folder = str(there)
         try:
@@ -126,7 +126,7 @@ def test_each_piece_of_a_result_that_comes_is_a_sign_of_life(
             await site.transport.close()
 
     try:
-        assert asyncio.run(carry_out()) == []
+        assert asyncio.run(carry_out()) == NotBrought([], [])
     finally:
         folder.close()
     assert (folder.path / "instances/a/work/result").read_bytes() == result
