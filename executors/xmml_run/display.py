@@ -13,6 +13,8 @@ from xmml_planner import Plan, PlannedInstance
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+#: What goes before and after the programs of a run is told apart from so long on [s].
+MUCH_MORE_S = 1.0
 #: Colours of the instances' names, in turn.
 COLOURS = (
     "cyan",
@@ -246,12 +248,21 @@ def state_in_words(plan: Plan, record: InstanceRecord) -> str:
 
 
 def summary_line(plan: Plan, wall_s: float, records: Mapping[str, InstanceRecord]) -> str:
-    """Return what ran, in one sentence."""
+    """Return what ran, in one sentence: how long from the start of the first program to the end of the last one, and
+    since the launch, if that is much more.
+
+    Args:
+        wall_s: since the launch.
+    """
+    began = min((record.started_at for record in records.values() if record.started_at is not None), default=None)
+    ended = max((record.ended_at for record in records.values() if record.ended_at is not None), default=None)
+    ran_s = wall_s if began is None or ended is None else ended - began
+    since = f", {seconds(wall_s)} since the launch," if wall_s - ran_s > max(MUCH_MORE_S, ran_s / 2) else ""
     messages = sum(record.messages_sent for record in records.values())
     traffic = sum(record.bytes_sent for record in records.values())
     count = sum(instance.rank_of is None for instance in plan.instances)
     return (
-        f"{plan.model}: {count} instance{'' if count == 1 else 's'} ran {seconds(wall_s)} and exchanged "
+        f"{plan.model}: {count} instance{'' if count == 1 else 's'} ran {seconds(ran_s)}{since} and exchanged "
         f"{messages:,} message{'' if messages == 1 else 's'} ({size(traffic)})"
     )
 

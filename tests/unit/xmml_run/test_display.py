@@ -168,3 +168,14 @@ def test_the_summary_counts_each_message_once() -> None:
         "b": InstanceRecord("b", messages_received=3, bytes_received=3000),
     }
     assert summary_line(plan("a", "b"), 2.0, records) == "m: 2 instances ran 2.0 s and exchanged 3 messages (3 kB)"
+
+
+def test_the_summary_tells_how_long_programs_ran_apart_from_what_the_launch_took() -> None:
+    records = {
+        "a": InstanceRecord("a", started_at=40.0, ended_at=42.0),
+        "b": InstanceRecord("b", started_at=40.5, ended_at=42.5),
+    }
+    assert summary_line(plan("a", "b"), 47.0, records).startswith(
+        "m: 2 instances ran 2.5 s, 47.0 s since the launch, and"
+    )
+    assert summary_line(plan("a", "b"), 3.0, records).startswith("m: 2 instances ran 2.5 s and")
