@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from argparse import Namespace
@@ -184,13 +185,16 @@ def _advice(allocation: Allocation, would_do: NodesWanted | None) -> str:
         return ""
     from xmml_sites.batch import JobScript, by_name
 
+    # More on as many nodes as now, if that were too few: a cluster may have no more of them.
+    nodes = min(would_do.nodes, len(allocation.nodes))
+    share = math.ceil(would_do.nodes / nodes)
     asked = JobScript(
         "",
         "/",
-        nodes=would_do.nodes,
-        cores=would_do.cores,
-        memory=would_do.memory_bytes,
-        gpus=would_do.gpus,
+        nodes=nodes,
+        cores=share * would_do.cores,
+        memory=share * would_do.memory_bytes,
+        gpus=share * would_do.gpus,
     )
     lines = by_name(allocation.scheduler, allocation.dialect or "openpbs").asking_for(asked)
     return "\nin a batch script, these would do:\n" + "\n".join(f"  {line}" for line in lines)
