@@ -9,8 +9,10 @@ pub use inlet::Inlet;
 pub use receiving::{Arrival, ReceivingEnd};
 pub use sending::{Room, SendingEnd};
 
-/// How many messages a receiver takes before it tells the sender (at most; see [`ReceivingEnd::receipt_due`]).
-const RECEIPT_EVERY: u64 = 32;
+/// How many messages a receiver takes before it tells the sender, of a conduit with this room.
+fn receipt_every(capacity: u32) -> u64 {
+    32.min(u64::from(capacity) / 2).max(1)
+}
 
 /// How many bytes a receiver takes before it tells the sender.
 const RECEIPT_BYTES: u64 = 1 << 20;

@@ -189,7 +189,7 @@ impl ReceivingEnd {
     /// Whether the sender should hear at once what was taken.
     pub fn receipt_due(&self) -> bool {
         let unreceipted = self.taken - self.receipted;
-        unreceipted >= super::RECEIPT_EVERY.min(u64::from(self.spec.capacity) / 2).max(1)
+        unreceipted >= super::receipt_every(self.spec.capacity)
             || self.unreceipted_bytes >= super::RECEIPT_BYTES.min(self.spec.byte_budget / 2)
     }
 

@@ -10,8 +10,8 @@ use crate::connection::Outgoing;
 use crate::frame;
 use crate::spec::ConduitSpec;
 
-/// Every so many messages one is timed: a look at the clock is dear.
-const TIMED_EVERY: u64 = 64;
+/// Of so many messages one is timed: a look at the clock is dear.
+const TIMED_EVERY: u64 = 32;
 
 /// Whether a message can be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,8 +130,7 @@ impl SendingEnd {
     /// Whether receipts may be waiting in the connection: the receiver sends none before it has taken so many.
     pub fn may_have_receipts(&self) -> bool {
         let untaken = self.sent - self.taken;
-        untaken >= super::RECEIPT_EVERY.min(u64::from(self.spec.capacity) / 2).max(1)
-            || self.untaken_bytes >= super::RECEIPT_BYTES
+        untaken >= super::receipt_every(self.spec.capacity) || self.untaken_bytes >= super::RECEIPT_BYTES
     }
 
     /// Number of the next message.
@@ -151,7 +150,9 @@ impl SendingEnd {
         self.bytes += bytes;
         self.untaken_sizes.push_back(bytes);
         self.untaken_bytes += bytes;
-        if self.sent % TIMED_EVERY == 1 && self.timed.is_none() {
+        // One with which a receipt is due: the receipt of others waits until more are sent.
+        let every = super::receipt_every(self.spec.capacity);
+        if self.sent % every == 0 && self.sent % TIMED_EVERY < every && self.timed.is_none() {
             self.timed = Some((self.sent, Instant::now()));
         }
     }
@@ -336,6 +337,20 @@ pub(super) mod tests {
         assert_eq!(end.room(40), Room::Free);
         end.receipt(1).unwrap();
         assert_eq!(end.room(5000), Room::Free);
+    }
+
+    #[test]
+    fn a_message_is_timed_with_which_a_receipt_is_due() {
+        for (capacity, timed) in [(1, 32), (10, 35), (1000, 32)] {
+            let mut end = SendingEnd::new(spec(capacity, 1 << 20), 0);
+            let first = (1..).find(|number| {
+                end.send(frame(), 1);
+                let is_timed = end.timed.is_some();
+                end.receipt(*number).unwrap();
+                is_timed
+            });
+            assert_eq!(first, Some(timed), "room for {capacity}");
+        }
     }
 
     #[test]
