@@ -19,9 +19,9 @@ from xmml_sites.ssh.failure import ConnectionLost, TooMuchOutput, TransportError
 LONGEST_MESSAGE_B = 128 << 20
 #: Number and length of a message.
 _HEAD = struct.Struct("<QI")
-#: In place of a number: the lane stands; it carries no more.
+#: In place of a number: the lane has come about; it carries no more.
 _HELLO, _END = 2**64 - 2, 2**64 - 1
-#: A lane waits when what it brings is so many messages ahead of what another one has still to bring.
+#: So many messages are kept while an earlier one is still on its way; the lanes of later ones are not read meanwhile.
 _MOST_AHEAD = 32
 #: Messages that wait for a lane.
 _MOST_WAITING = 4
@@ -54,7 +54,7 @@ class Conversation:
         self._carrying: list[asyncio.Future[None]] = [asyncio.ensure_future(self._carry(channel, frames))]
 
     def widen(self, lanes: int) -> None:
-        """Let further channels carry messages, too, as soon as they stand."""
+        """Let further channels carry messages, too, as soon as they have come about."""
         for _ in range(lanes):
             self._open_lane(self)
 

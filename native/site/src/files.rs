@@ -123,8 +123,8 @@ fn take_incoming(incoming: &Path, store: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Returns the end that takes missing files, and puts them where `stage` looks for what has come. Of a file of which the
-/// store has an earlier version, it takes what has changed.
+/// Returns the end of a copy that takes missing files into `incoming/`, from where `stage` moves them into the store. Of a
+/// file of which the store has an earlier version, it takes what has changed.
 ///
 /// # Errors
 /// The folder for them cannot be made.

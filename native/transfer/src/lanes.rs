@@ -2,7 +2,7 @@
 //!
 //! A channel of ssh carries 2 MiB a round trip, so several of them carry more of a large file. A message goes by whichever lane is free,
 //! and arrives in the order in which it was sent. In its lane it has its number and its length in front. A lane begins with [`HELLO`], so
-//! that the other end knows that it stands, and ends with [`END`]: what ends without it was cut.
+//! that the other end knows that it has come about, and ends with [`END`]: what ends without it was cut.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
@@ -23,11 +23,11 @@ use crate::{reason, Failure, Peer, Stop};
 
 /// Longest message [bytes]. The longest that an end sends holds the digests of a file, 64 MiB at most.
 pub const LONGEST_MESSAGE: u32 = 128 << 20;
-/// In place of the number of a message: the lane stands.
+/// In place of the number of a message: the lane has come about.
 const HELLO: u64 = u64::MAX - 1;
 /// In place of the number of a message: the lane carries no more.
 const END: u64 = u64::MAX;
-/// A lane waits when what it brings is so many messages ahead of what another one has still to bring.
+/// So many messages are kept while an earlier one is still on its way; the lanes of later ones are not read meanwhile.
 const MOST_AHEAD: u64 = 32;
 /// Messages that wait for a lane.
 const MOST_WAITING: usize = 4;
@@ -201,8 +201,9 @@ impl Shared {
         let shared = self.clone();
         thread::spawn(move || {
             let mut reading = BufReader::new(reading);
-            let stands = reading.fill_buf().is_ok_and(|begin| !begin.is_empty());
-            let done = if stands { shared.read_lane(reading) } else { Ok(()) }; // the other end had no use for it any more
+            // One that ends before it begins came too late: the other end has no use for it any more.
+            let has_begun = reading.fill_buf().is_ok_and(|begin| !begin.is_empty());
+            let done = if has_begun { shared.read_lane(reading) } else { Ok(()) };
             let mut incoming = locked(&shared.incoming);
             incoming.open_lanes -= 1;
             if let Err(error) = done {
@@ -312,8 +313,8 @@ pub fn carry(
     copy(&mut &socket, &mut writing)
 }
 
-/// Copies what comes as it comes. (`io::copy` lets the system do that, by `splice`; but Linux locks a pipe while it waits for a socket that
-/// shall be read into it, and whoever reads the pipe waits, too, also if it shall not.)
+/// Copies what comes as it comes. `io::copy` would let the system do that, by `splice`. But Linux holds the lock of a pipe while `splice`
+/// waits for the socket, and then a read from the pipe waits, too, even one that must not.
 fn copy(reading: &mut impl Read, writing: &mut impl Write) -> io::Result<()> {
     let mut piece = vec![0; PIECE];
     loop {
