@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import shlex
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -18,6 +19,8 @@ from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 
+#: How compilers tell an error; what make adds to it says less.
+ERROR = re.compile(r"\b(fatal )?error: |^Error: ", re.IGNORECASE)
 #: A build that takes longer is ended.
 BUILD_WITHIN_S = 3600.0
 #: A build whose launcher is gone is ended after one to two times this long.
@@ -69,8 +72,9 @@ async def build_at(
 
 async def _carried_out(site: RunSite, text: str, log: Path) -> tuple[int | None, str]:
     """Run shell text as in a login and write what it says into a file, as it comes; return its exit status (`None`: it
-    took too long) and the last of its words. Whatever ends the waiting ends also what runs there."""
-    said = ""
+    took too long) and what went wrong: the first error that a compiler has told, else the last of its words. Whatever
+    ends the waiting ends also what runs there."""
+    said, is_error = "", False
     process = await site.transport.start(
         f"{_noted(site, log.stem)}exec {site.shell} {shlex.quote(text)} </dev/null 2>&1", lease_s=LEASE_S
     )
@@ -79,7 +83,9 @@ async def _carried_out(site: RunSite, text: str, log: Path) -> tuple[int | None,
             with log.open("w", buffering=1, encoding="utf-8") as file:
                 async for line in process.lines():
                     file.write(line + "\n")
-                    said = line.strip() or said
+                    if not is_error:
+                        is_error = ERROR.search(line) is not None
+                        said = line.strip() or said
             return await process.wait(), said
     except BaseException as problem:
         with contextlib.suppress(TransportError):  # then its lease ends it

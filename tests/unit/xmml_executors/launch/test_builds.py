@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import shlex
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -96,6 +97,13 @@ def test_a_build_that_fails_is_told_with_its_last_words(building: Building) -> N
     with pytest.raises(
         SiteError, match=r"a: its build at cluster, .*, ended with exit status 3: no such mesh; see .*log"
     ):
+        building.run()
+
+
+def test_of_a_program_that_cannot_be_compiled_the_first_error_is_told(building: Building) -> None:
+    lines = ["cc -o flow flow.c", "flow.c:3:5: error: expected ;", "flow.c:4:1: error: x", "make: *** [flow] Error 1"]
+    building.add(f"printf '%s\\n' {shlex.join(lines)}; exit 2", "gpu")
+    with pytest.raises(SiteError, match=r"exit status 2: flow\.c:3:5: error: expected ;; see .*log"):
         building.run()
 
 
