@@ -43,7 +43,8 @@ impl Status {
         let after = bytes.iter().rposition(|byte| *byte == b')')? + 1;
         let fields: Vec<&str> = std::str::from_utf8(&bytes[after..]).ok()?.split_ascii_whitespace().collect();
         Some(Status {
-            is_zombie: *fields.first()? == "Z",
+            // The first thread may have ended before others, which still hold files and sockets.
+            is_zombie: *fields.first()? == "Z" && *fields.get(17)? == "1",
             parent: fields.get(1)?.parse().ok()?,
             started: fields.get(19)?.parse().ok()?,
         })
@@ -53,6 +54,21 @@ impl Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_of_which_only_the_first_thread_has_ended_still_runs() {
+        let without_first_thread = "import ctypes, threading, time\n\
+            threading.Thread(target=time.sleep, args=(1000,)).start()\n\
+            ctypes.CDLL(None).pthread_exit(0)";
+        let mut child = std::process::Command::new("python3").args(["-c", without_first_thread]).spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        while !fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") Z ") {
+            std::thread::yield_now();
+        }
+        assert!(start_of(pid).is_some());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 
     #[test]
     fn a_process_is_below_its_parent_and_one_that_nobody_has_waited_for_has_no_start() {

@@ -55,7 +55,7 @@ def test_a_relay_that_was_started_earlier_makes_room(tmp_path: Path) -> None:
             # Of one name: the second cannot begin while the first is there.
             first, second = relay_named(site, "again"), relay_named(again, "again")
             assert await first.start()
-            assert await second.start()
+            assert await second.start(), second.problem
             assert first._channel is not None
             with pytest.raises(TransportError, match="the login proxy has ended"):
                 await asyncio.wait_for(first._channel.wait(), LIMIT_S)
@@ -81,7 +81,7 @@ def test_a_relay_that_only_has_the_number_of_the_former_is_left_alone(tmp_path: 
                 note.write_text(f"{number} {began} {host}-2\n")
             else:
                 note.write_text(f"{number} {int(began) - 1} {host}\n")
-            assert await second.start()
+            assert await second.start(), second.problem
             assert answers(first)
             assert answers(second)
         finally:
