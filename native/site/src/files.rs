@@ -130,7 +130,11 @@ fn take_incoming(incoming: &Path, store: &Path) -> Result<(), FileError> {
 /// The folder for them cannot be made.
 pub fn taking(run: &Path, order: Staging) -> Result<Target, FileError> {
     let base = run.join("incoming");
-    with_path(&base, fs::DirBuilder::new().recursive(true).mode(0o700).create(&base))?;
+    // Not with what is above it: the folder of a run that was interrupted may just have been removed.
+    match fs::DirBuilder::new().mode(0o700).create(&base) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !base.is_dir() => return Err((base, error)),
+        _ => {}
+    }
     let target = with_path(&base, Target::new(Layout { base: base.clone(), name: None }, false))?;
     let store = PathBuf::from(order.store.0);
     let paths: BTreeMap<_, _> =
