@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -313,7 +314,7 @@ def test_runs_with_another_description_of_a_site_have_a_relay_of_their_own_there
     server.begin("first", model)
     server.await_joined("first")
     python = queued.folder / "python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     python.chmod(0o700)
     queued.python["alpha"] = str(python)
     server.begin("second", model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import contextlib
 from collections.abc import AsyncIterator
@@ -154,3 +155,12 @@ async def drained(*readers: Reader) -> None:
         with contextlib.suppress(OSError):
             while await reader.read(PIECE):
                 pass
+
+
+async def wait_until_ended(process: asyncio.subprocess.Process) -> None:
+    """Wait for the end of a process that was killed, and throw away what it still writes."""
+    await drained(*filter(None, (process.stdout, process.stderr)))
+    await process.wait()
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):  # Python before 3.11.3 prints what nobody hears of a broken pipe
+            await process.stdin.wait_closed()

@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 from xmml_sites.ssh.bulk_transfer import Part
-from xmml_sites.ssh.channel import CommandChannel, drained
+from xmml_sites.ssh.channel import CommandChannel, wait_until_ended
 from xmml_sites.ssh.channel_transport import ChannelTransport
 from xmml_sites.ssh.transport import Forwarding
 
@@ -89,8 +89,7 @@ class _LocalChannel:
             for group in [*map(int, children), self._process.pid]:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(group, signal.SIGKILL)
-        await drained(self.stdout, self.stderr)
-        await self._process.wait()
+        await wait_until_ended(self._process)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xmml_sites.ssh.bulk_transfer import Part
-from xmml_sites.ssh.channel import CommandChannel, drained
+from xmml_sites.ssh.channel import CommandChannel, wait_until_ended
 from xmml_sites.ssh.channel_transport import ChannelTransport
 from xmml_sites.ssh.destination import Destination, chosen_configuration
 from xmml_sites.ssh.failure import (
@@ -318,8 +318,7 @@ class _OpensshChannel:
     async def abandon(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
-        await drained(self.stdout, self.stderr)
-        await self._process.wait()
+        await wait_until_ended(self._process)
 
 
 async def _guarding(master: int, folder: Path) -> asyncio.subprocess.Process:

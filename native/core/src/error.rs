@@ -103,6 +103,9 @@ pub fn explained(cause: &std::io::Error) -> String {
         Some(libc::EMFILE) => {
             "; this process may open no more: raise its limit with ulimit -n, or have fewer conduits by tcp"
         }
+        Some(libc::ETOOMANYREFS) => {
+            "; the processes of this user have as many files on their way to each other as one may open: ulimit -n"
+        }
         Some(libc::ENFILE) => "; all processes together may open no more: raise fs.file-max",
         Some(libc::ENOMEM) => "; raise the limit of memory: ulimit -v, or that of the job or container",
         Some(libc::EAGAIN) => "; raise the limit of processes and threads (ulimit -u, or pids.max of the container) or of memory (ulimit -v)",
