@@ -137,7 +137,7 @@ impl Worker {
     }
 }
 
-/// See the module.
+/// The login proxy and the relays of a launcher, and the streams that lead to it.
 pub struct Multiplexer {
     run: PathBuf,
     serve_relay: ServeRelay,

@@ -67,7 +67,7 @@ class Conversation:
         async with self._changed:
             await self._changed.wait_for(lambda: len(self._outgoing) < _MOST_WAITING or self._failure)
             if self._failure is not None:
-                raise self._told(self._failure)
+                raise self._as_transport_error(self._failure)
             self._outgoing.append((self._sent, message))
             self._sent += 1
             self._changed.notify_all()
@@ -85,7 +85,7 @@ class Conversation:
             )
             message = self._arrived.pop(self._received, None)
             if message is None:
-                raise self._told(self._failure or EOFError("the command there has ended"))
+                raise self._as_transport_error(self._failure or EOFError("the command there has ended"))
             self._received += 1
             self._changed.notify_all()
             return message
@@ -153,7 +153,7 @@ class Conversation:
                 self._arrived[number] = message
                 self._changed.notify_all()
 
-    def _told(self, failure: Exception) -> TransportError:
+    def _as_transport_error(self, failure: Exception) -> TransportError:
         return failure if isinstance(failure, TransportError) else ConnectionLost(self._site, str(failure))
 
     def _is_near_or_over(self, number: int) -> bool:
