@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -190,8 +191,25 @@ def test_a_run_begins_and_ends_also_while_the_relay_is_away(tmp_path: Path) -> N
     asyncio.run(work())
 
 
+def take_its_log(folder: Path, relay: RemoteRelay) -> None:
+    (folder / "relays").rename(folder / "gone")
+    subprocess.run([MTO, "stop", "--site", relay.name], check=True, capture_output=True, timeout=LIMIT_S)
+
+
+def take_its_program(folder: Path, relay: RemoteRelay) -> None:
+    (folder / "mto").unlink()
+    os.kill(process_noted(folder), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("take", "why"),
+    [
+        (take_its_log, "log: .* cannot be opened: No such file"),
+        (take_its_program, "site here: the login proxy has ended"),
+    ],
+)
 def test_a_relay_that_cannot_be_started_again_is_the_end_and_it_is_said_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, take: Callable[[Path, RemoteRelay], None], why: str
 ) -> None:
     monkeypatch.setattr(remote_relay, "AGAIN_WITHIN_S", 0.5)
 
@@ -200,29 +218,8 @@ def test_a_relay_that_cannot_be_started_again_is_the_end_and_it_is_said_why(
         try:
             relay = relay_named(site, "lost")
             assert await relay.start()
-            (tmp_path / "relays").rename(tmp_path / "gone")
-            subprocess.run([MTO, "stop", "--site", relay.name], check=True, capture_output=True, timeout=LIMIT_S)
-            why = r"the relay of here has ended .* cannot be started again: log: .* cannot be opened: No such file"
-            with pytest.raises(SiteError, match=why):
-                await asyncio.wait_for(relay.keep(lambda _: None), LIMIT_S)
-        finally:
-            await site.transport.close()
-
-    asyncio.run(work())
-
-
-def test_a_relay_is_not_started_again_without_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_relay, "AGAIN_WITHIN_S", 0.5)
-
-    async def work() -> None:
-        site = site_at(tmp_path)
-        try:
-            relay = relay_named(site, "lost")
-            assert await relay.start()
-            (tmp_path / "mto").unlink()
-            os.kill(process_noted(tmp_path), signal.SIGKILL)
-            why = "the relay of here has ended .* cannot be started again: site here: the login proxy has ended"
-            with pytest.raises(SiteError, match=why):
+            take(tmp_path, relay)
+            with pytest.raises(SiteError, match=f"the relay of here has ended .* cannot be started again: {why}"):
                 await asyncio.wait_for(relay.keep(lambda _: None), LIMIT_S)
         finally:
             await site.transport.close()
