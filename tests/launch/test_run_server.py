@@ -225,9 +225,12 @@ def relays(sites: Sites) -> dict[str, int]:
     """How many relays run at each site: threads of the login proxy."""
 
     def threads(site: Sshd) -> list[str]:
-        return [
-            each.read_text().strip() for pid in site.processes() for each in Path(f"/proc/{pid}/task").glob("*/comm")
-        ]
+        names = []
+        for pid in site.processes():
+            for each in Path(f"/proc/{pid}/task").glob("*/comm"):
+                with contextlib.suppress(OSError):  # a question to the queue runs for a moment only
+                    names.append(each.read_text().strip())
+        return names
 
     return {name: threads(each).count("relay") for name, each in sites.servers.items()}
 

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-use crate::error::Result;
+use crate::error::{explained, Result};
 use crate::handshake::{Dialler, Established, Listener, Party, Role, Step, MAX_BYTES, TIMEOUT_S};
 use crate::methods::Stream;
 use crate::wakeup::Interest;
@@ -179,7 +179,7 @@ impl End {
     fn broken(error: &io::Error) -> End {
         match error.kind() {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => End::theirs(CLOSED),
-            _ => End::theirs(&error.to_string()),
+            _ => End::theirs(&explained(error)),
         }
     }
 

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::buffer::BufferPool;
+use crate::error::explained;
 use crate::frame::{self, Decoder, Frame, FrameError, Lent, Limits};
 use crate::methods::{LentPlace, Memory, Stream};
 use crate::wakeup::{poll_writable, Polled};
@@ -152,7 +153,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     return Looked::Fault(FrameError::Stream { problem: error.to_string() });
                 }
-                Err(error) => return Looked::Closed(error.to_string()),
+                Err(error) => return Looked::Closed(explained(&error)),
             };
             if let Some(pulse) = &self.pulse {
                 pulse.hear();

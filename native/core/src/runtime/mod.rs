@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use crate::buffer::{Buffer, BufferPool, OutOfMemory};
 use crate::connection::{Connection, Looked};
 use crate::control::ToCoordinator;
-use crate::error::{Error, Result};
+use crate::error::{explained, Error, Result};
 use crate::frame::{FrameError, Limits};
 use crate::handshake::Party;
 use crate::methods::shm::stream::LENT_FROM;
@@ -229,7 +229,7 @@ impl Runtime {
         match connection.flush() {
             Ok(true) => {}
             Ok(false) => self.commands.give(Command::Watch(connection.clone())),
-            Err(error) => self.write_failed(connection, &error.to_string()),
+            Err(error) => self.write_failed(connection, &explained(&error)),
         }
     }
 

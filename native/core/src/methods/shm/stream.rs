@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use socket2::{SockRef, Socket};
 
 use crate::buffer::Buffer;
+use crate::error::explained;
 use crate::methods::{LentPlace, Memory, Stream};
 use crate::shared_memory::arena::{Arena, ArenaBlock, Region};
 use crate::shared_memory::SharedMemory;
@@ -382,7 +383,7 @@ impl Beside {
                     }
                     let file = self.files.remove(0);
                     let length = usize::try_from(number(9)).map_err(|error| error.to_string())?;
-                    let memory = SharedMemory::open(file, length).map_err(|error| error.to_string())?;
+                    let memory = SharedMemory::open(file, length).map_err(|error| explained(&error))?;
                     self.regions.insert(number(1), Arc::new(memory));
                 }
                 GIVEN_UP => drop(self.regions.remove(&number(1))),

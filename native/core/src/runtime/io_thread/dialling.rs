@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use crate::connection::authentication::Authentication;
 use crate::control::ToCoordinator;
+use crate::error::explained;
 use crate::handshake::Role;
 use crate::methods::{self, Stream};
 use crate::runtime::link::{Status, PATIENCE};
@@ -33,9 +34,9 @@ impl IoThread {
             drop(state);
             let Some(method) = methods::by_name(candidate.method) else { continue };
             let dialled = self.runtime.party().map_err(|error| error.to_string()).and_then(|me| {
-                let stream = method.connect(&candidate.address, &me, class).map_err(|error| error.to_string())?;
+                let stream = method.connect(&candidate.address, &me, class).map_err(|error| explained(&error))?;
                 if let Some(bytes) = candidate.buffer {
-                    methods::socket::hold(&*stream, bytes).map_err(|error| error.to_string())?;
+                    methods::socket::hold(&*stream, bytes).map_err(|error| explained(&error))?;
                 }
                 Authentication::dial(stream, me, Role::Data, &peer).map_err(|error| error.to_string())
             });
@@ -105,7 +106,7 @@ impl IoThread {
         let peer = self.runtime.state().links[link].peer.clone();
         if let Err(error) = stream.established(&self.runtime.arena) {
             stream.shut();
-            self.handshake_failed(&Purpose::Link { link, method }, peer, error.to_string(), true);
+            self.handshake_failed(&Purpose::Link { link, method }, peer, explained(&error), true);
             return;
         }
         let connection = self.runtime.connection(token, method, breaks, peer, stream);

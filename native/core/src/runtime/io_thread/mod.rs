@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use crate::connection::authentication::Authentication;
 use crate::connection::Connection;
 use crate::control::ToCoordinator;
-use crate::error::{Error, Result};
+use crate::error::{explained, Error, Result};
 use crate::frame::Frame;
 use crate::liveness::heartbeat::silence_limit;
 use crate::methods::Listener;
@@ -315,7 +315,7 @@ impl IoThread {
                 }
                 Ok(false) => {}
                 Err(error) => {
-                    self.runtime.write_failed(&connection, &error.to_string());
+                    self.runtime.write_failed(&connection, &explained(&error));
                     return;
                 }
             }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::connection::authentication::{Authentication, Progress};
 use crate::connection::Connection;
 use crate::control::ToCoordinator;
+use crate::error::explained;
 use crate::handshake::{Role, TIMEOUT_S};
 use crate::methods::{self, Stream};
 use crate::runtime::state::State;
@@ -150,7 +151,7 @@ impl IoThread {
         let breaks = methods::by_name(method).is_some_and(|method| method.breaks());
         if let Err(error) = stream.established(&self.runtime.arena) {
             stream.shut(); // the sender takes the next method
-            self.handshake_failed(&Purpose::Accepted { method }, peer, error.to_string(), true);
+            self.handshake_failed(&Purpose::Accepted { method }, peer, explained(&error), true);
             return;
         }
         let connection = self.runtime.connection(token, method, breaks, peer, stream);

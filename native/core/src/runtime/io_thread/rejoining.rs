@@ -203,7 +203,7 @@ impl IoThread {
         self.timers.push((by, Timer::TakenBack));
         self.control_interest = Interest::READ;
         if let Err(error) = self.epoll.add(connection.fd(), CONTROL, Interest::READ) {
-            return self.coordinator_lost(&error.to_string());
+            return self.coordinator_lost(&explained(&error));
         }
         self.look_after(&connection);
         self.runtime.flush(&connection);
