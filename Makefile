@@ -83,11 +83,11 @@ fuzz: build $(VENV)/.test ## a million random inputs: make fuzz ARGS="--seed 2" 
 fuzz-native: ## cargo-fuzz drives every reader of foreign bytes: make fuzz-native SECONDS=600 ARGS="frames listener"
 	tests/fuzz/native/campaign $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60) $(ARGS)
 
-miri: ## the core's unit tests, as far as they need no foreign code, interpreted by Miri (needs a nightly compiler with it)
-	native/core/miri $(ARGS)
+miri: ## the unit tests of the crates, as far as they need no foreign code, interpreted by Miri (needs a nightly compiler with it)
+	native/miri $(ARGS)
 
-thread-sanitizer: build $(VENV)/.test ## the core, and programs in C and C++, under the thread sanitizer (needs a nightly compiler with its source)
-	native/core/thread-sanitizer $(ARGS)
+thread-sanitizer: build $(VENV)/.test ## the crates, and programs in C and C++, under the thread sanitizer (needs a nightly compiler with its source)
+	native/thread-sanitizer $(ARGS)
 
 bench: build $(VENV)/.test ## the benchmarks, as tables and plots
 	@python benchmarks/prepare.py
@@ -107,7 +107,7 @@ $(VENV)/.installed: $(COMPILED)
 	@[ -x $(VENV)/bin/python ] || '$(PYTHON)' -m venv $(VENV)
 	@$(PIP) install 'setuptools>=77' 'setuptools-rust>=1.10'
 # One processor compiles the core for more than a minute: what others have made is fetched and installed meanwhile.
-	@cargo build --release --locked --quiet --package xmml-core & core=$$!; \
+	@cargo build --release --locked --quiet --package xmml-core --package xmml-path & core=$$!; \
 	{ $(if $(filter test,$(EXTRAS)),.ci/install-test-packages &&) $(PIP) install $$(python .ci/extra.py dependencies $(EXTRAS)); } || { kill $$core; exit 1; }; \
 	wait $$core
 	@$(PIP) install --no-build-isolation --editable .

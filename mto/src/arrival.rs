@@ -4,14 +4,14 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use xmml_core::frame::{Kind, HEAD};
-use xmml_core::handshake::{self, Listener, Party, Refusal, Role, Step, Wish, TIMEOUT_S, VERSIONS};
-use xmml_core::message_pack;
-use xmml_core::methods::relay::asking::{write_out, Inbox};
-use xmml_core::methods::relay::protocol::{ToRelay, RELAY};
-use xmml_core::methods::Stream;
-use xmml_core::path::TlsWire;
-use xmml_core::wakeup::Interest;
+use xmml_path::TlsWire;
+use xmml_wire::frame::{Kind, HEAD};
+use xmml_wire::handshake::{self, Listener, Party, Refusal, Role, Step, Wish, TIMEOUT_S, VERSIONS};
+use xmml_wire::message_pack;
+use xmml_wire::methods::relay::asking::{write_out, Inbox};
+use xmml_wire::methods::relay::protocol::{ToRelay, RELAY};
+use xmml_wire::methods::Stream;
+use xmml_wire::wakeup::Interest;
 
 use crate::encryption::Encryption;
 use crate::wire::Wire;

@@ -13,11 +13,11 @@ use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 use socket2::{Domain, Socket, Type};
-use xmml_core::error::Error;
-use xmml_core::handshake::MAX_NAME;
-use xmml_core::methods::relay::address::site_problem;
-use xmml_core::path::{Credentials, Fingerprint, LinkFigures, OutOfTime, MAX_STREAMS};
-use xmml_core::private_file;
+use xmml_path::{Credentials, Fingerprint, LinkFigures, OutOfTime, MAX_STREAMS};
+use xmml_wire::error::Error;
+use xmml_wire::handshake::MAX_NAME;
+use xmml_wire::methods::relay::address::site_problem;
+use xmml_wire::private_file;
 
 use crate::encryption::Encryption;
 use crate::log::LogConfig;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
-use xmml_core::buffer::Buffer;
+use xmml_wire::buffer::Buffer;
 
 /// Pieces that are written at once, at most.
 const PIECES: usize = 64;

@@ -5,8 +5,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use xmml_core::error::Result;
-use xmml_core::path::{Credentials, Fingerprint, Tls};
+use xmml_path::{Credentials, Fingerprint, Tls};
+use xmml_wire::error::Result;
 
 /// A certificate that is made at the start is good for so long before and after: it dies with its relay, and clocks of sites differ.
 const LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use xmml_core::buffer::{Buffer, BufferMut, BufferPool, OutOfMemory, POOLED_FROM};
+use xmml_wire::buffer::{Buffer, BufferMut, BufferPool, OutOfMemory, POOLED_FROM};
 
 use crate::link_frame::{self, StreamId, DATA_HEAD};
 

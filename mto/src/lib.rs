@@ -1,7 +1,7 @@
 //! The relay of a site. Instances behind it can be reached from other sites by run, site and name, without a port of their own; between
 //! relays the streams of a run share one link. One thread forwards everything: what comes in goes out by the same turn of the loop.
 //!
-//! What the relay is told by processes of its site is in `xmml_core::methods::relay::protocol`; `docs/relay.md` is for its users.
+//! What the relay is told by processes of its site is in `xmml_wire::methods::relay::protocol`; `docs/relay.md` is for its users.
 
 pub mod arrival;
 pub mod config;
@@ -23,5 +23,5 @@ pub mod window;
 pub mod wire;
 
 #[cfg(test)]
-#[path = "../../native/core/tests/support/waiting.rs"]
+#[path = "../../native/wire/tests/support/waiting.rs"]
 mod waiting;

@@ -10,9 +10,9 @@
 //! A stream keeps its number on its whole way, so that data passes relays in between untouched.
 
 use serde::{Deserialize, Serialize};
-use xmml_core::buffer::Buffer;
-use xmml_core::message_pack;
-use xmml_core::spec::TrafficClass;
+use xmml_wire::buffer::Buffer;
+use xmml_wire::message_pack;
+use xmml_wire::methods::TrafficClass;
 
 use crate::routes::Announcement;
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::Deserialize;
-use xmml_core::error::explained;
+use xmml_wire::error::explained;
 
 use crate::outlet::{self, Outlet};
 

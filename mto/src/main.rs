@@ -15,7 +15,7 @@ use mto::log::{Format, Log};
 use mto::owner::{ask, Answer, Request};
 use mto::relay::{ReadAgain, Relay};
 use mto::signals::Signals;
-use xmml_core::path::Credentials;
+use xmml_path::Credentials;
 use xmml_site::cleanup::take_place;
 use xmml_site::system::raise_limit_of_descriptors;
 
@@ -295,7 +295,7 @@ fn set_up(options: &Serve, config: &Config) -> Result<Relay, Failure> {
 }
 
 fn failed(what: &str, error: std::io::Error) -> Failure {
-    (FAILED, format!("{what}: {}", xmml_core::error::explained(&error)))
+    (FAILED, format!("{what}: {}", xmml_wire::error::explained(&error)))
 }
 
 /// To the standard output, which may be closed: that ends nothing.

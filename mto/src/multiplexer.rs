@@ -21,11 +21,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use mto::outlet::Outlet;
-use xmml_core::error::explained;
 use xmml_site::lines::{complete_lines, shortened};
 use xmml_site::login_proxy::LoginProxy;
 use xmml_site::polling::Pauses;
 use xmml_site::system::{poll, For};
+use xmml_wire::error::explained;
 
 const FOR_RELAY: &[u8] = b"{\"relay\":";
 const FOR_PROXY: &[u8] = b"{\"proxy\":";

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
 
-use xmml_core::wakeup::{poll_writable, Polled};
+use xmml_wire::wakeup::{poll_writable, Polled};
 
 /// So many bytes are written at once, at most: a pipe or a socket that has any room has room for them.
 pub const PIECE: usize = libc::PIPE_BUF;

@@ -5,10 +5,10 @@ use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use xmml_core::handshake::Party;
-use xmml_core::methods::unix::Unix;
-use xmml_core::methods::{Listener, Method};
-use xmml_core::wakeup::{poll_readable, poll_writable, Polled};
+use xmml_wire::handshake::Party;
+use xmml_wire::methods::unix::Unix;
+use xmml_wire::methods::{Listener, Method};
+use xmml_wire::wakeup::{poll_readable, poll_writable, Polled};
 
 use crate::status::Status;
 

@@ -6,10 +6,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use xmml_core::internet_address::resolve;
-use xmml_core::wakeup::EventFd;
+use xmml_wire::internet_address::resolve;
+use xmml_wire::lock::lock;
+use xmml_wire::wakeup::EventFd;
 
 /// The addresses of `HOST:PORT`, or why there are none, for people. May take as long as it likes.
 pub type LookUp = dyn Fn(&str) -> Result<Vec<SocketAddr>, String> + Send + Sync;
@@ -58,7 +59,7 @@ impl Resolver {
         std::thread::Builder::new().name("mto-names".into()).spawn(move || {
             let answer = catch_unwind(AssertUnwindSafe(|| look_up(&asked)))
                 .unwrap_or_else(|_| Err("the search for its address ended by a fault of the program".to_owned()));
-            found.lock().unwrap_or_else(PoisonError::into_inner).push((asked, answer));
+            lock(&found).push((asked, answer));
             bell.raise();
         })?;
         self.under_way.insert(address.to_owned());
@@ -68,7 +69,7 @@ impl Resolver {
     /// What was found since the last call.
     pub fn answers(&mut self) -> Vec<Answer> {
         self.bell.lower();
-        let found = std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner));
+        let found = std::mem::take(&mut *lock(&self.found));
         for (address, _) in &found {
             self.under_way.remove(address);
         }

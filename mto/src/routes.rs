@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use serde::{Deserialize, Serialize};
-use xmml_core::methods::relay::address::site_problem;
+use xmml_wire::methods::relay::address::site_problem;
 
 /// Relays that a stream may pass, at most, the first and the last included.
 pub const HOPS_MAX: usize = 16;

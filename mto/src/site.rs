@@ -14,7 +14,6 @@ use serde::de::DeserializeOwned;
 use serde::Serialize;
 
 use crate::multiplexer::{Multiplexer, ServeRelay};
-use xmml_core::error::explained;
 use xmml_site::agent::{forget_own_step, Agent, Place};
 use xmml_site::cleanup::{end, end_builds, forsake};
 use xmml_site::files::{hash_programs, list_results, stage, taking, FileError};
@@ -25,6 +24,7 @@ use xmml_site::supervisor::Supervisor;
 use xmml_site::system::raise_limit_of_descriptors;
 use xmml_transfer::lanes::{carry, Lanes, Socket};
 use xmml_transfer::{Failure, Peer};
+use xmml_wire::error::explained;
 
 /// What runs at a site for a run.
 #[derive(Args)]

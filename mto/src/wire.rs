@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
-use xmml_core::methods::Stream;
+use xmml_wire::methods::Stream;
 
 /// A host that has vanished without a word is missed after so long where nothing passes, and six thirds of it more. Where bytes are on
 /// their way to it the kernel gives up after some minutes. There is no shorter limit for that: it would hold for processes too that are

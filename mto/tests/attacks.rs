@@ -7,9 +7,9 @@ use std::net::TcpStream;
 
 use support::flow::Flow;
 use support::{await_that, party, party_of, Pipe, Site, RUN};
-use xmml_core::handshake::{relay_key, Dialler, Party, Role, Step};
-use xmml_core::methods::relay::Relay as Method;
-use xmml_core::methods::Method as _;
+use xmml_wire::handshake::{relay_key, Dialler, Party, Role, Step};
+use xmml_wire::methods::relay::Relay as Method;
+use xmml_wire::methods::Method as _;
 
 /// So many may be in the middle of a handshake at once; more come.
 const ARRIVALS_MAX: u64 = 1024;

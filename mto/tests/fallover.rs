@@ -10,10 +10,10 @@ use mto::log::{Format, Level, Log};
 use mto::relay::Relay;
 use support::proxy::{join_plainly, Fate, Proxy};
 use support::{Model, Run};
-use xmml_core::buffer::Buffer;
 use xmml_core::coordinator::Event;
-use xmml_core::data::Data;
 use xmml_core::instance::{Instance, Received};
+use xmml_wire::buffer::Buffer;
+use xmml_wire::data::Data;
 
 /// Conduits between the two.
 const CONDUITS: usize = 3;

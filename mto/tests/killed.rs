@@ -15,7 +15,7 @@ use core_support::{await_while_moving, receive, send, Model, Run, SECRET};
 use mto::log::{Format, Level, Log};
 use mto::relay::Relay;
 use xmml_core::coordinator::Event;
-use xmml_core::wakeup::EventFd;
+use xmml_wire::wakeup::EventFd;
 
 fn is_long() -> bool {
     std::env::var("XMML_SOAK").is_ok_and(|soak| soak != "0")

@@ -8,8 +8,8 @@ mod core_support;
 use core_support::{receive_any, send, Model, Run};
 use support::{await_that, Site, LIMIT};
 use xmml_core::coordinator::{Event, WaitKind};
-use xmml_core::data::Data;
 use xmml_core::instance::Received;
+use xmml_wire::data::Data;
 
 const RUN: (&str, &[u8]) = ("test run", &core_support::SECRET);
 

@@ -1,4 +1,4 @@
-"""The example programs of native/core: `cargo test` has built them; whoever runs pytest alone has them built here."""
+"""The example programs of the crates: `cargo test` has built them; whoever runs pytest alone has them built here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def example(name: str) -> Path:
         RuntimeError: the compiler has errors.
     """
     program = ROOT / "target" / "release" / "examples" / name
-    sources = [*(ROOT / "native" / "core").rglob("*.rs"), ROOT / "Cargo.lock"]
+    crates = [ROOT / "native" / crate for crate in ("wire", "path", "core")]
+    sources = [*(source for crate in crates for source in crate.rglob("*.rs")), ROOT / "Cargo.lock"]
     if not program.exists() or program.stat().st_mtime < max(source.stat().st_mtime for source in sources):
         # Of the whole workspace, as `cargo test` does it: another choice of packages would compile everything again.
         words = ["cargo", "build", "--release", "--locked", "--workspace", "--example", name]

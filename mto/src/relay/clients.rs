@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use xmml_core::frame::{encode_alive, encode_control, Kind};
-use xmml_core::message_pack;
-use xmml_core::methods::relay::asking::{write_out, Inbox};
-use xmml_core::methods::relay::protocol::{FromRelay, ToRelay};
-use xmml_core::methods::Stream;
-use xmml_core::spec::TrafficClass;
-use xmml_core::wakeup::Interest;
+use xmml_wire::frame::{encode_alive, encode_control, Kind};
+use xmml_wire::message_pack;
+use xmml_wire::methods::relay::asking::{write_out, Inbox};
+use xmml_wire::methods::relay::protocol::{FromRelay, ToRelay};
+use xmml_wire::methods::Stream;
+use xmml_wire::methods::TrafficClass;
+use xmml_wire::wakeup::Interest;
 
 use super::forwarding::End;
 use super::{Awaited, Connection, Opener, Registered, Relay};

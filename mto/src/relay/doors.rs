@@ -7,8 +7,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
-use xmml_core::methods::Stream;
-use xmml_core::wakeup::Interest;
+use xmml_wire::methods::Stream;
+use xmml_wire::wakeup::Interest;
 
 use super::{Connection, Relay};
 use crate::arrival::{Arrival, Progress};
@@ -123,7 +123,7 @@ impl Relay {
     }
 
     fn close_doors(&mut self, error: &io::Error) {
-        let reason = xmml_core::error::explained(error);
+        let reason = xmml_wire::error::explained(error);
         self.log.once(SYSTEM, Level::Error, "cannot accept connections for a moment", &[("reason", &reason)]);
         self.all_doors().into_iter().for_each(|(door, _)| self.epoll.remove(door));
         self.doors_rest_until = Some(Instant::now() + PAUSE);

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use xmml_core::buffer::Buffer;
-use xmml_core::path::Lane;
-use xmml_core::spec::TrafficClass;
+use xmml_path::Lane;
+use xmml_wire::buffer::Buffer;
+use xmml_wire::methods::TrafficClass;
 
 use super::clients::TAKEN_WITHIN;
 use super::forwarding::End;
@@ -23,7 +23,7 @@ const CONTRADICTED: u32 = 3;
 /// Streams of a run between two other relays, at most: they take no descriptor, which would bound them.
 pub const PASSING_MAX: usize = 16_384;
 
-/// Bytes of control that may wait for a relay that does not take what it is told, as [`xmml_core::path::Path::kept`] counts them.
+/// Bytes of control that may wait for a relay that does not take what it is told, as [`xmml_path::Path::kept`] counts them.
 const UNREAD_MAX: u64 = 16 << 20;
 
 /// The lane of streams of this class.

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::io;
 use std::time::Instant;
 
-use xmml_core::buffer::Buffer;
-use xmml_core::methods::relay::protocol::FromRelay;
-use xmml_core::methods::Stream;
-use xmml_core::path::Lane;
-use xmml_core::wakeup::{Interest, Ready};
+use xmml_path::Lane;
+use xmml_wire::buffer::Buffer;
+use xmml_wire::methods::relay::protocol::FromRelay;
+use xmml_wire::methods::Stream;
+use xmml_wire::wakeup::{Interest, Ready};
 
 use super::clients::frame;
 use super::links::Link;

@@ -6,13 +6,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use xmml_core::buffer::Buffer;
-use xmml_core::handshake;
-use xmml_core::methods::relay::address::site_problem;
-use xmml_core::methods::relay::protocol::RELAY;
-use xmml_core::methods::Stream;
-use xmml_core::path::{Fingerprint, Identity, Lane, LinkFigures, Listener, Path, Settings, State, Streams};
-use xmml_core::wakeup::Interest;
+use xmml_path::{Fingerprint, Identity, Lane, LinkFigures, Listener, Path, Settings, State, Streams};
+use xmml_wire::buffer::Buffer;
+use xmml_wire::handshake;
+use xmml_wire::methods::relay::address::site_problem;
+use xmml_wire::methods::relay::protocol::RELAY;
+use xmml_wire::methods::Stream;
+use xmml_wire::wakeup::Interest;
 
 use super::{Flow, Relay};
 use crate::encryption::Encryption;

@@ -19,11 +19,11 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use xmml_core::handshake::{relay_key, MAX_NAME};
-use xmml_core::methods;
-use xmml_core::methods::relay::asking::Inbox;
-use xmml_core::path::{Lane, Listener};
-use xmml_core::wakeup::{Epoll, EventFd, Interest, Ready};
+use xmml_path::{Lane, Listener};
+use xmml_wire::handshake::{relay_key, MAX_NAME};
+use xmml_wire::methods;
+use xmml_wire::methods::relay::asking::Inbox;
+use xmml_wire::wakeup::{Epoll, EventFd, Interest, Ready};
 
 use crate::arrival::Arrival;
 use crate::config::Ends;

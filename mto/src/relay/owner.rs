@@ -5,11 +5,11 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use xmml_core::methods::relay::asking::write_out;
-use xmml_core::methods::Stream;
-use xmml_core::path::Fingerprint;
-use xmml_core::private_file::secret_of_text;
-use xmml_core::wakeup::{poll_readable, Epoll, Interest, Polled, Ready};
+use xmml_path::Fingerprint;
+use xmml_wire::methods::relay::asking::write_out;
+use xmml_wire::methods::Stream;
+use xmml_wire::private_file::secret_of_text;
+use xmml_wire::wakeup::{poll_readable, Epoll, Interest, Polled, Ready};
 
 use super::{Connection, Relay};
 use crate::log::Level;

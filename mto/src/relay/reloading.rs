@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use xmml_core::handshake::relay_key;
+use xmml_wire::handshake::relay_key;
 
 use super::links::LinkTarget;
 use super::Relay;

@@ -1,9 +1,10 @@
 //! How the relay is.
 
+use xmml_path::State;
+
 use super::links::{Dial, Link};
 use super::{Connection, Relay};
 use crate::status::{LinkStatus, NotLinked, RunStatus, Status};
-use xmml_core::path::State;
 
 impl Relay {
     /// How it is now.

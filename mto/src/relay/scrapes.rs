@@ -5,9 +5,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use xmml_core::methods::relay::asking::write_out;
-use xmml_core::methods::Stream;
-use xmml_core::wakeup::Interest;
+use xmml_wire::methods::relay::asking::write_out;
+use xmml_wire::methods::Stream;
+use xmml_wire::wakeup::Interest;
 
 use super::{Connection, Relay};
 use crate::metrics;

@@ -1,7 +1,7 @@
 //! What is taken from links in a turn of the loop: so much that nothing waits without need, and so little that everybody else has a turn
 //! soon. Threads of an encrypted link may bring frames as fast as they are taken.
 
-use xmml_core::path::Lane;
+use xmml_path::Lane;
 
 use super::Relay;
 use crate::registry::Token;
@@ -63,15 +63,16 @@ impl Relay {
 
 #[cfg(test)]
 mod tests {
-    use xmml_core::path::{Identity, Path, Settings};
+    use xmml_path::{Identity, Path, Settings};
+
+    use xmml_wire::handshake::relay_key;
+    use xmml_wire::methods::relay::protocol::RELAY;
 
     use super::*;
     use crate::encryption::Encryption;
     use crate::link_frame;
     use crate::log::{Format, Level, Log};
     use crate::waiting::await_that;
-    use xmml_core::handshake::relay_key;
-    use xmml_core::methods::relay::protocol::RELAY;
 
     /// A relay, and another one that is linked to it.
     fn linked() -> (Relay, Path) {

@@ -10,9 +10,9 @@ use crate::support::flow::Flow;
 use crate::support::{await_that, in_the_middle, Site, LIMIT, RUN, SECRET};
 use mto::encryption::Encryption;
 use mto::owner::{ask, Request};
-use xmml_core::methods::Stream;
-use xmml_core::path::{Credentials, Fingerprint, Tls, TlsWire};
-use xmml_core::wakeup::poll_readable;
+use xmml_path::{Credentials, Fingerprint, Tls, TlsWire};
+use xmml_wire::methods::Stream;
+use xmml_wire::wakeup::poll_readable;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

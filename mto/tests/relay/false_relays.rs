@@ -8,9 +8,9 @@ use mto::encryption::Encryption;
 use mto::link_frame::{self, LinkFrame, Told};
 use mto::relay::PASSING_MAX;
 use mto::routes::HOPS_MAX;
-use xmml_core::handshake::relay_key;
-use xmml_core::methods::relay::protocol::RELAY;
-use xmml_core::path::{Identity, Lane, Path, Received, Settings, Streams};
+use xmml_path::{Identity, Lane, Path, Received, Settings, Streams};
+use xmml_wire::handshake::relay_key;
+use xmml_wire::methods::relay::protocol::RELAY;
 
 /// A link to a relay, from one of site `x` that is played by hand.
 struct ByHand(Path);

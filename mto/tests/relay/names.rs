@@ -4,10 +4,11 @@ use std::net::ToSocketAddrs;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
+use xmml_wire::methods::relay::Relay as Method;
+use xmml_wire::methods::Method as _;
+
 use crate::support::flow::Flow;
 use crate::support::{await_that, party, Site, RUN, SECRET};
-use xmml_core::methods::relay::Relay as Method;
-use xmml_core::methods::Method as _;
 
 #[test]
 fn a_name_that_is_not_found_for_long_holds_up_no_stream_and_is_dialled_when_it_is() {

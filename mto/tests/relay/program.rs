@@ -350,7 +350,7 @@ fn a_certificate_that_is_not_good_now_is_refused_before_a_relay_starts() {
         (time(4_102_444_800), time(4_102_444_800 + 86_400), "not valid before 2100-01-01T00:00:00Z"),
     ];
     for (from, to, why) in wanted {
-        let old = xmml_core::path::Credentials::make_valid("relay", from, to).unwrap();
+        let old = xmml_path::Credentials::make_valid("relay", from, to).unwrap();
         let file = folder.write("alpha.pem", &old.to_pem());
         let site = unique("time");
         let config = folder.write("relay.toml", &format!("site = \"{site}\"\ncertificate = \"alpha.pem\"\n"));

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use crate::support::flow::Flow;
 use crate::support::{accept, await_that, in_the_middle, open_both, party_of, Pipe, Site, RUN, SECRET};
 use mto::window::{FIRST, MOST};
-use xmml_core::methods::relay::Relay as Method;
-use xmml_core::methods::{Listener, Method as _};
-use xmml_core::spec::TrafficClass;
+use xmml_wire::methods::relay::Relay as Method;
+use xmml_wire::methods::TrafficClass;
+use xmml_wire::methods::{Listener, Method as _};
 
 /// Chains of relays of which only one listens for the others; the stream goes from the first to the last.
 fn chains() -> Vec<(&'static str, Vec<Site>)> {

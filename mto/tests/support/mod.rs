@@ -4,7 +4,7 @@
 
 pub mod flow;
 pub mod held;
-#[path = "../../../native/core/tests/support/waiting.rs"]
+#[path = "../../../native/wire/tests/support/waiting.rs"]
 #[allow(clippy::duplicate_mod)] // a test that needs what those of the core share has it twice
 mod waiting;
 
@@ -19,11 +19,11 @@ use mto::log::{Format, Level, Log};
 use mto::owner::{ask, Request};
 use mto::relay::{LinkTarget, Relay};
 use mto::status::Status;
-use xmml_core::handshake::{fresh_nonce, Party, VERSIONS};
-use xmml_core::methods::relay::Relay as Method;
-use xmml_core::methods::{Listener, Method as _, Stream};
-use xmml_core::spec::TrafficClass;
-use xmml_core::wakeup::{poll_readable, poll_writable, EventFd, Polled};
+use xmml_wire::handshake::{fresh_nonce, Party, VERSIONS};
+use xmml_wire::methods::relay::Relay as Method;
+use xmml_wire::methods::TrafficClass;
+use xmml_wire::methods::{Listener, Method as _, Stream};
+use xmml_wire::wakeup::{poll_readable, poll_writable, EventFd, Polled};
 
 #[allow(unused_imports)] // as above
 pub use waiting::{await_some, await_that, await_while_moving, LIMIT};

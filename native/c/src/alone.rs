@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
 
 use xmml_core::instance::Instance;
-use xmml_core::message::Message;
 use xmml_core::spec::InstanceSpec;
+use xmml_wire::message::Message;
 
 use crate::argument::{object, object_mut, place_for_object, text};
 use crate::instance::Member;

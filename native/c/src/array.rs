@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use xmml_core::buffer::{Buffer, BufferMut};
-use xmml_core::data::{Array, Dtype, Order};
+use xmml_wire::buffer::{Buffer, BufferMut};
+use xmml_wire::data::{Array, Dtype, Order};
 
 use crate::status::{Failure, Result};
 

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 
 use xmml_core::instance::{Callback, Served};
-use xmml_core::message::Message;
+use xmml_wire::message::Message;
 
 use crate::argument::{object, text};
 use crate::instance::Member;

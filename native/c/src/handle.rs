@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
 
 use xmml_core::handle::Handle;
-use xmml_core::methods::names_in;
+use xmml_wire::methods::names_in;
 
 use crate::argument::{object, optional_text, place, place_for_object, text};
 use crate::instance::Member;

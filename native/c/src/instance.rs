@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use xmml_core::instance::{Instance, JoinOptions};
-use xmml_core::methods::{names_in, MethodReport};
+use xmml_wire::methods::{names_in, MethodReport};
 
 use crate::argument::{object, object_mut, optional_text, place, place_for_object, text};
 use crate::status::{guard, guard_or, Failure, Result, Status};

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use xmml_core::data::Dtype;
+use xmml_wire::data::Dtype;
 
 use crate::argument::{object, place_for_object};
 use crate::instance::Member;

@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
-use xmml_core::data::Order;
-use xmml_core::message::Message;
+use xmml_wire::data::Order;
+use xmml_wire::message::Message;
 
 use crate::argument::{object, place};
 use crate::status::{guard, Failure, Result, Status};

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_int};
 
-use xmml_core::error::Error;
 use xmml_core::param;
+use xmml_wire::error::Error;
 
 use crate::argument::{object, optional_text, place, text};
 use crate::instance::Member;

@@ -6,8 +6,8 @@ mod settings;
 use std::ffi::{c_char, c_int, c_void, CString};
 use std::time::Duration;
 
-use xmml_core::buffer::Buffer;
-use xmml_core::path::{cycle, gather, relay, scatter, Lane, Listener, Path, Received, Ticket};
+use ::xmml_path::{cycle, gather, relay, scatter, Lane, Listener, Path, Received, Ticket};
+use xmml_wire::buffer::Buffer;
 
 use crate::argument::{elements, object, object_mut, place, place_for_object, text};
 use crate::status::{guard, guard_or, Failure, Result, Status};

@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
 
-use xmml_core::error::Error;
 use xmml_core::instance::Received;
+use xmml_wire::error::Error;
 
 use crate::argument::{object, place, place_for_object, text};
 use crate::instance::Member;

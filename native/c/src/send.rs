@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use xmml_core::data::{Data, Order};
 use xmml_core::instance::Sent;
+use xmml_wire::data::{Data, Order};
 
 use crate::argument::{object, text};
 use crate::instance::Member;

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, CStr};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-use xmml_core::error::Error;
+use xmml_wire::error::Error;
 
 use crate::text::CText;
 

@@ -2,9 +2,9 @@
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 
-use xmml_core::data::{Array, Data};
 use xmml_core::instance::{Instance, JoinOptions, Sent};
 use xmml_core::team::Team;
+use xmml_wire::data::{Array, Data};
 
 use crate::argument::{elements, object, place, place_for_object, text};
 use crate::instance::{known_language, show_lines_at_once, Member};

@@ -1,7 +1,7 @@
 //! A payload as C reads it: texts end with a 0 byte, arrays are aligned, and elements keep their address.
 
-use xmml_core::buffer::Buffer;
-use xmml_core::data::{Array, Data, Dtype, Order};
+use xmml_wire::buffer::Buffer;
+use xmml_wire::data::{Array, Data, Dtype, Order};
 
 use crate::array::{shape_text, CArray};
 use crate::status::{Failure, Result, Status};

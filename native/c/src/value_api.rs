@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 
-use xmml_core::buffer::Buffer;
-use xmml_core::data::{Dtype, Order};
+use xmml_wire::buffer::Buffer;
+use xmml_wire::data::{Dtype, Order};
 
 use crate::argument::{elements, object, object_mut, place, text};
 use crate::array::{byte_size, shape_text, CArray};

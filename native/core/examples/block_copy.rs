@@ -4,8 +4,8 @@
 
 use std::time::Instant;
 
-use xmml_core::data::Order;
 use xmml_core::parallel::copying::{copy_block, Place};
+use xmml_wire::data::Order;
 
 const ROWS: u64 = 268;
 const COLUMNS: u64 = 384;

@@ -10,12 +10,12 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use xmml_core::buffer::Buffer;
 use xmml_core::coordinator::{Coordinator, CoordinatorOptions};
-use xmml_core::data::{Array, Data, Dtype, Order};
 use xmml_core::instance::{Instance, JoinOptions, Received, Served};
-use xmml_core::message::Message;
 use xmml_core::spec::{ConduitSpec, InstanceSpec};
+use xmml_wire::buffer::Buffer;
+use xmml_wire::data::{Array, Data, Dtype, Order};
+use xmml_wire::message::Message;
 
 /// Bytes of a message, and how often it goes there and back.
 const SIZES: [(usize, usize); 6] =

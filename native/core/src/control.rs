@@ -9,9 +9,10 @@ pub use progress::{ConduitTotals, Wait, WaitKind};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
-use crate::message_pack;
-use crate::methods::{MethodReport, Refusal, Table};
+use xmml_wire::error::Result;
+use xmml_wire::message_pack;
+use xmml_wire::methods::{MethodReport, Refusal, Table};
+
 use crate::spec::{ConduitSpec, InstanceSpec};
 
 /// From an instance to the coordinator.

@@ -20,9 +20,9 @@ use std::fmt;
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
-use crate::error::{Error, Result};
-use crate::message_pack;
-use crate::methods::Table;
+use xmml_wire::error::{Error, Result};
+use xmml_wire::message_pack;
+use xmml_wire::methods::Table;
 
 const MARK: [u8; 4] = [0x89, b'x', b'm', b'h'];
 const VERSION: u8 = 1;
@@ -191,8 +191,9 @@ fn too_long(what: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use xmml_wire::methods::{Descriptor, Place};
+
     use super::*;
-    use crate::methods::{Descriptor, Place};
 
     const SECRET: &[u8] = b"secret of the run";
 

@@ -10,7 +10,8 @@
 use rustc_hash::FxHashMap;
 use smallvec::{smallvec, SmallVec};
 
-use crate::error::{Error, Result};
+use xmml_wire::error::{Error, Result};
+
 use crate::spec::{Direction, InstanceSpec, Kind, Operator};
 
 /// Where in its life an instance is, and what it has done in the current run and iteration.

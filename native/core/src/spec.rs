@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use xmml_wire::error::{Error, Result};
+use xmml_wire::methods::TrafficClass;
+
 use crate::parallel::decomposition::Decomposition;
 
 /// What kind of element of the model an instance is.
@@ -236,16 +238,6 @@ pub struct PortSpec {
     /// It is not coupled in the model: of an in port handles can be made, by an out port handles can be opened.
     #[serde(default)]
     pub open: bool,
-}
-
-/// What a conduit is for, where the model says so (`run:class`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TrafficClass {
-    /// Small messages that others wait for.
-    Control,
-    /// Large ones.
-    Bulk,
 }
 
 /// Conduits that were made by opening handles have numbers from here on; those of the model have smaller ones.

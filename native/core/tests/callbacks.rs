@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use support::{receive, send, Model, Run};
 use xmml_core::coordinator::{Event, WaitKind};
-use xmml_core::data::Data;
-use xmml_core::error::Error;
 use xmml_core::instance::{Callback, Instance, Served};
-use xmml_core::message::Message;
+use xmml_wire::data::Data;
+use xmml_wire::error::Error;
+use xmml_wire::message::Message;
 
 /// `a` sends on `one` and `two`, `b` receives on `one` and `two`.
 fn two_conduits(steps: u64) -> Model {

@@ -12,12 +12,12 @@ use support::by_hand::Client;
 use support::{await_some, receive, send, Model, Run, SECRET};
 use xmml_core::control::ToCoordinator;
 use xmml_core::coordinator::Event;
-use xmml_core::data::Data;
-use xmml_core::frame;
-use xmml_core::handshake::{fresh_nonce, Listener, Party, Role, Step, VERSIONS};
 use xmml_core::instance::{Instance, Received};
-use xmml_core::methods::{Descriptor, Place, Table};
-use xmml_core::spec::TrafficClass;
+use xmml_wire::data::Data;
+use xmml_wire::frame;
+use xmml_wire::handshake::{fresh_nonce, Listener, Party, Role, Step, VERSIONS};
+use xmml_wire::methods::TrafficClass;
+use xmml_wire::methods::{Descriptor, Place, Table};
 
 fn model() -> Model {
     Model::new().submodel("a", "out:Oi", 1).submodel("b", "in:S", 1).couple("a.out", "b.in")
@@ -199,7 +199,7 @@ fn pass_control_messages_by_bulk(method: &str, bulk_bytes: usize) {
     b.reuse().unwrap();
     send(&a, "small", 0);
     assert_eq!(receive(&b, "small"), Some(0));
-    let bulk = |value: u8| Data::Bytes(xmml_core::buffer::Buffer::from(vec![value; bulk_bytes]));
+    let bulk = |value: u8| Data::Bytes(xmml_wire::buffer::Buffer::from(vec![value; bulk_bytes]));
     a.send("big", None, bulk(0), None, None).unwrap();
     assert!(matches!(b.receive("big", None, None).unwrap(), Received::Message(_)));
     for value in 0..6 {

@@ -8,13 +8,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use support::{await_that, not_run, receive, receive_any, send, Model, Run, LIMIT};
-use xmml_core::buffer::Buffer;
 use xmml_core::coordinator::Event;
-use xmml_core::data::Data;
-use xmml_core::error::Error;
 use xmml_core::instance::{Instance, JoinOptions, Received};
 use xmml_core::runtime::link::VERDICT_LIMIT;
 use xmml_core::spec::InstanceSpec;
+use xmml_wire::buffer::Buffer;
+use xmml_wire::data::Data;
+use xmml_wire::error::Error;
 
 /// The process that dies: this program once more, with the role in the environment.
 #[test]

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use support::{await_while_moving, Model, Run};
-use xmml_core::data::{Array, Data, Dtype, Order};
 use xmml_core::instance::{Instance, Received};
+use xmml_wire::data::{Array, Data, Dtype, Order};
 
 /// Ends both directions of every connected TCP socket of this process; returns how many there were.
 fn cut_everything() -> usize {

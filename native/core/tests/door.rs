@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use support::{await_that, receive, send, Model, Run, LIMIT, SECRET};
 use xmml_core::coordinator::Event;
-use xmml_core::frame;
-use xmml_core::handshake::{fresh_nonce, Dialler, Party, Role, Step, TIMEOUT_S, VERSIONS};
+use xmml_wire::frame;
+use xmml_wire::handshake::{fresh_nonce, Dialler, Party, Role, Step, TIMEOUT_S, VERSIONS};
 
 fn party(secret: &[u8], run: &str, versions: (u16, u16)) -> Party {
     Party { secret: secret.to_vec(), run: run.into(), name: "a".into(), versions, nonce: fresh_nonce().unwrap() }

@@ -6,14 +6,14 @@
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use xmml_core::buffer::{Buffer, BufferPool};
 use xmml_core::control::{ToCoordinator, ToInstance};
-use xmml_core::data::{Array, Data, Dtype, Order};
-use xmml_core::frame::descriptor::{from_bytes, to_bytes};
-use xmml_core::frame::*;
-use xmml_core::handshake::{Dialler, Listener, Party, Role, Step, NONCE};
-use xmml_core::message::Message;
-use xmml_core::path::frame::{ChunkHead, Lane, PathFrame, Purpose, Receipt, STREAM};
+use xmml_path::frame::{ChunkHead, Lane, PathFrame, Purpose, Receipt, STREAM};
+use xmml_wire::buffer::{Buffer, BufferPool};
+use xmml_wire::data::{Array, Data, Dtype, Order};
+use xmml_wire::frame::descriptor::{from_bytes, to_bytes};
+use xmml_wire::frame::*;
+use xmml_wire::handshake::{Dialler, Listener, Party, Role, Step, NONCE};
+use xmml_wire::message::Message;
 
 /// One vector: its name, the bytes, and what they mean.
 struct Vector {
@@ -39,7 +39,7 @@ fn unhex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| pair[0] * 16 + pair[1]).collect()
 }
 
-fn numbers<T: xmml_core::data::Element + Into<f64>>(array: &Array) -> Vec<f64> {
+fn numbers<T: xmml_wire::data::Element + Into<f64>>(array: &Array) -> Vec<f64> {
     array.elements::<T>().unwrap_or_default().iter().map(|&x| x.into()).collect()
 }
 

@@ -6,10 +6,10 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use support::{await_some, Model, Run, LIMIT};
-use xmml_core::buffer::{Buffer, BufferPool};
 use xmml_core::coordinator::Event;
-use xmml_core::data::Data;
 use xmml_core::instance::{Instance, JoinOptions, Received};
+use xmml_wire::buffer::{Buffer, BufferPool};
+use xmml_wire::data::Data;
 
 fn limit(resource: libc::__rlimit_resource_t, value: u64) {
     let limit = libc::rlimit { rlim_cur: value, rlim_max: value };

@@ -3,9 +3,9 @@
 mod support;
 
 use support::{receive_any, Model, Run};
-use xmml_core::buffer::Buffer;
-use xmml_core::data::{Array, Data, Dtype, Order};
 use xmml_core::instance::{Instance, Sent};
+use xmml_wire::buffer::Buffer;
+use xmml_wire::data::{Array, Data, Dtype, Order};
 
 const METHODS: [&str; 3] = ["shm", "unix", "tcp"];
 

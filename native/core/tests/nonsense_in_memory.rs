@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 
 use support::by_hand::{connect, Client};
 use support::{await_that, Model, Run, LIMIT, SECRET};
-use xmml_core::buffer::Buffer;
-use xmml_core::connection::authentication::{Authentication, Progress};
 use xmml_core::coordinator::Event;
-use xmml_core::data::Data;
-use xmml_core::frame::{encode_message, Lent};
-use xmml_core::handshake::{fresh_nonce, Party, Role, VERSIONS};
 use xmml_core::instance::{Instance, Received};
-use xmml_core::message::Message;
-use xmml_core::methods::shm::passing;
-use xmml_core::methods::shm::segment::Segment;
-use xmml_core::methods::shm::stream::ShmStream;
-use xmml_core::methods::Stream;
 use xmml_core::runtime::link::VERDICT_LIMIT;
-use xmml_core::shared_memory::arena::Arena;
-use xmml_core::shared_memory::SharedMemory;
-use xmml_core::wakeup::poll_readable;
+use xmml_wire::buffer::Buffer;
+use xmml_wire::connection::authentication::{Authentication, Progress};
+use xmml_wire::data::Data;
+use xmml_wire::frame::{encode_message, Lent};
+use xmml_wire::handshake::{fresh_nonce, Party, Role, VERSIONS};
+use xmml_wire::message::Message;
+use xmml_wire::methods::shm::passing;
+use xmml_wire::methods::shm::segment::Segment;
+use xmml_wire::methods::shm::stream::ShmStream;
+use xmml_wire::methods::Stream;
+use xmml_wire::shared_memory::arena::Arena;
+use xmml_wire::shared_memory::SharedMemory;
+use xmml_wire::wakeup::poll_readable;
 
 /// Where things lie in the memory of a connection (the table in `methods/shm/segment.rs`).
 const MY_HEAD: usize = 128;

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use support::proxy::{join_plainly, Fate, Proxy, Random};
 use support::{Model, Run, LIMIT};
-use xmml_core::buffer::Buffer;
-use xmml_core::data::Data;
 use xmml_core::instance::{Instance, Received};
-use xmml_core::message::Message;
+use xmml_wire::buffer::Buffer;
+use xmml_wire::data::Data;
+use xmml_wire::message::Message;
 
 fn soak(small: u64, large: u64) -> u64 {
     if std::env::var_os("XMML_SOAK").is_some() {

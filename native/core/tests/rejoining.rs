@@ -15,8 +15,8 @@ use support::proxy::{Fate, Proxy, Random};
 use support::{receive, send, Model, Run, LIMIT, SECRET};
 use xmml_core::control::{Again, ToCoordinator, ToInstance};
 use xmml_core::coordinator::{CoordinatorAddress, Event};
-use xmml_core::handshake::Role;
 use xmml_core::instance::{Instance, JoinOptions};
+use xmml_wire::handshake::Role;
 
 /// Nobody is away for so long, however busy the machine is.
 const LONG_S: f64 = 60.0;

@@ -8,7 +8,7 @@ use std::time::Instant;
 use support::by_hand::{self, Client};
 use support::{receive, send, Model, Run};
 use xmml_core::control::ToInstance;
-use xmml_core::handshake::Role;
+use xmml_wire::handshake::Role;
 
 /// One at a time: descriptors are counted per process.
 static TURN: Mutex<()> = Mutex::new(());

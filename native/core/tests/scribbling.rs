@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use support::{await_that, not_run, Model, Run};
-use xmml_core::buffer::Buffer;
-use xmml_core::data::Data;
-use xmml_core::error::Error;
 use xmml_core::instance::{Instance, Received};
 use xmml_core::runtime::COORDINATOR_GRACE;
-use xmml_core::shared_memory::SharedMemory;
+use xmml_wire::buffer::Buffer;
+use xmml_wire::data::Data;
+use xmml_wire::error::Error;
+use xmml_wire::shared_memory::SharedMemory;
 
 /// The memory behind the messages of this process, in mappings of our own: those of the instances go when they have refused it. None
 /// where the system does not let us at it.

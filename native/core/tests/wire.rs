@@ -10,12 +10,12 @@ use support::by_hand::{connect, Client, Until};
 use support::proxy::{join_plainly, Fate, Proxy};
 use support::{receive_any, Model, Run, SECRET};
 use xmml_core::coordinator::Event;
-use xmml_core::data::{Array, Data, Order};
-use xmml_core::frame::check::Algorithm;
-use xmml_core::frame::encode_message;
-use xmml_core::handshake::Role;
-use xmml_core::message::Message;
 use xmml_core::spec::{ConduitSpec, FilterSpec};
+use xmml_wire::data::{Array, Data, Order};
+use xmml_wire::frame::check::Algorithm;
+use xmml_wire::frame::encode_message;
+use xmml_wire::handshake::Role;
+use xmml_wire::message::Message;
 
 const METHODS: [&str; 4] = ["inproc", "shm", "unix", "tcp"];
 

@@ -4,8 +4,8 @@
 mod support;
 
 use support::{receive_any, Model, Run};
-use xmml_core::buffer::Buffer;
-use xmml_core::data::Data;
+use xmml_wire::buffer::Buffer;
+use xmml_wire::data::Data;
 
 #[test]
 fn large_payloads_pass_the_ring_when_nothing_can_be_lent() {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use jni::objects::{JClass, JDoubleArray, JLongArray, JObjectArray, JString};
 use jni::sys::{jdouble, jlong};
 use jni::JNIEnv;
-use xmml_core::data::Data;
 use xmml_core::instance::Instance;
-use xmml_core::message::Message;
 use xmml_core::spec::InstanceSpec;
+use xmml_wire::data::Data;
+use xmml_wire::message::Message;
 
 use crate::data::longs;
 use crate::failure::{guard, Result};

@@ -6,7 +6,7 @@ use jni::objects::{GlobalRef, JClass, JObject, JString, JThrowable, JValue};
 use jni::sys::{jdouble, jint, jlong};
 use jni::{JNIEnv, JavaVM};
 use xmml_core::instance::{Callback, Served};
-use xmml_core::message::Message;
+use xmml_wire::message::Message;
 
 use crate::failure::guard;
 use crate::instance::member;

@@ -6,8 +6,8 @@ use jni::objects::{
 };
 use jni::sys::{jboolean, jbyteArray, jdouble, jint, jlong, jlongArray, jobject, jobjectArray, jstring};
 use jni::JNIEnv;
-use xmml_core::buffer::{Buffer, BufferMut};
-use xmml_core::data::{array_bytes, Array, Data, Dtype, Order};
+use xmml_wire::buffer::{Buffer, BufferMut};
+use xmml_wire::data::{array_bytes, Array, Data, Dtype, Order};
 
 use crate::failure::{guard, Failure, Result};
 use crate::instance::{member, strings, Text};

@@ -5,10 +5,10 @@ use std::time::Duration;
 use jni::objects::{JClass, JDoubleArray, JLongArray, JString};
 use jni::sys::{jboolean, jdouble, jint, jlong};
 use jni::JNIEnv;
-use xmml_core::data::{Array, Data};
-use xmml_core::error::Error;
 use xmml_core::instance::{Received, Sent};
-use xmml_core::message::Message;
+use xmml_wire::data::{Array, Data};
+use xmml_wire::error::Error;
+use xmml_wire::message::Message;
 
 use crate::data::{dtype_of, longs, order_of};
 use crate::failure::{guard, Failure, Result};

@@ -3,7 +3,7 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use jni::JNIEnv;
-use xmml_core::error::Error;
+use xmml_wire::error::Error;
 
 /// What keeps a call from giving a result.
 pub enum Failure {

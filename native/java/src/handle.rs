@@ -4,7 +4,7 @@ use jni::objects::{JByteArray, JClass, JString};
 use jni::sys::{jbyteArray, jint, jlong, jstring};
 use jni::JNIEnv;
 use xmml_core::handle::Handle;
-use xmml_core::methods::names_in;
+use xmml_wire::methods::names_in;
 
 use crate::failure::guard;
 use crate::instance::{member, Text};

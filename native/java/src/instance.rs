@@ -3,11 +3,11 @@
 use jni::objects::{JClass, JString};
 use jni::sys::{jboolean, jdouble, jdoubleArray, jint, jlong, jobjectArray, jstring};
 use jni::JNIEnv;
-use xmml_core::buffer::BufferPool;
-use xmml_core::error::Error;
 use xmml_core::instance::{Instance, JoinOptions};
-use xmml_core::methods::{names_in, MethodReport};
 use xmml_core::param;
+use xmml_wire::buffer::BufferPool;
+use xmml_wire::error::Error;
+use xmml_wire::methods::{names_in, MethodReport};
 
 use crate::failure::{guard, Failure, Result};
 use crate::object::{give, object, optional_text, text};

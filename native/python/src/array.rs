@@ -6,8 +6,8 @@ use std::os::raw::c_int;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use xmml_core::buffer::{Buffer, BufferPool};
-use xmml_core::data::{Array, Dtype, Order};
+use xmml_wire::buffer::{Buffer, BufferPool};
+use xmml_wire::data::{Array, Dtype, Order};
 
 use crate::refused::{type_name, Refused};
 

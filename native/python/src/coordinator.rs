@@ -9,8 +9,8 @@ use pyo3::types::{PyDict, PyList};
 use pythonize::{depythonize, pythonize};
 use serde::Deserialize;
 use xmml_core::coordinator::{self as core, ConduitTotals, CoordinatorOptions, Event, Wait, WaitKind};
-use xmml_core::methods::MethodReport;
 use xmml_core::spec::{wired, ConduitSpec, InstanceSpec};
+use xmml_wire::methods::MethodReport;
 
 use crate::{errors, methods};
 

@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyComplex, PyComplexMethods, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
 };
-use xmml_core::buffer::BufferPool;
-use xmml_core::data::Data;
+use xmml_wire::buffer::BufferPool;
+use xmml_wire::data::Data;
 
 use crate::array::{to_array, Loan};
 use crate::payload::to_numpy;

@@ -4,7 +4,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
-use xmml_core::error::Error;
+use xmml_wire::error::Error;
 
 /// The exception classes by cause.
 #[derive(Clone, Copy)]

@@ -1,17 +1,18 @@
 //! `_native.Instance`: what `xmml_native.Instance` inherits its calls from.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyType};
 use pythonize::{depythonize, pythonize};
-use xmml_core::buffer::BufferPool;
-use xmml_core::data::{Data, Order};
-use xmml_core::error::{Error, Result};
 use xmml_core::instance::{self as core, JoinOptions, Received, Sent};
 use xmml_core::spec::InstanceSpec;
+use xmml_wire::buffer::BufferPool;
+use xmml_wire::data::{Data, Order};
+use xmml_wire::error::{Error, Result};
+use xmml_wire::lock::lock;
 
 use crate::arguments::{Fallback, Next};
 use crate::data::lend_data;
@@ -47,7 +48,7 @@ impl Instance {
             Python::attach(|py| match py.check_signals() {
                 Ok(()) => false,
                 Err(e) => {
-                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(e);
+                    *lock(&slot) = Some(e);
                     true
                 }
             })
@@ -56,7 +57,7 @@ impl Instance {
     }
 
     fn raise(&self, py: Python<'_>, error: Error) -> PyErr {
-        let take = || self.raised.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let take = || lock(&self.raised).take();
         let raised = match &error {
             Error::Interrupted => take(),
             Error::Callback { instance, port, .. } => take().inspect(|raised| {
@@ -506,7 +507,7 @@ impl Instance {
                     let message = Bound::new(py, Message::from(message));
                     message.and_then(|message| callback.call1(py, (message,))).map(|_| ()).map_err(|error| {
                         let text = error.to_string();
-                        *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                        *lock(&raised) = Some(error);
                         text
                     })
                 })

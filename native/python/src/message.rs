@@ -2,8 +2,8 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
-use xmml_core::buffer::BufferPool;
-use xmml_core::data::Data;
+use xmml_wire::buffer::BufferPool;
+use xmml_wire::data::Data;
 
 use crate::array::Loan;
 use crate::data::{from_data, lend_data, to_data};
@@ -55,8 +55,8 @@ impl Message {
     }
 
     /// The message to send.
-    pub fn to_core(&self, py: Python<'_>, pool: &BufferPool) -> PyResult<xmml_core::message::Message> {
-        Ok(xmml_core::message::Message {
+    pub fn to_core(&self, py: Python<'_>, pool: &BufferPool) -> PyResult<xmml_wire::message::Message> {
+        Ok(xmml_wire::message::Message {
             timestamp: self.timestamp,
             next_timestamp: self.next_timestamp,
             data: self.to_data(py, pool)?,
@@ -64,8 +64,8 @@ impl Message {
     }
 }
 
-impl From<xmml_core::message::Message> for Message {
-    fn from(message: xmml_core::message::Message) -> Message {
+impl From<xmml_wire::message::Message> for Message {
+    fn from(message: xmml_wire::message::Message) -> Message {
         Message {
             content: Content::Arrived(message.data),
             timestamp: message.timestamp,

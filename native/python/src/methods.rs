@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use xmml_core::methods::{MethodReport, Refusal};
+use xmml_wire::methods::{MethodReport, Refusal};
 
 /// One conduit.
 pub fn report(py: Python<'_>, report: MethodReport) -> PyResult<Bound<'_, PyDict>> {

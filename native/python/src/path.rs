@@ -8,17 +8,18 @@ pub mod waiting;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use xmml_core::error::{Error, Result as CoreResult};
-use xmml_core::path::{
+use xmml_path::{
     self as core, Credentials, Fingerprint, Identity, Lane, LinkFigures, Received, Settings, State, Streams, Ticket,
     Tls, ZeroCopy,
 };
+use xmml_wire::error::{Error, Result as CoreResult};
+use xmml_wire::lock::lock;
 
 use crate::errors;
 use memory::{lent, shown};
@@ -186,7 +187,7 @@ impl Path {
     fn attended(py: Python<'_>, core: core::Path) -> PyResult<Path> {
         core.attend().map_err(raised(py))?;
         let core = Arc::new(core);
-        let mut standing = STANDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut standing = lock(&STANDING);
         standing.retain(|path| path.strong_count() > 0);
         standing.push(Arc::downgrade(&core));
         Ok(Path { core: Detached::new(core) })
@@ -506,7 +507,7 @@ impl PathListener {
 #[pyfunction]
 pub fn leave_paths(py: Python<'_>) {
     waiting::leave(py, || {
-        let standing = std::mem::take(&mut *STANDING.lock().unwrap_or_else(PoisonError::into_inner));
+        let standing = std::mem::take(&mut *lock(&STANDING));
         standing.iter().filter_map(Weak::upgrade).for_each(|path| path.abandon());
     });
 }

@@ -7,9 +7,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple};
-use xmml_core::buffer::Buffer;
-use xmml_core::data::{array_bytes, Array, Dtype, Order};
-use xmml_core::error::Error;
+use xmml_wire::buffer::Buffer;
+use xmml_wire::data::{array_bytes, Array, Dtype, Order};
+use xmml_wire::error::Error;
 
 /// The memory of a received array; the `base` of the numpy array that shows it.
 #[pyclass(frozen, module = "xmml_native._native")]

@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
-use xmml_core::buffer::OutOfMemory;
+use xmml_wire::buffer::OutOfMemory;
 
 use crate::errors::{self, Kind};
 

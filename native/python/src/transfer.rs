@@ -16,6 +16,8 @@ use xmml_transfer::target::Target;
 use xmml_transfer::tree::Layout;
 use xmml_transfer::{Failure, Peer, Stop};
 
+use xmml_wire::lock::lock;
+
 use crate::path::memory::lent;
 use crate::path::waiting::detached;
 
@@ -46,7 +48,7 @@ impl PythonPeer<'_> {
         match Python::try_attach(work) {
             Some(Ok(())) => Ok(()),
             Some(Err(error)) => {
-                *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                *lock(&self.raised) = Some(error);
                 Err(Stop)
             }
             None => Err(Stop), // the interpreter ends
@@ -85,7 +87,7 @@ impl Peer for PythonPeer<'_> {
 
     fn check(&self) -> Result<(), Stop> {
         {
-            let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut checked = lock(&self.checked);
             if checked.elapsed() < CHECK_EVERY {
                 return Ok(());
             }

@@ -24,7 +24,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{json, Map, Value};
-use xmml_core::wakeup::{Epoll, Interest, Ready};
+use xmml_wire::wakeup::{Epoll, Interest, Ready};
 
 use crate::fork_server::{Ends, ForkRequest, ForkServer};
 use crate::lines::{complete_lines, shortened};

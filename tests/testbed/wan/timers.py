@@ -12,9 +12,9 @@ from wan.soak import LONG
 
 Record = Callable[[str, object], None]
 
-#: A TCP stream that is silent for so long is closed (`silence` in native/core/src/path/settings.rs).
+#: A TCP stream that is silent for so long is closed (`silence` in native/path/src/settings.rs).
 STREAM_SILENCE_S = 10.0
-#: A path or an instance that reaches nobody gives up after so long (`connect` in native/core/src/path/settings.rs,
+#: A path or an instance that reaches nobody gives up after so long (`connect` in native/path/src/settings.rs,
 #: CONNECT_LIMIT in native/core/src/runtime/link.rs).
 CONNECT_LIMIT_S = 30.0
 #: A sender tries the direct connection again after so long at the latest (RETURNS in native/core/src/runtime/link.rs).

@@ -92,7 +92,7 @@ def test_every_c_call_of_a_path_is_on_the_page() -> None:
 
 def test_every_cpp_and_rust_call_of_a_path_of_the_page_is_there() -> None:
     header = (ROOT / "native/cpp/include/xmml_path.hpp").read_text(encoding="utf-8")
-    core = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "native/core/src/path").glob("*.rs"))
+    core = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "native/path/src").glob("*.rs"))
     for column, source, least in ((3, header, 15), (4, core, 20)):
         named = set(re.findall(r"\b(?:here|one|listener)\.(\w+)|`\.(\w+)\(", path_cells(column)))
         names = {name for pair in named for name in pair if name}

@@ -7,6 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 SOURCES = [
+    *(ROOT / "native/wire/src").rglob("*.rs"),
+    *(ROOT / "native/path/src").rglob("*.rs"),
     *(ROOT / "native/core/src").rglob("*.rs"),
     *(ROOT / "native/site/src").rglob("*.rs"),
     *(ROOT / "native/python/xmml_native").rglob("*.py"),

@@ -5,9 +5,9 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
 
-use xmml_core::error::Error;
-use xmml_core::path::{Credentials, Identity, Tls};
-use xmml_core::private_file;
+use xmml_path::{Credentials, Identity, Tls};
+use xmml_wire::error::Error;
+use xmml_wire::private_file;
 
 use crate::argument::{elements, object, optional_text, text};
 use crate::status::{guard, Failure, Result};

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
 
-use xmml_core::path::{LinkFigures, Settings, Streams, ZeroCopy};
+use xmml_path::{LinkFigures, Settings, Streams, ZeroCopy};
 
 use crate::argument::{optional_text, place};
 use crate::status::{guard_or, Failure, Result};

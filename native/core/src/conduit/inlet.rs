@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use crate::error::Result;
+use xmml_wire::error::Result;
+use xmml_wire::message::Message;
+
 use crate::filters::Chain;
-use crate::message::Message;
 
 use super::ReceivingEnd;
 

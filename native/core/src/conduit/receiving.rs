@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use xmml_wire::frame::{self, MessageFrame};
+use xmml_wire::message::Message;
+
 use crate::conduit::meter::Meter;
 use crate::filters;
-use crate::frame::{self, MessageFrame};
-use crate::message::Message;
 use crate::spec::ConduitSpec;
 
 /// What a frame with a number is to this end.

@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use xmml_wire::connection::Outgoing;
+use xmml_wire::frame;
+
 use crate::conduit::meter::Meter;
-use crate::connection::Outgoing;
-use crate::frame;
 use crate::spec::ConduitSpec;
 
 /// Of so many messages one is timed: a look at the clock is dear.

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::connection::Outgoing;
+use xmml_wire::connection::Outgoing;
 
 /// After so many messages a side says how many it has heard.
 const HEARD_EVERY: u64 = 16;

@@ -1,8 +1,8 @@
 //! Where a coordinator is: `unix:@name?run=RUN`, `tcp:host:port?run=RUN`, or behind relays `relay:host:port/SITE/coordinator?run=RUN`.
 //! The name of the run travels along because both ends of a handshake must know it.
 
-use crate::error::{Error, Result};
-use crate::percent;
+use xmml_wire::error::{Error, Result};
+use xmml_wire::percent;
 
 /// An address of a coordinator, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]

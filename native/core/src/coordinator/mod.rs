@@ -7,16 +7,18 @@ mod server;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use xmml_wire::error::{Error, Result};
+use xmml_wire::handshake::Party;
+use xmml_wire::lock::lock;
+use xmml_wire::methods::{self, Listener, MethodReport, Refusal};
+use xmml_wire::wakeup::{poll_readable, EventFd};
+
 pub use crate::control::{ConduitTotals, Wait, WaitKind};
-use crate::error::{Error, Result};
-use crate::handshake::Party;
-use crate::methods::{self, Listener, MethodReport, Refusal};
 use crate::spec::{ConduitSpec, InstanceSpec};
-use crate::wakeup::{poll_readable, EventFd};
 
 pub use address::CoordinatorAddress;
 use server::Server;
@@ -270,10 +272,6 @@ impl Shared {
         self.wanted.lower();
         std::mem::take(&mut *commands)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn io_error(action: &str, error: &io::Error) -> Error {

@@ -1,8 +1,9 @@
 //! Filters that make one message of several.
 
+use xmml_wire::data::Data;
+use xmml_wire::message::Message;
+
 use super::{incomplete_group, numeric, Filter, Problem};
-use crate::data::Data;
-use crate::message::Message;
 
 /// Sum or mean of k successive messages, whichever runs they are of. A group that the sender does not complete is not sent.
 pub struct Aggregate {

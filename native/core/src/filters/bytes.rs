@@ -6,12 +6,13 @@ use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use flate2::Compression;
 
+use xmml_wire::buffer::{Buffer, BufferMut, BufferPool};
+use xmml_wire::data::Data;
+use xmml_wire::frame::descriptor;
+use xmml_wire::message::Message;
+
 use super::compression::DECOMPRESSED_MAX;
 use super::{incomplete_group, Filter, Problem};
-use crate::buffer::{Buffer, BufferMut, BufferPool};
-use crate::data::Data;
-use crate::frame::descriptor;
-use crate::message::Message;
 
 fn bytes_of(message: &Message, before: &str) -> Result<Buffer, Problem> {
     match &message.data {

@@ -5,11 +5,12 @@
 
 use zstd::bulk::{Compressor, Decompressor};
 
+use xmml_wire::buffer::{Buffer, BufferPool};
+use xmml_wire::data::Data;
+use xmml_wire::frame::descriptor;
+use xmml_wire::message::Message;
+
 use super::{Filter, Problem};
-use crate::buffer::{Buffer, BufferPool};
-use crate::data::Data;
-use crate::frame::descriptor;
-use crate::message::Message;
 
 /// More than this is never decompressed, whatever a message claims: 64 GiB.
 pub(super) const DECOMPRESSED_MAX: u64 = 64 << 30;
@@ -152,8 +153,9 @@ impl Filter for Unpack {
 
 #[cfg(test)]
 mod tests {
+    use xmml_wire::data::{Array, Dtype, Order};
+
     use super::*;
-    use crate::data::{Array, Dtype, Order};
 
     fn nested() -> Data {
         let array = Array::from_slice(&[2, 3], &[1.5_f64, -2.0, 0.0, f64::NAN.copysign(-1.0), 5.0, 6.0]).unwrap();

@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
+use xmml_wire::message::Message;
+
 use super::{Filter, Problem};
-use crate::message::Message;
 
 /// Forwards everything.
 pub struct Pipe;

@@ -27,7 +27,7 @@
 //! | `dechunk` | `n` | n messages of bytes joined | the last's |
 //!
 //! The last four work in two halves, one at each end of a conduit: [`OTHER_HALVES`]. A checksum is not made by the filter itself but
-//! travels in the frame ([`crate::frame::check`]); what it would do here is nothing.
+//! travels in the frame ([`xmml_wire::frame::check`]); what it would do here is nothing.
 //!
 //! The single argument is the filter's factor, or the parameter of that name. Arithmetic works on every numeric array and scalar, nested ones included;
 //! [`numeric`] says what becomes of integers.
@@ -42,12 +42,13 @@ mod scaling;
 mod space;
 mod time;
 
-use crate::error::{Error, Result};
-use crate::frame::check::Algorithm;
-use crate::message::Message;
+use xmml_wire::error::{Error, Result};
+use xmml_wire::frame::check::Algorithm;
+use xmml_wire::message::Message;
+use xmml_wire::spelling::closest;
+
 use crate::param;
 use crate::spec::FilterSpec;
-use crate::spelling::closest;
 
 /// What went wrong inside a filter, for people; [`Chain`] adds which filter on which conduit.
 pub type Problem = String;

@@ -6,8 +6,8 @@
 
 use std::borrow::Cow;
 
-use crate::buffer::{Buffer, BufferMut};
-use crate::data::{Array, Data, Dtype, Element};
+use xmml_wire::buffer::{Buffer, BufferMut};
+use xmml_wire::data::{Array, Data, Dtype, Element};
 
 use super::Problem;
 

@@ -6,11 +6,12 @@
 
 use half::{bf16, f16};
 
+use xmml_wire::buffer::{BufferMut, BufferPool};
+use xmml_wire::data::{Array, Data, Dtype};
+use xmml_wire::frame::descriptor::MAX_RANK;
+use xmml_wire::message::Message;
+
 use super::{Filter, Problem};
-use crate::buffer::{BufferMut, BufferPool};
-use crate::data::{Array, Data, Dtype};
-use crate::frame::descriptor::MAX_RANK;
-use crate::message::Message;
 
 /// What numbers become on the wire.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,8 @@
 //! Filters that change the values, one message for one.
 
+use xmml_wire::message::Message;
+
 use super::{numeric, Filter, Problem};
-use crate::message::Message;
 use crate::units::Unit;
 
 /// Multiplies every number.

@@ -1,9 +1,10 @@
 //! Filters over the index space of an array.
 
+use xmml_wire::buffer::BufferMut;
+use xmml_wire::data::{Array, Data, Order};
+use xmml_wire::message::Message;
+
 use super::{numeric, Filter, Problem};
-use crate::buffer::BufferMut;
-use crate::data::{Array, Data, Order};
-use crate::message::Message;
 
 /// The means of neighbours along the first axis; integers become float64.
 pub struct LinearInterpolation;

@@ -2,9 +2,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use xmml_wire::buffer::Buffer;
+use xmml_wire::data::{Array, Data, Dtype, Element, Order};
+
 use super::*;
-use crate::buffer::Buffer;
-use crate::data::{Array, Data, Dtype, Element, Order};
 
 fn spec(name: &str, factor: Option<f64>, params: &[(&str, &str)]) -> FilterSpec {
     let params: BTreeMap<String, String> =
@@ -243,7 +244,7 @@ fn linear_interpolation_takes_means_along_the_first_axis_in_either_order() {
 
 #[test]
 fn chunks_join_to_what_they_were() {
-    let bytes = Data::Bytes(crate::buffer::Buffer::copy_of(b"0123456789"));
+    let bytes = Data::Bytes(xmml_wire::buffer::Buffer::copy_of(b"0123456789"));
     let mut split = chain(&[spec("chunk", Some(4.0), &[])]);
     let parts = split.apply(at(0.0, None, bytes.clone())).unwrap();
     assert_eq!(parts.iter().map(|part| part.data.payload_bytes()).collect::<Vec<_>>(), [2, 2, 2, 4]);
@@ -255,7 +256,7 @@ fn chunks_join_to_what_they_were() {
 #[test]
 fn damaged_bytes_are_an_error_of_the_filter() {
     for name in ["deserialize", "decompress"] {
-        let bytes = Data::Bytes(crate::buffer::Buffer::copy_of(b"not what it should be"));
+        let bytes = Data::Bytes(xmml_wire::buffer::Buffer::copy_of(b"not what it should be"));
         assert!(chain(&[spec(name, None, &[])]).apply(at(0.0, None, bytes)).is_err(), "{name}");
     }
 }
@@ -300,7 +301,7 @@ proptest! {
             for input in 0..n {
                 let bytes = matches!(filter_spec.name.as_str(), "compress" | "chunk" | "dechunk");
                 let data = if bytes {
-                    Data::Bytes(crate::buffer::Buffer::copy_of(&[7; 5]))
+                    Data::Bytes(xmml_wire::buffer::Buffer::copy_of(&[7; 5]))
                 } else {
                     floats(&[1.0, 2.0])
                 };
@@ -381,7 +382,7 @@ proptest! {
 
 #[test]
 fn a_group_that_the_sender_does_not_complete_is_told_at_its_end() {
-    let bytes = Data::Bytes(crate::buffer::Buffer::copy_of(b"abc"));
+    let bytes = Data::Bytes(xmml_wire::buffer::Buffer::copy_of(b"abc"));
     for (name, data) in [("sum", Data::Int(1)), ("mean", Data::Float(1.0)), ("dechunk", bytes)] {
         let mut filter = chain(&[spec(name, Some(4.0), &[])]);
         for t in 0..4 {

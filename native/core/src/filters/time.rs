@@ -1,8 +1,9 @@
 //! Filters that change time stamps or fill the time between messages.
 
+use xmml_wire::message::Message;
+
 use super::counting::spread;
 use super::{numeric, Filter, Problem};
-use crate::message::Message;
 
 /// Adds seconds to both time stamps.
 pub struct TimeOffset(pub f64);

@@ -1,11 +1,13 @@
 //! An instance without a run: messages come from lists and go into lists.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use crate::error::{Error, Result};
-use crate::message::Message;
+use xmml_wire::error::{Error, Result};
+use xmml_wire::lock::lock;
+use xmml_wire::message::Message;
+
 use crate::runtime::state::State;
 use crate::spec::{ConduitSpec, Direction, InstanceSpec};
 
@@ -73,18 +75,18 @@ impl Alone {
 
     /// What was sent so far.
     pub fn outputs(&self) -> BTreeMap<String, Vec<Message>> {
-        self.outputs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.outputs).clone()
     }
 
     /// Writes down a message sent on an end.
     pub fn record(&self, end: usize, message: &Message) {
-        let mut outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outputs = lock(&self.outputs);
         outputs.entry(self.keys[end].clone()).or_default().push(message.clone());
     }
 
     /// Works on the state.
     pub fn with_state<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
-        look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&mut lock(&self.state))
     }
 
     /// Everything is there from the beginning, so nothing is ever waited for.

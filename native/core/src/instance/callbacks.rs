@@ -5,12 +5,14 @@
 //! one within another. To be called counts as a receive: it happens as soon as a message is there and the order of operators allows it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use xmml_wire::error::{Error, Result};
+use xmml_wire::lock::lock;
+use xmml_wire::message::Message;
+
 use crate::conduit::inlet::Next;
-use crate::error::{Error, Result};
-use crate::message::Message;
 use crate::runtime::handles::FromHolders;
 use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;
@@ -60,7 +62,7 @@ pub(super) struct Callbacks {
 
 impl Callbacks {
     fn listeners(&self) -> MutexGuard<'_, Vec<Listener>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.listeners)
     }
 
     fn are_there(&self) -> bool {
@@ -273,7 +275,7 @@ impl Instance {
             }
             Source::Holders(_) => self.account_for_holder(&message)?,
         }
-        let outcome = (listener.callback.lock().unwrap_or_else(PoisonError::into_inner))(message);
+        let outcome = (lock(&listener.callback))(message);
         drop(turn);
         outcome.map_err(|problem| {
             let (instance, port) = (self.name().to_owned(), listener.port.to_string());

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::buffer::{BufferPool, OutOfMemory};
+use xmml_wire::buffer::{BufferPool, OutOfMemory};
+use xmml_wire::data::Data;
+use xmml_wire::error::{Error, Result};
+use xmml_wire::frame::{encode_apart, EncodedMessage};
+use xmml_wire::message::Message;
+
 use crate::conduit::inlet::Next;
 use crate::conduit::Room;
-use crate::data::Data;
-use crate::error::{Error, Result};
-use crate::frame::{encode_apart, EncodedMessage};
-use crate::message::Message;
 use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;
 use crate::runtime::Runtime;
@@ -168,9 +169,9 @@ impl Instance {
             return Ok(true);
         }
         let encoded = match once {
-            None => encode_apart(id, 0, copy, message)?,
+            None => encode(id, copy, message)?,
             Some(Some(encoded)) => encoded.readdressed(id, 0, copy),
-            Some(once) => once.insert(encode_apart(id, 0, copy, message)?.in_few_pieces()).clone(),
+            Some(once) => once.insert(encode(id, copy, message)?.in_few_pieces()).clone(),
         };
         let encoded = match checksum {
             Some(algorithm) => encoded.checked(algorithm),
@@ -315,6 +316,13 @@ pub(super) fn no_memory(none: OutOfMemory) -> Error {
     Error::Io { action: "keep a message until it is sent".into(), cause: none.to_string() }
 }
 
+/// Encodes a message for a conduit, without the number that it gets when it is sent.
+fn encode(conduit: u32, copy: Option<u32>, message: &Message) -> Result<EncodedMessage> {
+    #[cfg(test)]
+    tests::ENCODED.set(tests::ENCODED.get() + 1);
+    encode_apart(conduit, 0, copy, message)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;
@@ -323,9 +331,13 @@ mod tests {
 
     use super::*;
     use crate::coordinator::{Coordinator, CoordinatorOptions};
-    use crate::frame::message::ENCODED;
     use crate::instance::JoinOptions;
     use crate::spec::{ConduitSpec, InstanceSpec};
+
+    thread_local! {
+        /// How many messages this thread has encoded.
+        pub(super) static ENCODED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
 
     const RECEIVERS: [&str; 3] = ["b", "c", "d"];
 

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use xmml_wire::error::{Error, Result};
+use xmml_wire::message::Message;
+use xmml_wire::methods::{self, Table};
+
 use crate::control::ToCoordinator;
-use crate::error::{Error, Result};
 use crate::handle::Handle;
-use crate::message::Message;
-use crate::methods::{self, Table};
 use crate::runtime::handles::FromHolders;
 use crate::runtime::wait::WaitFor;
 use crate::runtime::Runtime;

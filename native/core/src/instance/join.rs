@@ -5,16 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::connection::authentication::{Authentication, Progress};
-use crate::connection::{Connection, Looked};
+use xmml_wire::connection::authentication::{Authentication, Progress};
+use xmml_wire::connection::{Connection, Looked};
+use xmml_wire::error::{explained, Error, Result};
+use xmml_wire::frame::{encode_alive, Frame};
+use xmml_wire::handshake::{Party, Role};
+use xmml_wire::liveness::backoff::{limit_from_environment, Backoff};
+use xmml_wire::methods;
+use xmml_wire::methods::TrafficClass;
+use xmml_wire::private_file;
+use xmml_wire::wakeup::{poll_readable, poll_writable, Polled};
+
 use crate::control::{Again, ToCoordinator, ToInstance};
 use crate::coordinator::CoordinatorAddress;
-use crate::error::{explained, Error, Result};
-use crate::frame::{encode_alive, Frame};
-use crate::handshake::{Party, Role};
-use crate::liveness::backoff::{limit_from_environment, Backoff};
-use crate::methods;
-use crate::private_file;
 use crate::runtime::control_channel::ControlChannel;
 use crate::runtime::io_thread::doors;
 use crate::runtime::io_thread::rejoining::{control_connection, Rejoining};
@@ -22,8 +25,7 @@ use crate::runtime::io_thread::{self, Commands, Door};
 use crate::runtime::reports::control_frame;
 use crate::runtime::state::State;
 use crate::runtime::Runtime;
-use crate::spec::{Direction, InstanceSpec, TrafficClass};
-use crate::wakeup::{poll_readable, poll_writable, Polled};
+use crate::spec::{Direction, InstanceSpec};
 
 use super::ports::Ports;
 use super::JoinOptions;

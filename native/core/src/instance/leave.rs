@@ -3,9 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::connection::Outgoing;
+use xmml_wire::connection::Outgoing;
+use xmml_wire::error::Result;
+
 use crate::control::ToCoordinator;
-use crate::error::Result;
 use crate::filters::Chain;
 use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;

@@ -4,12 +4,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use crate::buffer::{Buffer, BufferPool};
-use crate::data::{array_bytes, Array, Data, Dtype};
-use crate::error::{Error, Result};
-use crate::shared_memory::arena::{Arena, ArenaBlock, Region};
+use xmml_wire::buffer::{Buffer, BufferPool};
+use xmml_wire::data::{array_bytes, Array, Data, Dtype};
+use xmml_wire::error::{Error, Result};
+use xmml_wire::lock::lock;
+use xmml_wire::shared_memory::arena::{Arena, ArenaBlock, Region};
 
 use super::exchange::no_memory;
 use super::{Backend, Instance};
@@ -31,7 +32,7 @@ enum Loan {
 
 impl Loans {
     fn known(&self) -> MutexGuard<'_, HashMap<usize, Loan>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 
     fn are_there(&self) -> bool {

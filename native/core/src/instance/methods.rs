@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use xmml_wire::error::{Error, Result};
+use xmml_wire::methods::{self, MethodReport};
+
 use crate::control::ToCoordinator;
-use crate::error::{Error, Result};
-use crate::methods::{self, MethodReport};
 use crate::runtime::link::connect_limit;
 use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;

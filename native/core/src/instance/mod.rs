@@ -15,17 +15,19 @@ mod ranks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use smallvec::SmallVec;
 
+use xmml_wire::data::Order;
+use xmml_wire::error::{Error, Result};
+use xmml_wire::frame::check::Algorithm;
+use xmml_wire::lock::lock;
+use xmml_wire::message::Message;
+
 use crate::conduit::inlet::Next;
-use crate::data::Order;
-use crate::error::{Error, Result};
 use crate::filters::{self, Chain};
-use crate::frame::check::Algorithm;
-use crate::message::Message;
 use crate::runtime::state::{Position, State};
 use crate::runtime::wait::WaitFor;
 use crate::runtime::Runtime;
@@ -414,7 +416,7 @@ impl Instance {
     // ---- inside ----------------------------------------------------------------------------------------------------------------
 
     fn program_even_after_leaving(&self) -> MutexGuard<'_, Program> {
-        self.program.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.program)
     }
 
     fn program(&self) -> Result<MutexGuard<'_, Program>> {

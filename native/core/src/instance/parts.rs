@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
-use crate::buffer::BufferPool;
+use xmml_wire::buffer::BufferPool;
+use xmml_wire::data::{Array, Data, Order};
+use xmml_wire::error::{Error, Result};
+use xmml_wire::message::Message;
+
 use crate::conduit::inlet::Next;
-use crate::data::{Array, Data, Order};
-use crate::error::{Error, Result};
-use crate::message::Message;
 use crate::parallel::blocks::Block;
 use crate::parallel::decomposition::Decomposition;
 use crate::parallel::part::{part_for, put_together, Part};

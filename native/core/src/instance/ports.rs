@@ -3,7 +3,8 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::error::{Error, Result};
+use xmml_wire::error::{Error, Result};
+
 use crate::runtime::state::State;
 use crate::sequence::Sequence;
 use crate::spec::{Direction, InstanceSpec, Kind, Operator};

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::buffer::BufferPool;
-use crate::data::{Array, Data, Order};
-use crate::error::{Error, Result};
-use crate::message::Message;
+use xmml_wire::buffer::BufferPool;
+use xmml_wire::data::{Array, Data, Order};
+use xmml_wire::error::{Error, Result};
+use xmml_wire::message::Message;
+
 use crate::parallel::decomposition::Decomposition;
 use crate::parallel::gathering::{gathered, Gathered};
 use crate::sequence::Sequence;
@@ -176,7 +177,7 @@ impl Instance {
     }
 
     /// Sends `data`. `None` for a time stamp (and the outer `None` for the next one) takes the defaults of the loop. Without `to`, a
-    /// port that leads to several receivers sends to each. The message may refer to the caller's memory ([`crate::buffer::Buffer::wrap`]):
+    /// port that leads to several receivers sends to each. The message may refer to the caller's memory ([`xmml_wire::buffer::Buffer::wrap`]):
     /// what cannot be written at once, or what a filter may hold back, is copied before this returns.
     ///
     /// Waits while the conduit is full; the wait ends with a receipt, a larger capacity, the receiver's leaving, or the end of the run.

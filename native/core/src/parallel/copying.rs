@@ -1,6 +1,6 @@
 //! Copies a block from one array into another, from either memory order into either, in one pass.
 
-use crate::data::Order;
+use xmml_wire::data::Order;
 
 /// Side of the square tiles in which a block is copied whose two arrays run in different directions: a tile of the widest elements
 /// (16 bytes) is 16 KiB in each array, so that both stay in the first cache.

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::buffer::BufferMut;
-use crate::data::{Array, Dtype, Order};
-use crate::error::{Error, Result};
+use xmml_wire::buffer::BufferMut;
+use xmml_wire::data::{Array, Dtype, Order};
+use xmml_wire::error::{Error, Result};
+
 use crate::team::{self, Team};
 
 use super::copying::{copy_block, Place};
@@ -57,7 +58,7 @@ pub fn gathered(team: &dyn Team, block: Array, decomposition: &Decomposition) ->
     team::share(team, Some(outcome))?;
     let Some(grid) = grid else { return Ok(Gathered::Delivered) };
     let element = block.dtype.size();
-    let bytes = crate::data::array_bytes(block.dtype, &grid.whole).unwrap_or_default();
+    let bytes = xmml_wire::data::array_bytes(block.dtype, &grid.whole).unwrap_or_default();
     let mut target = BufferMut::take(bytes as usize);
     for (rank, theirs) in offered.iter().enumerate() {
         let count: u64 = theirs.shape.iter().product();
@@ -139,7 +140,7 @@ impl Grid {
             grid.whole.push(begins.last().copied().unwrap_or(0));
         }
         let dtype = Dtype::from_code(offered[0].dtype).ok_or("an unknown type")?;
-        match crate::data::array_bytes(dtype, &grid.whole) {
+        match xmml_wire::data::array_bytes(dtype, &grid.whole) {
             Some(_) => Ok(grid),
             None => Err("the whole array would be too large".into()),
         }

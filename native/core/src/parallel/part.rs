@@ -4,9 +4,9 @@
 //! map with one entry: the key says which part of which array it is (`part [2:4,0:3] of [4,6]`), the value is the array of its
 //! elements, in the memory order of the sender.
 
-use crate::buffer::{Buffer, BufferPool};
-use crate::data::{Array, Data, Order};
-use crate::error::{Error, Result};
+use xmml_wire::buffer::{Buffer, BufferPool};
+use xmml_wire::data::{Array, Data, Order};
+use xmml_wire::error::{Error, Result};
 
 use super::blocks::Block;
 use super::copying::{copy_block, Place};
@@ -56,7 +56,7 @@ fn elements_of(block: &Block) -> u64 {
     }
 }
 
-fn no_memory(none: crate::buffer::OutOfMemory) -> Error {
+fn no_memory(none: xmml_wire::buffer::OutOfMemory) -> Error {
     Error::Io { action: "make room for a part of an array".into(), cause: none.to_string() }
 }
 
@@ -167,9 +167,9 @@ pub fn put_together(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Dtype;
     use crate::parallel::decomposition::{Cut, Decomposition};
     use proptest::prelude::*;
+    use xmml_wire::data::Dtype;
 
     /// The serial reference: every element is its row-major number in the whole array.
     fn block_of(whole: &[u64], block: &Block, order: Order) -> Array {

@@ -1,8 +1,10 @@
 //! What an instance says to its coordinator, over one connection after the other.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::connection::{Connection, Outgoing};
+use xmml_wire::connection::{Connection, Outgoing};
+use xmml_wire::lock::lock;
+
 use crate::control::conversation::Conversation;
 use crate::control::ToCoordinator;
 
@@ -113,6 +115,6 @@ impl ControlChannel {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 }

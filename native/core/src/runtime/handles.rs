@@ -7,12 +7,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use xmml_wire::connection::Connection;
+use xmml_wire::error::Result;
+use xmml_wire::methods::{Place, Table};
+
 use crate::conduit::inlet::Next;
 use crate::conduit::{Inlet, ReceivingEnd, SendingEnd};
-use crate::connection::Connection;
-use crate::error::Result;
 use crate::filters::Chain;
-use crate::methods::{Place, Table};
 use crate::spec::{ConduitSpec, Direction, InstanceSpec};
 
 use super::state::State;

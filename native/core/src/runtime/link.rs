@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::connection::Connection;
-use crate::methods::{self, name_of, tcp, Choice, Place, Refusal, Table};
-use crate::spec::TrafficClass;
+use xmml_wire::connection::Connection;
+use xmml_wire::methods::TrafficClass;
+use xmml_wire::methods::{self, name_of, tcp, Choice, Place, Refusal, Table};
 
-use crate::liveness::backoff::{limit_from_environment, random_part, Backoff};
+use xmml_wire::liveness::backoff::{limit_from_environment, random_part, Backoff};
 
 /// How long attempts to connect go on before the receiver counts as unreachable, unless `XMML_CONNECT_LIMIT_S` says otherwise.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
@@ -360,8 +360,9 @@ fn candidates(table: &Table, here: &Place, allowed: &[String]) -> (VecDeque<Cand
 
 #[cfg(test)]
 mod tests {
+    use xmml_wire::methods::Descriptor;
+
     use super::*;
-    use crate::methods::Descriptor;
 
     #[test]
     fn the_pauses_before_going_back_grow_to_a_minute_and_begin_anew_once_it_has_lasted() {

@@ -18,18 +18,20 @@ pub mod wait;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use crate::buffer::{Buffer, BufferPool, OutOfMemory};
-use crate::connection::{Connection, Looked};
+use xmml_wire::buffer::{Buffer, BufferPool, OutOfMemory};
+use xmml_wire::connection::{Connection, Looked};
+use xmml_wire::error::{explained, Error, Result};
+use xmml_wire::frame::{FrameError, Limits};
+use xmml_wire::handshake::Party;
+use xmml_wire::lock::lock;
+use xmml_wire::methods::shm::stream::LENT_FROM;
+use xmml_wire::methods::Place;
+use xmml_wire::shared_memory::arena::Arena;
+
 use crate::control::ToCoordinator;
-use crate::error::{explained, Error, Result};
-use crate::frame::{FrameError, Limits};
-use crate::handshake::Party;
-use crate::methods::shm::stream::LENT_FROM;
-use crate::methods::Place;
-use crate::shared_memory::arena::Arena;
 
 use self::control_channel::ControlChannel;
 use self::io_thread::{Command, Commands};
@@ -172,7 +174,7 @@ impl Runtime {
 
     /// Locks the state.
     pub fn state(&self) -> Locked<'_> {
-        Locked { runtime: self, guard: Some(self.state.lock().unwrap_or_else(PoisonError::into_inner)) }
+        Locked { runtime: self, guard: Some(lock(&self.state)) }
     }
 
     /// What this process brings into a handshake.
@@ -197,18 +199,18 @@ impl Runtime {
         method: &'static str,
         breaks: bool,
         peer: String,
-        stream: Box<dyn crate::methods::Stream>,
+        stream: Box<dyn xmml_wire::methods::Stream>,
     ) -> Arc<Connection> {
         Arc::new(Connection::new(token, method, breaks, peer, stream, self.pool.clone(), Limits::default()))
     }
 
     /// Sets the check that may end waits.
     pub fn set_interrupt(&self, check: InterruptCheck) {
-        *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(check);
+        *lock(&self.interrupt) = Some(check);
     }
 
     fn interrupt(&self) -> Option<InterruptCheck> {
-        self.interrupt.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.interrupt).clone()
     }
 
     /// Makes spinning callers look at the state, and wakes the sleeping ones.

@@ -6,17 +6,18 @@
 //! can break had not delivered for certain is sent again by the new one. A connection that no conduit uses any more is closed by the
 //! receiver, behind everything that came on it ([`Frame::Closes`]).
 //!
-//! [`Frame::Leaves`]: crate::frame::Frame::Leaves
-//! [`Frame::Continues`]: crate::frame::Frame::Continues
-//! [`Frame::Closes`]: crate::frame::Frame::Closes
+//! [`Frame::Leaves`]: xmml_wire::frame::Frame::Leaves
+//! [`Frame::Continues`]: xmml_wire::frame::Frame::Continues
+//! [`Frame::Closes`]: xmml_wire::frame::Frame::Closes
 
 use std::sync::Arc;
 
+use xmml_wire::connection::Connection;
+use xmml_wire::frame;
+use xmml_wire::methods::Place;
+
 use crate::conduit::ReceivingEnd;
-use crate::connection::Connection;
 use crate::control::ToCoordinator;
-use crate::frame;
-use crate::methods::Place;
 
 use super::link::{Link, Status};
 use super::state::State;

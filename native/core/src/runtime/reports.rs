@@ -1,9 +1,10 @@
 //! What an instance tells the coordinator while it lives.
 
-use crate::connection::Outgoing;
+use xmml_wire::connection::Outgoing;
+use xmml_wire::frame;
+
 use crate::control::ToCoordinator;
 use crate::coordinator::Wait;
-use crate::frame;
 
 use super::control_channel::ControlChannel;
 use super::state::State;

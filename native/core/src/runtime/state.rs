@@ -10,17 +10,19 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use xmml_wire::connection::{Connection, Outgoing};
+use xmml_wire::error::{Error, Result};
+use xmml_wire::frame::{EncodedMessage, Frame, ShortMessage};
+use xmml_wire::message::Message;
+use xmml_wire::methods::TrafficClass;
+use xmml_wire::wakeup::EventFd;
+
 use crate::conduit::inlet::Next;
 use crate::conduit::{Arrival, Inlet, ReceivingEnd, Room, SendingEnd};
-use crate::connection::{Connection, Outgoing};
 use crate::control::ToCoordinator;
 use crate::coordinator::{ConduitTotals, Wait, WaitKind};
-use crate::error::{Error, Result};
 use crate::filters::Chain;
-use crate::frame::{EncodedMessage, Frame, ShortMessage};
-use crate::message::Message;
-use crate::spec::{InstanceSpec, TrafficClass, FIRST_OPENED};
-use crate::wakeup::EventFd;
+use crate::spec::{InstanceSpec, FIRST_OPENED};
 
 use super::handles::OpenPorts;
 use super::link::{Link, Status};

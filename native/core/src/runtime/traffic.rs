@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use crate::methods::{MethodReport, Traffic};
+use xmml_wire::methods::{MethodReport, Traffic};
+
 use crate::spec::{ConduitSpec, Direction};
 
 use super::link::Status;

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use crate::connection::Connection;
+use xmml_wire::connection::Connection;
+use xmml_wire::error::{Error, Result};
+use xmml_wire::methods;
+use xmml_wire::wakeup::{poll_readable, Polled};
+
 use crate::control::ToCoordinator;
 use crate::coordinator::{Wait, WaitKind};
-use crate::error::{Error, Result};
-use crate::methods;
-use crate::wakeup::{poll_readable, Polled};
 
 use super::link::{connect_limit, Status, VERDICT_LIMIT};
 use super::state::{Flag, State};

@@ -3,11 +3,11 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::buffer::{Buffer, BufferPool};
-use crate::error::{Error, Result};
-use crate::frame::descriptor::{self, Layout};
-use crate::message::Message;
-use crate::message_pack;
+use xmml_wire::buffer::{Buffer, BufferPool};
+use xmml_wire::error::{Error, Result};
+use xmml_wire::frame::descriptor::{self, Layout};
+use xmml_wire::message::Message;
+use xmml_wire::message_pack;
 
 use super::Team;
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::{receive, send, Model, Run};
-use xmml_core::data::Data;
-use xmml_core::error::Error;
 use xmml_core::instance::{Instance, Received};
-use xmml_core::message::Message;
+use xmml_wire::data::Data;
+use xmml_wire::error::Error;
+use xmml_wire::message::Message;
+
+use crate::support::{receive, send, Model, Run};
 
 #[test]
 fn outside_a_run_the_error_says_what_is_missing() {

@@ -1,9 +1,10 @@
 //! A coupling of an instance with itself that carries the state of one run to the next.
 
-use crate::support::{receive, receive_any, send, Model, Run};
 use xmml_core::coordinator::{Event, WaitKind};
-use xmml_core::error::Error;
 use xmml_core::instance::{Instance, Received};
+use xmml_wire::error::Error;
+
+use crate::support::{receive, receive_any, send, Model, Run};
 
 /// `caller` starts `micro` as often as it makes steps; `micro` keeps its state in a conduit.
 fn called(steps: u64) -> Model {
@@ -27,7 +28,7 @@ fn state_or(me: &Instance, first: i64) -> i64 {
     match me.receive("before", None, None).unwrap() {
         Received::NoStateYet => first,
         Received::Message(message) => match message.data {
-            xmml_core::data::Data::Int(value) => value,
+            xmml_wire::data::Data::Int(value) => value,
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),

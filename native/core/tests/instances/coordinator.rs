@@ -4,13 +4,14 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::support::await_some;
-use crate::support::by_hand::{connect, control_address, Client};
 use xmml_core::control::{ToCoordinator, ToInstance};
 use xmml_core::coordinator::{ConduitTotals, Coordinator, CoordinatorOptions, Event};
-use xmml_core::frame::encode_control;
-use xmml_core::methods::{Place, Table};
 use xmml_core::spec::{ConduitSpec, InstanceSpec, Kind};
+use xmml_wire::frame::encode_control;
+use xmml_wire::methods::{Place, Table};
+
+use crate::support::await_some;
+use crate::support::by_hand::{connect, control_address, Client};
 
 const SECRET: &[u8] = b"the secret of the run";
 

@@ -3,13 +3,14 @@
 use std::io::{Read, Write};
 use std::time::Instant;
 
-use crate::support::by_hand::{connect, Client, Until};
-use crate::support::{Model, Run, SECRET};
 use xmml_core::coordinator::Event;
-use xmml_core::frame;
-use xmml_core::handshake::Role;
 use xmml_core::instance::Instance;
 use xmml_core::runtime::link::VERDICT_LIMIT;
+use xmml_wire::frame;
+use xmml_wire::handshake::Role;
+
+use crate::support::by_hand::{connect, Client, Until};
+use crate::support::{Model, Run, SECRET};
 
 /// `b` is a real instance; its partner `a` is spoken by hand, with a connection of data between the two.
 fn pair(run: &Run) -> (Client, Client, Instance) {

@@ -1,10 +1,11 @@
 //! Filters at both ends of a conduit, and the time stamps of messages.
 
-use crate::support::{filter, narrow, receive, receive_any, send, Model, Run};
-use xmml_core::buffer::Buffer;
 use xmml_core::coordinator::Event;
-use xmml_core::data::Data;
 use xmml_core::spec::Kind;
+use xmml_wire::buffer::Buffer;
+use xmml_wire::data::Data;
+
+use crate::support::{filter, narrow, receive, receive_any, send, Model, Run};
 
 #[test]
 fn filters_work_at_both_ends() {

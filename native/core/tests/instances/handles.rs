@@ -1,10 +1,11 @@
 //! Handles of ports: given away, sent on, opened by whoever has them.
 
-use crate::support::{await_that, receive, receive_any, send, Model, Run, SECRET};
 use xmml_core::coordinator::Event;
-use xmml_core::data::Data;
 use xmml_core::handle::Handle;
 use xmml_core::instance::{Instance, Received, Sent};
+use xmml_wire::data::Data;
+
+use crate::support::{await_that, receive, receive_any, send, Model, Run, SECRET};
 
 const METHODS: [&str; 4] = ["inproc", "shm", "unix", "tcp"];
 

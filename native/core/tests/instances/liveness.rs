@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{narrow, receive, send, Model, Run};
 use xmml_core::coordinator::{Event, WaitKind};
-use xmml_core::error::Error;
+use xmml_wire::error::Error;
+
+use crate::support::{narrow, receive, send, Model, Run};
 
 #[test]
 fn a_wait_is_confirmed_while_it_lasts_and_not_after() {

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Model, Run, LIMIT};
-use xmml_core::data::{Array, Data, Order};
-use xmml_core::error::Error;
 use xmml_core::instance::{Instance, Received, Sent};
 use xmml_core::parallel::decomposition::{Cut, Decomposition};
 use xmml_core::spec::PartsSpec;
 use xmml_core::team::Team;
+use xmml_wire::data::{Array, Data, Order};
+use xmml_wire::error::Error;
+
+use crate::support::{Model, Run, LIMIT};
 
 /// Ranks that are threads, each with a channel to every other.
 struct Threads {

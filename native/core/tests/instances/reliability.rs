@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::support::{await_that, filter, receive, send, Model, Run};
 use xmml_core::coordinator::Event;
+
+use crate::support::{await_that, filter, receive, send, Model, Run};
 
 /// Fails the test if `work` does not end, instead of hanging it.
 fn ends(work: impl FnOnce() + Send + 'static) {
@@ -103,7 +104,7 @@ fn very_many_senders_at_one_door_all_come_in_and_nothing_is_lost() {
             for copy in 0..senders as u32 {
                 match b.receive("i", Some(copy), None).unwrap() {
                     xmml_core::instance::Received::Message(message) => {
-                        assert_eq!(message.data, xmml_core::data::Data::Int(i64::from(copy)));
+                        assert_eq!(message.data, xmml_wire::data::Data::Int(i64::from(copy)));
                     }
                     other => panic!("copy {copy}: {other:?}"),
                 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::support::{narrow, receive, receive_any, send, Model, Run};
 use xmml_core::coordinator::{Event, WaitKind};
-use xmml_core::data::Data;
-use xmml_core::error::Error;
 use xmml_core::instance::{Received, Sent};
+use xmml_wire::data::Data;
+use xmml_wire::error::Error;
+
+use crate::support::{narrow, receive, receive_any, send, Model, Run};
 
 #[test]
 fn a_send_on_a_full_conduit_waits_for_the_receiver_and_says_so() {

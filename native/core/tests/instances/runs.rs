@@ -1,11 +1,12 @@
 //! When a run begins and what it may do; ports, copies and several receivers.
 
-use crate::support::{narrow, receive, receive_any, send, Model, Run};
 use xmml_core::coordinator::Event;
-use xmml_core::data::Data;
-use xmml_core::error::Error;
 use xmml_core::instance::{Received, Sent};
-use xmml_core::message::Message;
+use xmml_wire::data::Data;
+use xmml_wire::error::Error;
+use xmml_wire::message::Message;
+
+use crate::support::{narrow, receive, receive_any, send, Model, Run};
 
 #[test]
 fn an_instance_without_initial_ports_runs_once() {

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use xmml_core::error::Error;
 use xmml_core::sequence::Sequence;
 use xmml_core::spec::{ConduitSpec, Direction, InstanceSpec, Kind, Operator, PortSpec};
+use xmml_wire::error::Error;
 
 /// A port: name, operator, copies at the other end (0: not multiplied), whether it is coupled.
 type PortOf = (&'static str, Operator, u32, bool);

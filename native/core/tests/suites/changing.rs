@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use support::{Model, Run};
-use xmml_core::buffer::Buffer;
-use xmml_core::data::{Array, Data, Dtype, Order};
+use xmml_wire::buffer::Buffer;
+use xmml_wire::data::{Array, Data, Dtype, Order};
 use xmml_core::instance::{Instance, Received};
 
 fn is_soak() -> bool {
@@ -29,7 +29,7 @@ fn longest_pause() -> Duration {
     if is_soak() {
         Duration::from_millis(50)
     } else {
-        Duration::from_secs(xmml_core::handshake::TIMEOUT_S)
+        Duration::from_secs(xmml_wire::handshake::TIMEOUT_S)
     }
 }
 

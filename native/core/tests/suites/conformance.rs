@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use support::{receive, send, Model, Run, LIMIT};
-use xmml_core::buffer::Buffer;
+use xmml_wire::buffer::Buffer;
 use xmml_core::coordinator::Event;
-use xmml_core::data::{Array, Data, Dtype, Order};
+use xmml_wire::data::{Array, Data, Dtype, Order};
 use xmml_core::instance::{Received, Sent};
 
 /// One sender, one receiver, one coupling inside their loops, without an order of operators.

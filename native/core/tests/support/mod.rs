@@ -3,8 +3,10 @@
 #![allow(dead_code)] // every test program uses another part
 
 pub mod by_hand;
+#[path = "../../../wire/tests/support/not_run.rs"]
 pub mod not_run;
 pub mod proxy;
+#[path = "../../../wire/tests/support/waiting.rs"]
 pub mod waiting;
 
 use std::collections::BTreeMap;
@@ -16,10 +18,10 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use xmml_core::coordinator::{Coordinator, CoordinatorOptions, Event};
-use xmml_core::data::Data;
 use xmml_core::instance::{Instance, JoinOptions, Received};
-use xmml_core::message::Message;
 use xmml_core::spec::{wired, ConduitSpec, FilterSpec, InstanceSpec, Kind};
+use xmml_wire::data::Data;
+use xmml_wire::message::Message;
 
 #[allow(unused_imports)] // no test uses all of it
 pub use not_run::not_run;
@@ -116,7 +118,7 @@ impl Run {
         Instance::join(JoinOptions { coordinator: Some(by.join(",")), ..self.options(name) }).unwrap()
     }
 
-    pub fn try_join(&self, name: &str) -> xmml_core::error::Result<Instance> {
+    pub fn try_join(&self, name: &str) -> xmml_wire::error::Result<Instance> {
         Instance::join(self.options(name))
     }
 

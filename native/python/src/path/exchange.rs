@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use xmml_core::buffer::Buffer;
-use xmml_core::error::Result as CoreResult;
-use xmml_core::path::{self as core, gather_again, Cycle, InTime, Lane, Sending};
+use xmml_path::{self as core, gather_again, Cycle, InTime, Lane, Sending};
+use xmml_wire::buffer::Buffer;
+use xmml_wire::error::Result as CoreResult;
 
 use super::memory::{lent, shown};
 use super::{late, raised, until, wait, Detached, Path};

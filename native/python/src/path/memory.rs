@@ -6,7 +6,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
-use xmml_core::buffer::Buffer;
+use xmml_wire::buffer::Buffer;
 
 use crate::payload::Payload;
 

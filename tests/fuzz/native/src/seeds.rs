@@ -5,16 +5,16 @@ use std::path::Path;
 
 use mto::link_frame::{self, Told};
 use mto::routes::Announcement;
-use xmml_core::buffer::BufferPool;
-use xmml_core::data::{Array, Data};
 use xmml_core::filters::Chain;
-use xmml_core::frame::descriptor::to_bytes;
-use xmml_core::message::Message;
-use xmml_core::path::frame::{ChunkHead, Lane, PathFrame, Purpose, Receipt};
 use xmml_core::spec::FilterSpec;
+use xmml_path::frame::{ChunkHead, Lane, PathFrame, Purpose, Receipt};
 use xmml_transfer::listing::{Entry, Kind, LeftOut};
 use xmml_transfer::message::{self, Piece, ToSource};
 use xmml_transfer::ranges::Range;
+use xmml_wire::buffer::BufferPool;
+use xmml_wire::data::{Array, Data};
+use xmml_wire::frame::descriptor::to_bytes;
+use xmml_wire::message::Message;
 
 fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap()).collect()

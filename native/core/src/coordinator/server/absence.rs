@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use xmml_wire::connection::Outgoing;
+use xmml_wire::frame::encode_control;
+use xmml_wire::handshake::fresh_nonce;
+use xmml_wire::liveness::backoff::limit_from_environment;
+
 use super::Server;
-use crate::connection::Outgoing;
 use crate::control::conversation::Conversation;
 use crate::control::{Again, ToInstance};
 use crate::coordinator::Event;
-use crate::frame::encode_control;
-use crate::handshake::fresh_nonce;
-use crate::liveness::backoff::limit_from_environment;
 
 /// How long an instance may be away, unless `XMML_AWAY_LIMIT_S` says otherwise (0: nobody is taken back).
 const AWAY_LIMIT: Duration = Duration::from_secs(60);

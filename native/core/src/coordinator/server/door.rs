@@ -2,13 +2,14 @@
 
 use std::time::Instant;
 
+use xmml_wire::connection::authentication::{Authentication, Progress};
+use xmml_wire::error::explained;
+use xmml_wire::handshake::{fresh_nonce, Party, Role, VERSIONS};
+use xmml_wire::methods::Stream;
+use xmml_wire::wakeup::Interest;
+
 use super::{Server, ACCEPT_PAUSE, PENDING_MAX, REFUSED_SOURCES_MAX};
-use crate::connection::authentication::{Authentication, Progress};
 use crate::coordinator::Event;
-use crate::error::explained;
-use crate::handshake::{fresh_nonce, Party, Role, VERSIONS};
-use crate::methods::Stream;
-use crate::wakeup::Interest;
 
 impl Server {
     pub(super) fn accept(&mut self, token: u64) {

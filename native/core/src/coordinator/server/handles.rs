@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
+use xmml_wire::error::Error;
+use xmml_wire::methods::Table;
+
 use super::Server;
 use crate::control::ToInstance;
 use crate::coordinator::Event;
-use crate::error::Error;
 use crate::handle::Handle;
-use crate::methods::Table;
 use crate::spec::{ConduitSpec, Direction};
 
 /// How many messages such a conduit holds before `send` blocks: nothing is known of the model's needs.

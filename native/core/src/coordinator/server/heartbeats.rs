@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
+use xmml_wire::liveness::heartbeat::{beat, silent};
+
 use super::Server;
 use crate::coordinator::Event;
-use crate::liveness::heartbeat::{beat, silent};
 
 impl Server {
     /// Begins to look after a connection, if it needs that.

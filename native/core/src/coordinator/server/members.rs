@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use xmml_wire::connection::{Connection, Looked};
+use xmml_wire::frame::{Frame, Limits};
+use xmml_wire::handshake::Established;
+use xmml_wire::methods::{Stream, Table};
+use xmml_wire::wakeup::{Interest, Ready};
+
 use super::{Control, Join, Member, Server};
-use crate::connection::{Connection, Looked};
 use crate::control::{ToCoordinator, ToInstance};
 use crate::coordinator::{ConduitTotals, Event};
-use crate::frame::{Frame, Limits};
-use crate::handshake::Established;
-use crate::methods::{Stream, Table};
 use crate::spec::InstanceSpec;
-use crate::wakeup::{Interest, Ready};
 
 /// How often a control connection is read in a row; epoll says again that there is more.
 const LOOKS_IN_A_ROW: usize = 16;

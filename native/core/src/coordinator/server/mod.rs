@@ -12,17 +12,18 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use xmml_wire::buffer::BufferPool;
+use xmml_wire::connection::authentication::Authentication;
+use xmml_wire::connection::{Connection, Outgoing};
+use xmml_wire::error::Result;
+use xmml_wire::frame::encode_control;
+use xmml_wire::liveness::heartbeat::silence_limit;
+use xmml_wire::methods::{Listener, Table};
+use xmml_wire::wakeup::{Epoll, Interest};
+
 use super::{io_error, Command, ConduitTotals, CoordinatorOptions, Event, Shared};
-use crate::buffer::BufferPool;
-use crate::connection::authentication::Authentication;
-use crate::connection::{Connection, Outgoing};
 use crate::control::ToInstance;
-use crate::error::Result;
-use crate::frame::encode_control;
-use crate::liveness::heartbeat::silence_limit;
-use crate::methods::{Listener, Table};
 use crate::spec::{InstanceSpec, FIRST_OPENED};
-use crate::wakeup::{Epoll, Interest};
 
 /// Handshakes under way at one time, besides one for each instance of the run; the oldest gives way to a new one.
 const PENDING_MAX: usize = 1024;

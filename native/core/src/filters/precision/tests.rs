@@ -1,6 +1,6 @@
 use super::*;
-use crate::data::{Element, Order};
 use proptest::prelude::*;
+use xmml_wire::data::{Element, Order};
 
 fn passed(form: Form, data: Data) -> Data {
     let mut out = Vec::new();

@@ -2,14 +2,15 @@
 
 use std::time::Instant;
 
-use crate::connection::authentication::Authentication;
+use xmml_wire::connection::authentication::Authentication;
+use xmml_wire::error::explained;
+use xmml_wire::handshake::Role;
+use xmml_wire::methods::{self, Stream};
+use xmml_wire::wakeup::Interest;
+
 use crate::control::ToCoordinator;
-use crate::error::explained;
-use crate::handshake::Role;
-use crate::methods::{self, Stream};
 use crate::runtime::link::{Status, PATIENCE};
 use crate::runtime::Locked;
-use crate::wakeup::Interest;
 
 use super::{IoThread, Purpose, Timer};
 

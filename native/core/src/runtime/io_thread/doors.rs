@@ -2,10 +2,11 @@
 
 use std::io;
 
+use xmml_wire::handshake::Party;
+use xmml_wire::methods::{self, Descriptor, Listener, Method, Place, Table};
+use xmml_wire::wakeup::Interest;
+
 use crate::control::ToCoordinator;
-use crate::handshake::Party;
-use crate::methods::{self, Descriptor, Listener, Method, Place, Table};
-use crate::wakeup::Interest;
 
 use super::{Door, IoThread};
 

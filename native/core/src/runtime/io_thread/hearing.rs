@@ -2,12 +2,13 @@
 
 use std::time::Instant;
 
-use crate::connection::Looked;
+use xmml_wire::connection::Looked;
+use xmml_wire::error::Error;
+use xmml_wire::frame::Frame;
+use xmml_wire::wakeup::{Interest, Ready};
+
 use crate::control::{ToCoordinator, ToInstance};
-use crate::error::Error;
-use crate::frame::Frame;
 use crate::runtime::rebinding::Changed;
-use crate::wakeup::{Interest, Ready};
 
 use super::{IoThread, CONTROL};
 

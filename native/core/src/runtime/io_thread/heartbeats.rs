@@ -1,10 +1,11 @@
-//! Signs of life on connections that can fall silent, and the end of those whose peer gives none ([`crate::liveness::heartbeat`]).
+//! Signs of life on connections that can fall silent, and the end of those whose peer gives none ([`xmml_wire::liveness::heartbeat`]).
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::connection::Connection;
-use crate::liveness::heartbeat::{beat, silent};
+use xmml_wire::connection::Connection;
+use xmml_wire::liveness::heartbeat::{beat, silent};
+
 use crate::runtime::Read;
 
 use super::{IoThread, Timer, CONTROL};

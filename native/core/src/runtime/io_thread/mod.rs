@@ -15,14 +15,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::connection::authentication::Authentication;
-use crate::connection::Connection;
+use xmml_wire::connection::authentication::Authentication;
+use xmml_wire::connection::Connection;
+use xmml_wire::error::{explained, Error, Result};
+use xmml_wire::frame::Frame;
+use xmml_wire::liveness::heartbeat::silence_limit;
+use xmml_wire::methods::Listener;
+use xmml_wire::wakeup::{Interest, Ready};
+
 use crate::control::ToCoordinator;
-use crate::error::{explained, Error, Result};
-use crate::frame::Frame;
-use crate::liveness::heartbeat::silence_limit;
-use crate::methods::Listener;
-use crate::wakeup::{Interest, Ready};
 
 use super::{Read, Runtime};
 
@@ -205,7 +206,7 @@ impl IoThread {
             .map(|(token, _)| *token)
             .collect();
         for token in late {
-            self.turn_away(token, &format!("it did not prove who it is within {} s", crate::handshake::TIMEOUT_S));
+            self.turn_away(token, &format!("it did not prove who it is within {} s", xmml_wire::handshake::TIMEOUT_S));
         }
         let (due, later) = std::mem::take(&mut self.timers).into_iter().partition(|(when, _)| *when <= now);
         self.timers = later;

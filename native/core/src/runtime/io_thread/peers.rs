@@ -4,14 +4,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::connection::authentication::{Authentication, Progress};
-use crate::connection::Connection;
+use xmml_wire::connection::authentication::{Authentication, Progress};
+use xmml_wire::connection::Connection;
+use xmml_wire::error::explained;
+use xmml_wire::handshake::{Role, TIMEOUT_S};
+use xmml_wire::methods::{self, Stream};
+use xmml_wire::wakeup::Interest;
+
 use crate::control::ToCoordinator;
-use crate::error::explained;
-use crate::handshake::{Role, TIMEOUT_S};
-use crate::methods::{self, Stream};
 use crate::runtime::state::State;
-use crate::wakeup::Interest;
 
 use super::{Handshake, IoThread, Purpose, Timer};
 use super::{ACCEPT_PAUSE, HANDSHAKES_AT_ONCE, HANDSHAKE_PATIENCE, REFUSALS_REPORTED};

@@ -9,13 +9,14 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use crate::error::{Error, Result};
-use crate::frame::Frame;
-use crate::per_process::PerProcess;
-use crate::wakeup::{Epoll, EventFd, Interest, Ready};
+use xmml_wire::error::{Error, Result};
+use xmml_wire::frame::Frame;
+use xmml_wire::lock::lock;
+use xmml_wire::per_process::PerProcess;
+use xmml_wire::wakeup::{Epoll, EventFd, Interest, Ready};
 
 use super::{Command, IoThread};
 
@@ -336,8 +337,4 @@ impl Drop for Thread {
         drop(running);
         self.mailbox.close();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

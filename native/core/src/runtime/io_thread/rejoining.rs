@@ -4,20 +4,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::buffer::BufferPool;
-use crate::connection::authentication::Authentication;
-use crate::connection::Connection;
+use xmml_wire::buffer::BufferPool;
+use xmml_wire::connection::authentication::Authentication;
+use xmml_wire::connection::Connection;
+use xmml_wire::error::{explained, Error};
+use xmml_wire::frame::Limits;
+use xmml_wire::handshake::Role;
+use xmml_wire::liveness::backoff::Backoff;
+use xmml_wire::methods::TrafficClass;
+use xmml_wire::methods::{self, Stream};
+use xmml_wire::wakeup::Interest;
+
 use crate::control::Again;
 use crate::coordinator::CoordinatorAddress;
-use crate::error::{explained, Error};
-use crate::frame::Limits;
-use crate::handshake::Role;
-use crate::liveness::backoff::Backoff;
-use crate::methods::{self, Stream};
 use crate::runtime::state::CoordinatorLost;
 use crate::runtime::COORDINATOR_GRACE;
-use crate::spec::TrafficClass;
-use crate::wakeup::Interest;
 
 use super::{IoThread, Purpose, Timer, CONTROL};
 

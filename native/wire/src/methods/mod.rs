@@ -1,0 +1,281 @@
+//! The ways by which a conduit can travel.
+//!
+//! A method listens, tells where it can be reached (a [`Descriptor`]), and connects. Each receiver publishes a [`Table`] of descriptors,
+//! fastest first; a sender takes the first one that is allowed, passes its probe, and connects. Everything above this folder is the same
+//! for every method; one conformance suite runs over all of them.
+
+pub mod choice;
+mod dialled;
+pub mod inproc;
+pub mod place;
+pub mod relay;
+pub mod shm;
+pub mod socket;
+pub mod tcp;
+pub mod unix;
+
+use std::io::{self, IoSlice};
+use std::os::fd::{BorrowedFd, RawFd};
+
+use serde::{Deserialize, Serialize};
+
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::handshake::Party;
+use crate::shared_memory::arena::Arena;
+use crate::spelling;
+use crate::wakeup::Interest;
+
+pub use choice::{name_of, Choice};
+pub use place::Place;
+
+/// What a conduit is for, where the model says so (`run:class`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TrafficClass {
+    /// Small messages that others wait for.
+    Control,
+    /// Large ones.
+    Bulk,
+}
+
+/// One way of reaching a receiver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Descriptor {
+    /// Name of the method, e.g. `unix`.
+    pub method: String,
+    /// Where it listens, in the method's own notation; tried in order.
+    pub addresses: Vec<String>,
+}
+
+/// All ways of reaching a receiver, fastest first, and what a sender needs to know to judge them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    /// Where the receiver runs.
+    pub place: Place,
+    /// How it can be reached there.
+    pub entries: Vec<Descriptor>,
+}
+
+/// What has passed a conduit at one of its ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Messages sent, or taken by the receiving program.
+    pub messages: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Messages per second since somebody asked before; 0 the first time.
+    pub messages_per_s: f64,
+    /// Bytes per second since somebody asked before; 0 the first time.
+    pub bytes_per_s: f64,
+    /// How long a message took lately from its sending until the sender heard that the receiving program had taken it; only at the
+    /// sender, once it has heard that of a message.
+    pub latency_s: Option<f64>,
+}
+
+/// How a conduit travels, or why it does not (yet).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MethodReport {
+    /// The conduit.
+    pub conduit: u32,
+    /// The conduit for people: `a.o -> b.i`.
+    pub name: String,
+    /// The method in use; `None` while the other end is not known yet, and at a receiver before the sender has connected.
+    pub chosen: Option<String>,
+    /// The methods that were considered first and refused, each with the reason.
+    pub refused: Vec<Refusal>,
+    /// Methods that could have been taken, had there not been a faster one; only at the sender.
+    pub slower: Vec<String>,
+    /// What has passed.
+    pub traffic: Traffic,
+}
+
+/// A method that was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Its name, e.g. `unix`.
+    pub method: String,
+    /// Why not.
+    pub reason: String,
+}
+
+/// A way of travelling.
+pub trait Method: Send + Sync {
+    /// Its name in tables, models and reports.
+    fn name(&self) -> &'static str;
+
+    /// Whether a connection can break while both ends live. Then messages are kept until the receiver has them, and the connection is
+    /// made again; otherwise a broken connection means that the peer has ended.
+    fn breaks(&self) -> bool;
+
+    /// Whether this process can listen by it at all, as far as its surroundings say; else why not.
+    fn available(&self) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
+    /// Starts listening at `address`, or anywhere suitable, on behalf of `me`. Never waits.
+    fn listen(&self, address: Option<&str>, me: &Party) -> io::Result<Box<dyn Listener>>;
+
+    /// Whether a process at `here` can reach one at `there` by this descriptor, as far as can be known without trying; else why not.
+    fn probe(&self, descriptor: &Descriptor, there: &Place, here: &Place) -> std::result::Result<(), String>;
+
+    /// Begins to connect on behalf of `me`, for conduits of this class; never waits. Failure may only show when the stream is used.
+    fn connect(&self, address: &str, me: &Party, class: Option<TrafficClass>) -> io::Result<Box<dyn Stream>>;
+}
+
+/// Accepts connections. Its descriptor is readable while some wait.
+pub trait Listener: Send {
+    /// For poll and epoll.
+    fn fd(&self) -> RawFd;
+    /// Where peers can reach it.
+    fn addresses(&self) -> Vec<String>;
+    /// Takes the next waiting connection; `None` if there is none.
+    fn accept(&self) -> io::Result<Option<Box<dyn Stream>>>;
+}
+
+/// A connection: bytes both ways, never waiting. `WouldBlock` means: poll the descriptor.
+///
+/// One thread at a time may read, and one write; a [`crate::connection::Connection`] has a lock for each.
+pub trait Stream: Send + Sync {
+    /// For poll and epoll.
+    fn fd(&self) -> RawFd;
+    /// The other end, for people.
+    fn peer(&self) -> &str;
+    /// Reads what is there; 0 at the end of the stream.
+    fn read(&self, into: &mut [u8]) -> io::Result<usize>;
+    /// Writes what there is room for.
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
+    /// Passes on what a write has taken but kept; `WouldBlock`: not all of it, poll for room.
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+    /// Whether there may be more to read after a read that got less than it asked for, without the descriptor saying so.
+    fn reads_ahead(&self) -> bool {
+        false
+    }
+
+    /// The TCP socket to which every byte goes as it is, if there is one: then the bytes may be sent without copying them into the kernel.
+    fn bare_socket(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Ends both directions; readers at both ends see the end of the stream after the bytes already under way.
+    fn shut(&self);
+
+    /// While the stream is still being opened by somebody in between: what its descriptor must be ready for until reading or writing
+    /// takes that further. `None`: it is open.
+    fn opening(&self) -> Option<Interest> {
+        None
+    }
+
+    /// What the two ends of an encrypted stream, and nobody else, can know of it: it covers both certificates. Proofs that are given on
+    /// the stream cover it, so that nobody in the middle can pass them on. `None`: the stream is not encrypted.
+    ///
+    /// # Errors
+    /// It is encrypted, but its ends have not come to terms yet.
+    fn channel(&self) -> io::Result<Option<[u8; 32]>> {
+        Ok(None)
+    }
+
+    /// Whether the peer can be gone without anybody here being told: then heartbeats find out ([`crate::liveness::heartbeat`]).
+    fn can_fall_silent(&self) -> bool {
+        false
+    }
+
+    /// The handshake is done: from now on frames travel. A stream that can changes over to memory; `arena` is where it may keep payloads
+    /// that it lends.
+    fn established(&self, _arena: &Arena) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The memory through which frames travel once the stream has changed over to it. `None`: they travel as bytes.
+    fn memory(&self) -> Option<&dyn Memory> {
+        None
+    }
+}
+
+/// What memory adds to a stream: looking costs no system call, a payload may be lent instead of written, and the descriptor becomes
+/// readable only for who has said that it sleeps, and when the peer is gone.
+pub trait Memory: Send + Sync {
+    /// Whether a read may find something, as far as a glance can tell.
+    fn has_news(&self) -> bool;
+
+    /// The caller is about to sleep until the descriptor is readable; false: look first, something is there.
+    fn may_sleep(&self) -> bool;
+
+    /// The caller is about to sleep until the descriptor is readable because there is room again; false: there is.
+    fn may_sleep_for_room(&self) -> bool;
+
+    /// The descriptor was readable: takes note of why. Whoever calls this must then read, and write what waits.
+    fn woken(&self);
+
+    /// Writes all of it at once; false: there is not enough room, and nothing was written.
+    fn write_whole(&self, parts: &[IoSlice<'_>]) -> io::Result<bool>;
+
+    /// From which size on payloads are lent instead of written.
+    fn lends_from(&self) -> usize;
+
+    /// Lends a payload to the other end, where it is seen without being copied, until it is returned; `None`: it must be written.
+    fn lend(&self, payload: &[Buffer]) -> Option<LentPlace>;
+
+    /// What the other end has lent.
+    ///
+    /// # Errors
+    /// There is no such loan; the text says why.
+    fn borrow(&self, place: &LentPlace) -> std::result::Result<Buffer, String>;
+}
+
+/// Where a payload lies that was lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LentPlace {
+    /// Which memory; the two ends agree on its number.
+    pub region: u64,
+    /// Where in it.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Tells this loan from others.
+    pub generation: u64,
+}
+
+/// Every method there is, fastest first.
+pub fn all() -> Vec<Box<dyn Method>> {
+    vec![Box::new(inproc::Inproc), Box::new(shm::Shm), Box::new(unix::Unix), Box::new(tcp::Tcp), Box::new(relay::Relay)]
+}
+
+/// The methods of a text like `tcp,unix`; an empty one allows all.
+///
+/// # Errors
+/// [`Error::Usage`] as of [`check_names`].
+pub fn names_in(text: &str) -> Result<Vec<String>> {
+    let names: Vec<String> =
+        text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    check_names(&names)?;
+    Ok(names)
+}
+
+/// Refuses methods that do not exist, and says what may have been meant, and parameters that they do not have.
+pub fn check_names(names: &[String]) -> Result<()> {
+    let all = all();
+    let known: Vec<&str> = all.iter().map(|method| method.name()).collect();
+    let mut choices = names.iter().map(|choice| name_of(choice));
+    let Some(unknown) = choices.find(|name| !known.contains(name)) else {
+        let wrong = names.iter().find_map(|choice| Choice::read(choice).err());
+        return wrong.map_or(Ok(()), |problem| Err(Error::Usage { problem }));
+    };
+    let meant = spelling::closest(unknown, known.iter().copied()).map(|name| format!("did you mean {name}? "));
+    let problem =
+        format!("there is no method \"{unknown}\": {}the methods are {}", meant.unwrap_or_default(), known.join(", "));
+    Err(Error::Usage { problem })
+}
+
+/// The method of this name.
+pub fn by_name(name: &str) -> Option<Box<dyn Method>> {
+    all().into_iter().find(|method| method.name() == name)
+}
+
+/// For tests of methods that ask nobody who they are.
+#[cfg(test)]
+pub(crate) fn nobody() -> Party {
+    Party { secret: vec![1], run: String::new(), name: String::new(), versions: (1, 1), nonce: [0; 32] }
+}
