@@ -19,7 +19,7 @@ class StopRequests:
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._lock = threading.RLock()  # a signal may come while the main thread has it
+        self._lock = threading.Lock()
         self._call: Callable[[], object] | None = None
 
     def fileno(self) -> int:
@@ -96,18 +96,35 @@ def stop_signals(requests: StopRequests | None = None) -> Iterator[int]:
 
 @contextmanager
 def on_stop(call: Callable[[], object], requests: StopRequests | None = None) -> Iterator[None]:
-    """Call something for each request, or else each signal, that stops a run, as long as the block lasts. Signals come
-    to the main thread."""
+    """Call something for each request, or else each signal, that stops a run, as long as the block lasts.
+
+    Signals are turned into calls by a thread of its own. A handler in Python would wait for the main thread, which may
+    just have begun to wait for something else, and then does not hear of the signal until that is over.
+    """
     if requests is not None:
         with requests.calling(call):
             yield
         return
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield  # signals are for the one who has the main thread
         return
-    before = {number: signal.signal(number, lambda *_: call()) for number in STOP_SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with stop_signals() as wake:
+        over = os.eventfd(0, os.EFD_CLOEXEC)
+        thread = threading.Thread(target=_call_on_signals, args=(call, wake, over), name="stop-signals")
+        thread.start()
+        try:
+            yield
+        finally:
+            os.eventfd_write(over, 1)
+            thread.join()
+            os.close(over)
+
+
+def _call_on_signals(call: Callable[[], object], wake: int, over: int) -> None:
+    waiting = select.poll()
+    waiting.register(wake, select.POLLIN)
+    waiting.register(over, select.POLLIN)
+    while over not in dict(waiting.poll()):
+        for number in take_stops(wake):
+            if number in STOP_SIGNALS:
+                call()

@@ -18,7 +18,6 @@ import io
 import json
 import os
 import resource
-import signal
 import sys
 import threading
 import traceback
@@ -30,7 +29,7 @@ from xmml_executors.launch.site.shared_folder import SharedFolder
 from xmml_executors.launch.site_pool import SitePool
 from xmml_executors.limits import explained, is_reached
 from xmml_executors.outcome import ExitStatus
-from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests
+from xmml_executors.stop_signals import StopRequests, on_stop
 
 from xmml.late_dataclass import dataclass
 from xmml_run.run_command import run_model
@@ -97,7 +96,7 @@ class RunServer:
         self._planning = threading.Lock()
         self._pool = SitePool(SharedFolder(folder))
         self._runs: dict[str, tuple[threading.Thread, StopRequests]] = {}
-        self._changing = threading.RLock()  # a signal may come while the main thread has it
+        self._changing = threading.Lock()
         self._out, self._err = ThreadOutput(sys.stdout), ThreadOutput(sys.stderr)
         sys.stdout, sys.stderr = self._out, self._err
 
@@ -200,16 +199,15 @@ def serve(folder: Path, requests: Iterable[str], answers: TextIO) -> None:
             answers.flush()
 
     server = RunServer(folder, on_ended)
-    for number in STOP_SIGNALS:
-        signal.signal(number, lambda *_: server.stop_all())
-    for line in requests:
-        request: Mapping[str, Any] = json.loads(line)
-        if "stop" in request:
-            server.stop(request["stop"])
-        else:
-            files = Path(request["stdout"]), Path(request["stderr"])
-            server.begin(request["run"], request["arguments"], *files)
-    server.close()
+    with on_stop(server.stop_all):
+        for line in requests:
+            request: Mapping[str, Any] = json.loads(line)
+            if "stop" in request:
+                server.stop(request["stop"])
+            else:
+                files = Path(request["stdout"]), Path(request["stderr"])
+                server.begin(request["run"], request["arguments"], *files)
+        server.close()
 
 
 if __name__ == "__main__":
