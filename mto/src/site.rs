@@ -17,12 +17,12 @@ use crate::multiplexer::{Multiplexer, ServeRelay};
 use xmml_site::agent::{forget_own_step, Agent, Place};
 use xmml_site::cleanup::{end, end_builds, forsake};
 use xmml_site::files::{hash_programs, list_results, stage, taking, FileError};
-use xmml_site::input_lease::InputLease;
+use xmml_site::input_lease::{InputLease, LeasedInput};
 use xmml_site::polling::Pauses;
 use xmml_site::signals::ignore;
 use xmml_site::supervisor::Supervisor;
 use xmml_site::system::raise_limit_of_descriptors;
-use xmml_transfer::lanes::{carry, Lanes, Socket};
+use xmml_transfer::lanes::{carry, Lanes};
 use xmml_transfer::{Failure, Peer};
 use xmml_wire::error::explained;
 
@@ -73,17 +73,30 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// Where several channels carry the messages of one command.
 #[derive(Args)]
 struct MoreLanes {
-    /// Name of a socket, in the folder of the run, to which further channels lead
+    /// Abstract name of a socket to which further channels lead
     #[arg(long, value_name = "NAME")]
     lanes: OsString,
+    /// End when nothing has come over the standard input for so long; an empty frame is a sign of life
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    lease: Duration,
 }
 
 impl MoreLanes {
     /// Begins to speak in messages over the standard input and output, and over what else comes.
-    fn open(&self, run: &Path) -> Result<(Lanes, Socket), String> {
-        let lanes = Lanes::new(stream(io::stdin())?, stream(io::stdout())?);
-        let socket = lanes.listen(run, &self.lanes);
-        Ok((lanes, socket))
+    fn open(&self) -> Result<Lanes, String> {
+        let lanes = Lanes::new(self.input()?, stream(io::stdout())?);
+        lanes.listen(&self.lanes);
+        Ok(lanes)
+    }
+
+    /// Carries messages to the command that has opened them, and back.
+    fn carry(&self) -> Result<(), String> {
+        let carried = carry(&self.lanes, self.input()?, stream(io::stdout())?);
+        carried.map_err(|error| format!("a lane: {}", explained(&error)))
+    }
+
+    fn input(&self) -> Result<LeasedInput, String> {
+        LeasedInput::new(self.lease).map_err(|error| explained(&error))
     }
 }
 
@@ -146,10 +159,7 @@ pub fn serve(site: Site, serve_relay: ServeRelay) -> Result<ExitCode, String> {
         What::Talk { launcher } => talk(run, launcher, serve_relay)?,
         What::Stage(lanes) => stage_files(&run, &lanes)?,
         What::Results(lanes) => give_results(&run, &lanes)?,
-        What::Lane(lanes) => {
-            let carried = carry(&run, &lanes.lanes, stream(io::stdin())?, stream(io::stdout())?);
-            carried.map_err(|error| format!("a lane: {}", explained(&error)))?;
-        }
+        What::Lane(lanes) => lanes.carry()?,
         What::Hash => answer(|order| hash_programs(&run, &order))?,
         What::Forsake => forsake(&run)?,
         What::End => end(&run),
@@ -177,7 +187,7 @@ fn talk(run: PathBuf, launcher: LauncherLease, serve_relay: ServeRelay) -> Resul
 
 /// Lays out files as often as there is an order, and takes what is missing each time.
 fn stage_files(run: &Path, more: &MoreLanes) -> Result<(), String> {
-    let (lanes, _socket) = more.open(run)?;
+    let lanes = more.open()?;
     while let Some(order) = receive_order(&lanes)? {
         let missing = stage(run, &order).map_err(of_file)?;
         send_answer(&lanes, &missing)?;
@@ -196,7 +206,7 @@ fn stage_files(run: &Path, more: &MoreLanes) -> Result<(), String> {
 
 /// Says what there is of what an order names, and gives it.
 fn give_results(run: &Path, more: &MoreLanes) -> Result<(), String> {
-    let (lanes, _socket) = more.open(run)?;
+    let lanes = more.open()?;
     let order = receive_order(&lanes)?.ok_or("there is no order")?;
     let results = list_results(run, &order);
     send_answer(&lanes, &results)?;

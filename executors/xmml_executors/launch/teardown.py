@@ -211,7 +211,13 @@ async def _bring_back(
     files = [relay_log(site.name)]
     order = {"folders": wanted, "files": files, "most_bytes": MOST_BYTES}
     async with site_files(
-        site.transport, site.agent, "results", "bringing results back", timeout_s=LONGEST_S, on_piece=on_piece
+        site.transport,
+        site.agent,
+        "results",
+        "bringing results back",
+        timeout_s=LONGEST_S,
+        lease_s=lease_s(),
+        on_piece=on_piece,
     ) as there:
         listed = await there.order(order)
         for path in listed["found"]:

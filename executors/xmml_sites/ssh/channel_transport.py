@@ -171,6 +171,7 @@ class ChannelTransport(abc.ABC):
         timeout_s: float,
         lane: str = "",
         on_piece: Callable[[], None] | None = None,
+        lease_s: float | None = None,
     ) -> AsyncIterator[Conversation]:
         lanes: list[asyncio.Future[None]] = []
 
@@ -182,7 +183,7 @@ class ChannelTransport(abc.ABC):
                 await self.connect()
                 channel = await self.open_channel(bounded(command, timeout_s), for_bulk=True)
                 said = asyncio.ensure_future(collect(self.site, channel.stderr, MOST_OUTPUT))
-                conversation = Conversation(self.site, channel, open_lane, on_piece)
+                conversation = Conversation(self.site, channel, open_lane, on_piece, lease_s)
                 try:
                     yield conversation
                     await conversation.finish()

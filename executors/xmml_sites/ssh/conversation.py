@@ -19,12 +19,14 @@ from xmml_sites.ssh.failure import ConnectionLost, TooMuchOutput, TransportError
 LONGEST_MESSAGE_B = 128 << 20
 #: Number and length of a message.
 _HEAD = struct.Struct("<QI")
-#: In place of a number: the lane has come about; it carries no more.
+#: In place of a number: the lane has come about, or lives; it carries no more.
 _HELLO, _END = 2**64 - 2, 2**64 - 1
 #: So many messages are kept while an earlier one is still on its way; the lanes of later ones are not read meanwhile.
 _MOST_AHEAD = 32
 #: Messages that wait for a lane.
 _MOST_WAITING = 4
+#: How many signs of life a lane that has nothing else to carry carries while a lease lasts.
+_SIGNS_IN_A_LEASE = 6
 
 
 class Conversation:
@@ -36,13 +38,16 @@ class Conversation:
         channel: CommandChannel,
         open_lane: Callable[[Conversation], None],
         on_piece: Callable[[], None] | None = None,
+        lease_s: float | None = None,
     ) -> None:
         """
         Args:
             open_lane: opens a further channel for the conversation, and gives it to `carry`.
             on_piece: is called whenever something comes.
+            lease_s: the command ends when it has heard nothing over a lane for so long; `None`: it does not.
         """
         self._site, self._open_lane, self._on_piece = site, open_lane, on_piece
+        self._sign_every_s = lease_s and lease_s / _SIGNS_IN_A_LEASE
         self._changed = asyncio.Condition()
         self._outgoing: deque[tuple[int, bytes]] = deque()
         self._sent = self._received = 0
@@ -165,10 +170,7 @@ class Conversation:
         try:
             stdin.write(_HEAD.pack(_HELLO, 0))
             while True:
-                async with self._changed:
-                    await self._changed.wait_for(lambda: self._outgoing or self._is_closed or self._failure)
-                    number, message = self._outgoing.popleft() if self._outgoing else (_END, b"")
-                    self._changed.notify_all()
+                number, message = await self._next()
                 stdin.write(_HEAD.pack(number, len(message)))
                 stdin.write(message)
                 if number == _END:
@@ -177,6 +179,19 @@ class Conversation:
                 await stdin.drain()
         except Exception as error:  # each kind of channel has its own
             await self._fail(error)
+
+    async def _next(self) -> tuple[int, bytes]:
+        """Return what a lane carries next: a sign of life if that has been nothing for some time."""
+        async with self._changed:
+            try:
+                async with asyncio.timeout(self._sign_every_s):
+                    await self._changed.wait_for(lambda: self._outgoing or self._is_closed or self._failure)
+            except TimeoutError:
+                return _HELLO, b""
+            if not self._outgoing:
+                return _END, b""
+            self._changed.notify_all()
+            return self._outgoing.popleft()
 
     async def _fail(self, error: Exception) -> None:
         async with self._changed:

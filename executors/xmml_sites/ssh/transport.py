@@ -96,6 +96,7 @@ class Transport(Protocol):
         timeout_s: float,
         lane: str = "",
         on_piece: Callable[[], None] | None = None,
+        lease_s: float | None = None,
     ) -> contextlib.AbstractAsyncContextManager[Conversation]:
         """Run a command that speaks in messages with us, for as long as the context; then wait for its end.
 
@@ -104,6 +105,7 @@ class Transport(Protocol):
             timeout_s: how long it may take; it is ended there shortly after.
             lane: a command that carries messages of the conversation by a channel of its own, if that is widened.
             on_piece: is called whenever something comes.
+            lease_s: it ends by itself when nothing comes over a channel for so long, so signs of life are sent.
 
         Raises:
             RemoteFileError: it failed, and said why.

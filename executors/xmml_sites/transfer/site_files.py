@@ -94,6 +94,7 @@ async def site_files(
     doing: str,
     *,
     timeout_s: float,
+    lease_s: float,
     on_piece: Callable[[], None] | None = None,
 ) -> AsyncIterator[SiteFiles]:
     """Have a command at a site that carries out orders on files, for as long as the context.
@@ -103,12 +104,13 @@ async def site_files(
         word: what it shall do.
         doing: the same, for messages.
         timeout_s: how long it may take.
+        lease_s: it ends when it has not heard of us for so long.
         on_piece: is called whenever something comes.
 
     Raises:
         TransportError: the site cannot be reached, or something came out wrong there.
     """
-    lanes = f"--lanes lanes-{os.urandom(4).hex()}"
+    lanes = f"--lanes xmml-lanes-{os.urandom(8).hex()} --lease {lease_s:g}"
     lost: Exception | None = None
     try:
         async with transport.converse(
@@ -117,6 +119,7 @@ async def site_files(
             timeout_s=timeout_s,
             lane=f"{command} lane {lanes}",
             on_piece=on_piece,
+            lease_s=lease_s,
         ) as conversation:
             try:
                 yield SiteFiles(conversation)

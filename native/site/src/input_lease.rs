@@ -3,7 +3,8 @@
 //! The end of the input alone is not enough: a network that is cut tells nobody, and sshd may keep the connection, with
 //! the ports that it forwards, for hours. So the launcher sends something now and then, an empty line if it has nothing
 //! else to say. A thread takes the input and passes it on, so that neither a file system nor an output that nobody reads
-//! keeps the program from hearing it.
+//! keeps the program from hearing it. Where much comes, the program reads its input itself ([`LeasedInput`]): a thread
+//! would have to keep what the program has no room for.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -59,6 +60,36 @@ impl InputLease {
             unsafe { libc::_exit(1) };
         })?;
         Ok(true)
+    }
+}
+
+/// A standard input that fails when nothing comes over it for a lease while somebody waits for that.
+pub struct LeasedInput {
+    input: File,
+    silence: Silence,
+}
+
+impl LeasedInput {
+    /// An input that may be silent for so long.
+    ///
+    /// # Errors
+    /// The system gives no descriptor.
+    pub fn new(lasts: Duration) -> io::Result<LeasedInput> {
+        let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+        Ok(LeasedInput { input, silence: Silence::new(lasts, Instant::now()) })
+    }
+}
+
+impl Read for LeasedInput {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.silence.restart(Instant::now()); // whoever did not read has heard nothing either
+        while !poll(&[For::Reading(self.input.as_raw_fd())], self.silence.look_every())?[0] {
+            if self.silence.is_over(Instant::now()) {
+                let text = format!("nothing has come from the launcher for {:?}", self.silence.lasts);
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+        }
+        self.input.read(into)
     }
 }
 

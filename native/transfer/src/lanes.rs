@@ -6,14 +6,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::{mpsc, Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::report::Report;
@@ -56,7 +56,7 @@ struct Outgoing {
     next: u64,
     is_closed: bool,
     is_cut: bool,
-    writers: Vec<JoinHandle<()>>,
+    open_lanes: usize,
 }
 
 #[derive(Default)]
@@ -79,22 +79,21 @@ impl Lanes {
         lanes
     }
 
-    /// Takes more lanes as they come, over a socket of this name in a folder that only its owner may enter; each is a process that
-    /// [carries](carry). Without them everything goes by the first lane, so a file system that has no sockets is no failure.
-    pub fn listen(&self, folder: &Path, name: &OsStr) -> Socket {
-        let bound = short_path(folder, name).and_then(|(path, _folder)| UnixListener::bind(path));
-        if let Ok(listener) = bound {
-            let shared = self.shared.clone();
-            thread::spawn(move || {
-                for stream in listener.incoming() {
-                    match stream.and_then(|stream| Ok((stream.try_clone()?, stream))) {
-                        Ok((reading, writing)) => shared.add(reading, writing),
-                        Err(_) => thread::sleep(CONNECT_EVERY), // there are no descriptors: the first lane carries all
-                    }
+    /// Takes more lanes as they come, over a socket of this abstract name; each is a process of the same user that [carries](carry).
+    /// Without them everything goes by the first lane, so a name that somebody else has is no failure.
+    pub fn listen(&self, name: &OsStr) {
+        let bound = abstract_address(name).and_then(|address| UnixListener::bind_addr(&address));
+        let Ok(listener) = bound else { return };
+        let shared = self.shared.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let own = stream.and_then(|stream| has_our_user(&stream).map(|()| stream));
+                match own.and_then(|stream| Ok((stream.try_clone()?, stream))) {
+                    Ok((reading, writing)) => shared.add(reading, writing),
+                    Err(_) => thread::sleep(CONNECT_EVERY), // there are no descriptors: the first lane carries all
                 }
-            });
-        }
-        Socket(folder.join(name))
+            }
+        });
     }
 
     /// Waits for a message; `None`: the other end sends no more.
@@ -120,17 +119,13 @@ impl Lanes {
         }
     }
 
-    /// Waits until everything is sent, and says that no more comes.
+    /// Waits until everything is sent, and says that no more comes. Where a lane was cut, nobody takes the rest.
     pub fn finish(self) {
-        let writers = {
-            let mut outgoing = locked(&self.shared.outgoing);
-            outgoing.is_closed = true;
-            self.shared.outgoing_changed.notify_all();
-            std::mem::take(&mut outgoing.writers)
-        };
-        for writer in writers {
-            let _ = writer.join(); // it has ended either way
-        }
+        let mut outgoing = locked(&self.shared.outgoing);
+        outgoing.is_closed = true;
+        self.shared.outgoing_changed.notify_all();
+        let goes_on = |outgoing: &mut Outgoing| outgoing.open_lanes > 0 && !outgoing.is_cut;
+        drop(self.shared.outgoing_changed.wait_while(outgoing, goes_on));
     }
 
     /// Takes everything that comes; another thread looks at what is there.
@@ -213,13 +208,15 @@ impl Shared {
             }
             shared.incoming_changed.notify_all();
         });
+        locked(&self.outgoing).open_lanes += 1;
         let shared = self.clone();
-        let writer = thread::spawn(move || {
-            if shared.write_lane(writing).is_err() {
-                shared.cut_outgoing();
-            }
+        thread::spawn(move || {
+            let done = shared.write_lane(writing);
+            let mut outgoing = locked(&shared.outgoing);
+            outgoing.open_lanes -= 1;
+            outgoing.is_cut |= done.is_err();
+            shared.outgoing_changed.notify_all();
         });
-        locked(&self.outgoing).writers.push(writer);
     }
 
     fn cut_outgoing(&self) {
@@ -285,32 +282,27 @@ fn write_frame(writing: &mut impl Write, number: u64, message: &[u8]) -> io::Res
     writing.flush()
 }
 
-/// The name of a socket, which goes when this goes.
-pub struct Socket(PathBuf);
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0); // it goes with its folder else
-    }
-}
-
-/// Carries what comes over these streams to the process that [listens](Lanes::listen), and back, until that ends.
+/// Carries what comes over these streams to the process of this user that [listens](Lanes::listen), and back, until that ends.
 ///
 /// # Errors
 /// Nobody listens, or the streams cannot be read or written.
 pub fn carry(
-    folder: &Path,
     name: &OsStr,
     mut reading: impl Read + Send + 'static,
-    mut writing: impl Write,
+    mut writing: impl Write + Send + 'static,
 ) -> io::Result<()> {
-    let socket = connect(folder, name)?;
-    let mut taken = socket.try_clone()?;
+    let socket = connect(name)?;
+    let (ended, end) = mpsc::channel();
+    let (mut taken, ended_before) = (socket.try_clone()?, ended.clone());
     thread::spawn(move || {
-        let _ = copy(&mut reading, &mut taken); // the process there sees where it ends
-        taken.shutdown(Shutdown::Write)
+        let done = copy(&mut reading, &mut taken); // the process there sees where it ends
+        let _ = taken.shutdown(Shutdown::Write);
+        if done.is_err() {
+            let _ = ended_before.send(done); // nothing goes back either
+        }
     });
-    copy(&mut &socket, &mut writing)
+    thread::spawn(move || ended.send(copy(&mut &socket, &mut writing)));
+    end.recv().unwrap_or(Ok(()))
 }
 
 /// Copies what comes as it comes. `io::copy` would let the system do that, by `splice`. But Linux holds the lock of a pipe while `splice`
@@ -325,28 +317,45 @@ fn copy(reading: &mut impl Read, writing: &mut impl Write) -> io::Result<()> {
     }
 }
 
-fn connect(folder: &Path, name: &OsStr) -> io::Result<UnixStream> {
+fn connect(name: &OsStr) -> io::Result<UnixStream> {
     let until = Instant::now() + LISTENS_WITHIN;
+    let address = abstract_address(name)?;
     loop {
-        let (path, _folder) = short_path(folder, name)?;
-        match UnixStream::connect(path) {
+        match UnixStream::connect_addr(&address) {
             Err(error) if Instant::now() > until => return Err(error),
             Err(_) => thread::sleep(CONNECT_EVERY),
-            Ok(socket) => return Ok(socket),
+            Ok(socket) => return has_our_user(&socket).map(|()| socket),
         }
     }
 }
 
-/// A path of a socket in a folder, by the descriptor of the folder: the path of a socket has not more than 107 bytes.
-fn short_path(folder: &Path, name: &OsStr) -> io::Result<(PathBuf, File)> {
-    let folder = File::open(folder)?;
-    Ok((Path::new(&format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name), folder))
+/// An address that is in no file system, so that nothing of it stays behind a process that was killed.
+fn abstract_address(name: &OsStr) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(name.as_bytes())
+}
+
+/// Checks that the process at the other end has the same user: anybody may use an abstract name.
+fn has_our_user(socket: &UnixStream) -> io::Result<()> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the socket is open; pointer and length describe `peer`.
+    let (status, own) = unsafe {
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+        let room = (&raw mut peer).cast();
+        (libc::getsockopt(socket.as_raw_fd(), level, option, room, &raw mut length), libc::geteuid())
+    };
+    match status {
+        0 if peer.uid == own => Ok(()),
+        0 => {
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, "a process of another user has the name of its socket"))
+        }
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::Folder;
 
     fn pair() -> (UnixStream, UnixStream) {
         UnixStream::pair().unwrap()
@@ -436,13 +445,11 @@ mod tests {
     }
 
     #[test]
-    fn processes_carry_more_lanes_to_a_socket_in_a_folder_with_a_long_name() {
-        let folder = Folder::new();
-        let deep = folder.path().join("x".repeat(200));
-        std::fs::create_dir(&deep).unwrap();
+    fn processes_carry_more_lanes_to_a_socket_that_is_in_no_file_system() {
+        let name = format!("xmml-test-lanes-{}", std::process::id());
         let (here, there) = (pair(), pair());
         let main = lanes(vec![here.1]);
-        let socket = main.listen(&deep, OsStr::new("lanes"));
+        main.listen(OsStr::new(&name));
         let other = lanes(vec![here.0]);
         let (reading, writing) = (there.1.try_clone().unwrap(), there.1);
         other.shared.add(there.0.try_clone().unwrap(), there.0);
@@ -454,12 +461,24 @@ mod tests {
                 }
                 assert!(messages.next().is_none());
             });
-            let deep = deep.clone();
-            thread::spawn(move || carry(&deep, OsStr::new("lanes"), reading, writing)); // until this process ends
+            thread::spawn(move || carry(OsStr::new(&name), reading, writing)); // until this process ends
             messages().for_each(|message| other.send(&[&message]).unwrap());
             other.finish();
         });
-        drop(socket);
-        assert!(std::fs::read_dir(&deep).unwrap().next().is_none());
+    }
+
+    #[test]
+    fn a_lane_over_which_nothing_can_be_read_any_more_ends_although_nobody_reads_what_it_writes() {
+        struct Silent;
+        impl Read for Silent {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::TimedOut.into())
+            }
+        }
+        let name = format!("xmml-test-unread-{}", std::process::id());
+        let listener = UnixListener::bind_addr(&abstract_address(OsStr::new(&name)).unwrap()).unwrap();
+        thread::spawn(move || listener.accept().unwrap().0.write_all(&vec![0; 16 << 20])); // until this process ends
+        let (_unread, writing) = pair();
+        assert_eq!(carry(OsStr::new(&name), Silent, writing).unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

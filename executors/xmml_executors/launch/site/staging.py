@@ -25,6 +25,7 @@ from xmml_sites.ssh import Transport
 from xmml_sites.transfer.site_files import SiteFiles, site_files
 
 from xmml.late_dataclass import dataclass
+from xmml_executors.launch.site.timeouts import lease_s
 from xmml_executors.model_files import built_before, files_below
 from xmml_executors.outcome import SiteError
 
@@ -206,6 +207,7 @@ async def stage(
         "stage",
         "staging",
         timeout_s=limit_s,
+        lease_s=lease_s(),
     ) as there:
         missing = await _missing(there, order, wanted)
         if missing:

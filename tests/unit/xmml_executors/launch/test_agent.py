@@ -279,6 +279,10 @@ def test_the_reports_of_an_agent_whose_disk_is_full_end_with_a_whole_line(site: 
     assert reports.read_text() == before
 
 
+#: Options of the commands that copy files.
+LANES = ("--lanes", f"xmml-test-lanes-{os.getpid()}", "--lease", str(LIMIT_S))
+
+
 def missing(site: Site, files: list[list[Any]]) -> Any:
     return answered(site, "stage", {"store": str(site.folder.parent / "staged"), "files": files})["missing"]
 
@@ -294,7 +298,9 @@ def answered(site: Site, what: str, order: dict[str, Any]) -> dict[str, Any]:
     async def work() -> dict[str, Any]:
         transport = LocalTransport("here")
         try:
-            async with site_files(transport, command_at(str(site.folder)), what, what, timeout_s=LIMIT_S) as there:
+            async with site_files(
+                transport, command_at(str(site.folder)), what, what, timeout_s=LIMIT_S, lease_s=LIMIT_S
+            ) as there:
                 return await there.order(order)
         finally:
             await transport.close()
@@ -342,7 +348,7 @@ def test_a_file_that_may_not_grow_so_large_is_named(site: Site) -> None:
     store = site.folder.parent / "staged"
     store.mkdir()
     (store / sha).write_bytes(large)
-    process = site.run("stage", "--lanes", "lanes", stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = site.run("stage", *LANES, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (50_000, 50_000))
     order = json.dumps({"store": str(store), "files": [["data.txt", sha, 0o644, WRITTEN_NS]]}).encode()
     _, problem = process.communicate(struct.pack("<QI", 0, len(order)) + order, LIMIT_S)
@@ -489,3 +495,87 @@ def test_what_runs_ends_at_once_when_the_launcher_is_gone_for_good(site: Site) -
     assert site.reports("m.1/0")[-1] == {"is": "over"}
     assert placeholder.wait(LIMIT_S) == AgentStatus.LEASE_EXPIRED
     assert not Path(f"/proc/{pid}").exists()
+
+
+def message(number: int, text: bytes) -> bytes:
+    """A message as a lane carries it."""
+    return struct.pack("<QI", number, len(text)) + text
+
+
+LANE_BEGINS = message(2**64 - 2, b"")
+
+
+def with_large_result(site: Site) -> bytes:
+    """Let a site have a result that no pipe holds; return the messages that have it sent."""
+    work = site.folder / "instances/a/work"
+    work.mkdir(parents=True)
+    with (work / "mesh.bin").open("wb") as file:
+        file.truncate(1 << 30)
+    order = {"folders": {"instances/a": ["mesh.bin"]}, "files": [], "most_bytes": 100}
+    nothing_stands = b"\x93\x28\x00\xc4\x00"
+    return message(0, json.dumps(order).encode()) + message(1, nothing_stands)
+
+
+def leased(what: str, number: int = 0) -> list[str]:
+    return [what, "--lanes", f"xmml-test-leased-{os.getpid()}-{number}", "--lease", "0.5"]
+
+
+@pytest.mark.parametrize("what", ["stage", "results"])
+def test_a_command_that_copies_files_ends_with_its_lease(site: Site, what: str) -> None:
+    process = site.run(*leased(what), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.write(LANE_BEGINS)
+    process.stdin.flush()
+    assert process.wait(LIMIT_S) != 0
+    assert b"nothing has come from the launcher for 500ms" in process.stderr.read()
+
+
+def test_results_that_nobody_takes_any_more_are_given_no_longer_than_the_lease_lasts(site: Site) -> None:
+    process = site.run(*leased("results"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(with_large_result(site))
+    process.stdin.flush()  # what comes is not read, and nothing more is said
+    assert process.wait(LIMIT_S) == 0
+
+
+def test_a_further_lane_ends_with_its_lease_and_the_command_that_it_leads_to_with_it(site: Site) -> None:
+    first = site.run("results", *LANES, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    words = ["lane", *LANES[:3], "0.5"]
+    lane = site.run(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    for process, said in ((lane, LANE_BEGINS), (first, with_large_result(site))):
+        assert process.stdin is not None
+        process.stdin.write(said)
+        process.stdin.flush()
+    assert lane.wait(LIMIT_S) != 0
+    first.wait(LIMIT_S)
+
+
+def test_a_launcher_that_has_nothing_to_say_lives_all_the_same(site: Site) -> None:
+    async def work() -> Any:
+        transport = LocalTransport("here")
+        lasts_s = 1.5
+        try:
+            async with site_files(
+                transport, command_at(str(site.folder)), "stage", "staging", timeout_s=LIMIT_S, lease_s=lasts_s
+            ) as there:
+                await asyncio.sleep(2 * lasts_s)
+                return await there.order({"store": str(site.folder.parent / "staged"), "files": []})
+        finally:
+            await transport.close()
+
+    assert asyncio.run(work()) == {"missing": []}
+
+
+def test_a_command_that_copies_files_and_is_killed_leaves_nothing_in_the_folder_of_the_run(site: Site) -> None:
+    order = with_large_result(site)
+    before = set(site.folder.rglob("*"))
+    process = site.run("results", *LANES, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(order)
+    process.stdin.flush()
+    assert process.stdout.read(1)
+    process.kill()
+    process.wait()
+    assert set(site.folder.rglob("*")) == before
