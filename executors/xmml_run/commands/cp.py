@@ -196,6 +196,9 @@ class _Bar(Progress):
     def advanced(self, size_b: int) -> None:
         self._bar.update(self._task, advance=size_b)
 
+    def compared(self) -> None:
+        """Not shown."""
+
     def close(self) -> None:
         """Takes the bar away, if it has begun."""
         if self._bar is not None:

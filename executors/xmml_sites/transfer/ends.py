@@ -126,17 +126,20 @@ def _shown(end: CopySource | CopyTarget, progress: Progress) -> Iterator[None]:
     has_ended = threading.Event()
 
     def show() -> None:
-        has_total, shown_b = False, 0
+        has_total, shown_b, compared_b = False, 0, 0
         is_last = False
         while not is_last:
             is_last = has_ended.wait(_SHOWN_EVERY_S)
-            total, standing_b = end.how_far()
+            compared_before_b = compared_b
+            total, standing_b, compared_b = end.how_far()
             if total is not None and not has_total:
                 has_total = True
                 progress.total(*total)
             if standing_b > shown_b:
                 progress.advanced(standing_b - shown_b)
                 shown_b = standing_b
+            if compared_b > compared_before_b:
+                progress.compared()
 
     showing = threading.Thread(target=show, daemon=True)
     showing.start()

@@ -41,6 +41,9 @@ class Progress(Protocol):
     def advanced(self, size_b: int) -> None:
         """So many bytes more stand at the target."""
 
+    def compared(self) -> None:
+        """More was read here to be compared with what the other end has: nothing need come meanwhile."""
+
 
 class NoProgress:
     """Tells nobody."""
@@ -55,4 +58,7 @@ class NoProgress:
         """Not shown."""
 
     def advanced(self, size_b: int) -> None:
+        """Not shown."""
+
+    def compared(self) -> None:
         """Not shown."""

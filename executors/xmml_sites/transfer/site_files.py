@@ -31,11 +31,27 @@ _ADVICE = "; make room and copy again"
 A = TypeVar("A")
 
 
+class _SignsOfLife(NoProgress):
+    """Has somebody told that this end compares what it has, although nothing comes meanwhile."""
+
+    def __init__(self, on_life: Callable[[], None]) -> None:
+        """Is called by the thread of the event loop, which is that of `on_life`, too."""
+        self._on_life, self._loop = on_life, asyncio.get_running_loop()
+
+    def compared(self) -> None:
+        self._loop.call_soon_threadsafe(self._on_life)
+
+
 class SiteFiles:
     """A command at a site that carries out orders on files."""
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: Conversation, on_life: Callable[[], None] | None) -> None:
+        """
+        Args:
+            on_life: is called whenever a copy gets on although nothing comes.
+        """
         self._conversation = conversation
+        self._on_life = on_life
         self._is_wide = False
 
     async def order(self, order: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,7 +71,8 @@ class SiteFiles:
             names: of the copies.
             size_b: of all files together, or so.
         """
-        return await self._copy(size_b, lambda stream: give(stream, files, NoProgress(), names))
+        progress = self._progress()
+        return await self._copy(size_b, lambda stream: give(stream, files, progress, names))
 
     async def take(self, base: Path, only: Sequence[str], size_b: int) -> Report:
         """Take files below a folder; return what came of it.
@@ -64,8 +81,11 @@ class SiteFiles:
             only: the paths of these files; whoever gives anything else is not believed.
             size_b: of all files together, or so.
         """
-        layout = Layout(base, None)
-        return await self._copy(size_b, lambda stream: take(stream, layout, NoProgress(), only=only))
+        layout, progress = Layout(base, None), self._progress()
+        return await self._copy(size_b, lambda stream: take(stream, layout, progress, only=only))
+
+    def _progress(self) -> NoProgress:
+        return NoProgress() if self._on_life is None else _SignsOfLife(self._on_life)
 
     async def _copy(self, size_b: int, copy: Callable[[ConversationStream], A]) -> A:
         if size_b > WIDE_B and not self._is_wide:
@@ -105,7 +125,7 @@ async def site_files(
         doing: the same, for messages.
         timeout_s: how long it may take.
         lease_s: it ends when it has not heard of us for so long.
-        on_piece: is called whenever something comes.
+        on_piece: is called whenever something comes, or is compared here with what would come.
 
     Raises:
         TransportError: the site cannot be reached, or something came out wrong there.
@@ -122,7 +142,7 @@ async def site_files(
             lease_s=lease_s,
         ) as conversation:
             try:
-                yield SiteFiles(conversation)
+                yield SiteFiles(conversation, on_piece)
             except (ConnectionBroken, ConnectionLost) as error:
                 lost = error  # if the command has failed, it has said why
     except (PeerFailed, Malformed) as error:

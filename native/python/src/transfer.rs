@@ -97,11 +97,11 @@ impl Peer for PythonPeer<'_> {
     }
 }
 
-/// How far an end is: files and bytes to copy, once that is known, and bytes that stand at the target.
-type HowFar = (Option<(u64, u64)>, u64);
+/// How far an end is: files and bytes to copy, once that is known, bytes that stand at the target, and bytes that were read to be compared.
+type HowFar = (Option<(u64, u64)>, u64, u64);
 
 fn how_far(progress: &Progress) -> HowFar {
-    (progress.total(), progress.standing())
+    (progress.total(), progress.standing(), progress.compared())
 }
 
 fn as_dict<'py>(py: Python<'py>, report: Report) -> PyResult<Bound<'py, PyDict>> {
@@ -159,7 +159,8 @@ impl CopySource {
         self.source.lose();
     }
 
-    /// Return how far it is: files and bytes to copy, once that is known, and bytes that stand at the target.
+    /// Return how far it is: files and bytes to copy, once that is known, bytes that stand at the target, and bytes that were read here to
+    /// be compared.
     fn how_far(&self) -> HowFar {
         how_far(&self.source.progress)
     }
@@ -227,7 +228,8 @@ impl CopyTarget {
         as_dict(py, self.target.report())
     }
 
-    /// Return how far it is: files and bytes to copy, once that is known, and bytes that stand at the target.
+    /// Return how far it is: files and bytes to copy, once that is known, bytes that stand at the target, and bytes that were read here to
+    /// be compared.
     fn how_far(&self) -> HowFar {
         how_far(&self.target.progress)
     }

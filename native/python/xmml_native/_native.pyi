@@ -577,8 +577,9 @@ class CopySource:
         """Take in what the target says; return whether it says more."""
     def lose(self) -> None:
         """End the copy, as nothing will be heard any more."""
-    def how_far(self) -> tuple[tuple[int, int] | None, int]:
-        """Return how far it is: files and bytes to copy, once that is known, and bytes that stand at the target."""
+    def how_far(self) -> tuple[tuple[int, int] | None, int, int]:
+        """Return how far it is: files and bytes to copy, once that is known, bytes that stand at the target, and bytes
+        that were read here to be compared."""
 
 @final
 class CopyTarget:
@@ -617,5 +618,6 @@ class CopyTarget:
         """End the considering, and close the files that are not complete."""
     def report(self) -> dict[str, Any]:
         """Return what came of the copy so far: the fields of a report."""
-    def how_far(self) -> tuple[tuple[int, int] | None, int]:
-        """Return how far it is: files and bytes to copy, once that is known, and bytes that stand at the target."""
+    def how_far(self) -> tuple[tuple[int, int] | None, int, int]:
+        """Return how far it is: files and bytes to copy, once that is known, bytes that stand at the target, and bytes
+        that were read here to be compared."""

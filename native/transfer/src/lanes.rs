@@ -2,7 +2,8 @@
 //!
 //! A channel of ssh carries 2 MiB a round trip, so several of them carry more of a large file. A message goes by whichever lane is free,
 //! and arrives in the order in which it was sent. In its lane it has its number and its length in front. A lane begins with [`HELLO`], so
-//! that the other end knows that it has come about, and ends with [`END`]: what ends without it was cut.
+//! that the other end knows that it has come about, and ends with [`END`]: what ends without it was cut. A [`HELLO`] in between is a sign
+//! of life.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
@@ -12,18 +13,19 @@ use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::sync::{mpsc, Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use crate::report::Report;
+use crate::report::{Progress, Report};
 use crate::source::Source;
 use crate::target::Target;
 use crate::{reason, Failure, Peer, Stop};
 
 /// Longest message [bytes]. The longest that an end sends holds the digests of a file, 64 MiB at most.
 pub const LONGEST_MESSAGE: u32 = 128 << 20;
-/// In place of the number of a message: the lane has come about.
+/// In place of the number of a message: the lane has come about, or the other end gets on with what takes long.
 const HELLO: u64 = u64::MAX - 1;
 /// In place of the number of a message: the lane carries no more.
 const END: u64 = u64::MAX;
@@ -34,12 +36,15 @@ const MOST_WAITING: usize = 4;
 /// How long a lane waits for the end that it leads to: that may have to be read from a slow disk first.
 const LISTENS_WITHIN: Duration = Duration::from_secs(20);
 const CONNECT_EVERY: Duration = Duration::from_millis(10);
+/// How often an end that reads much, and has nothing to send of it, says that it gets on.
+const SIGN_EVERY: Duration = Duration::from_secs(5);
 /// Bytes that are copied at a time.
 const PIECE: usize = 1 << 18;
 
 /// The other end, to which lanes lead.
 pub struct Lanes {
     shared: Arc<Shared>,
+    sign_every: Duration,
 }
 
 #[derive(Default)]
@@ -74,7 +79,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Lanes {
     /// One lane, over these streams.
     pub fn new(reading: impl Read + Send + 'static, writing: impl Write + Send + 'static) -> Lanes {
-        let lanes = Lanes { shared: Arc::default() };
+        let lanes = Lanes { shared: Arc::default(), sign_every: SIGN_EVERY };
         lanes.shared.add(reading, writing);
         lanes
     }
@@ -135,6 +140,7 @@ impl Lanes {
     pub fn take(&self, target: &Target) -> Result<Report, Failure> {
         thread::scope(|scope| {
             scope.spawn(|| target.consider(self));
+            let _working = self.sign_while_working(scope, &target.progress);
             let hear = || loop {
                 let message = self.receive().map_err(|error| Failure::PeerFailed(reason(&error)))?;
                 let message = message.ok_or(Failure::Stopped)?;
@@ -161,8 +167,30 @@ impl Lanes {
                     Ok(None) | Err(_) => return source.lose(),
                 }
             });
+            let _working = self.sign_while_working(scope, &source.progress);
             source.run(self)
         })
+    }
+
+    /// Sends a sign of life now and then, as long as an end gets on; until what this returns is dropped.
+    fn sign_while_working<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        progress: &'scope Progress,
+    ) -> mpsc::Sender<()> {
+        let (working, ended) = mpsc::channel();
+        scope.spawn(move || {
+            let mut compared = 0;
+            while ended.recv_timeout(self.sign_every) == Err(RecvTimeoutError::Timeout) {
+                let before = std::mem::replace(&mut compared, progress.compared());
+                let mut outgoing = locked(&self.shared.outgoing);
+                if compared > before && outgoing.waiting.is_empty() {
+                    outgoing.waiting.push_back((HELLO, Vec::new()));
+                    self.shared.outgoing_changed.notify_all();
+                }
+            }
+        });
+        working
     }
 }
 
@@ -356,6 +384,10 @@ fn has_our_user(socket: &UnixStream) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::{ToSource, ToTarget};
+    use crate::ranges::{digest, ranges, RANGE};
+    use crate::tests::Folder;
+    use crate::tree::Layout;
 
     fn pair() -> (UnixStream, UnixStream) {
         UnixStream::pair().unwrap()
@@ -425,6 +457,80 @@ mod tests {
         drop(other.0);
         assert!(there.receive().is_err());
         assert!(there.send(&[b"message"]).is_err());
+    }
+
+    /// A file of which another end has all but the last range, and what that end has of it.
+    fn file_that_stands() -> (Folder, std::path::PathBuf, Vec<u8>) {
+        let folder = Folder::new();
+        let file = folder.path().join("file");
+        std::fs::write(&file, vec![7; 200 * RANGE]).unwrap();
+        let digests = ranges(200 * RANGE as u64).flat_map(|_| digest(&[7; RANGE])).collect();
+        (folder, file, digests)
+    }
+
+    /// How many signs of life come before the first message of this kind.
+    fn signs_before(reading: &mut impl Read, is_awaited: impl Fn(&[u8]) -> bool) -> usize {
+        let mut signs = 0;
+        loop {
+            let mut head = [0; 12];
+            reading.read_exact(&mut head).unwrap();
+            let (number, length) = head.split_at(8);
+            let mut message = vec![0; u32::from_le_bytes(length.try_into().unwrap()) as usize];
+            reading.read_exact(&mut message).unwrap();
+            match u64::from_le_bytes(number.try_into().unwrap()) {
+                HELLO => signs += 1,
+                _ if is_awaited(&message) => return signs - 1, // the first one says that the lane has come about
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn a_source_that_finds_that_ranges_stand_says_that_it_gets_on() {
+        let ((here, mut there), (_folder, file, digests)) = (pair(), file_that_stands());
+        let mut main = lanes(vec![here]);
+        main.sign_every = Duration::from_millis(1);
+        write_frame(&mut there, 0, &ToSource::Have(0, digests).to_bytes()).unwrap();
+        thread::scope(|scope| {
+            let giving = scope.spawn(move || main.give(&Source::new(vec![file.into()])).map(|_| main.finish()));
+            let is_end = |message: &[u8]| matches!(ToTarget::read(message), Ok(ToTarget::Chunk { .. }));
+            assert!(signs_before(&mut there, is_end) > 0);
+            drop(there);
+            giving.join().unwrap().unwrap_err();
+        });
+    }
+
+    #[test]
+    fn a_target_that_hashes_what_it_has_says_that_it_gets_on() {
+        let ((here, mut there), (folder, ..)) = (pair(), file_that_stands());
+        let mut main = lanes(vec![here]);
+        main.sign_every = Duration::from_millis(1);
+        let entry = crate::tests::file("file", 200 * RANGE as u64);
+        write_frame(&mut there, 0, &crate::message::entries(0, [&entry].into_iter())).unwrap();
+        thread::scope(|scope| {
+            let target = Target::new(Layout { base: folder.path().into(), name: None }, true).unwrap();
+            let taking = scope.spawn(move || main.take(&target).map(|_| main.finish()));
+            let is_answer = |message: &[u8]| matches!(ToSource::read(message), Ok(ToSource::Have(..)));
+            assert!(signs_before(&mut there, is_answer) > 0);
+            drop(there);
+            taking.join().unwrap().unwrap_err();
+        });
+    }
+
+    #[test]
+    fn an_end_that_does_not_get_on_gives_no_sign_of_life() {
+        let (here, mut there) = pair();
+        let mut main = lanes(vec![here]);
+        main.sign_every = Duration::from_millis(1);
+        thread::scope(|scope| {
+            let giving = scope.spawn(move || main.give(&Source::new(vec![])).map(|_| main.finish()));
+            thread::sleep(Duration::from_millis(50)); // it waits for an answer
+            write_frame(&mut there, 0, &ToSource::Considered.to_bytes()).unwrap();
+            let is_end = |message: &[u8]| matches!(ToTarget::read(message), Ok(ToTarget::Finished));
+            assert_eq!(signs_before(&mut there, is_end), 0);
+            drop(there);
+            giving.join().unwrap().unwrap_err();
+        });
     }
 
     #[test]

@@ -36,21 +36,25 @@ pub fn digest(data: &[u8]) -> Digest {
 
 /// The checksums of the whole ranges, not more than [`MOST_DIGESTS`] has room for, that `file` has of a file of `size` bytes, one after the other.
 ///
-/// They end where the file ends: the rest is not there. `check` is called before each range.
+/// They end where the file ends: the rest is not there. `check` is called behind each range, with its length.
 ///
 /// # Errors
 /// The file cannot be read, or `check` fails.
-pub fn digests<E: From<io::Error>>(file: &File, size: u64, check: impl Fn() -> Result<(), E>) -> Result<Vec<u8>, E> {
+pub fn digests<E: From<io::Error>>(
+    file: &File,
+    size: u64,
+    check: impl Fn(usize) -> Result<(), E>,
+) -> Result<Vec<u8>, E> {
     let mut found = Vec::new();
     let mut data = vec![0; (RANGE as u64).min(size) as usize];
     for range in ranges(size).take(MOST_DIGESTS / DIGEST) {
-        check()?;
         let data = &mut data[..range.length];
         match file.read_exact_at(data, range.offset) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
             done => done?,
         }
         found.extend_from_slice(&digest(data));
+        check(range.length)?;
     }
     Ok(found)
 }

@@ -24,6 +24,7 @@ pub struct Report {
 pub struct Progress {
     total: OnceLock<(u64, u64)>,
     standing: AtomicU64,
+    compared: AtomicU64,
 }
 
 impl Progress {
@@ -35,6 +36,15 @@ impl Progress {
     /// Bytes that stand at the target.
     pub fn standing(&self) -> u64 {
         self.standing.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that were read here to be compared. An end that compares much sends nothing meanwhile: this shows that it gets on.
+    pub fn compared(&self) -> u64 {
+        self.compared.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn compare(&self, size: u64) {
+        self.compared.fetch_add(size, Ordering::Relaxed);
     }
 
     pub(crate) fn set_total(&self, files: u64, size: u64) {

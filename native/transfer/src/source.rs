@@ -266,6 +266,7 @@ impl Giving<'_> {
             self.peer.check()?;
             self.add(number, range, &file, |checksum| !stands(digests, place, checksum))?;
             self.source.progress.advance(range.length as u64);
+            self.source.progress.compare(range.length as u64);
         }
         self.check_as_listed(&found.entry, &file)
     }

@@ -210,7 +210,10 @@ impl Target {
         let is_based_on_file = part.is_none();
         let Some(file) = part.or_else(|| self.earlier(tree, entry)) else { return Ok(Vec::new()) };
         locked(&self.based_on_file).insert(number, is_based_on_file);
-        digests(&file, entry.size, || Ok::<(), Trouble>(self.check(peer)?))
+        digests(&file, entry.size, |length| {
+            self.progress.compare(length as u64);
+            Ok::<(), Trouble>(self.check(peer)?)
+        })
     }
 
     /// An earlier version of a file.

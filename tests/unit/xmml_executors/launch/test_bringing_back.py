@@ -26,6 +26,8 @@ from xmml_native import mto
 from xmml_planner import Plan
 from xmml_planner.execution_plan import Job
 from xmml_planner.sites import Site
+from xmml_sites.ssh import channel_transport
+from xmml_sites.ssh.conversation import Conversation
 
 PIECES = 10
 
@@ -90,44 +92,75 @@ def test_a_site_that_names_files_that_nobody_asked_for_is_not_believed(
 PIECE_B = 2**18
 
 
-def test_each_piece_of_a_result_that_comes_is_a_sign_of_life(
-    make_plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = Job("there", "there", ("a",))
-    plan = dataclasses.replace(make_plan("a"), jobs=(job,), sites=(Site("there"),))
-    folder = RunFolder(tmp_path / "run", plan)
-    there = tmp_path / "there"
-    work = there / plan.by_name["a"].folder / "work"
-    work.mkdir(parents=True)
-    result = os.urandom(PIECES * PIECE_B)
-    (work / "result").write_bytes(result)
-    (there / "mto").symlink_to(mto.PROGRAM)
-    real, pieces = teardown._bring_back, 0
+class Result:
+    """A result at a site that is this machine, and where it comes to."""
+
+    def __init__(self, make_plan: Callable[..., Plan], tmp_path: Path) -> None:
+        self._job = Job("there", "there", ("a",))
+        self._plan = dataclasses.replace(make_plan("a"), jobs=(self._job,), sites=(Site("there"),))
+        self._folder = RunFolder(tmp_path / "run", self._plan)
+        self._there = tmp_path / "there"
+        path = f"{self._plan.by_name['a'].folder}/work/result"
+        self.here, there = self._folder.path / path, self._there / path
+        there.parent.mkdir(parents=True)
+        self.content = os.urandom(PIECES * PIECE_B)
+        there.write_bytes(self.content)
+        (self._there / "mto").symlink_to(mto.PROGRAM)
+
+    def bring_back(self) -> NotBrought:
+        try:
+            return asyncio.run(self._bring_back())
+        finally:
+            self._folder.close()
+
+    async def _bring_back(self) -> NotBrought:
+        site = RunSite(Site("there", python=sys.executable), self._folder.run_id, Journal(self._folder.path))
+        site.folder = str(self._there)
+        try:
+            jobs = {"there": SiteJob("there", "there", site.site, self._job, 60.0, JobNodes(self._job, site.site, ()))}
+            return await teardown.fetch_results(site, self._plan, self._folder, jobs)
+        finally:
+            await site.transport.close()
+
+
+def counted_signs(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Return what grows with each sign of life of a site."""
+    real, signs = teardown._bring_back, list[None]()
 
     async def counting(*arguments: Any) -> NotBrought:
         *others, on_piece = arguments
 
-        def on_counted_piece() -> None:
-            nonlocal pieces
-            pieces += 1
+        def on_sign() -> None:
+            signs.append(None)
             on_piece()
 
-        return await real(*others, on_counted_piece)
+        return await real(*others, on_sign)
 
     monkeypatch.setattr(teardown, "_bring_back", counting)
+    return signs
 
-    async def carry_out() -> NotBrought:
-        site = RunSite(Site("there", python=sys.executable), folder.run_id, Journal(folder.path))
-        site.folder = str(there)
-        try:
-            jobs = {"there": SiteJob("there", "there", site.site, job, 60.0, JobNodes(job, site.site, ()))}
-            return await teardown.fetch_results(site, plan, folder, jobs)
-        finally:
-            await site.transport.close()
 
-    try:
-        assert asyncio.run(carry_out()) == NotBrought([], [])
-    finally:
-        folder.close()
-    assert (folder.path / "instances/a/work/result").read_bytes() == result
-    assert pieces >= PIECES
+def test_each_piece_of_a_result_that_comes_is_a_sign_of_life(
+    make_plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result, signs = Result(make_plan, tmp_path), counted_signs(monkeypatch)
+    assert result.bring_back() == NotBrought([], [])
+    assert result.here.read_bytes() == result.content
+    assert len(signs) >= PIECES
+
+
+def test_comparing_what_has_come_before_is_a_sign_of_life_although_nothing_comes_meanwhile(
+    make_plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result, signs = Result(make_plan, tmp_path), counted_signs(monkeypatch)
+    result.here.parent.mkdir(parents=True, exist_ok=True)
+    (result.here.parent / ".result.xmml-part").write_bytes(result.content)
+
+    class NothingComes(Conversation):
+        def __init__(self, site: str, channel: Any, open_lane: Any, on_piece: object, lease_s: float) -> None:
+            super().__init__(site, channel, open_lane, None, lease_s)
+
+    monkeypatch.setattr(channel_transport, "Conversation", NothingComes)
+    assert result.bring_back() == NotBrought([], [])
+    assert result.here.read_bytes() == result.content
+    assert signs

@@ -41,6 +41,7 @@ class Shown(NoProgress):
     def __init__(self) -> None:
         self.told: list[object] = []
         self.standing_b = 0
+        self.has_compared = False
 
     def total(self, files: int, size_b: int) -> None:
         self.told = [(files, size_b), 0]
@@ -48,6 +49,9 @@ class Shown(NoProgress):
     def advanced(self, size_b: int) -> None:
         self.standing_b += size_b
         self.told[1] = self.standing_b
+
+    def compared(self) -> None:
+        self.has_compared = True
 
 
 def clean(result: Copied) -> bool:
@@ -348,3 +352,14 @@ def test_progress_is_told_in_the_end_of_all_that_stands(tree: Path, tmp_path: Pa
     result = copied([tree], str(tmp_path / "copy"), progress=shown)
     assert isinstance(result.target, Report)
     assert shown.told == [(result.target.files, result.target.size_b), result.target.size_b]
+
+
+def test_progress_is_told_that_what_stands_is_compared(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(10_000))
+    told = []
+    for earlier in (None, bytes(10_000)):
+        if earlier is not None:
+            (tmp_path / "copy").write_bytes(earlier)
+        copied([tmp_path / "file"], str(tmp_path / "copy"), compare=True, progress=(shown := Shown()))
+        told.append(shown.has_compared)
+    assert told == [False, True]
