@@ -62,6 +62,11 @@ class Placeholders:
             placeholder = self.placeholders[name]
             placeholder.place, placeholder.attempt, placeholder.queued_at = PlaceholderState.QUEUED, attempt, now
 
+    def awaits(self, member: str, attempt: int) -> bool:
+        """Return whether a placeholder shall become ready: it has not yet, and was not given up meanwhile."""
+        placeholder = self.placeholders[member]
+        return placeholder.place is PlaceholderState.QUEUED and placeholder.attempt == attempt
+
     def on(self, event: Event, now: float) -> list[Action]:
         """Something has happened."""
         if not isinstance(event, Submitted | Rejected | Ready | Ended):

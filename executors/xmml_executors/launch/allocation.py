@@ -105,6 +105,8 @@ class Allocation:
         self._sites = sites
         self._tell = tell
         self._changed = asyncio.Event()
+        # What is done with one job is done in order: a job that is being submitted has no number to cancel it by.
+        self._turns = {member: asyncio.Lock() for member in jobs}
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
         # Times of the strategy as the clock on the wall shows them: the same for all sites, also when somebody sets it.
@@ -162,7 +164,7 @@ class Allocation:
                     return
                 job.about[node] = report
                 self._sites[job.site].watch(job, node)
-                if job.is_ready:
+                if job.is_ready and self.strategy.awaits(job.member, attempt):
                     hosts = ", ".join(job.about[each.node].host for each in job.nodes.agents)
                     allocation = job.part.allocation
                     id = allocation.job if allocation is not None else job.id
@@ -214,11 +216,16 @@ class Allocation:
     async def _do(self, action: Action) -> None:
         match action:
             case Submit(member, attempt, slack_s, patience_s, reservation):
-                await self._submit([self.jobs[member]], attempt, slack_s, patience_s, reservation)
+                async with self._turns[member]:
+                    await self._submit([self.jobs[member]], attempt, slack_s, patience_s, reservation)
             case SubmitTogether(members, attempt, slack_s, patience_s):
-                await self._submit([self.jobs[name] for name in members], attempt, slack_s, patience_s, None)
+                async with contextlib.AsyncExitStack() as turns:
+                    for name in members:
+                        await turns.enter_async_context(self._turns[name])
+                    await self._submit([self.jobs[name] for name in members], attempt, slack_s, patience_s, None)
             case Cancel(member, attempt, reason):
-                await self._cancel(self.jobs[member], attempt, reason)
+                async with self._turns[member]:
+                    await self._cancel(self.jobs[member], attempt, reason)
             case Reserve(member, start, end):
                 await self._reserve(self.jobs[member], start, end)
             case Unreserve(member, name):
