@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from xmml_planner import Plan
 from xmml_planner.hosting import members
@@ -224,10 +225,21 @@ async def _bring_back(
             is_wanted = path in files or any(path.startswith(f"{each}/") for each in wanted)
             if not is_wanted or os.path.normpath(path) != path:
                 raise SiteError(f"site {site.name} names a file that nobody asked for: {path}")
-            (folder.path / path).parent.mkdir(parents=True, exist_ok=True)
+        for each in {os.path.dirname(path) for path in listed["found"]}:
+            _make_folder(folder.path, each)
         report = await there.take(folder.path, listed["found"], listed["bytes"])
     if report.failed:
         (path, why), *others = report.failed
         more = f", and {len(others)} more files" if others else ""
         raise SiteError(f"{path}: {why}{more}")
     return NotBrought(listed["too_large"], [(folder, name) for folder, name in listed["not_there"]])
+
+
+def _make_folder(base: Path, path: str) -> None:
+    """Make a folder below another, but nothing through a link, which copies are not written through either."""
+    folder = base
+    for part in Path(path).parts:
+        folder /= part
+        if folder.is_symlink():
+            return
+        folder.mkdir(exist_ok=True)

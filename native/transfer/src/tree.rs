@@ -117,10 +117,20 @@ impl Tree {
             self.folders.push(last);
         } else {
             let (above, name) = divided(path);
-            let opened = open(&*self.folder(above)?, name, libc::O_RDONLY | libc::O_DIRECTORY, 0);
+            let above = self.folder(above)?;
+            let opened = open(&above, name, libc::O_RDONLY | libc::O_DIRECTORY, 0);
             let opened = opened.map_err(|error| match error.raw_os_error() {
                 Some(libc::ELOOP | libc::ENOTDIR) => {
-                    let text = format!("{} is no folder at the target, or a link to one", Path::new(path).display());
+                    let is_link =
+                        status_at(&above, name).is_ok_and(|found| found.is_some_and(|found| found.is(libc::S_IFLNK)));
+                    let what = match is_link {
+                        true => {
+                            "a symbolic link, and nothing is written through one that lies below the folder copied to"
+                        }
+                        false => "no folder",
+                    };
+                    let text =
+                        format!("at the target, {} is {what}; put a folder in its place", Path::new(path).display());
                     io::Error::new(io::ErrorKind::NotADirectory, text)
                 }
                 _ => error,

@@ -95,12 +95,14 @@ PIECE_B = 2**18
 class Result:
     """A result at a site that is this machine, and where it comes to."""
 
-    def __init__(self, make_plan: Callable[..., Plan], tmp_path: Path) -> None:
+    def __init__(
+        self, make_plan: Callable[..., Plan], tmp_path: Path, folder: str = "run", result: str = "result"
+    ) -> None:
         self._job = Job("there", "there", ("a",))
         self._plan = dataclasses.replace(make_plan("a"), jobs=(self._job,), sites=(Site("there"),))
-        self._folder = RunFolder(tmp_path / "run", self._plan)
+        self._folder = RunFolder(tmp_path / folder, self._plan)
         self._there = tmp_path / "there"
-        path = f"{self._plan.by_name['a'].folder}/work/result"
+        path = f"{self._plan.by_name['a'].folder}/work/{result}"
         self.here, there = self._folder.path / path, self._there / path
         there.parent.mkdir(parents=True)
         self.content = os.urandom(PIECES * PIECE_B)
@@ -164,3 +166,29 @@ def test_comparing_what_has_come_before_is_a_sign_of_life_although_nothing_comes
     assert result.bring_back() == NotBrought([], [])
     assert result.here.read_bytes() == result.content
     assert signs
+
+
+@pytest.mark.parametrize("link", ["runs", "runs/run"])
+def test_results_come_into_a_folder_of_a_run_that_lies_behind_a_link_of_the_user(
+    make_plan: Callable[..., Plan], tmp_path: Path, link: str
+) -> None:
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / link).parent.mkdir(exist_ok=True)
+    (tmp_path / link).symlink_to(tmp_path / "scratch")
+    result = Result(make_plan, tmp_path, "runs/run")
+    assert result.bring_back() == NotBrought([], [])
+    assert result.here.read_bytes() == result.content
+
+
+def test_results_are_not_written_through_a_link_below_the_folder_of_the_run(
+    make_plan: Callable[..., Plan], tmp_path: Path
+) -> None:
+    result = Result(make_plan, tmp_path, result="folder/result")
+    (work := result.here.parents[1]).rmdir()
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    work.symlink_to(elsewhere)
+    with pytest.raises(
+        SiteError, match="at the target, instances/a/work is a symbolic link.*put a folder in its place"
+    ):
+        result.bring_back()
+    assert not list(elsewhere.iterdir())
