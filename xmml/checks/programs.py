@@ -20,6 +20,7 @@ from xmml.checks.implementations import is_known_language
 from xmml.checks.index import Index, InstanceEntry, parameter
 from xmml.model import Instance, Model
 from xmml.problems import Problem, did_you_mean
+from xmml.run_options import settings_of
 from xmml.structure import misspelt
 from xmml.tree import RUN, Element
 
@@ -43,6 +44,8 @@ def _programs(index: Index, folder: str) -> Iterator[Problem]:
         implementation = definition.first("implementation")
         if implementation is not None and implementation.get("build", RUN) is not None:
             continue
+        if implementation is not None:
+            yield from _staged(implementation, folder)
         class_ = definition.get("class") or ""
         if implementation is not None and implementation.first("code") is not None:
             continue
@@ -96,7 +99,15 @@ def _similar_file(file: str, path: str) -> str:
     suggestion = did_you_mean(name, names)
     if suggestion.startswith("did you mean"):
         return suggestion
-    return 'correct path, which is relative to the document, or add run:build="..." if a command makes it'
+    return 'correct its path, which is relative to the document, or add run:build="..." if a command makes it'
+
+
+def _staged(implementation: Element, folder: str) -> Iterator[Problem]:
+    """Look for the files that an implementation needs in its working folder."""
+    for pattern in settings_of(implementation).get("stage-in", ()):
+        if "\0" in pattern or not glob.glob(os.path.join(glob.escape(folder), pattern), recursive=True):
+            help = _similar_file(os.path.join(folder, pattern), pattern)
+            yield implementation.problem("W14", f'no file matches run:stage-in "{pattern}"', help, "stage-in", RUN)
 
 
 def _interpreter(interpreter: Element, folder: str) -> Iterator[Problem]:

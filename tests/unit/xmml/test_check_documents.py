@@ -86,6 +86,7 @@ TOLD: dict[str, list[tuple[int, int, str]]] = {
     "W13/wrong-target": [(3, 19, 'did you mean "macro" or "micro"?')],
     "W13/wrong": [(4, 14, 'did you mean "D"?')],
     "W14/wrong-file": [(5, 24, 'did you mean "levels.csv"?')],
+    "W14/wrong-staged": [(7, 61, 'did you mean "levels.csv"?')],
     "W14/wrong-source": [(5, 14, 'did you mean id="file"?')],
     "W14/wrong": [(10, 41, 'did you mean "diffusion.py"?')],
     "W15/wrong": [(10, 23, 'did you mean "python"?')],
