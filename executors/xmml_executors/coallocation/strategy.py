@@ -37,8 +37,8 @@ class Phase(Enum):
 class Strategy(Protocol):
     """A co-allocation of one group.
 
-    `deadline` says when `on_time` wants to be called. `awaits` says whether a placeholder shall become ready: it has not
-    yet, and was not given up meanwhile. In the phase `FAILED`, `reason` says why, and nothing that the
+    `deadline` says when `on_time` wants to be called. `awaits` says whether a placeholder shall become ready: it has
+    not yet, and was not given up meanwhile. In the phase `FAILED`, `reason` says why, and nothing that the
     strategy asked for is left once its last actions are carried out.
     """
 

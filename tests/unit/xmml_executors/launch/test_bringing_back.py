@@ -188,7 +188,7 @@ def test_results_are_not_written_through_a_link_below_the_folder_of_the_run(
     (elsewhere := tmp_path / "elsewhere").mkdir()
     work.symlink_to(elsewhere)
     with pytest.raises(
-        SiteError, match="at the target, instances/a/work is a symbolic link.*put a folder in its place"
+        SiteError, match=r"at the target, instances/a/work is a symbolic link.*put a folder in its place"
     ):
         result.bring_back()
     assert not list(elsewhere.iterdir())
