@@ -392,6 +392,29 @@ def test_results_are_named_plainly_and_lie_in_the_folder_of_their_instance(site:
     assert results(site, {"instances/a": patterns}) == ({"instances/a/work/x.csv", "instances/a/work/y.csv"}, [])
 
 
+def test_links_that_a_pattern_names_are_results_and_links_inside_a_folder_are_not(site: Site) -> None:
+    elsewhere = site.folder.parent / "elsewhere"
+    (elsewhere / "folder").mkdir(parents=True)
+    for name in ("far.nc", "folder/inner.nc"):
+        (elsewhere / name).write_text(name)
+    work = site.folder / "instances/a/work"
+    work.mkdir(parents=True)
+    (work / "near.nc").write_text("near")
+    for link, leads_to in (
+        ("last.nc", work / "near.nc"),
+        ("far.nc", elsewhere / "far.nc"),
+        ("tree", elsewhere / "folder"),
+    ):
+        (work / link).symlink_to(leads_to)
+    below = "instances/a/work"
+    for patterns, found in (
+        (["*.nc", "tree"], {"near.nc", "last.nc", "far.nc", "tree/inner.nc"}),
+        (["."], {"near.nc"}),
+        ([], {"near.nc"}),
+    ):
+        assert results(site, {"instances/a": patterns})[0] == {f"{below}/{name}" for name in found}
+
+
 def test_a_result_that_is_named_without_wildcards_and_is_not_there_is_told(site: Site) -> None:
     (site.folder / "instances/a/work").mkdir(parents=True)
     order = {"folders": {"instances/a": ["histroy.csv", "*.nc"]}, "files": [], "most_bytes": 100}

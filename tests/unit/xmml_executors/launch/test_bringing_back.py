@@ -96,10 +96,17 @@ class Result:
     """A result at a site that is this machine, and where it comes to."""
 
     def __init__(
-        self, make_plan: Callable[..., Plan], tmp_path: Path, folder: str = "run", result: str = "result"
+        self,
+        make_plan: Callable[..., Plan],
+        tmp_path: Path,
+        folder: str = "run",
+        result: str = "result",
+        stage_out: tuple[str, ...] = (),
     ) -> None:
         self._job = Job("there", "there", ("a",))
-        self._plan = dataclasses.replace(make_plan("a"), jobs=(self._job,), sites=(Site("there"),))
+        plan = make_plan("a")
+        instances = tuple(dataclasses.replace(each, stage_out=stage_out) for each in plan.instances)
+        self._plan = dataclasses.replace(plan, instances=instances, jobs=(self._job,), sites=(Site("there"),))
         self._folder = RunFolder(tmp_path / folder, self._plan)
         self._there = tmp_path / "there"
         path = f"{self._plan.by_name['a'].folder}/work/{result}"
@@ -107,6 +114,7 @@ class Result:
         there.parent.mkdir(parents=True)
         self.content = os.urandom(PIECES * PIECE_B)
         there.write_bytes(self.content)
+        self.there = there
         (self._there / "mto").symlink_to(mto.PROGRAM)
 
     def bring_back(self) -> NotBrought:
@@ -192,3 +200,15 @@ def test_results_are_not_written_through_a_link_below_the_folder_of_the_run(
     ):
         result.bring_back()
     assert not list(elsewhere.iterdir())
+
+
+def test_a_link_that_a_pattern_names_comes_as_a_copy_of_the_file_that_it_leads_to(
+    make_plan: Callable[..., Plan], tmp_path: Path
+) -> None:
+    result = Result(make_plan, tmp_path, stage_out=("last",))
+    result.there.rename(elsewhere := tmp_path / "elsewhere")
+    (result.there.parent / "last").symlink_to(elsewhere)
+    assert result.bring_back() == NotBrought([], [])
+    last = result.here.parent / "last"
+    assert not last.is_symlink()
+    assert last.read_bytes() == result.content
