@@ -14,7 +14,7 @@ from typing import Any
 from xmml_planner import Plan
 
 import xmml
-from xmml_executors.launch.site.journal import jobs_at_sites, programs_at_sites
+from xmml_executors.launch.site.journal import jobs_at_sites, programs_at_sites, staged_at_sites
 from xmml_executors.run_folder import RunFolder
 
 
@@ -40,6 +40,8 @@ def provenance(
         "interpreter": sys.executable,
         "sha256": {path: _sha256(path) for path in (plan.model_path, *parameter_files, *programs)},
         "sha256_at_sites": programs_at_sites(folder.path),
+        "staged": folder.staged,
+        "staged_at_sites": staged_at_sites(folder.path),
         "results": {
             instance.name: {str(path): _sha256(folder.path / path) for path in folder.results(instance)}
             for instance in plan.instances

@@ -3,12 +3,14 @@ folder, and reports."""
 
 from __future__ import annotations
 
+import errno
 import glob
+import hashlib
 import json
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -23,6 +25,8 @@ from xmml_executors.run_lock import RunLocked, own
 DOOR = ".questions"
 #: Bytes of the secret that authenticates the members of a run.
 SECRET_BYTES = 32
+#: How much of a file is copied at a time [bytes].
+PIECE = 2**20
 #: Where an instance works, in its folder.
 WORK = "work"
 
@@ -39,6 +43,7 @@ class RunFolder:
     Attributes:
         path: absolute.
         run_id: names the run among all runs: the folder's name and a random part.
+        staged: the SHA-256 of what `run:stage-in` has copied here: instance, path in the folder of the model.
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class RunFolder:
         if known_as is not None:
             self.run_id, self.secret = known_as
         self.secret_file = self.path / ".secret"
+        self.staged: dict[str, dict[str, str]] = {}
         self._events: TextIO | None = None
         self._owned: BinaryIO | None = None
         if resumed is None and self.path.is_dir() and any(self.path.iterdir()):
@@ -171,15 +177,20 @@ class RunFolder:
                     raise SiteError(
                         f'instance "{instance.name}": no file matches run:stage-in "{pattern}" in {plan.model_folder}'
                     )
-                for source in sources:
-                    self._stage(Path(source), self.work(instance))
+                hashes = self.staged.setdefault(instance.name, {})
 
-    def _stage(self, source: Path, folder: Path) -> None:
+                def copy(source: str, target: str, hashes: dict[str, str] = hashes) -> None:
+                    hashes[os.path.relpath(source, plan.model_folder)] = _copy_hashed(source, target)
+
+                for source in sources:
+                    self._stage(Path(source), self.work(instance) / Path(source).name, copy)
+
+    def _stage(self, source: Path, target: Path, copy: Callable[[str, str], None]) -> None:
         try:
             if source.is_dir():
-                shutil.copytree(source, folder / source.name, dirs_exist_ok=True)
+                shutil.copytree(source, target, copy_function=copy, dirs_exist_ok=True)
             else:
-                shutil.copy2(source, folder)
+                copy(str(source), str(target))
         except OSError as error:
             raise self.unwritable(error) from None
 
@@ -230,3 +241,16 @@ def summary_of(
         "wall_s": round(wall_s, 6),
         "instances": dict(instances),
     }
+
+
+def _copy_hashed(source: str, target: str) -> str:
+    """Copy a file with its permissions and times; return its SHA-256. It is read once."""
+    digest = hashlib.sha256()
+    if not os.path.isfile(source):  # to open a named pipe would be to wait for whoever writes into it
+        raise OSError(errno.EINVAL, "it is no file that can be copied", source)
+    with open(source, "rb") as reading, open(target, "wb") as writing:
+        while piece := reading.read(PIECE):
+            digest.update(piece)
+            writing.write(piece)
+    shutil.copystat(source, target)
+    return digest.hexdigest()

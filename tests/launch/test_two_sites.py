@@ -111,6 +111,10 @@ def test_events_and_provenance_name_the_sites(sites: Sites) -> None:
     provenance = json.loads((sites.run_folder / "provenance.json").read_text())
     assert {job["site"]: job["host"] for job in provenance["jobs"]}.keys() == {"alpha", "beta"}
     assert all(job["id"] for job in provenance["jobs"])
+    staged = provenance["staged_at_sites"]
+    assert staged.keys() == {"alpha", "beta"}
+    for name, digest in (pair for files in staged.values() for pair in files.items()):
+        assert digest == sha256((sites.folder / "model" / name).read_bytes()), name
 
 
 def test_files_that_a_site_has_already_are_not_sent_again(sites: Sites) -> None:

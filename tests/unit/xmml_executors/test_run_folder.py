@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import stat
 from collections.abc import Callable
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 from xmml_executors.execution import RunResult
 from xmml_executors.instance_record import InstanceRecord, Lifecycle
+from xmml_executors.launch.site.journal import Journal
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError
 from xmml_executors.profile import trace
+from xmml_executors.provenance import provenance
 from xmml_executors.run_folder import FolderTaken, RunFolder, new_folder
 from xmml_executors.run_outputs import collect, read_events
 from xmml_planner import Plan, plan_from_text
@@ -77,6 +80,31 @@ def test_staged_files_are_copied_to_the_working_folder(make_plan: MakePlan, tmp_
     folder.stage_in(plan)
     folder.close()
     assert sorted(path.name for path in folder.work(staged).iterdir()) == ["1.csv", "grid.nc"]
+
+
+def test_provenance_has_the_hashes_of_files_that_were_staged_as_they_were_then(
+    make_plan: MakePlan, tmp_path: Path
+) -> None:
+    model = tmp_path / "model"
+    (model / "data/deep").mkdir(parents=True)
+    for name in ("grid.nc", "data/1.csv", "data/deep/2.csv"):
+        (model / name).write_text(name)
+    (model / "grid.nc").chmod(0o755)
+    plan = make_plan("a")
+    staged = dataclasses.replace(plan.instances[0], stage_in=("grid.nc", "data"))
+    plan = dataclasses.replace(plan, instances=(staged,), model_folder=str(model))
+    folder = RunFolder(tmp_path / "run", plan)
+    folder.stage_in(plan)
+    (model / "grid.nc").write_text("another")
+    journal = Journal(folder.path)
+    journal.write("staged", site="alpha", sha256={"grid.nc": "0123"})
+    journal.close()
+    told = provenance(plan, folder, [], 0.0)
+    folder.close()
+    sha256 = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("grid.nc", "data/1.csv", "data/deep/2.csv")}
+    assert told["staged"] == {"a": sha256}
+    assert told["staged_at_sites"] == {"alpha": {"grid.nc": "0123"}}
+    assert (folder.work(staged) / "grid.nc").stat().st_mode & 0o777 == 0o755
 
 
 def test_a_file_to_stage_that_is_missing_is_named(make_plan: MakePlan, tmp_path: Path) -> None:

@@ -204,10 +204,19 @@ def jobs_at_sites(folder: Path) -> list[dict[str, str]]:
 
 def programs_at_sites(folder: Path) -> dict[str, dict[str, str | None]]:
     """Return the hashes of the programs that a run has used at sites: site, path in the model's folder, SHA-256."""
+    return _hashes_at_sites(folder, "programs")
+
+
+def staged_at_sites(folder: Path) -> dict[str, dict[str, str | None]]:
+    """Return the hashes of the files of the model that sites were given: site, path in the model's folder, SHA-256."""
+    return _hashes_at_sites(folder, "staged")
+
+
+def _hashes_at_sites(folder: Path, what: str) -> dict[str, dict[str, str | None]]:
     told: dict[str, dict[str, str | None]] = {}
     with contextlib.suppress(OSError, ValueError):
         for entry in whole_lines((folder / JOURNAL).read_bytes()):
-            if entry["what"] == "programs":
+            if entry["what"] == what:
                 told[entry["site"]] = entry["sha256"]
     return told
 

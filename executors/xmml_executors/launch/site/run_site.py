@@ -10,6 +10,7 @@ import shlex
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from xmml_planner.sites import Site
 from xmml_sites.batch import (
@@ -199,7 +200,7 @@ class RunSite:
         program = shlex.quote(f"{folder}/{PROGRAM}")
         await self.transport.run(f"[ ! -x {program} ] || exec {command_at(folder)} end-builds", timeout_s=60.0)
 
-    async def stage(self, files: Sequence[FileToStage], images: Collection[str] = ()) -> Mapping[str, int]:
+    async def stage(self, files: Sequence[FileToStage], images: Collection[str] = ()) -> Mapping[str, Any]:
         """Bring the model's files there.
 
         Args:
@@ -208,7 +209,9 @@ class RunSite:
         Raises:
             TransportError, SiteError: it did not work.
         """
-        return await stage(self.transport, self.work, self.agent, files, images)
+        staged = await stage(self.transport, self.work, self.agent, files, images)
+        self.journal.write("staged", site=self.name, sha256=staged["sha256"])
+        return staged
 
     async def note_programs(self, paths: Sequence[str]) -> None:
         """Note in the journal the hashes of the programs that will run here, as staging and builds have left them.

@@ -181,7 +181,7 @@ def described(folder: Path, files: Iterable[Path]) -> list[FileToStage]:
 
 async def stage(
     transport: Transport, work: str, agent: str, files: Iterable[FileToStage], images: Collection[str] = ()
-) -> Mapping[str, int]:
+) -> Mapping[str, Any]:
     """Bring files to a site and lay them out in the run's folder.
 
     Args:
@@ -190,7 +190,8 @@ async def stage(
         images: paths of files that no program writes to: they are not copied from the store.
 
     Returns:
-        How many files and bytes there are, and how many of them had to be sent.
+        How many files and bytes there are, how many of them had to be sent, and the hash of each file, by its path in
+        the folder of the model.
 
     Raises:
         TransportError: the site cannot be reached or written.
@@ -225,7 +226,14 @@ async def stage(
                     lost = await _missing(there, order, wanted)
                     if lost:
                         raise SiteError(f"site {transport.site}: {len(lost)} staged files did not arrive whole")
-    return {"files": len(wanted), "bytes": size, "sent_files": sent_files, "sent_bytes": sent_bytes}
+    hashes = {each.path: each.sha256 for each in wanted}
+    return {
+        "files": len(wanted),
+        "bytes": size,
+        "sent_files": sent_files,
+        "sent_bytes": sent_bytes,
+        "sha256": hashes,
+    }
 
 
 async def _missing(there: SiteFiles, order: Mapping[str, Any], files: Sequence[FileToStage]) -> list[FileToStage]:

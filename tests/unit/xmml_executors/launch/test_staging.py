@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
 import os
 import random
 from collections.abc import Callable, Mapping
@@ -86,8 +87,8 @@ class Site:
         (self.run / "mto").symlink_to(mto.PROGRAM)
         self.transport = transport
 
-    def stage(self) -> Mapping[str, int]:
-        async def work() -> Mapping[str, int]:
+    def stage(self) -> Mapping[str, Any]:
+        async def work() -> Mapping[str, Any]:
             transport = self.transport("alpha")
             agent = command_at(str(self.run))
             try:
@@ -235,7 +236,11 @@ def test_files_keep_their_times_and_one_that_grows_meanwhile_arrives_as_it_was_a
     WhileItIsWritten.log.write_text("begun\n")
     (site.model / "program").write_text("print(1)\n")
     os.utime(site.model / "program", ns=(1, 1_234_567_890_123_456_789))
-    assert site.stage()["files"] == 2
+    staged = site.stage()
+    assert staged["files"] == 2
+    assert staged["sha256"] == {
+        name: hashlib.sha256((site.run / "model" / name).read_bytes()).hexdigest() for name in ("run.log", "program")
+    }
     assert (site.run / "model/program").read_text() == "print(1)\n"
     assert (site.run / "model/program").stat().st_mtime_ns == 1_234_567_890_123_456_789
     assert (site.run / "model/run.log").read_text().startswith("begun\nmore\n")
