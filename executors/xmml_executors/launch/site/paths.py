@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,9 +46,7 @@ class SitePaths:
     def text(self, value: str) -> str:
         """Return a word with the folders of this machine replaced by those at the site."""
         model_there = self.model_there or f"{self.there}/model"
-        for here, there in ((self.run_folder, self.there), (self.model_folder, model_there)):
-            value = replace_folder(value, here, there)
-        return value
+        return replace_folders(value, {self.model_folder: model_there, self.run_folder: self.there})
 
     def file(self, path: Path | str) -> str:
         """Return a file of the run's folder as it is called at the site."""
@@ -98,13 +97,13 @@ def mpi_command(how: str, ranks: str) -> list[str]:
     return [*how.split(), "-n", ranks]
 
 
-def replace_folder(text: str, here: str, there: str) -> str:
-    """Replace the path of a folder wherever it stands in a text as a whole, alone or with something below it."""
-    found, end = "", 0
-    while (at := text.find(here, end)) >= 0:
-        after = at + len(here)
-        begins = at == 0 or not (text[at - 1].isalnum() or text[at - 1] in "/._-")
-        ends = after == len(text) or not (text[after].isalnum() or text[after] in "._-")
-        found += text[end:at] + (there if begins and ends else here)
-        end = after
-    return found + text[end:]
+def replace_folders(text: str, folders: Mapping[str, str]) -> str:
+    """Replace the paths of folders wherever they stand in a text as a whole, alone or with something below them. What
+    stands in their place is not looked at again: a folder there may be called like one here.
+
+    Args:
+        folders: the name there by the name here; of folders within each other, the innermost counts.
+    """
+    innermost = sorted(folders, key=len, reverse=True)
+    names = "|".join(map(re.escape, innermost))
+    return re.sub(rf"(?<![\w/.-])(?:{names})(?![\w.-])", lambda found: folders[found[0]], text)

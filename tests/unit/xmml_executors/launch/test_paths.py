@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from xmml_executors.launch.site.paths import SitePaths, mpi_command, replace_folder
+from xmml_executors.launch.site.paths import SitePaths, mpi_command, replace_folders
 
 PATHS = SitePaths("/home/me/model", "/home/me/model/runs/r1", "/scratch/xmml/runs/r1-ab", "/opt/py/bin/python3", "/bin")
 
@@ -59,4 +59,11 @@ def test_the_search_path_is_that_of_the_site_with_our_tools_first() -> None:
 
 
 def test_a_folder_is_replaced_wherever_it_stands() -> None:
-    assert replace_folder("/a:/a/b", "/a", "/x") == "/x:/x/b"
+    assert replace_folders("/a:/a/b", {"/a": "/x"}) == "/x:/x/b"
+
+
+def test_a_folder_at_the_site_that_is_called_like_one_here_is_left_as_it_is() -> None:
+    paths = SitePaths("/home/u", "/home/u/runs/r1", "/home/u/xmml/runs/r1-ab", "/py", "/bin")
+    assert paths.text("/home/u/runs/r1/flow:/home/u/mesh.dat") == (
+        "/home/u/xmml/runs/r1-ab/flow:/home/u/xmml/runs/r1-ab/model/mesh.dat"
+    )
