@@ -402,7 +402,9 @@ class Launcher:
             self._entries.append((site, entry))
             self._tasks.append(self._loop.create_task(self._keep(entry.watch())))
         channel = site.listen(
-            lambda job, report: self._on_report(site, job, report), is_direct=self.is_direct or site.shares_files
+            lambda job, report: self._on_report(site, job, report),
+            self._notice,
+            is_direct=self.is_direct or site.shares_files,
         )
         self._tasks.append(self._loop.create_task(self._keep(self._keep_channel(site, channel))))
 

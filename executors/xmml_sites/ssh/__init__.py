@@ -16,7 +16,7 @@ from xmml_sites.ssh.failure import (
     TooMuchOutput,
     TransportError,
 )
-from xmml_sites.ssh.transport import Forwarding, RemoteProcess, SiteAccess, Transport
+from xmml_sites.ssh.transport import Forwarding, OwnProcess, RemoteProcess, SiteAccess, Transport
 
 __all__ = [
     "AuthenticationFailed",
@@ -27,6 +27,7 @@ __all__ = [
     "HostKeyProblem",
     "HostKeyUnknown",
     "NoAnswer",
+    "OwnProcess",
     "RemoteFileError",
     "RemoteProcess",
     "SiteAccess",

@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from xmml_sites.ssh.channel import CommandChannel, drained, lines
+from xmml_sites.ssh.channel import CommandChannel, lines
 from xmml_sites.ssh.failure import ConnectionLost, TransportError
 from xmml_sites.ssh.remote_shell import kill_group, kill_program, leased, path_word, renewal
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: So long closing waits until commands are ended for which nobody waits any more [s].
 ENDING_WITHIN_S = 10.0
+#: So long the errors of a program of ours that has ended are waited for [s]: others may have them open, too.
+SAYS_WITHIN_S = 1.0
 #: So long a program of ours may take to end when its input does [s]: a second more than it gives itself
 #: (`native/site/src/input_lease.rs`).
 PROGRAM_ENDS_WITHIN_S = 4.0
@@ -100,27 +102,43 @@ class OwnProgram(ChannelProcess):
         super().__init__(transport.site, channel, lambda: transport.forget(self))
         self._transport = transport
         self._identity: list[str] = []
-        self._tasks = [asyncio.ensure_future(self._live(lease_s)), asyncio.ensure_future(self._identify())]
-        self._waiting.add_done_callback(lambda _: [task.cancel() for task in self._tasks])
+        self._last_error = ""
+        self._living = asyncio.ensure_future(self._live(lease_s))
+        self._reading = asyncio.ensure_future(self._read_errors())
+        self._waiting.add_done_callback(self._stop)
+
+    def _stop(self, _: object) -> None:
+        self._living.cancel()
+        asyncio.get_running_loop().call_later(SAYS_WITHIN_S, self._reading.cancel)
 
     async def close_stdin(self) -> None:
-        self._tasks[0].cancel()
+        self._living.cancel()
         await super().close_stdin()
 
+    async def how_ended(self) -> str:
+        status = await self.wait()
+        await asyncio.wait([self._reading])
+        return f"status {status}" + (f": {self._last_error}" if self._last_error else "")
+
     async def _live(self, lease_s: float) -> None:
-        """Write an empty line three times in a lease, without waiting until the site has taken it: a full channel keeps
-        no sign of life back."""
+        """Write an empty line three times in a lease, without waiting until the site has taken it. Those that whoever
+        speaks with the program writes wait while the channel is full; these do not, so that it lives all the same."""
         assert self._channel.stdin is not None
         while True:
             await asyncio.sleep(lease_s / 3)
             with contextlib.suppress(OSError, TransportError):
                 self._channel.stdin.write(b"\n")
 
-    async def _identify(self) -> None:
-        """Read its process id and start, by which it can be killed without meeting another one."""
-        with contextlib.suppress(TransportError):
-            self._identity = (await anext(lines(self.site, self._channel.stderr), "")).split()
-            await drained(self._channel.stderr)
+    async def _read_errors(self) -> None:
+        """Read its process id and start, by which it can be killed without meeting another one; then keep the last
+        line, which may say why it ends."""
+        with contextlib.suppress(TransportError, OSError):
+            async for line in lines(self.site, self._channel.stderr):
+                words = line.split()
+                if not self._identity and len(words) == 2 and all(map(str.isdigit, words)):
+                    self._identity = words
+                elif words:
+                    self._last_error = line.strip()
 
     async def _end(self) -> None:
         with contextlib.suppress(OSError):
@@ -128,7 +146,7 @@ class OwnProgram(ChannelProcess):
         with contextlib.suppress(TransportError, TimeoutError):
             async with asyncio.timeout(PROGRAM_ENDS_WITHIN_S):
                 await self.wait()
-        if not self._waiting.done() and len(self._identity) == 2:  # else it ends as soon as it has begun
+        if not self._waiting.done() and self._identity:  # else it ends as soon as it has begun
             await self._transport.run(kill_program(*self._identity))
 
 

@@ -63,6 +63,17 @@ class RemoteProcess(Protocol):
         """End it and everything in its process group; wait until that is done."""
 
 
+class OwnProcess(RemoteProcess, Protocol):
+    """A program of ours that runs at a site."""
+
+    async def how_ended(self) -> str:
+        """How it has ended, when it has: its exit status, and the last line of its standard error.
+
+        Raises:
+            ConnectionLost: it is not known any more; it ends with its lease.
+        """
+
+
 class Transport(Protocol):
     """The way to one site. Paths at the site are absolute or begin with `~/`.
 
@@ -119,7 +130,7 @@ class Transport(Protocol):
         times after the last renewal.
         """
 
-    async def start_program(self, command: str, *, lease_s: float = 30.0) -> RemoteProcess:
+    async def start_program(self, command: str, *, lease_s: float = 30.0) -> OwnProcess:
         """Start a program of ours that ends by itself: with its input, and when nothing has come over that for a lease
         time. It is one process there, where `start` has others that watch, and gets an empty line now and then.
 

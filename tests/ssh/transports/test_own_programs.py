@@ -215,4 +215,4 @@ def test_closing_ends_it(using: Any, tmp_path: Path) -> None:
 
 def silence(program: Any) -> None:
     """Say nothing more, as if we were killed and the site did not know."""
-    program._tasks[0].cancel()
+    program._living.cancel()

@@ -58,7 +58,6 @@ class RemoteRelay:
         self._channel: RelayChannel | None = None
         self.name, self.options, self.certificates = name, options, certificates
         self._runs = {run: secret}
-        self._asking = asyncio.Lock()
         self._is_trusting = False
 
     @property
@@ -98,9 +97,16 @@ class RemoteRelay:
         """
         words = [*words_of(self.name, port, self.log, self.options), "--note", f"{self.site.folder}/relay"]
         channel = await self.site.login.proxy.start_relay(self.site.login_proxy, words)
-        async with self._asking:
-            self._channel = channel
-            status = await channel.answer()
+        self._channel = channel
+        try:
+            return await self._serve_over(channel)
+        except BaseException:  # it would hold the port
+            await channel.end()
+            raise
+
+    async def _serve_over(self, channel: RelayChannel) -> bool:
+        """Have one that has been started serve; return whether it does."""
+        status = await channel.status()
         if status is None:
             self.problem = await channel.wait()
             return False
@@ -171,10 +177,8 @@ class RemoteRelay:
 
     async def _ask(self, request: dict[str, object]) -> bool:
         """Send a request; return whether it was done."""
-        async with self._asking:
-            assert self._channel is not None
-            self._channel.request(request)
-            answer = await self._channel.answer()
+        assert self._channel is not None
+        answer = await self._channel.ask(request)
         if answer is None or not answer["ok"]:
             self.problem = "it has ended" if answer is None else str(answer["problem"])
             return False

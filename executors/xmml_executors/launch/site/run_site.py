@@ -8,7 +8,7 @@ import math
 import os
 import shlex
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -230,14 +230,15 @@ class RunSite:
             hashes: dict[str, str | None] = json.loads(done.stdout)
             self.journal.write("programs", site=self.name, sha256=hashes)
 
-    def listen(self, on_report: OnReport, *, is_direct: bool) -> SiteSession:
+    def listen(self, on_report: OnReport, tell_people: Callable[[str], None], *, is_direct: bool) -> SiteSession:
         """Return the channel to the jobs; somebody must `keep` it.
 
         Args:
+            on_report, tell_people: see `SiteSession`.
             is_direct: instances reach the coordinator without ssh.
         """
         self._given_up_after_s = site_timeout_s(is_direct=is_direct)
-        self.channel = SiteSession(self.login.proxy, self.folder, self.login_proxy, on_report)
+        self.channel = SiteSession(self.login.proxy, self.folder, self.login_proxy, on_report, tell_people)
         return self.channel
 
     # --- jobs -------------------------------------------------------------------------------------------------------

@@ -9,24 +9,30 @@ import contextlib
 import itertools
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from xmml_sites.ssh import RemoteProcess, Transport, TransportError
+from xmml_sites.ssh import ConnectionLost, OwnProcess, Transport, TransportError
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.launch.site.timeouts import LEASE_S, every_s, lease_of_proxy_s
 from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentReport, Order, ProtocolError, agent_report, order_object
 
-#: A connection over which nothing comes while so many signs of life are sent is made anew: not before ssh itself takes
-#: it for lost, since that ends the relays at its other end.
+#: Reconnect after so many unanswered signs of life. Do not set this below the time-out of ssh itself: a reconnect ends
+#: the relays in the remote process.
 STALLED_AFTER = 7
-#: From the loss of the connection to the first attempt to make it again, and the longest pause between attempts.
+#: The pause before the first attempt to reconnect, and the longest pause between attempts. Each attempt doubles it, and
+#: an answer of the site sets it back.
 RETRY_S = 0.2
 LONGEST_RETRY_S = 5.0
-#: A report is not longer; something else has written into the file.
+#: How long a process whose output has ended may take to exit, so that its status can be told.
+EXITS_WITHIN_S = 5.0
+#: A report is not longer; something else writes to us.
 LONGEST_REPORT_CHARACTERS = 32 * 1024 * 1024
+#: How much is shown of what is no report.
+SHOWN_CHARACTERS = 60
 #: So long a relay may take to end when it is told to.
 RELAY_ENDS_WITHIN_S = 4.0
 #: Stands between the folder of a run at the site and that of an agent.
@@ -63,18 +69,23 @@ class ProxyConnection:
         self.site = site
         self.lease_s = lease_s
         self.every_s = every_s(lease_s)
-        #: When something was heard of the proxy itself, and why nothing has been since. While that waits for a file
-        #: system, its process answers signs of life all the same, and relays go on.
-        self.heard_at = self._answered_at = time.monotonic()
+        #: When the proxy last did its work, and why it has not since. A site is given up by this clock.
+        self.proxy_heard_at = time.monotonic()
         self.why_silent = ""
+        #: The failure of the proxy that people have been told of, while it lasts.
+        self._told_failure = ""
+        #: When its process last answered a sign of life. It does while the proxy waits for a file system, and relays go
+        #: on. The connection is made again by this clock.
+        self._process_heard_at = time.monotonic()
         self._transport = transport
         self._sessions: dict[str, SiteSession] = {}
         self._relays: dict[int, RelayChannel] = {}
         self._numbers = itertools.count()
         self._lease = 0
         self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
-        self._process: RemoteProcess | None = None
+        self._process: OwnProcess | None = None
         self._talking: asyncio.Task[None] | None = None
+        self._pause_s = RETRY_S
         #: The process of the proxy begins; done when it has, or could not.
         self._beginning: asyncio.Future[None]
 
@@ -95,7 +106,7 @@ class ProxyConnection:
         """Start a relay in the process of the proxy.
 
         Args:
-            command: shell text that becomes the login proxy; the words of its command line follow.
+            command: starts the process on the login node, if none runs yet; the words of its command line follow.
             words: those that would stand on the command line of the relay.
 
         Raises:
@@ -113,8 +124,9 @@ class ProxyConnection:
         return relay
 
     async def forget_relay(self, number: int) -> None:
-        """A relay has ended, or ends by itself."""
-        self._relays.pop(number, None)
+        """A relay has ended, or ends by itself. Nobody waits for it any more."""
+        if (relay := self._relays.pop(number, None)) is not None:
+            relay.end_with("")
         await self._end_unless_needed()
 
     def send(self, what: Mapping[str, Any]) -> None:
@@ -124,7 +136,7 @@ class ProxyConnection:
 
     def _begin(self) -> None:
         if self._talking is None:
-            self.heard_at, self.why_silent = time.monotonic(), ""
+            self.proxy_heard_at, self.why_silent, self._pause_s = time.monotonic(), "", RETRY_S
             self._beginning = asyncio.get_running_loop().create_future()
             self._talking = asyncio.create_task(self._keep_talking())
 
@@ -136,26 +148,23 @@ class ProxyConnection:
 
     async def _keep_talking(self) -> None:
         """Make the connection again whenever it was lost."""
-        pause = RETRY_S
         while True:
             try:
                 await self._talk()
             except TransportError as error:
                 self.why_silent = str(error)
                 self._lose(error)
-            except Exception as error:  # a mistake of ours must not leave the runs waiting
+            except Exception as error:  # also a mistake of ours: it must not leave the runs waiting
                 for session in self._sessions.values():
                     session.fail(error)
                 self._sessions.clear()
                 self._lose(TransportError(self.site, str(error)))
-            finally:
-                self._process = None
             if not self._sessions:  # a relay that is started again begins a connection
                 self._talking = None
                 return
             self._beginning = asyncio.get_running_loop().create_future()
-            pause = RETRY_S if time.monotonic() - self.heard_at < RETRY_S else min(2 * pause, LONGEST_RETRY_S)
-            await asyncio.sleep(pause)
+            await asyncio.sleep(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, LONGEST_RETRY_S)
 
     def _lose(self, error: TransportError) -> None:
         """The process of the proxy is out of reach, with its relays."""
@@ -179,44 +188,66 @@ class ProxyConnection:
         )
         self._outgoing = asyncio.Queue()
         self._process = process
-        self._answered_at = time.monotonic()
+        self._process_heard_at = time.monotonic()
         self._beginning.set_result(None)
         for session in self._sessions.values():
             self._open(session)
         tasks = [asyncio.create_task(each) for each in (self._hear(process), self._say(process), self._live())]
+        broken: ConnectionLost | None = None
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
+        except ConnectionLost as error:
+            broken = error
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            if self._process is process:  # else somebody has needed another one meanwhile
+                self._process = None
             with contextlib.suppress(TransportError, OSError):
                 await process.close_stdin()
-        raise TransportError(self.site, "the login proxy has ended")
+        raise await self._why_ended(process, broken)
+
+    async def _why_ended(self, process: OwnProcess, broken: ConnectionLost | None) -> TransportError:
+        """Return why a process speaks with us no more: it has exited, or its connection was lost."""
+        try:
+            async with asyncio.timeout(EXITS_WITHIN_S):
+                return TransportError(self.site, f"the login proxy has ended with {await process.how_ended()}")
+        except ConnectionLost as error:
+            return error
+        except TimeoutError:
+            return broken or TransportError(self.site, "the login proxy has closed its output")
 
     def _open(self, session: SiteSession) -> None:
         for what in session.opening():
             self.send(what)
 
-    async def _hear(self, process: RemoteProcess) -> None:
+    async def _hear(self, process: OwnProcess) -> None:
         rest = ""
         async for piece in process.lines():
-            self._answered_at = time.monotonic()
+            self._process_heard_at = time.monotonic()
+            self._pause_s = RETRY_S
             if not piece and not rest:
                 continue  # a sign of life
             # A long line comes in pieces: it is complete when it is JSON.
             try:
                 what = json.loads(rest + piece)
             except ValueError:
-                self.heard_at = time.monotonic()
+                self.proxy_heard_at = time.monotonic()
                 rest += piece
                 if len(rest) > LONGEST_REPORT_CHARACTERS:
-                    raise TransportError(self.site, "a job has reported something that cannot be read") from None
+                    raise SiteError(self._not_json(rest)) from None
                 continue
             rest = ""
             self._take(what)
+
+    def _not_json(self, text: str) -> str:
+        return (
+            f"site {self.site}: the login proxy has sent {len(text)} characters that are not JSON, beginning with "
+            f"{text[:SHOWN_CHARACTERS]!r}: something else prints there, a login script or a program in the place of mto"
+        )
 
     def _take(self, what: Mapping[str, Any]) -> None:
         if "ended" in what:
@@ -229,13 +260,15 @@ class ProxyConnection:
             return
         if "failed" in what:
             # Only what comes after this goes to a new one, so that no order overtakes those that the old one had.
-            self.why_silent = what["failed"]
+            self._tell_failure(what["failed"])
             self.send({"proxy": "begin"})
             for each in self._sessions.values():
                 self._open(each)
             self._renew_lease()
             return
-        self.heard_at = time.monotonic()
+        if "is" in what:  # it has begun; whether it can do its work is not known yet
+            return
+        self.proxy_heard_at, self._told_failure = time.monotonic(), ""
         path = next((str(what[key]) for key in ("by", "from", "gone", "lost") if key in what), "")
         folder, _, job = path.rpartition(JOBS)
         session = self._sessions.get(folder)
@@ -246,7 +279,14 @@ class ProxyConnection:
         except (ProtocolError, SiteError) as error:  # the other runs understand theirs, and have their folders
             session.fail(error)
 
-    async def _say(self, process: RemoteProcess) -> None:
+    def _tell_failure(self, why: str) -> None:
+        self.why_silent = why
+        if why != self._told_failure:
+            self._told_failure = why
+            for session in self._sessions.values():
+                session.tell_people(f"{self.site}: the login proxy fails and begins again: {why}")
+
+    async def _say(self, process: OwnProcess) -> None:
         while True:
             data = await self._outgoing.get()
             while not self._outgoing.empty() and len(data) < 1 << 18:
@@ -259,7 +299,7 @@ class ProxyConnection:
             self._outgoing.put_nowait(b"\n")  # answered also while the proxy waits for a file system
             await asyncio.sleep(self.every_s)
             stalled_s = STALLED_AFTER * self.every_s
-            if time.monotonic() - self._answered_at > stalled_s:
+            if time.monotonic() - self._process_heard_at > stalled_s:
                 raise TransportError(self.site, f"nothing was heard for {stalled_s:g} s")
 
     def _renew_lease(self) -> None:
@@ -282,18 +322,28 @@ class RelayChannel:
         self.command = command
         self._proxy = proxy
         self._number = number
-        self._answers: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        #: Who waits for its answers, in the order of the requests; its status comes first, without a request. One that
+        #: waits no more keeps its place, so that nobody else gets its answer.
+        self._awaited: deque[asyncio.Future[dict[str, Any] | None]] = deque()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._status = self._next_answer()
 
-    def request(self, what: Mapping[str, Any]) -> None:
-        """Send it a request; answers come in the order of the requests."""
-        self._proxy.send({"relay": self._number, "request": what})
+    async def status(self) -> dict[str, Any] | None:
+        """Return what it says of itself when it has begun; `None`: it has ended."""
+        return await self._status
 
-    async def answer(self) -> dict[str, Any] | None:
-        """Return what it answers next; the first answer, to no request, is its status. `None`: it has ended."""
-        if self._ended.done() and self._answers.empty():
+    async def ask(self, what: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Send it a request; return the answer. `None`: it has ended."""
+        if self._ended.done():
             return None
-        return await self._answers.get()
+        answer = self._next_answer()
+        self._proxy.send({"relay": self._number, "request": what})
+        return await answer
+
+    def _next_answer(self) -> asyncio.Future[dict[str, Any] | None]:
+        answer: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
+        self._awaited.append(answer)
+        return answer
 
     async def wait(self) -> str:
         """Wait until it has ended; return why, empty if it was told to.
@@ -321,16 +371,22 @@ class RelayChannel:
 
     def take(self, answer: dict[str, Any]) -> None:
         """Take an answer."""
-        self._answers.put_nowait(answer)
+        if self._awaited and not (awaited := self._awaited.popleft()).done():
+            awaited.set_result(answer)
 
     def end_with(self, why: str | TransportError) -> None:
         """It has ended, or cannot be reached any more."""
+        if self._ended.done():
+            return
         if isinstance(why, str):
             self._ended.set_result(why)
         else:
             self._ended.set_exception(why)
             self._ended.exception()  # nobody need wait for it
-        self._answers.put_nowait(None)
+        for awaited in self._awaited:
+            if not awaited.done():
+                awaited.set_result(None)
+        self._awaited.clear()
 
 
 class SiteSession:
@@ -345,16 +401,25 @@ class SiteSession:
         site_timeout_s: how long the site may be silent.
     """
 
-    def __init__(self, proxy: ProxyConnection, folder: str, command: str, on_report: OnReport) -> None:
+    def __init__(
+        self,
+        proxy: ProxyConnection,
+        folder: str,
+        command: str,
+        on_report: OnReport,
+        tell_people: Callable[[str], None] = lambda _: None,
+    ) -> None:
         """
         Args:
             on_report: is called with the folder of the agent and its report.
+            tell_people: says what goes wrong at the site meanwhile.
         """
         self.folder = folder
         self.command = command
         self.site_timeout_s = proxy.lease_s
         self._proxy = proxy
         self._on_report = on_report
+        self.tell_people = tell_people
         self._failure: BaseException | None = None
         self._failed = asyncio.Event()
         self._offsets: dict[str, int] = {}
@@ -363,7 +428,13 @@ class SiteSession:
         self._watched: dict[str, list[str | int]] = {}
 
     def listen(self, job: str, offset: int = 0, number: int = 0) -> None:
-        """From now on tell what a job reports. `number`: of the last order that it was given by an earlier launcher."""
+        """From now on tell what a job reports.
+
+        Args:
+            offset: where in its reports [bytes].
+            number: the orders get higher numbers: the clock in seconds, which exceeds every number of an earlier
+                launcher.
+        """
         self._offsets[job] = offset
         self._orders.setdefault(job, {})
         self._numbers[job] = number
@@ -399,7 +470,7 @@ class SiteSession:
         began = time.monotonic()
         self._proxy.join(self)
         try:
-            while (silent_s := time.monotonic() - max(began, self._proxy.heard_at)) <= self.site_timeout_s:
+            while (silent_s := time.monotonic() - max(began, self._proxy.proxy_heard_at)) <= self.site_timeout_s:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(self._proxy.every_s, self.site_timeout_s - silent_s)):
                         await self._failed.wait()

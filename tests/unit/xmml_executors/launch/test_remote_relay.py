@@ -17,7 +17,7 @@ from processes import is_running
 from site_here import site_at
 from waiting import LIMIT_S, until
 from xmml_executors.launch.relays import remote_relay
-from xmml_executors.launch.relays.certificates import Certificates
+from xmml_executors.launch.relays.certificates import Certificates, RelayTrust
 from xmml_executors.launch.relays.entries import RelayEntry
 from xmml_executors.launch.relays.remote_relay import RemoteRelay
 from xmml_executors.launch.site.login import SiteLogin
@@ -58,7 +58,7 @@ def test_a_relay_that_was_started_earlier_makes_room(tmp_path: Path) -> None:
             assert await first.start()
             assert await second.start(), second.problem
             assert first._channel is not None
-            with pytest.raises(TransportError, match="the login proxy has ended"):
+            with pytest.raises(TransportError, match=r"the login proxy has ended with status \d+"):
                 await asyncio.wait_for(first._channel.wait(), LIMIT_S)
             assert answers(second)
         finally:
@@ -168,7 +168,7 @@ def test_relays_whose_process_is_killed_are_started_again_on_their_ports(tmp_pat
             await site.transport.close()
         return told
 
-    ended = "here: its relay has ended (site here: the login proxy has ended) and is started again"
+    ended = "here: its relay has ended (site here: the login proxy has ended with status 137) and is started again"
     assert asyncio.run(work()) == [ended, ended]
 
 
@@ -191,6 +191,38 @@ def test_a_run_begins_and_ends_also_while_the_relay_is_away(tmp_path: Path) -> N
     asyncio.run(work())
 
 
+class DeafTo(Certificates):
+    """Certificates of which one relay is never shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked = asyncio.Event()
+
+    async def show(self, relay: RelayTrust, certificate: str) -> None:
+        self.is_asked.set()
+        await asyncio.Event().wait()
+
+
+def test_a_start_that_is_given_up_leaves_no_relay(tmp_path: Path) -> None:
+    async def work() -> None:
+        site = site_at(tmp_path)
+        try:
+            certificates = DeafTo()
+            other, relay = relay_named(site, "other"), relay_named(site, "given-up")
+            assert await other.start()  # keeps the process
+            relay.certificates = certificates
+            starting = asyncio.create_task(relay.start())
+            await asyncio.wait_for(certificates.is_asked.wait(), LIMIT_S)
+            assert answers(relay)
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            await until(lambda: not answers(relay), "it stays")
+        finally:
+            await site.transport.close()
+
+    asyncio.run(work())
+
+
 def take_its_log(folder: Path, relay: RemoteRelay) -> None:
     (folder / "relays").rename(folder / "gone")
     subprocess.run([MTO, "stop", "--site", relay.name], check=True, capture_output=True, timeout=LIMIT_S)
@@ -205,7 +237,7 @@ def take_its_program(folder: Path, relay: RemoteRelay) -> None:
     ("take", "why"),
     [
         (take_its_log, "log: .* cannot be opened: No such file"),
-        (take_its_program, "site here: the login proxy has ended"),
+        (take_its_program, "site here: the login proxy has ended with status 127: .*mto: not found"),
     ],
 )
 def test_a_relay_that_cannot_be_started_again_is_the_end_and_it_is_said_why(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from waiting import LIMIT_S, complete_lines, until
+from xmml_executors.launch.site import session
 from xmml_executors.launch.site.program import command_at
 from xmml_executors.launch.site.session import (
     STALLED_AFTER,
@@ -24,8 +25,9 @@ from xmml_executors.launch.site.session import (
 from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentReport, Go, Output, Over, ProtocolError, Signal, StepFailed, details
 from xmml_native import mto
-from xmml_sites.ssh import ConnectionLost, RemoteProcess
+from xmml_sites.ssh import ConnectionLost
 from xmml_sites.ssh.local import LocalTransport
+from xmml_sites.ssh.processes import OwnProgram
 
 
 class Breaking(LocalTransport):
@@ -33,12 +35,14 @@ class Breaking(LocalTransport):
 
     def __init__(self) -> None:
         super().__init__("here")
-        self.process: RemoteProcess | None = None
+        self.process: OwnProgram | None = None
+        self.attempts: list[float] = []
         self.started = 0
         self.is_down = False
         self.hangs = False
 
-    async def start_program(self, command: str, *, lease_s: float = 30.0) -> RemoteProcess:
+    async def start_program(self, command: str, *, lease_s: float = 30.0) -> OwnProgram:
+        self.attempts.append(time.monotonic())
         if self.hangs:
             await asyncio.Event().wait()
         if self.is_down:
@@ -66,13 +70,17 @@ def run_folder(tmp_path: Path) -> Path:
 class Kept:
     """A session that is kept while the block lasts; `beside`: another one, whose connection it shares."""
 
-    def __init__(self, run_folder: Path, beside: Kept | None = None, **options: Any) -> None:
+    def __init__(
+        self, run_folder: Path, beside: Kept | None = None, transport: Breaking | None = None, **options: Any
+    ) -> None:
         self.folder = run_folder / "jobs" / "m.1"
-        self.transport = beside.transport if beside is not None else Breaking()
+        self.transport = beside.transport if beside is not None else transport or Breaking()
         self.heard: list[AgentReport | Gone] = []
         self.happened = asyncio.Event()
         self.proxy = beside.proxy if beside is not None else ProxyConnection("here", self.transport, **options)
-        self.channel = SiteSession(self.proxy, str(run_folder), f"exec {command_at(str(run_folder))}", self.on_report)
+        command = f"exec {command_at(str(run_folder))}"
+        self.told: list[str] = []
+        self.channel = SiteSession(self.proxy, str(run_folder), command, self.on_report, self.told.append)
 
     def on_report(self, job: str, report: AgentReport | Gone) -> None:
         assert job == "m.1"
@@ -163,6 +171,24 @@ def test_a_report_that_nobody_understands_ends_the_session_and_names_its_job(run
     asyncio.run(go())
 
 
+def test_what_is_no_report_and_does_not_end_is_shown_with_where_it_may_come_from(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "LONGEST_REPORT_CHARACTERS", 100)
+    (run_folder / "mto").unlink()
+    (run_folder / "mto").write_text(f"#!/bin/sh\necho '[{'x' * 200}'\nexec cat >/dev/null\n")
+    (run_folder / "mto").chmod(0o755)
+
+    async def go() -> None:
+        async with Kept(run_folder) as kept:
+            with pytest.raises(
+                SiteError, match=r"site here: .* 201 characters that are not JSON, beginning with '\[xxx.*: something"
+            ):
+                await asyncio.wait_for(kept.keeping, LIMIT_S)
+
+    asyncio.run(go())
+
+
 def test_a_site_that_stays_silent_is_given_up(run_folder: Path) -> None:
     async def go() -> None:
         async with Kept(run_folder, lease_s=0.5) as kept:
@@ -182,6 +208,102 @@ def test_a_site_that_does_not_even_refuse_is_given_up_in_time(run_folder: Path) 
             with pytest.raises(SiteTimedOut, match=r"site here has not been reached for \d+ s \(it does not answer\)"):
                 await asyncio.wait_for(kept.keeping, LIMIT_S)
             assert time.monotonic() - began >= 0.4
+
+    asyncio.run(go())
+
+
+def test_a_site_whose_program_cannot_be_started_is_given_up_with_what_its_shell_says(run_folder: Path) -> None:
+    (run_folder / "mto").unlink()
+
+    async def go() -> None:
+        async with Kept(run_folder, lease_s=3.0) as kept:
+            with pytest.raises(SiteTimedOut, match=r"the login proxy has ended with status 127: .*mto: not found"):
+                await asyncio.wait_for(kept.keeping, LIMIT_S)
+
+    asyncio.run(go())
+
+
+def test_a_site_whose_disk_is_full_is_given_up_and_told_once(run_folder: Path) -> None:
+    (run_folder / "lease.new").mkdir()  # whoever writes the lease fails, again and again
+
+    async def go() -> None:
+        async with Kept(run_folder) as kept:
+            kept.channel.site_timeout_s = 4.0
+            with pytest.raises(SiteTimedOut, match=r"\(cannot write .*/lease: "):
+                await asyncio.wait_for(kept.keeping, LIMIT_S)
+            (told,) = kept.told
+            assert told.startswith("here: the login proxy fails and begins again: cannot write ")
+            assert kept.transport.started == 1
+
+    asyncio.run(go())
+
+
+def test_a_connection_that_stood_is_made_again_at_once_however_often_it_was_tried_before(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "LONGEST_RETRY_S", 3600.0)
+
+    async def go() -> None:
+        async with Kept(run_folder, lease_s=3600.0) as kept:
+            attempts = kept.transport.attempts
+            kept.transport.is_down = True
+            await until(lambda: len(attempts) >= 6, "it is not tried")
+            kept.transport.is_down = False
+            kept.channel.listen("m.1")
+            kept.report(Over())
+            await kept.until(1)
+            pause_s = attempts[-1] - attempts[-2]
+            await asyncio.sleep(2 * session.RETRY_S)  # it stands for longer than the first pause
+            cut_at = time.monotonic()
+            await kept.transport.cut()
+            await until(lambda: kept.transport.started == 2, "it is not made again")
+            assert attempts[-1] - cut_at < pause_s
+
+    asyncio.run(go())
+
+
+class ClosingSlowly(Breaking):
+    """A way on which the input of a program is closed when it may be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_closing, self.may_close = asyncio.Event(), asyncio.Event()
+
+    async def start_program(self, command: str, *, lease_s: float = 30.0) -> OwnProgram:
+        program = await super().start_program(command, lease_s=lease_s)
+        close = program.close_stdin
+
+        async def close_later() -> None:
+            self.is_closing.set()
+            await self.may_close.wait()
+            await close()
+
+        program.close_stdin = close_later  # type: ignore[method-assign]
+        return program
+
+
+def test_a_run_that_comes_while_the_last_one_leaves_is_heard(tmp_path: Path) -> None:
+    first, second = folder_of_run(tmp_path / "first"), folder_of_run(tmp_path / "second")
+
+    async def go() -> None:
+        transport = ClosingSlowly()
+        async with Kept(first, transport=transport) as kept:
+            kept.channel.listen("m.1")
+            kept.report(Over())
+            await kept.until(1)
+            kept.keeping.cancel()
+            await asyncio.wait_for(transport.is_closing.wait(), LIMIT_S)
+            other = Kept(second, beside=kept)
+            other.channel.listen("m.1")
+            keeping = asyncio.create_task(other.channel.keep())
+            other.report(StepFailed(1))
+            await other.until(1)
+            transport.may_close.set()
+            await asyncio.gather(kept.keeping, return_exceptions=True)
+            other.channel.tell("m.1", Go())
+            assert await other.orders(1) == [{"n": 1, "do": "go"}]
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
 
     asyncio.run(go())
 
@@ -264,13 +386,12 @@ async def relay_of(kept: Kept) -> RelayChannel:
     """Start a relay beside the login proxy."""
     words = ["--site", f"t{os.getpid()}", "--listen", "127.0.0.1:0"]
     relay = await kept.proxy.start_relay(kept.channel.command, words)
-    assert await relay.answer() is not None
+    assert await relay.status() is not None
     return relay
 
 
 async def answers(relay: RelayChannel) -> bool:
-    relay.request({"command": "status"})
-    return await asyncio.wait_for(relay.answer(), LIMIT_S) is not None
+    return await asyncio.wait_for(relay.ask({"command": "status"}), LIMIT_S) is not None
 
 
 def test_a_file_system_that_does_not_answer_holds_up_no_relay(run_folder: Path) -> None:
@@ -283,7 +404,7 @@ def test_a_file_system_that_does_not_answer_holds_up_no_relay(run_folder: Path) 
             relay = await relay_of(kept)
             kept.channel.tell("m.1", Go())
             stalled_s = STALLED_AFTER * kept.proxy.every_s
-            await until(lambda: time.monotonic() - kept.proxy.heard_at > 2 * stalled_s, "the proxy does not wait")
+            await until(lambda: time.monotonic() - kept.proxy.proxy_heard_at > 2 * stalled_s, "the proxy does not wait")
             assert await answers(relay)
             assert kept.transport.started == 1
 
@@ -367,5 +488,41 @@ def test_a_relay_stays_when_the_last_run_leaves(run_folder: Path) -> None:
             await relay.end()
             await asyncio.wait_for(process.wait(), LIMIT_S)
             assert kept.transport.started == 1
+
+    asyncio.run(go())
+
+
+def test_an_answer_that_nobody_waits_for_any_more_is_nobody_else_s(run_folder: Path) -> None:
+    async def go() -> None:
+        kept = Kept(run_folder)
+        relay = await relay_of(kept)
+        try:
+            asking = asyncio.create_task(relay.ask({"command": "status"}))
+            await asyncio.sleep(0)  # it is sent
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+            answer = await asyncio.wait_for(relay.ask({"command": "remove-run", "run": "canal"}), LIMIT_S)
+            assert answer is not None
+            assert "status" not in answer
+        finally:
+            await relay.end()
+            await kept.transport.close()
+
+    asyncio.run(go())
+
+
+def test_whoever_waits_for_a_relay_that_is_given_up_waits_no_more(run_folder: Path) -> None:
+    async def go() -> None:
+        os.mkfifo(run_folder / "nobody-writes")
+        kept = Kept(run_folder)
+        words = ["--site", f"t{os.getpid()}", "--listen", "127.0.0.1:0", "--log", str(run_folder / "nobody-writes")]
+        relay = await kept.proxy.start_relay(kept.channel.command, words)  # waits for a reader of its log
+        try:
+            waiting = asyncio.gather(relay.status(), relay.wait())
+            await relay.end(is_given_up=True)
+            assert await asyncio.wait_for(waiting, LIMIT_S) == [None, ""]
+            assert await asyncio.wait_for(relay.ask({"command": "status"}), LIMIT_S) is None
+        finally:
+            await kept.transport.close()
 
     asyncio.run(go())
