@@ -21,8 +21,9 @@ LONGEST_MESSAGE_B = 128 << 20
 _HEAD = struct.Struct("<QI")
 #: In place of a number: the lane has come about, or lives; it carries no more.
 _HELLO, _END = 2**64 - 2, 2**64 - 1
-#: So many messages are kept while an earlier one is still on its way; the lanes of later ones are not read meanwhile.
+#: So many messages, and bytes of them, are kept until their turn comes; the lanes of later ones are not read meanwhile.
 _MOST_AHEAD = 32
+_MOST_KEPT_B = 32 << 20
 #: Messages that wait for a lane.
 _MOST_WAITING = 4
 #: How many signs of life a lane that has nothing else to carry carries while a lease lasts.
@@ -52,6 +53,7 @@ class Conversation:
         self._outgoing: deque[tuple[int, bytes]] = deque()
         self._sent = self._received = 0
         self._arrived: dict[int, bytes] = {}
+        self._kept_b = 0
         self._open_lanes = 1
         self._is_closed = False
         self._failure: Exception | None = None
@@ -92,6 +94,7 @@ class Conversation:
             if message is None:
                 raise self._as_transport_error(self._failure or EOFError("the command there has ended"))
             self._received += 1
+            self._kept_b -= len(message)
             self._changed.notify_all()
             return message
 
@@ -150,19 +153,23 @@ class Conversation:
                     self._open_lanes -= 1
                     self._changed.notify_all()
                     return
-                await self._changed.wait_for(functools.partial(self._is_near_or_over, number))
+                await self._changed.wait_for(functools.partial(self._is_near_or_over, number, len(message)))
                 if self._is_closed or self._failure is not None:
                     continue  # nobody takes it
                 if number < self._received or number in self._arrived:
                     raise TooMuchOutput(self._site, f"message {number} came twice")
                 self._arrived[number] = message
+                self._kept_b += len(message)
                 self._changed.notify_all()
 
     def _as_transport_error(self, failure: Exception) -> TransportError:
         return failure if isinstance(failure, TransportError) else ConnectionLost(self._site, str(failure))
 
-    def _is_near_or_over(self, number: int) -> bool:
-        return number - self._received <= _MOST_AHEAD or self._is_closed or self._failure is not None
+    def _is_near_or_over(self, number: int, size_b: int) -> bool:
+        """Whether there is room for a message, or no need of any; for the next one there is always."""
+        ahead = number - self._received
+        is_near = ahead <= _MOST_AHEAD and self._kept_b + size_b <= _MOST_KEPT_B
+        return ahead <= 0 or is_near or self._is_closed or self._failure is not None
 
     async def _write(self, channel: CommandChannel) -> None:
         stdin = channel.stdin

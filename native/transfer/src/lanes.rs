@@ -29,8 +29,10 @@ pub const LONGEST_MESSAGE: u32 = 128 << 20;
 const HELLO: u64 = u64::MAX - 1;
 /// In place of the number of a message: the lane carries no more.
 const END: u64 = u64::MAX;
-/// So many messages are kept while an earlier one is still on its way; the lanes of later ones are not read meanwhile.
+/// So many messages, and bytes of them, are kept until their turn comes; the lanes of later ones are not read meanwhile. That is twice what
+/// four lanes have on their way in the longest pieces, and little beside what a login node grants.
 const MOST_AHEAD: u64 = 32;
+const MOST_KEPT: usize = 32 << 20;
 /// Messages that wait for a lane.
 const MOST_WAITING: usize = 4;
 /// How long a lane waits for the end that it leads to: that may have to be read from a slow disk first.
@@ -67,6 +69,7 @@ struct Outgoing {
 #[derive(Default)]
 struct Incoming {
     arrived: BTreeMap<u64, Vec<u8>>,
+    kept: usize,
     next: u64,
     open_lanes: usize,
     cut: Option<io::Error>,
@@ -111,6 +114,7 @@ impl Lanes {
             let number = incoming.next;
             if let Some(message) = incoming.arrived.remove(&number) {
                 incoming.next += 1;
+                incoming.kept -= message.len();
                 self.shared.incoming_changed.notify_all();
                 return Ok(Some(message));
             }
@@ -273,13 +277,18 @@ impl Shared {
             if (&mut reading).take(length.into()).read_to_end(&mut message)? != length as usize {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            let is_ahead =
-                |incoming: &mut Incoming| number.saturating_sub(incoming.next) > MOST_AHEAD && incoming.cut.is_none();
+            let size = message.len();
+            // The next one is always taken, or nothing would make room.
+            let is_ahead = |incoming: &mut Incoming| {
+                let before = number.saturating_sub(incoming.next);
+                incoming.cut.is_none() && (before > MOST_AHEAD || (before > 0 && incoming.kept + size > MOST_KEPT))
+            };
             let waited = self.incoming_changed.wait_while(locked(&self.incoming), is_ahead);
             let mut incoming = waited.unwrap_or_else(PoisonError::into_inner);
             if number < incoming.next || incoming.arrived.insert(number, message).is_some() {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, format!("message {number} came twice")));
             }
+            incoming.kept += size;
             self.incoming_changed.notify_all();
         }
     }
@@ -445,6 +454,30 @@ mod tests {
         for _ in 0..=MOST_AHEAD + 2 {
             assert_eq!(there.receive().unwrap().unwrap(), b"message");
         }
+    }
+
+    #[test]
+    fn large_messages_are_kept_up_to_a_number_of_bytes_before_their_turn_comes() {
+        const LARGE: usize = 4 << 20;
+        let (slow, quick) = (pair(), pair());
+        let there = lanes(vec![quick.1]);
+        let shared = there.shared.clone();
+        let mut writing = quick.0;
+        let sending = thread::spawn(move || {
+            (1..=20).for_each(|number| write_frame(&mut writing, number, &[1; LARGE]).unwrap()); // message 0 is on the other lane
+            write_frame(&mut writing, END, &[]).unwrap();
+        });
+        let kept = || locked(&shared.incoming).arrived.len();
+        while kept() < MOST_KEPT / LARGE {
+            thread::yield_now();
+        }
+        shared.add(slow.1.try_clone().unwrap(), slow.1);
+        thread::sleep(Duration::from_millis(50)); // more would come
+        assert_eq!(kept(), MOST_KEPT / LARGE);
+        write_frame(&mut &slow.0, 0, &[1; LARGE]).unwrap();
+        (0..=20).for_each(|_| assert_eq!(there.receive().unwrap().unwrap().len(), LARGE));
+        sending.join().unwrap();
+        assert_eq!(locked(&shared.incoming).kept, 0);
     }
 
     #[test]
