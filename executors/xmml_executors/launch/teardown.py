@@ -9,7 +9,7 @@ from pathlib import Path
 
 from xmml_planner import Plan
 from xmml_planner.hosting import members
-from xmml_sites.ssh import ConnectionLost, NoAnswer, SiteUnreachable
+from xmml_sites.ssh import CommandExited, ConnectionLost, NoAnswer, SiteUnreachable
 from xmml_sites.transfer.ends import remove_parts
 from xmml_sites.transfer.site_files import site_files
 
@@ -173,7 +173,7 @@ async def fetch_results(site: RunSite, plan: Plan, folder: RunFolder, jobs: Mapp
             for _ in range(ATTEMPTS - 1):
                 try:
                     return await _bring_back(site, wanted, folder, on_piece)
-                except ConnectionLost:
+                except (ConnectionLost, CommandExited):
                     if not has_come:
                         raise
                     has_come = False  # what has come is kept for the next attempt

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xmml_sites.ssh.destination import read_destination
 from xmml_sites.ssh.failure import (
     AuthenticationFailed,
+    CommandExited,
     ConfigurationProblem,
     ConnectionLost,
     HostKeyChanged,
@@ -20,6 +21,7 @@ from xmml_sites.ssh.transport import Forwarding, OwnProcess, RemoteProcess, Site
 
 __all__ = [
     "AuthenticationFailed",
+    "CommandExited",
     "ConfigurationProblem",
     "ConnectionLost",
     "Forwarding",

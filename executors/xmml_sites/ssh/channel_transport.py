@@ -17,7 +17,7 @@ from xmml_sites.ssh import bulk_transfer
 from xmml_sites.ssh.channel import CommandChannel, collect, feed
 from xmml_sites.ssh.command_result import CommandResult
 from xmml_sites.ssh.conversation import Conversation
-from xmml_sites.ssh.failure import NoAnswer, RemoteFileError, TooMuchOutput, TransportError
+from xmml_sites.ssh.failure import MOST_SHOWN, NoAnswer, RemoteFileError, TooMuchOutput, TransportError
 from xmml_sites.ssh.processes import LeasedProcess, Leases, OwnProgram
 from xmml_sites.ssh.remote_shell import bounded, path_word, self_ending
 from xmml_sites.ssh.transport import Forwarding
@@ -200,7 +200,8 @@ class ChannelTransport(abc.ABC):
         except TimeoutError:
             raise NoAnswer(self.site, command, timeout_s) from None
         if status != 0:
-            raise RemoteFileError(self.site, doing, errors.decode(errors="replace").strip()[-300:])
+            why = errors.decode(errors="replace").strip()[-MOST_SHOWN:] or conversation.banner
+            raise RemoteFileError(self.site, doing, why or f"the command at the site exited with status {status}")
 
     async def _carry(self, conversation: Conversation, command: str) -> None:
         """Carry messages of a conversation by one more channel, if there is a place for it."""

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from xmml_sites.ssh.channel import CommandChannel, CommandOutput
-from xmml_sites.ssh.failure import ConnectionLost, TooMuchOutput, TransportError
+from xmml_sites.ssh.failure import MOST_SHOWN, CommandExited, ConnectionLost, TooMuchOutput, TransportError
 
 #: Longest message that is believed [bytes].
 LONGEST_MESSAGE_B = 128 << 20
@@ -56,6 +56,8 @@ class Conversation:
         self._kept_b = 0
         self._open_lanes = 1
         self._is_closed = False
+        #: What the login scripts have printed in place of a command that never began.
+        self.banner = ""
         self._failure: Exception | None = None
         frames = _Frames(site, CommandOutput(site, channel.stdout), on_piece)
         self._carrying: list[asyncio.Future[None]] = [asyncio.ensure_future(self._carry(channel, frames))]
@@ -69,7 +71,7 @@ class Conversation:
         """Send a message; wait while the lanes are full.
 
         Raises:
-            ConnectionLost: nobody takes it.
+            TransportError: nobody takes it.
         """
         async with self._changed:
             await self._changed.wait_for(lambda: len(self._outgoing) < _MOST_WAITING or self._failure)
@@ -83,8 +85,9 @@ class Conversation:
         """Wait for a message.
 
         Raises:
-            ConnectionLost: none will come.
+            CommandExited: none will come, because the command has ended.
             TooMuchOutput: it is too long.
+            TransportError: none will come.
         """
         async with self._changed:
             await self._changed.wait_for(
@@ -92,7 +95,7 @@ class Conversation:
             )
             message = self._arrived.pop(self._received, None)
             if message is None:
-                raise self._as_transport_error(self._failure or EOFError("the command there has ended"))
+                raise self._as_transport_error(self._failure or CommandExited(self._site))
             self._received += 1
             self._kept_b -= len(message)
             self._changed.notify_all()
@@ -107,7 +110,7 @@ class Conversation:
 
     async def stop(self) -> None:
         """End what anybody waits for."""
-        await self._fail(ConnectionLost(self._site, "it was given up"))
+        await self._fail(TransportError(self._site, "the copy was cancelled"))
         for task in self._carrying:
             task.cancel()
         await asyncio.gather(*self._carrying, return_exceptions=True)
@@ -157,7 +160,7 @@ class Conversation:
                 if self._is_closed or self._failure is not None:
                     continue  # nobody takes it
                 if number < self._received or number in self._arrived:
-                    raise TooMuchOutput(self._site, f"message {number} came twice")
+                    raise TransportError(self._site, f"the command at the site sent message {number} twice")
                 self._arrived[number] = message
                 self._kept_b += len(message)
                 self._changed.notify_all()
@@ -203,6 +206,8 @@ class Conversation:
     async def _fail(self, error: Exception) -> None:
         async with self._changed:
             self._failure = self._failure or error
+            if isinstance(error, CommandExited):
+                self.banner = self.banner or error.said
             self._changed.notify_all()
 
 
@@ -217,14 +222,17 @@ class _Frames:
         """Wait for a message.
 
         Raises:
-            ConnectionLost: the channel has ended.
+            CommandExited: the command has ended, or has never begun.
             TooMuchOutput: the message is too long.
         """
         number, length = _HEAD.unpack(await self._exactly(_HEAD.size))
         if number in (_HELLO, _END):
             return number, b""
         if length > LONGEST_MESSAGE_B:
-            raise TooMuchOutput(self._site, f"a message of {length} bytes")
+            raise TooMuchOutput(
+                self._site,
+                f"the command at the site announced a message of {length:,} bytes; the limit is {LONGEST_MESSAGE_B:,}",
+            )
         return number, await self._exactly(length)
 
     async def discard(self) -> None:
@@ -236,7 +244,7 @@ class _Frames:
         while len(self._unread) < length:
             piece = await self._output.read()
             if not piece or not self._output.has_begun:
-                raise ConnectionLost(self._site, "the command there has ended")
+                raise CommandExited(self._site, piece.decode(errors="replace").strip()[-MOST_SHOWN:])
             if self._on_piece is not None:
                 self._on_piece()
             self._unread += piece

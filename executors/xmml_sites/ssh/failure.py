@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: How much of what a command has written is shown [characters].
+MOST_SHOWN = 300
+
 
 class TransportError(Exception):
     """A site could not be used. `site` is its name."""
@@ -74,6 +77,15 @@ class ConnectionLost(TransportError):
 
     def __init__(self, site: str, why: str) -> None:
         super().__init__(site, f"the connection was lost ({why}); it is made again at the next command")
+
+
+class CommandExited(TransportError):
+    """A command has ended that still had something to say. `said`: what came in its place, if anything did."""
+
+    def __init__(self, site: str, said: str = "") -> None:
+        last = f"; its last output: {said}" if said else ""
+        super().__init__(site, f"the command at the site exited before it was done{last}")
+        self.said = said
 
 
 class NoAnswer(TransportError):

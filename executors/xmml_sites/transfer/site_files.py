@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from xmml_sites.ssh import ConnectionLost, RemoteFileError, Transport, TransportError
+from xmml_sites.ssh import CommandExited, ConnectionLost, RemoteFileError, Transport, TransportError
 from xmml_sites.ssh.conversation import Conversation
 from xmml_sites.transfer.conversation_stream import ConversationStream
-from xmml_sites.transfer.ends import give, take
+from xmml_sites.transfer.ends import NoRoom, give, take
 from xmml_sites.transfer.layout import Layout
 from xmml_sites.transfer.message_stream import ConnectionBroken, PeerFailed
 from xmml_sites.transfer.messages import Malformed
@@ -25,8 +25,9 @@ WIDE_B = 8 * 2**20
 #: So many more.
 MORE_LANES = 3
 
-#: Begins what `xmml cp` says to do when a disk is full. A run begins anew.
-_ADVICE = "; make room and copy again"
+#: Begin what `xmml cp` says to do when a disk is full, or may not be written (`NO_ROOM` in native/transfer). A run says
+#: something else.
+_ADVICE = ("; make room and copy again", "; copy to another place")
 
 A = TypeVar("A")
 
@@ -58,7 +59,7 @@ class SiteFiles:
         """Give an order; return the answer.
 
         Raises:
-            ConnectionLost: there is none.
+            TransportError: there is none.
         """
         await self._conversation.send(json.dumps(order).encode())
         answer: dict[str, Any] = json.loads(await self._conversation.receive())
@@ -143,12 +144,21 @@ async def site_files(
         ) as conversation:
             try:
                 yield SiteFiles(conversation, on_piece)
-            except (ConnectionBroken, ConnectionLost) as error:
+            except (ConnectionBroken, ConnectionLost, CommandExited) as error:
                 lost = error  # if the command has failed, it has said why
     except (PeerFailed, Malformed) as error:
-        why, *_ = str(error).split(_ADVICE)
-        raise RemoteFileError(transport.site, doing, why) from None
-    if isinstance(lost, ConnectionBroken) and isinstance(lost.__cause__, TransportError):
-        raise lost.__cause__
+        raise RemoteFileError(transport.site, doing, without_advice(str(error))) from None
+    except NoRoom as error:
+        raise TransportError(transport.site, f"{doing} failed here: {without_advice(str(error))}") from None
+    if isinstance(lost, ConnectionBroken):
+        cause = lost.__cause__
+        lost = cause if isinstance(cause, TransportError) else ConnectionLost(transport.site, str(lost))
     if lost is not None:
-        raise ConnectionLost(transport.site, str(lost))
+        raise lost
+
+
+def without_advice(text: str) -> str:
+    """Return why a copy has ended without what `xmml cp` says to do."""
+    for advice in _ADVICE:
+        text, *_ = text.split(advice)
+    return text

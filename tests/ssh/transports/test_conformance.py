@@ -9,7 +9,7 @@ import time
 import pytest
 from processes import is_running
 from waiting import LIMIT_S, until
-from xmml_sites.ssh import ConnectionLost, NoAnswer, RemoteFileError, TooMuchOutput, TransportError, bulk_transfer
+from xmml_sites.ssh import CommandExited, NoAnswer, RemoteFileError, TooMuchOutput, TransportError, bulk_transfer
 from xmml_sites.ssh.openssh_transport import OpensshTransport
 from xmml_sites.transfer.conversation_stream import ConversationStream
 from xmml_sites.transfer.message_stream import ConnectionBroken
@@ -261,7 +261,7 @@ def test_a_conversation_that_is_cancelled_ends_also_for_a_thread_that_waits_in_i
 def test_a_command_that_fails_while_it_is_spoken_with_says_why(using):
     async def speak(transport):
         async with transport.converse("echo no such thing >&2; exit 3", "echoing", timeout_s=LIMIT_S) as there:
-            with pytest.raises(ConnectionLost):
+            with pytest.raises(CommandExited):
                 await there.receive()
 
     async def work(transport):
