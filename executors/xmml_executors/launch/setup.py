@@ -12,6 +12,7 @@ from xmml_planner import Plan
 
 from xmml_executors.executor import Executor
 from xmml_executors.launch.site.journal import Journal
+from xmml_executors.launch.site.timeouts import site_timeout_s
 from xmml_executors.local import LocalExecutor
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
@@ -82,6 +83,7 @@ def executor_for(
         from xmml_executors.launch.launcher import Launcher
         from xmml_executors.launch.multi_site_executor import MultiSiteExecutor
 
+        site_timeout_s(is_direct=is_direct)  # what cannot be is refused before anything is begun
         ours = journal or Journal(folder.path)
         ours.write("launch", run=folder.run_id, pid=os.getpid(), started=start_of(os.getpid()))
         local = LocalExecutor()  # before something is begun that would have to be ended if this cannot be

@@ -17,6 +17,8 @@ from xmml_executors.outcome import SiteError
 #: Modules and lines of the setup may take their time.
 ANSWERS_WITHIN_S = 120.0
 _NO_IMAGE, _NO_PROGRAM, _INSTEAD = "xmml-no-image", "xmml-no-container-program", "xmml-there-is"
+#: Printed last: without it nothing of what is not there is known.
+_LOOKED = "xmml-has-looked"
 
 
 async def check_images(site: RunSite, parts: Collection[str], plan: Plan) -> None:
@@ -42,18 +44,27 @@ async def _check(site: RunSite, part: Site, images: list[str]) -> None:
         f"command -v {shlex.quote(program)} >/dev/null || {{ echo {_NO_PROGRAM}; "
         f"for p in {others}; do command -v $p >/dev/null && echo {_INSTEAD} $p; done; }}",
         *(f"[ -e {shlex.quote(image)} ] || echo {_NO_IMAGE} {shlex.quote(image)}" for image in images),
+        f"echo {_LOOKED}",
     ]
     text = environment_as_it_works(part) + "\n".join(look)
     answer = await site.transport.run(f"{site.shell} {shlex.quote(text)}", timeout_s=ANSWERS_WITHIN_S)
-    told = dict(line.partition(" ")[::2] for line in reversed(answer.stdout.splitlines()))
+    lines = [line.partition(" ")[::2] for line in answer.stdout.splitlines()]
+    told = dict(reversed(lines))
+    if _LOOKED not in told:
+        raise SiteError(
+            f"what programs in images need cannot be looked for at {part.name}, because the shell there ends before: "
+            f"{answer.said}; check setup and modules of the site, and the files that a login shell reads there"
+        )
     if _NO_PROGRAM in told:
         instead = f'set container = "{told[_INSTEAD]}"' if _INSTEAD in told else "name a module that has it (modules)"
         raise SiteError(
             f"{part.name} has no {program}, which starts programs in images (run:image): {instead}, "
             "or set container = to the program that does"
         )
-    if _NO_IMAGE in told:
+    missing = [image for what, image in lines if what == _NO_IMAGE]
+    if missing:
+        are, them = ("image {} is", "it") if len(missing) == 1 else ("images {} are", "them")
         raise SiteError(
-            f"the image {told[_NO_IMAGE]} is not at {part.name}: put it there, or into the folder of the model, from "
-            "which it is brought there"
+            f"the {are.format(', '.join(missing))} not at {part.name}: put {them} there, or into the folder of the "
+            f"model, from which {them} {'is' if them == 'it' else 'are'} brought there"
         )

@@ -21,6 +21,9 @@ from xmml_executors.outcome import SiteError
 NAME = "mto"
 _MISSING = "no-mto-for"
 _RELEASE = f"mto {__version__}"
+#: Exit statuses: of ours, if it cannot be copied or linked there; and of a shell that may not start it.
+_NOT_COPIED = 75
+_CANNOT_START = (126, 127)
 #: Its file system may be slow.
 _RUNS_WITHIN_S = 120.0
 
@@ -63,20 +66,28 @@ async def bring_program(transport: Transport, folder: str, store: str, python: s
     look = (
         f"f={shlex.quote(folder)}/{NAME}; kept={shlex.quote(kept)}; kind=$(uname -s -m); "
         f'if [ "$kind" = {shlex.quote(kind)} ]; then '
-        '[ ! -x "$kept" ] || { touch "$kept"; ln -f "$kept" "$f" 2>/dev/null || cp "$kept" "$f"; }; '
+        '[ ! -x "$kept" ] || { touch "$kept"; ln -f "$kept" "$f" 2>/dev/null || cp "$kept" "$f" || '
+        f"exit {_NOT_COPIED}; }}; "
         f'else own=$(command -v mto) || own=$(dirname "$(command -v {path_word(python)})")/mto; '
-        '[ ! -x "$own" ] || ln -sf "$own" "$f"; fi; '
+        f'[ ! -x "$own" ] || ln -sf "$own" "$f" || exit {_NOT_COPIED}; fi; '
         f'if [ -x "$f" ]; then "$f" --version; else echo {_MISSING} "$kind"; fi'
     )
-    said = await transport.run(look)
+    said = await transport.run(look, timeout_s=_RUNS_WITHIN_S)
     if said.stdout.strip() == f"{_MISSING} {kind}":
         await transport.put(mto.PROGRAM, kept)
         said = await transport.run(look, timeout_s=_RUNS_WITHIN_S)
     found = said.stdout.strip()
-    if said.status != 0:
+    if said.status == _NOT_COPIED:
+        raise RemoteFileError(transport.site, f"putting {NAME} into {folder}", said.said)
+    if said.status in _CANNOT_START:
         raise SiteError(
             f"{folder}/{NAME} cannot be executed at {transport.site}: {said.said}; name another folder with work =, on "
             "a file system from which programs may run"
+        )
+    if said.status != 0:
+        raise SiteError(
+            f"{folder}/{NAME} --version fails at {transport.site} with status {said.status}: {said.said}; run it there "
+            "yourself to see why"
         )
     if found != _RELEASE:
         here = f"this is {kind}"

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+
+from xmml_executors.outcome import SiteError
 
 #: What runs at a site ends by itself when it has not heard of us for so long, unless XMML_SITE_LEASE_S says otherwise.
 LEASE_S = 90.0
 #: How long an instance may be away, unless XMML_AWAY_LIMIT_S says otherwise (as in native/core, `absence.rs`).
 AWAY_LIMIT_S = 60.0
-#: How often a site hears that we live, at least, and how many times while a lease lasts.
+#: The longest pause between two renewals of a lease.
 LEASE_EVERY_S = 5.0
+#: How many times a lease is renewed at least while it lasts.
 TIMES_IN_A_LEASE = 9
 
 
 def lease_s() -> float:
-    """How long what runs at a site goes on without a sign of life of ours."""
-    return _limit("XMML_SITE_LEASE_S", LEASE_S) or LEASE_S
+    """How long what runs at a site goes on without a sign of life of ours.
+
+    Raises:
+        SiteError: the environment says something else than a time.
+    """
+    return _seconds("XMML_SITE_LEASE_S", LEASE_S, may_be_0=False)
 
 
 def lease_of_proxy_s(lease_s: float) -> float:
@@ -37,15 +45,25 @@ def site_timeout_s(*, is_direct: bool) -> float:
 
     Args:
         is_direct: instances come without ssh, so that they may be there although we do not reach their site.
+
+    Raises:
+        SiteError: the environment says something else than a time.
     """
-    away_s = _limit("XMML_AWAY_LIMIT_S", AWAY_LIMIT_S)
+    away_s = _seconds("XMML_AWAY_LIMIT_S", AWAY_LIMIT_S, may_be_0=True)
     return lease_s() if is_direct or not away_s else min(lease_s(), away_s)
 
 
-def _limit(variable: str, usual_s: float) -> float:
-    """A time that the environment gives; the usual one, where it is not a number of seconds."""
-    try:
-        seconds = float(os.environ.get(variable, ""))
-    except ValueError:
+def _seconds(variable: str, usual_s: float, *, may_be_0: bool) -> float:
+    """Return a time that the environment gives; the usual one, where it gives none."""
+    text = os.environ.get(variable, "")
+    if not text:
         return usual_s
-    return seconds if 0 <= seconds < math.inf else usual_s
+    with contextlib.suppress(ValueError):
+        seconds = float(text)
+        if 0 < seconds < math.inf or (may_be_0 and seconds == 0):
+            return seconds
+    least = "0 or more" if may_be_0 else "more than 0"
+    raise SiteError(
+        f"{variable}={text} is not possible: expected a number of seconds, {least}; set another one, or unset it for "
+        f"the usual {usual_s:g}"
+    )

@@ -16,7 +16,7 @@ from xmml_executors.outcome import SiteError
 from xmml_planner import Plan
 from xmml_planner.sites import AllocatedNodes, Site
 
-Check = Callable[[Site], None]
+Check = Callable[..., None]
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_plan: Callable[.
     image = tmp_path / "flow.sif"
     image.touch()
 
-    def look(site: Site) -> None:
+    def look(site: Site, *images: str) -> None:
         plan = make_plan("flow")
-        flow = replace(plan.instances[0], site=site.name, image=str(image))
+        flow = [replace(plan.instances[0], site=site.name, image=each) for each in images or [str(image)]]
         at = site_at(tmp_path, site.name)
         at.site = site
-        asyncio.run(check_images(at, [site.name], replace(plan, instances=(flow,), sites=(site,))))
+        asyncio.run(check_images(at, [site.name], replace(plan, instances=tuple(flow), sites=(site,))))
 
     return look
 
@@ -47,3 +47,16 @@ def test_a_job_has_what_its_script_has_loaded(check: Check) -> None:
 def test_a_site_has_what_its_login_shells_find(check: Check) -> None:
     with pytest.raises(SiteError, match="alpha has no apptainer, which starts programs in images"):
         check(Site("alpha", ssh="alpha", scheduler="slurm", setup=("export DATA=data  # for all",)))
+
+
+IN_A_JOB = Site("alpha", scheduler="slurm", allocation=AllocatedNodes("12", ("n1",)))
+
+
+def test_all_images_are_named_that_are_not_there(check: Check) -> None:
+    with pytest.raises(SiteError, match=r"the images /no/flow.sif, /no/mesh.sif are not at alpha: put them there"):
+        check(IN_A_JOB, "/no/mesh.sif", "/no/flow.sif")
+
+
+def test_a_shell_that_ends_before_it_has_looked_does_not_mean_that_all_is_there(check: Check) -> None:
+    with pytest.raises(SiteError, match=r"cannot be looked for at alpha, .* nothing, with exit status 4; check setup"):
+        check(replace(IN_A_JOB, setup=("exit 4",)))

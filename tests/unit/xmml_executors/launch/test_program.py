@@ -11,6 +11,7 @@ import pytest
 from xmml_executors.launch.site.program import bring_program
 from xmml_executors.outcome import SiteError
 from xmml_native import __version__, mto
+from xmml_sites.ssh import RemoteFileError
 from xmml_sites.ssh.local import LocalTransport
 
 
@@ -83,4 +84,21 @@ def test_one_that_cannot_be_executed_is_named_with_what_to_do(here: SiteHere) ->
     with pytest.raises(
         SiteError, match=r"runs/r-1/mto cannot be executed at alpha: .*; name another folder with work ="
     ):
+        here.bring()
+
+
+def test_one_that_fails_for_another_reason_is_told_with_its_status(here: SiteHere) -> None:
+    here.store.mkdir()
+    kept = here.store / hashlib.sha256(mto.PROGRAM.read_bytes()).hexdigest()
+    kept.write_text("#!/bin/sh\necho no more processes >&2\nexit 3\n")
+    kept.chmod(0o755)
+    with pytest.raises(SiteError, match=r"runs/r-1/mto --version fails at alpha with status 3: no more processes; run"):
+        here.bring()
+
+
+def test_a_folder_into_which_it_cannot_be_put_is_named(here: SiteHere) -> None:
+    here.bring().unlink()
+    (kept,) = here.store.iterdir()
+    (here.run / "mto" / kept.name).mkdir(parents=True)  # in the way of a link, and of a copy
+    with pytest.raises(RemoteFileError, match=r"putting mto into .*runs/r-1 failed: cp: "):
         here.bring()

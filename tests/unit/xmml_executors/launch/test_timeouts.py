@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from xmml_executors.launch.site.timeouts import every_s, lease_of_proxy_s, lease_s, site_timeout_s
+from xmml_executors.outcome import SiteError
 
 
 @pytest.mark.parametrize(
@@ -13,8 +14,7 @@ from xmml_executors.launch.site.timeouts import every_s, lease_of_proxy_s, lease
         ({"XMML_SITE_LEASE_S": "30"}, 30.0, 30.0, 30.0),
         ({"XMML_AWAY_LIMIT_S": "6"}, 90.0, 6.0, 90.0),
         ({"XMML_AWAY_LIMIT_S": "0"}, 90.0, 90.0, 90.0),
-        ({"XMML_SITE_LEASE_S": "0", "XMML_AWAY_LIMIT_S": "soon"}, 90.0, 60.0, 90.0),
-        ({"XMML_SITE_LEASE_S": "inf", "XMML_AWAY_LIMIT_S": "-1"}, 90.0, 60.0, 90.0),
+        ({"XMML_SITE_LEASE_S": "", "XMML_AWAY_LIMIT_S": ""}, 90.0, 60.0, 90.0),
     ],
 )
 def test_a_site_is_given_up_before_its_instances_are_taken_for_lost(
@@ -34,3 +34,16 @@ def test_a_site_is_given_up_before_its_instances_are_taken_for_lost(
         given_up_direct,
     )
     assert every_s(lease) < lease_of_proxy_s(lease) / 3 < lease / 3
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "expected"),
+    [
+        *(("XMML_SITE_LEASE_S", text, "more than 0; .* for the usual 90") for text in ("abc", "0", "-1", "inf", "nan")),
+        *(("XMML_AWAY_LIMIT_S", text, "0 or more; .* for the usual 60") for text in ("soon", "-1", "inf", "nan")),
+    ],
+)
+def test_what_is_no_time_is_refused(variable: str, text: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(SiteError, match=f"^{variable}={text} is not possible: .* of seconds, {expected}"):
+        site_timeout_s(is_direct=True)
