@@ -30,7 +30,7 @@ from xmml_executors.launch.relays import local_relay, remote_relay
 from xmml_executors.launch.site.paths import SitePaths, below_home, site_folder
 from xmml_executors.launch.site.program import NAME as PROGRAM
 from xmml_executors.launch.site.run_site import placeholder
-from xmml_executors.launch.site.staging import built, files_of, needed
+from xmml_executors.launch.site.staging import built_files, matching_files, patterns_for
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import relay_log
 
@@ -86,7 +86,7 @@ def rehearsal(plan: Plan, run_folder: str, *, is_direct: bool = False, strategy:
 
 def _files(plan: Plan, parts: Collection[str]) -> list[str]:
     """Return what is sent to a site."""
-    files = list(files_of(Path(plan.model_folder), needed(plan, parts), built(plan)))
+    files = list(matching_files(Path(plan.model_folder), patterns_for(plan, parts), built_files(plan)))
     size = sum(file.stat().st_size for file in files)
     return [
         f"  {len(files)} files ({size:,} bytes), if not there already:",

@@ -60,7 +60,7 @@ from xmml_executors.launch.site.run_site import (
     RunSite,
 )
 from xmml_executors.launch.site.session import Gone, SiteSession, SiteTimedOut
-from xmml_executors.launch.site.staging import built, describe, images_at, needed, programs_at
+from xmml_executors.launch.site.staging import built_files, hash_files_in_thread, images_at, patterns_for, programs_at
 from xmml_executors.launch.site_pool import SitePool
 from xmml_executors.launch.teardown import Teardown
 from xmml_executors.outcome import SiteError
@@ -360,7 +360,9 @@ class Launcher:
         if site.shares_files:
             await site.link_model(self.plan.model_folder)
             return
-        files = await describe(Path(self.plan.model_folder), needed(self.plan, parts), built(self.plan))
+        files = await hash_files_in_thread(
+            Path(self.plan.model_folder), patterns_for(self.plan, parts), built_files(self.plan)
+        )
         staged = await site.stage(files, images_at(self.plan, parts))
         self._notice(
             f"{site.name}: {counted(staged['files'], 'file')} staged, {staged['sent_files']} of them sent "
@@ -401,7 +403,7 @@ class Launcher:
         if entry is not None:
             self._entries.append((site, entry))
             self._tasks.append(self._loop.create_task(self._keep(entry.watch())))
-        channel = site.listen(
+        channel = site.open_session(
             lambda job, report: self._on_report(site, job, report),
             self._notice,
             is_direct=self.is_direct or site.shares_files,

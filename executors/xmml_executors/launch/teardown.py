@@ -213,7 +213,7 @@ async def _bring_back(
     order = {"folders": wanted, "files": files, "most_bytes": MOST_BYTES}
     async with site_files(
         site.transport,
-        site.agent,
+        site.site_command,
         "results",
         "bringing results back",
         timeout_s=LONGEST_S,

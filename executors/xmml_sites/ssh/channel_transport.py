@@ -176,7 +176,7 @@ class ChannelTransport(abc.ABC):
         lanes: list[asyncio.Future[None]] = []
 
         def open_lane(conversation: Conversation) -> None:
-            lanes.append(asyncio.ensure_future(self._carry(conversation, bounded(lane, timeout_s))))
+            lanes.append(asyncio.ensure_future(self._add_channel(conversation, bounded(lane, timeout_s))))
 
         try:
             async with self._channels, asyncio.timeout(timeout_s):
@@ -203,7 +203,7 @@ class ChannelTransport(abc.ABC):
             why = errors.decode(errors="replace").strip()[-MOST_SHOWN:] or conversation.banner
             raise RemoteFileError(self.site, doing, why or f"the command at the site exited with status {status}")
 
-    async def _carry(self, conversation: Conversation, command: str) -> None:
+    async def _add_channel(self, conversation: Conversation, command: str) -> None:
         """Carry messages of a conversation by one more channel, if there is a place for it."""
         if self._channels.locked():
             return
@@ -212,7 +212,7 @@ class ChannelTransport(abc.ABC):
             said = asyncio.ensure_future(collect(self.site, channel.stderr, MOST_OUTPUT))
             has_carried = False
             try:
-                has_carried = await conversation.carry(channel) and await channel.wait() >= 0
+                has_carried = await conversation.add_channel(channel) and await channel.wait() >= 0
             finally:
                 said.cancel()
                 await asyncio.gather(said, return_exceptions=True)

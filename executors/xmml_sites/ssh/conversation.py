@@ -43,7 +43,7 @@ class Conversation:
     ) -> None:
         """
         Args:
-            open_lane: opens a further channel for the conversation, and gives it to `carry`.
+            open_lane: opens a further channel for the conversation, and gives it to `add_channel`.
             on_piece: is called whenever something comes.
             lease_s: the command ends when it has heard nothing over a lane for so long; `None`: it does not.
         """
@@ -60,9 +60,9 @@ class Conversation:
         self.banner = ""
         self._failure: Exception | None = None
         frames = _Frames(site, CommandOutput(site, channel.stdout), on_piece)
-        self._carrying: list[asyncio.Future[None]] = [asyncio.ensure_future(self._carry(channel, frames))]
+        self._carrying: list[asyncio.Future[None]] = [asyncio.ensure_future(self._run_channel(channel, frames))]
 
-    def widen(self, lanes: int) -> None:
+    def open_more_channels(self, lanes: int) -> None:
         """Let further channels carry messages, too, as soon as they have come about."""
         for _ in range(lanes):
             self._open_lane(self)
@@ -115,7 +115,7 @@ class Conversation:
             task.cancel()
         await asyncio.gather(*self._carrying, return_exceptions=True)
 
-    async def carry(self, channel: CommandChannel) -> bool:
+    async def add_channel(self, channel: CommandChannel) -> bool:
         """Carry messages by a further channel, until there are no more; return whether that was possible: the other end
         must say that it is there."""
         output = CommandOutput(self._site, channel.stdout)
@@ -127,12 +127,12 @@ class Conversation:
         if number != _HELLO or self._is_closed:
             return False
         self._open_lanes += 1
-        carrying = asyncio.ensure_future(self._carry(channel, frames))
+        carrying = asyncio.ensure_future(self._run_channel(channel, frames))
         self._carrying.append(carrying)
         await carrying
         return True
 
-    async def _carry(self, channel: CommandChannel, frames: _Frames) -> None:
+    async def _run_channel(self, channel: CommandChannel, frames: _Frames) -> None:
         writing = asyncio.ensure_future(self._write(channel))
         try:
             try:

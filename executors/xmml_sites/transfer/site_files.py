@@ -43,8 +43,9 @@ class _SignsOfLife(NoProgress):
         self._loop.call_soon_threadsafe(self._on_life)
 
 
-class SiteFiles:
-    """A command at a site that carries out orders on files."""
+class FileCommand:
+    """A running `mto site stage` or `mto site results`, with which this process exchanges orders, answers and
+    copies."""
 
     def __init__(self, conversation: Conversation, on_life: Callable[[], None] | None) -> None:
         """
@@ -91,7 +92,7 @@ class SiteFiles:
     async def _copy(self, size_b: int, copy: Callable[[ConversationStream], A]) -> A:
         if size_b > WIDE_B and not self._is_wide:
             self._is_wide = True
-            self._conversation.widen(MORE_LANES)
+            self._conversation.open_more_channels(MORE_LANES)
         # A thread of its own: the loop has few, and others wait for one to look a name up.
         thread = ThreadPoolExecutor(1)
         stream = ConversationStream(self._conversation)
@@ -117,7 +118,7 @@ async def site_files(
     timeout_s: float,
     lease_s: float,
     on_piece: Callable[[], None] | None = None,
-) -> AsyncIterator[SiteFiles]:
+) -> AsyncIterator[FileCommand]:
     """Have a command at a site that carries out orders on files, for as long as the context.
 
     Args:
@@ -143,7 +144,7 @@ async def site_files(
             lease_s=lease_s,
         ) as conversation:
             try:
-                yield SiteFiles(conversation, on_piece)
+                yield FileCommand(conversation, on_piece)
             except (ConnectionBroken, ConnectionLost, CommandExited) as error:
                 lost = error  # if the command has failed, it has said why
     except (PeerFailed, Malformed) as error:

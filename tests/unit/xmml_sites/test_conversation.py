@@ -49,7 +49,7 @@ def test_large_messages_are_kept_up_to_a_number_of_bytes_before_their_turn_comes
             quick.bring(number, bytes(LARGE_B))
         quick.bring(END)
         slow.bring(HELLO)
-        carrying = asyncio.ensure_future(conversation.carry(slow))
+        carrying = asyncio.ensure_future(conversation.add_channel(slow))
         for _ in range(1000):
             await asyncio.sleep(0)
         assert sum(map(len, conversation._arrived.values())) == MOST_B

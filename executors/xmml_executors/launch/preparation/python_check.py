@@ -26,7 +26,7 @@ _CANNOT_START = (126, 127)
 _VERSION = re.compile(r"^python-version (\d+)\.(\d+) ", re.MULTILINE)
 
 
-def needs_python(plan: Plan, parts: Collection[str]) -> list[str]:
+def parts_with_python_instances(plan: Plan, parts: Collection[str]) -> list[str]:
     """Return those of the parts of a site at which an instance runs in the site's Python."""
     python = {site.name: site.python for site in plan.sites}
     found = {
@@ -50,7 +50,7 @@ async def check_python(site: RunSite, parts: Collection[str], plan: Plan) -> Non
         SiteError: it is not, or has not.
         TransportError: the site cannot be reached.
     """
-    for name in needs_python(plan, parts):
+    for name in parts_with_python_instances(plan, parts):
         part = next(each for each in plan.sites if each.name == name)
         lines = environment_lines(part)
         look = f"{path_word(part.python)} -c {shlex.quote(_LOOK)}"

@@ -6,7 +6,7 @@ without its end was being written when the launcher was killed: what it speaks o
 the next launcher writes in its place.
 
 Whoever changes something at the sites, to go on with a run or to clean up after it, has the journal open for writing,
-and nobody else can meanwhile.
+and nobody else can meanwhile, except on a file system without locks: there nothing keeps two processes apart.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Journal:
         except BlockingIOError:
             raise JournalLocked(f"{_holder(read_journal(folder))} {folder}; try again when it has ended") from None
         except OSError:
-            pass  # a file system without locks
+            pass  # a file system without locks: a run there is better than none
         try:
             text = self.path.read_bytes()
             if (whole := text.rfind(b"\n") + 1) < len(text):

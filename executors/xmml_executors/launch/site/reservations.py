@@ -26,15 +26,15 @@ class Reservations:
     """Those of one run at one site.
 
     Attributes:
-        open: what may be reserved and has to be given back.
+        unreleased: what may be reserved and has to be given back.
     """
 
     def __init__(self, site: str, run_id: str, transport: Transport, scheduler: Scheduler, journal: Journal) -> None:
         self._site, self._run_id = site, run_id
         self._transport, self._scheduler, self._journal = transport, scheduler, journal
-        self.open: set[str] = set()
+        self.unreleased: set[str] = set()
 
-    async def among(self, ids: Sequence[str]) -> list[str]:
+    async def existing(self, ids: Sequence[str]) -> list[str]:
         """Return those that still stand.
 
         Raises:
@@ -72,11 +72,11 @@ class Reservations:
         try:
             id = self._scheduler.parse_reserve(await self._transport.run(self._scheduler.reserve_command(wish)), wish)
         except ReservationRefused:
-            self.open.discard(wish.name)
+            self.unreleased.discard(wish.name)
             raise
         if id != wish.name:
             self._note(id, job)
-            self.open.discard(wish.name)
+            self.unreleased.discard(wish.name)
         await self._confirmed(id)
         return id
 
@@ -95,7 +95,7 @@ class Reservations:
     def _note(self, name: str, job: SiteJob) -> None:
         """Note, before it is made, what has to be given back whatever happens."""
         self._journal.write("reserve", site=self._site, name=name, job=job.member)
-        self.open.add(name)
+        self.unreleased.add(name)
 
     async def _confirmed(self, id: str) -> None:
         loop = asyncio.get_running_loop()
@@ -105,7 +105,7 @@ class Reservations:
             if state in (ReservationState.CONFIRMED, ReservationState.ACTIVE):
                 return
             if state is ReservationState.GONE:
-                self.open.discard(id)
+                self.unreleased.discard(id)
                 raise ReservationRefused(f"the reservation {id} was denied")
             if loop.time() > until:
                 await self.give_back(id)
@@ -123,7 +123,7 @@ class Reservations:
             answer = await self._transport.run(self._scheduler.unreserve_command(id))
             if await self._state(id) is ReservationState.GONE:
                 self._journal.write("unreserved", site=self._site, name=id)
-                self.open.discard(id)
+                self.unreleased.discard(id)
                 return
             await asyncio.sleep(pause_s)
         raise SiteError(f"site {self._site}: the reservation {id} cannot be given back: {answer.said}")

@@ -37,7 +37,7 @@ from xmml_executors.launch.site.timeouts import lease_s, site_timeout_s
 from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentStatus
 
-#: Signs for the time in which the supervisor of a job may end everything before the batch system is asked to.
+#: How long the supervisor of a job may take to stop all processes before the scheduler cancels the job [s].
 ENDS_WITHIN_S = 8.0
 #: How often a queue is asked about our jobs: at first, and at most, growing with the time since somebody cared. While
 #: the run goes on, the queue may be the only one who knows that a job is over, and the others are to be released soon.
@@ -92,7 +92,7 @@ class RunSite:
     # --- the folder -------------------------------------------------------------------------------------------------
 
     @property
-    def agent(self) -> str:
+    def site_command(self) -> str:
         """The command that serves the run on the login node."""
         return command_at(self.folder)
 
@@ -209,7 +209,7 @@ class RunSite:
         Raises:
             TransportError, SiteError: it did not work.
         """
-        staged = await stage(self.transport, self.work, self.agent, files, images)
+        staged = await stage(self.transport, self.work, self.site_command, files, images)
         self.journal.write("staged", site=self.name, sha256=staged["sha256"])
         return staged
 
@@ -224,14 +224,14 @@ class RunSite:
         """
         if paths:
             order = json.dumps({"files": list(paths)})
-            done = await self.transport.run(f"{self.agent} hash", order, timeout_s=HASHED_WITHIN_S)
+            done = await self.transport.run(f"{self.site_command} hash", order, timeout_s=HASHED_WITHIN_S)
             if done.status != 0:
                 raise RemoteFileError(self.name, "reading the programs that will run", done.said)
             hashes: dict[str, str | None] = json.loads(done.stdout)
             self.journal.write("programs", site=self.name, sha256=hashes)
 
-    def listen(self, on_report: OnReport, tell_people: Callable[[str], None], *, is_direct: bool) -> SiteSession:
-        """Return the channel to the jobs; somebody must `keep` it.
+    def open_session(self, on_report: OnReport, tell_people: Callable[[str], None], *, is_direct: bool) -> SiteSession:
+        """Open the session with the agents of the jobs; somebody must `keep` it.
 
         Args:
             on_report, tell_people: see `SiteSession`.
@@ -449,7 +449,7 @@ class RunSite:
         if jobs := self.job_ids:
             told = await self.queue.status(jobs)
             found += [f"job {id}" for id, status in told.items() if not status.state.is_over]
-        found += [f"reservation {id}" for id in await self.reservations.among(reservations)]
+        found += [f"reservation {id}" for id in await self.reservations.existing(reservations)]
         if await self.transport.exists(self.folder):
             found.append(self.folder)
         return found
@@ -473,12 +473,12 @@ class RunSite:
             await self.queue.wait_until_over(jobs, ENDS_WITHIN_S)  # their last words go into the folder that is removed
             # The program does not remove the folder: on NFS the file of what runs would stay behind.
             removing = "" if keeps_folder else f"; {_removing(self.folder)}"
-            done = await self.transport.run(f"{self.agent} end{removing}", timeout_s=60.0)
+            done = await self.transport.run(f"{self.site_command} end{removing}", timeout_s=60.0)
             if done.status != 0:
                 raise SiteError(f"site {self.name}: {done.said}")
         elif self.folder and not keeps_folder:
             await self.transport.remove(self.folder)
-        for id in sorted({*reservations, *self.reservations.open}):  # not before their jobs are gone
+        for id in sorted({*reservations, *self.reservations.unreleased}):  # not before their jobs are gone
             await self.reservations.give_back(id)
         if keeps_folder:
             return  # for the journal the site is not clean: `xmml cancel` removes the folder

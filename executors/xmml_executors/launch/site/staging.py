@@ -22,7 +22,7 @@ from pathspec import GitIgnoreSpec
 from xmml_planner import Plan
 from xmml_planner.planning import is_below
 from xmml_sites.ssh import Transport
-from xmml_sites.transfer.site_files import SiteFiles, site_files
+from xmml_sites.transfer.site_files import FileCommand, site_files
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.launch.site.timeouts import lease_s
@@ -71,7 +71,7 @@ class Wanted:
     exclude: tuple[str, ...] = ()
 
 
-def files_of(folder: Path, wanted: Iterable[Wanted], built: Collection[str] = ()) -> Iterator[Path]:
+def matching_files(folder: Path, wanted: Iterable[Wanted], built: Collection[str] = ()) -> Iterator[Path]:
     """Return the files of a model's folder that are wanted: files, folders with all that is in them, globs.
 
     Files that builds make are left out, unless a pattern matches them themselves; files that `.xmmlignore` in the
@@ -126,7 +126,7 @@ def _patterns(lines: Iterable[str], source: str) -> GitIgnoreSpec:
         raise SiteError(f"{source}: a pattern cannot be read: {error}") from None
 
 
-def needed(plan: Plan, sites: Collection[str]) -> tuple[Wanted, ...]:
+def patterns_for(plan: Plan, sites: Collection[str]) -> tuple[Wanted, ...]:
     """Return what sites need of the folder of the model; all of it if the plan does not say."""
     named = tuple(dict.fromkeys(Wanted(each.path, each.exclude) for each in plan.stage if each.site in sites))
     return named or (Wanted("."),)
@@ -146,7 +146,7 @@ def images_at(plan: Plan, sites: Collection[str]) -> list[str]:
     return sorted(os.path.relpath(image, plan.model_folder) for image in images if is_below(image, plan.model_folder))
 
 
-def built(plan: Plan) -> frozenset[str]:
+def built_files(plan: Plan) -> frozenset[str]:
     """Return the files that builds make in the folder of the model: the programs of the plan that have a build, and
     what builds of earlier runs have made here."""
     names = {name for build in plan.builds for name in build.instances}
@@ -155,7 +155,7 @@ def built(plan: Plan) -> frozenset[str]:
     return built_before(Path(plan.model_folder)) | inside
 
 
-def described(folder: Path, files: Iterable[Path]) -> list[FileToStage]:
+def hash_files(folder: Path, files: Iterable[Path]) -> list[FileToStage]:
     """Return the files with their hashes, as far as they are still there.
 
     Raises:
@@ -210,10 +210,10 @@ async def stage(
         timeout_s=limit_s,
         lease_s=lease_s(),
     ) as there:
-        missing = await _missing(there, order, wanted)
+        missing = await _lay_out(there, order, wanted)
         if missing:
             sent_files, sent_bytes = len(missing), await _send(there, missing)
-            changed = {each.sha256 for each in await _missing(there, order, wanted)}
+            changed = {each.sha256 for each in await _lay_out(there, order, wanted)}
             with tempfile.TemporaryDirectory(prefix="xmml-stage-") as folder:
                 fixed = {
                     each.path: _fixed(each, Path(folder, str(number)))
@@ -223,7 +223,7 @@ async def stage(
                 wanted = [fixed.get(each.path, each) for each in wanted]
                 if fixed:
                     sent_bytes += await _send(there, list(fixed.values()))
-                    lost = await _missing(there, order, wanted)
+                    lost = await _lay_out(there, order, wanted)
                     if lost:
                         raise SiteError(f"site {transport.site}: {len(lost)} staged files did not arrive whole")
     hashes = {each.path: each.sha256 for each in wanted}
@@ -236,14 +236,14 @@ async def stage(
     }
 
 
-async def _missing(there: SiteFiles, order: Mapping[str, Any], files: Sequence[FileToStage]) -> list[FileToStage]:
+async def _lay_out(there: FileCommand, order: Mapping[str, Any], files: Sequence[FileToStage]) -> list[FileToStage]:
     """Have files laid out; return those, each content once, that the site has not got, and now waits for."""
     rows = [[each.path, each.sha256, each.mode, each.written] for each in files]
     missing = set((await there.order({**order, "files": rows}))["missing"])
     return list({each.sha256: each for each in files if each.sha256 in missing}.values())
 
 
-async def _send(there: SiteFiles, files: Sequence[FileToStage]) -> int:
+async def _send(there: FileCommand, files: Sequence[FileToStage]) -> int:
     """Send files under their hashes; return how many bytes that was. Of one of which the site has an earlier version,
     what has changed is sent. One that changes meanwhile is found to be missing later."""
     size = sum(each.size for each in files)
@@ -267,6 +267,8 @@ def _fixed(file: FileToStage, copy: Path) -> FileToStage:
     return replace(file, local=copy, sha256=digest, size=copy.stat().st_size)
 
 
-async def describe(folder: Path, wanted: Iterable[Wanted], built: Collection[str] = ()) -> list[FileToStage]:
-    """Return the files that are wanted with their hashes, computed in a thread: see `files_of` and `described`."""
-    return await asyncio.to_thread(lambda: described(folder, files_of(folder, wanted, built)))
+async def hash_files_in_thread(
+    folder: Path, wanted: Iterable[Wanted], built: Collection[str] = ()
+) -> list[FileToStage]:
+    """Return the files that are wanted with their hashes, computed in a thread: `matching_files`, `hash_files`."""
+    return await asyncio.to_thread(lambda: hash_files(folder, matching_files(folder, wanted, built)))

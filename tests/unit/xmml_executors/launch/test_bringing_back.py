@@ -84,7 +84,7 @@ def test_a_site_that_names_files_that_nobody_asked_for_is_not_believed(
 
     monkeypatch.setattr(teardown, "site_files", lying)
     site, *others = there
-    site.transport = site.agent = None
+    site.transport = site.site_command = None
     with pytest.raises(SiteError, match="that nobody asked for"):
         asyncio.run(teardown.fetch_results(site, *others))
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from copy_messages import RANGE_B
 from xmml_executors.launch.site.program import command_at
-from xmml_executors.launch.site.staging import Wanted, describe, files_of, stage
+from xmml_executors.launch.site.staging import Wanted, hash_files_in_thread, matching_files, stage
 from xmml_executors.outcome import SiteError
 from xmml_native import mto
 from xmml_sites.ssh import RemoteFileError
@@ -29,7 +29,7 @@ def test_the_whole_folder_of_a_model_is_without_the_folders_of_runs_that_were_pu
     for name in ("model.xmml", "mesh/plan.json", "out/plan.json", "out/events.jsonl", "out/instances/a/stdout"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
-    found = [str(path.relative_to(tmp_path)) for path in files_of(tmp_path, [Wanted(".")])]
+    found = [str(path.relative_to(tmp_path)) for path in matching_files(tmp_path, [Wanted(".")])]
     assert found == ["model.xmml", "mesh/plan.json"]
 
 
@@ -38,12 +38,12 @@ def test_what_a_build_has_made_is_not_staged_unless_it_is_named(tmp_path: Path) 
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
     made = {"flow", "parts/flow.o"}
-    assert [path.name for path in files_of(tmp_path, [Wanted(".")], made)] == ["flow.c"]
-    assert [path.name for path in files_of(tmp_path, [Wanted("."), Wanted("flow")], made)] == ["flow.c", "flow"]
+    assert [path.name for path in matching_files(tmp_path, [Wanted(".")], made)] == ["flow.c"]
+    assert [path.name for path in matching_files(tmp_path, [Wanted("."), Wanted("flow")], made)] == ["flow.c", "flow"]
 
 
 def names_below(folder: Path, *wanted: Wanted) -> list[str]:
-    return [str(path.relative_to(folder)) for path in files_of(folder, wanted)]
+    return [str(path.relative_to(folder)) for path in matching_files(folder, wanted)]
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ class Site:
             transport = self.transport("alpha")
             agent = command_at(str(self.run))
             try:
-                files = await describe(self.model, [Wanted(".")])
+                files = await hash_files_in_thread(self.model, [Wanted(".")])
                 return await stage(transport, str(self.work), agent, files)
             finally:
                 await transport.close()
@@ -205,7 +205,12 @@ def test_staging_that_is_interrupted_leaves_no_word_and_nothing_that_goes_on(
     async def work() -> None:
         transport = LocalTransport("alpha")
         staging = asyncio.ensure_future(
-            stage(transport, str(site.work), command_at(str(site.run)), await describe(site.model, [Wanted(".")]))
+            stage(
+                transport,
+                str(site.work),
+                command_at(str(site.run)),
+                await hash_files_in_thread(site.model, [Wanted(".")]),
+            )
         )
         while not list(site.run.glob("incoming/.*.xmml-part")):
             await asyncio.sleep(0.001)
