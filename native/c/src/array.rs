@@ -31,6 +31,7 @@ impl CArray {
     /// They must stay as they are until the array is dropped.
     pub unsafe fn lent(dtype: Dtype, order: Order, shape: &[usize], bytes: &[u8]) -> Result<CArray> {
         check_bools(dtype, bytes)?;
+        // SAFETY: promised by the caller; there is no owner to be dropped.
         let data = unsafe { Buffer::wrap(bytes.as_ptr(), bytes.len(), Box::new(())) };
         Ok(CArray { dtype, order, shape: shape.to_vec(), data, other: OnceLock::new() })
     }

@@ -1,12 +1,12 @@
 //! Callbacks on arrival (`xmml_callbacks.h`).
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
 use xmml_core::instance::{Callback, Served};
 use xmml_wire::message::Message;
 
-use crate::argument::{object, text};
+use crate::argument::{object, text, Text};
 use crate::instance::Member;
 use crate::message::CMessage;
 use crate::status::{guard, Failure, Result, Status};
@@ -21,13 +21,13 @@ struct Called {
 unsafe impl Send for Called {}
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_on_message(
-    me: *mut Member,
-    port: *const c_char,
+pub extern "C" fn xmml_on_message(
+    me: Option<&Member>,
+    port: Text,
     callback: Option<unsafe extern "C" fn(*mut c_void, *mut CMessage) -> c_int>,
     context: *mut c_void,
 ) -> c_int {
-    guard(|| unsafe {
+    guard(|| {
         let (me, port) = (object(me, "me")?, text(port, "port")?);
         let place = me.place(port);
         let callback = callback.map(|function| {
@@ -35,7 +35,8 @@ pub unsafe extern "C" fn xmml_on_message(
             Box::new(move |message: Message| {
                 let Called { function, context } = &called;
                 let message = Box::into_raw(Box::new(CMessage::new(message, place.clone())));
-                match function(*context, message) {
+                // SAFETY: xmml_callbacks.h says what the function is called with, and that the message is then its own.
+                match unsafe { function(*context, message) } {
                     0 => Ok(()),
                     status => Err(format!("it returned {status}")),
                 }
@@ -46,13 +47,13 @@ pub unsafe extern "C" fn xmml_on_message(
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_serve(me: *mut Member) -> c_int {
-    guard(|| unsafe { serve(object(me, "me")?, None) })
+pub extern "C" fn xmml_serve(me: Option<&Member>) -> c_int {
+    guard(|| serve(object(me, "me")?, None))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_serve_timeout(me: *mut Member, seconds: f64) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_serve_timeout(me: Option<&Member>, seconds: f64) -> c_int {
+    guard(|| {
         let me = object(me, "me")?;
         let timeout = Duration::try_from_secs_f64(seconds);
         let timeout = timeout.map_err(|_| {

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use xmml_core::spec::{Direction, Operator};
 
-use crate::argument::{object, place};
+use crate::argument::{object, place, Out};
 use crate::instance::Member;
 use crate::status::{guard, guard_or, Failure, Status};
 
@@ -17,13 +17,13 @@ pub struct CPort {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_port_count(me: *const Member) -> usize {
-    guard_or(0, || Ok(unsafe { object(me, "me") }?.port_names.len()))
+pub extern "C" fn xmml_port_count(me: Option<&Member>) -> usize {
+    guard_or(0, || Ok(object(me, "me")?.port_names.len()))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_port_at(me: *const Member, i: usize, port: *mut CPort) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_port_at(me: Option<&Member>, i: usize, port: Out<CPort>) -> c_int {
+    guard(|| {
         let port = place(port, "port")?;
         let me = object(me, "me")?;
         let (Some(name), Some(spec)) = (me.port_names.get(i), me.core.spec().ports.get(i)) else {
@@ -45,14 +45,14 @@ pub unsafe extern "C" fn xmml_port_at(me: *const Member, i: usize, port: *mut CP
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_param_count(me: *const Member) -> usize {
-    guard_or(0, || Ok(unsafe { object(me, "me") }?.param_names.len()))
+pub extern "C" fn xmml_param_count(me: Option<&Member>) -> usize {
+    guard_or(0, || Ok(object(me, "me")?.param_names.len()))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_param_name(me: *const Member, i: usize) -> *const c_char {
+pub extern "C" fn xmml_param_name(me: Option<&Member>, i: usize) -> *const c_char {
     guard_or(std::ptr::null(), || {
-        let names = &unsafe { object(me, "me") }?.param_names;
+        let names = &object(me, "me")?.param_names;
         Ok(names.get(i).map_or(std::ptr::null(), |name| name.as_ptr()))
     })
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use xmml_core::instance::{Instance, JoinOptions};
 use xmml_wire::methods::{names_in, MethodReport};
 
-use crate::argument::{object, object_mut, optional_text, place, place_for_object, text};
+use crate::argument::{object, optional_text, place, place_for_object, text, Out, Text};
 use crate::status::{guard, guard_or, Failure, Result, Status};
 use crate::text::CText;
 
@@ -60,30 +60,27 @@ impl Member {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_join(me: *mut *mut Member) -> c_int {
-    guard(|| unsafe { join(me, "c") })
+pub extern "C" fn xmml_join(me: Out<*mut Member>) -> c_int {
+    guard(|| join(me, "c"))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_join_as(me: *mut *mut Member, language: *const c_char) -> c_int {
-    guard(|| unsafe { join(me, known_language(language)?) })
+pub extern "C" fn xmml_join_as(me: Out<*mut Member>, language: Text) -> c_int {
+    guard(|| join(me, known_language(language)?))
 }
 
 /// The language of a program, for reports.
-///
-/// # Safety
-/// `language` is null or a text.
-pub unsafe fn known_language(language: *const c_char) -> Result<&'static str> {
-    let language = unsafe { text(language, "language")? };
+pub fn known_language(language: Text) -> Result<&'static str> {
+    let language = text(language, "language")?;
     let known = ["c", "c++", "fortran", "java"].into_iter().find(|known| *known == language);
     Ok(known.unwrap_or("another language"))
 }
 
-unsafe fn join(me: *mut *mut Member, language: &'static str) -> Result<()> {
-    let me = unsafe { place_for_object(me, "me")? };
+fn join(me: Out<*mut Member>, language: &'static str) -> Result<()> {
+    let me = place_for_object(me, "me")?;
     show_lines_at_once();
     let options = JoinOptions { coordinator: None, instance: None, secret_file: None, language };
-    me.set(Box::into_raw(Box::new(Member::new(Instance::join(options)?))));
+    me.give(Member::new(Instance::join(options)?));
     Ok(())
 }
 
@@ -116,32 +113,27 @@ pub fn show_lines_at_once() {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_leave(me: *mut *mut Member) -> c_int {
-    guard(|| unsafe { take(me)?.core.leave().map_err(Failure::from) })
+pub extern "C" fn xmml_leave(me: Option<&mut Option<Box<Member>>>) -> c_int {
+    guard(|| take(me)?.core.leave().map_err(Failure::from))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_instance_free(me: *mut *mut Member) {
+pub extern "C" fn xmml_instance_free(me: Option<&mut Option<Box<Member>>>) {
     guard(|| {
         // A second time, or before joining: nothing to free.
-        if !me.is_null() && !unsafe { *me }.is_null() {
-            drop(unsafe { take(me)? });
-        }
+        drop(me.and_then(Option::take));
         Ok(())
     });
 }
 
-unsafe fn take(me: *mut *mut Member) -> Result<Box<Member>> {
-    let pointer = std::mem::replace(unsafe { object_mut(me, "me")? }, std::ptr::null_mut());
-    if pointer.is_null() {
-        return Err(Failure::usage("*me is a null pointer: the instance has left already, or has not joined"));
-    }
-    Ok(unsafe { Box::from_raw(pointer) })
+fn take(me: Option<&mut Option<Box<Member>>>) -> Result<Box<Member>> {
+    let problem = "*me is a null pointer: the instance has left already, or has not joined";
+    object(me, "me")?.take().ok_or_else(|| Failure::usage(problem))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_fail(me: *mut Member, reason: *const c_char) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_fail(me: Option<&Member>, reason: Text) -> c_int {
+    guard(|| {
         // Usually xmml_error(): the core copies it before this call could change it.
         object(me, "me")?.core.fail(text(reason, "text")?);
         Ok(())
@@ -149,16 +141,16 @@ pub unsafe extern "C" fn xmml_fail(me: *mut Member, reason: *const c_char) -> c_
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_warn(me: *mut Member, warning: *const c_char) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_warn(me: Option<&Member>, warning: Text) -> c_int {
+    guard(|| {
         object(me, "me")?.core.warn(text(warning, "text")?);
         Ok(())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_reuse(me: *mut Member, again: *mut c_int) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_reuse(me: Option<&Member>, again: Out<c_int>) -> c_int {
+    guard(|| {
         let again = place(again, "again")?;
         again.set(object(me, "me")?.core.reuse()?.into());
         Ok(())
@@ -166,8 +158,8 @@ pub unsafe extern "C" fn xmml_reuse(me: *mut Member, again: *mut c_int) -> c_int
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_step(me: *mut Member, time: *mut f64) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_step(me: Option<&Member>, time: Out<f64>) -> c_int {
+    guard(|| {
         let time = place(time, "time")?;
         match object(me, "me")?.core.next_step()? {
             Some(now) => time.set(now),
@@ -178,43 +170,43 @@ pub unsafe extern "C" fn xmml_step(me: *mut Member, time: *mut f64) -> c_int {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_name(me: *const Member) -> *const c_char {
-    guard_or(c"".as_ptr(), || Ok(unsafe { object(me, "me") }?.c_name.as_ptr()))
+pub extern "C" fn xmml_name(me: Option<&Member>) -> *const c_char {
+    guard_or(c"".as_ptr(), || Ok(object(me, "me")?.c_name.as_ptr()))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_index(me: *const Member) -> u32 {
-    guard_or(0, || Ok(unsafe { object(me, "me") }?.core.spec().index))
+pub extern "C" fn xmml_index(me: Option<&Member>) -> u32 {
+    guard_or(0, || Ok(object(me, "me")?.core.spec().index))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_count(me: *const Member) -> u32 {
-    guard_or(0, || Ok(unsafe { object(me, "me") }?.core.spec().count))
+pub extern "C" fn xmml_count(me: Option<&Member>) -> u32 {
+    guard_or(0, || Ok(object(me, "me")?.core.spec().count))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_time(me: *const Member) -> f64 {
-    guard_or(0.0, || Ok(unsafe { object(me, "me") }?.core.time()))
+pub extern "C" fn xmml_time(me: Option<&Member>) -> f64 {
+    guard_or(0.0, || Ok(object(me, "me")?.core.time()))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_origin(me: *const Member) -> f64 {
-    guard_or(0.0, || Ok(unsafe { object(me, "me") }?.core.origin()))
+pub extern "C" fn xmml_origin(me: Option<&Member>) -> f64 {
+    guard_or(0.0, || Ok(object(me, "me")?.core.origin()))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_delta(me: *const Member) -> f64 {
-    guard_or(0.0, || Ok(unsafe { object(me, "me") }?.core.spec().delta_s))
+pub extern "C" fn xmml_delta(me: Option<&Member>) -> f64 {
+    guard_or(0.0, || Ok(object(me, "me")?.core.spec().delta_s))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_total(me: *const Member) -> f64 {
-    guard_or(0.0, || Ok(unsafe { object(me, "me") }?.core.spec().total_s))
+pub extern "C" fn xmml_total(me: Option<&Member>) -> f64 {
+    guard_or(0.0, || Ok(object(me, "me")?.core.spec().total_s))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_steps(me: *const Member) -> u64 {
-    guard_or(0, || Ok(unsafe { object(me, "me") }?.core.spec().steps))
+pub extern "C" fn xmml_steps(me: Option<&Member>) -> u64 {
+    guard_or(0, || Ok(object(me, "me")?.core.spec().steps))
 }
 
 /// `xmml_scale`.
@@ -226,8 +218,8 @@ pub struct CScale {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_scale_of(me: *const Member, name: *const c_char, scale: *mut CScale) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_scale_of(me: Option<&Member>, name: Text, scale: Out<CScale>) -> c_int {
+    guard(|| {
         let scale = place(scale, "scale")?;
         let found = object(me, "me")?.core.scale(text(name, "name")?)?;
         scale.set(CScale { delta: found.delta, total: found.total, steps: found.steps });
@@ -236,24 +228,24 @@ pub unsafe extern "C" fn xmml_scale_of(me: *const Member, name: *const c_char, s
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_connected(me: *const Member, port: *const c_char, yes: *mut c_int) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_connected(me: Option<&Member>, port: Text, yes: Out<c_int>) -> c_int {
+    guard(|| {
         place(yes, "yes")?.set(object(me, "me")?.core.connected(text(port, "port")?)?.into());
         Ok(())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_copies(me: *const Member, port: *const c_char, copies: *mut u32) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_copies(me: Option<&Member>, port: Text, copies: Out<u32>) -> c_int {
+    guard(|| {
         place(copies, "copies")?.set(object(me, "me")?.core.copies(text(port, "port")?)?);
         Ok(())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_skip(me: *mut Member, port: *const c_char) -> c_int {
-    guard(|| unsafe { object(me, "me")?.core.skip(text(port, "port")?).map_err(Failure::from) })
+pub extern "C" fn xmml_skip(me: Option<&Member>, port: Text) -> c_int {
+    guard(|| object(me, "me")?.core.skip(text(port, "port")?).map_err(Failure::from))
 }
 
 thread_local! {
@@ -261,8 +253,8 @@ thread_local! {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_methods(me: *const Member, port: *const c_char, out: *mut *const c_char) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_methods(me: Option<&Member>, port: Text, out: Out<*const c_char>) -> c_int {
+    guard(|| {
         let out = place(out, "text")?;
         let lines: Vec<String> = object(me, "me")?.core.methods(text(port, "port")?)?.iter().map(method_line).collect();
         let pointer = METHODS.try_with(|methods| {
@@ -275,8 +267,8 @@ pub unsafe extern "C" fn xmml_methods(me: *const Member, port: *const c_char, ou
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_set_methods(me: *mut Member, port: *const c_char, methods: *const c_char) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_set_methods(me: Option<&Member>, port: Text, methods: Text) -> c_int {
+    guard(|| {
         let names = names_in(optional_text(methods, "methods")?.unwrap_or_default())?;
         object(me, "me")?.core.set_methods(text(port, "port")?, &names).map_err(Failure::from)
     })

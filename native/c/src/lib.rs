@@ -3,10 +3,8 @@
 //! Every function here converts types and errors and adds nothing. No panic crosses the boundary (`status::guard`), no function
 //! ends the process, and what C passes is checked before it is used: null pointers, text that is not UTF-8, shapes that overflow.
 //!
-//! # Safety
-//! The functions are `unsafe` because they take pointers. What they ask of a pointer stands in the header: objects come from this library
-//! and are still alive, texts end with a 0 byte, and arrays hold as many elements as their shape says.
-#![allow(clippy::missing_safety_doc)]
+//! What the header promises of a pointer (objects come from this library and are still alive, texts end with a 0 byte, arrays hold as many
+//! elements as their shape says) is the type of the argument: see `argument`.
 
 mod alone;
 mod argument;
@@ -26,3 +24,11 @@ mod team;
 mod text;
 mod value;
 mod value_api;
+
+// Several threads of a program may use these at once, each by a reference of its own.
+const _: () = {
+    const fn may_be_shared<T: Sync>() {}
+    may_be_shared::<instance::Member>();
+    may_be_shared::<path::xmml_path>();
+    may_be_shared::<path::xmml_path_listener>();
+};

@@ -4,20 +4,20 @@ use std::ffi::{c_int, c_void};
 
 use xmml_wire::data::Dtype;
 
-use crate::argument::{object, place_for_object};
+use crate::argument::{object, place_for_object, Elements, Out};
 use crate::instance::Member;
 use crate::status::{guard, Failure, Result};
 use crate::value_api::{dtype_of, shape_from_c};
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_loan(
-    me: *mut Member,
+pub extern "C" fn xmml_loan(
+    me: Option<&Member>,
     dtype: c_int,
     rank: usize,
-    shape: *const usize,
-    memory: *mut *mut c_void,
+    shape: Elements<usize>,
+    memory: Out<*mut c_void>,
 ) -> c_int {
-    guard(|| unsafe {
+    guard(|| {
         let memory = place_for_object(memory, "memory")?;
         let dtype: Dtype = dtype_of(dtype)?;
         let shape: Vec<u64> = shape_from_c(rank, shape)?.iter().map(|extent| *extent as u64).collect();
@@ -28,8 +28,8 @@ pub unsafe extern "C" fn xmml_loan(
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_give_back(me: *mut Member, memory: *mut c_void) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_give_back(me: Option<&Member>, memory: *mut c_void) -> c_int {
+    guard(|| {
         let me = object(me, "me")?;
         if memory.is_null() || me.core.give_back(memory.cast_const().cast()) {
             return Ok(());

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use xmml_wire::data::Order;
 use xmml_wire::message::Message;
 
-use crate::argument::{object, place};
-use crate::status::{guard, Failure, Result, Status};
+use crate::argument::{object, place, Elements, Out, Room};
+use crate::status::{free, guard, Failure, Result, Status};
 use crate::value::Value;
 use crate::value_api::{array_to_c, bytes_to_c, complex_to_c, copy_to_c, text_to_c, XmmlArray};
 
@@ -41,90 +41,77 @@ impl CMessage {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_message_timestamp(message: *const CMessage) -> f64 {
-    unsafe { message.as_ref() }.map_or(f64::NAN, |message| message.timestamp)
+pub extern "C" fn xmml_message_timestamp(message: Option<&CMessage>) -> f64 {
+    message.map_or(f64::NAN, |message| message.timestamp)
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_message_next_timestamp(message: *const CMessage) -> f64 {
-    unsafe { message.as_ref() }.and_then(|message| message.next_timestamp).unwrap_or(f64::NAN)
+pub extern "C" fn xmml_message_next_timestamp(message: Option<&CMessage>) -> f64 {
+    message.and_then(|message| message.next_timestamp).unwrap_or(f64::NAN)
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_message_has_next(message: *const CMessage) -> c_int {
-    unsafe { message.as_ref() }.is_some_and(|message| message.next_timestamp.is_some()).into()
+pub extern "C" fn xmml_message_has_next(message: Option<&CMessage>) -> c_int {
+    message.is_some_and(|message| message.next_timestamp.is_some()).into()
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_message_data(message: *const CMessage) -> *const Value {
-    unsafe { message.as_ref() }.map_or(std::ptr::null(), |message| &raw const message.value)
+pub extern "C" fn xmml_message_data(message: Option<&CMessage>) -> *const Value {
+    message.map_or(std::ptr::null(), |message| &raw const message.value)
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_message_free(message: *mut CMessage) {
-    if !message.is_null() {
-        guard(|| {
-            drop(unsafe { Box::from_raw(message) });
-            Ok(())
-        });
-    }
+pub extern "C" fn xmml_message_free(message: Option<Box<CMessage>>) {
+    free(message);
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_message_bool(message: *const CMessage, out: *mut c_int) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_message_bool(message: Option<&CMessage>, out: Out<c_int>) -> c_int {
+    guard(|| {
         place(out, "out")?.set(object(message, "message")?.read(Value::read_bool)?.into());
         Ok(())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_message_int(message: *const CMessage, out: *mut i64) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_message_int(message: Option<&CMessage>, out: Out<i64>) -> c_int {
+    guard(|| {
         place(out, "out")?.set(object(message, "message")?.read(Value::read_int)?);
         Ok(())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_message_double(message: *const CMessage, out: *mut f64) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_message_double(message: Option<&CMessage>, out: Out<f64>) -> c_int {
+    guard(|| {
         place(out, "out")?.set(object(message, "message")?.read(Value::read_float)?);
         Ok(())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_message_complex(message: *const CMessage, real: *mut f64, imaginary: *mut f64) -> c_int {
-    guard(|| unsafe { complex_to_c(object(message, "message")?.read(Value::read_complex), real, imaginary) })
+pub extern "C" fn xmml_message_complex(message: Option<&CMessage>, real: Out<f64>, imaginary: Out<f64>) -> c_int {
+    guard(|| complex_to_c(object(message, "message")?.read(Value::read_complex), real, imaginary))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_message_text(
-    message: *const CMessage,
-    text: *mut *const c_char,
-    length: *mut usize,
-) -> c_int {
-    guard(|| unsafe { text_to_c(object(message, "message")?.read(Value::read_text), text, length) })
+pub extern "C" fn xmml_message_text(message: Option<&CMessage>, text: Out<*const c_char>, length: Out<usize>) -> c_int {
+    guard(|| text_to_c(object(message, "message")?.read(Value::read_text), text, length))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_message_bytes(
-    message: *const CMessage,
-    bytes: *mut *const c_void,
-    size: *mut usize,
-) -> c_int {
-    guard(|| unsafe { bytes_to_c(object(message, "message")?.read(Value::read_bytes), bytes, size) })
+pub extern "C" fn xmml_message_bytes(message: Option<&CMessage>, bytes: Out<*const c_void>, size: Out<usize>) -> c_int {
+    guard(|| bytes_to_c(object(message, "message")?.read(Value::read_bytes), bytes, size))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_message_array(
-    message: *const CMessage,
+pub extern "C" fn xmml_message_array(
+    message: Option<&CMessage>,
     dtype: c_int,
     rank: usize,
-    array: *mut XmmlArray,
+    array: Out<XmmlArray>,
 ) -> c_int {
-    guard(|| unsafe {
+    guard(|| {
         let place = place(array, "array")?;
         place.set(
             object(message, "message")?.read(|value| array_to_c(value, Some(dtype), rank, Order::RowMajor as c_int))?,
@@ -134,12 +121,12 @@ pub unsafe extern "C" fn xmml_message_array(
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_message_copy(
-    message: *const CMessage,
+pub extern "C" fn xmml_message_copy(
+    message: Option<&CMessage>,
     dtype: c_int,
     rank: usize,
-    shape: *const usize,
-    data: *mut c_void,
+    shape: Elements<usize>,
+    data: Room<u8>,
 ) -> c_int {
-    guard(|| unsafe { object(message, "message")?.read(|value| copy_to_c(value, dtype, rank, shape, data)) })
+    guard(|| object(message, "message")?.read(|value| copy_to_c(value, dtype, rank, shape, data)))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ::xmml_path::{cycle, gather, relay, scatter, Lane, Listener, Path, Received, Ticket};
 use xmml_wire::buffer::Buffer;
 
-use crate::argument::{elements, object, object_mut, place, place_for_object, text};
+use crate::argument::{elements, object, place, place_for_object, text, wanted, Elements, Out, Room, Text};
 use crate::status::{guard, guard_or, Failure, Result, Status};
 use identity::{identity, xmml_path_identity};
 use settings::{settings, xmml_path_settings};
@@ -69,17 +69,9 @@ fn ended() -> Failure {
     Failure::new(Status::Ended, "the other end has finished, and everything was received")
 }
 
-unsafe fn bytes<'a>(data: *const c_void, size: usize) -> Result<&'a [u8]> {
-    unsafe { elements(data.cast::<u8>(), size, "data") }
-}
-
-fn message(buffer: Buffer) -> *mut xmml_path_message {
-    Box::into_raw(Box::new(xmml_path_message(buffer)))
-}
-
-fn received(received: Received) -> Result<*mut xmml_path_message> {
+fn received(received: Received) -> Result<xmml_path_message> {
     match received {
-        Received::Message(buffer) => Ok(message(buffer)),
+        Received::Message(buffer) => Ok(xmml_path_message(buffer)),
         Received::Ended => Err(ended()),
     }
 }
@@ -89,117 +81,109 @@ const BULK: u64 = 1 << 63;
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_dial(
-    path: *mut *mut xmml_path,
-    address: *const c_char,
-    me: *const xmml_path_identity,
-    peer: *const c_char,
-    given: *const xmml_path_settings,
+pub extern "C" fn xmml_path_dial(
+    path: Out<*mut xmml_path>,
+    address: Text,
+    me: Option<&xmml_path_identity>,
+    peer: Text,
+    given: Option<&xmml_path_settings>,
     timeout_s: f64,
 ) -> c_int {
     guard(|| {
-        let place = unsafe { place_for_object(path, "path")? };
-        let (address, peer) = unsafe { (text(address, "address")?, text(peer, "peer")?) };
-        let (me, settings) = unsafe { (identity(me)?, settings(given)?) };
+        let place = place_for_object(path, "path")?;
+        let (address, peer) = (text(address, "address")?, text(peer, "peer")?);
+        let (me, settings) = (identity(me)?, settings(given)?);
         let limit = limit(timeout_s)?;
         let dialled = Path::dial(address, &me, peer, settings.connecting_for(limit))?;
         dialled.attend()?;
         in_time(dialled.wait_open(limit)?)?;
-        place.set(Box::into_raw(Box::new(xmml_path(dialled))));
+        place.give(xmml_path(dialled));
         Ok(())
     })
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_listen(
-    listener: *mut *mut xmml_path_listener,
-    address: *const c_char,
-    me: *const xmml_path_identity,
-    given: *const xmml_path_settings,
+pub extern "C" fn xmml_path_listen(
+    listener: Out<*mut xmml_path_listener>,
+    address: Text,
+    me: Option<&xmml_path_identity>,
+    given: Option<&xmml_path_settings>,
 ) -> c_int {
     guard(|| {
-        let place = unsafe { place_for_object(listener, "listener")? };
-        let address = unsafe { text(address, "address")? };
-        let bound = unsafe { Listener::bind(address, &identity(me)?, settings(given)?)? };
+        let place = place_for_object(listener, "listener")?;
+        let address = text(address, "address")?;
+        let bound = Listener::bind(address, &identity(me)?, settings(given)?)?;
         bound.attend()?;
         let address = CString::new(bound.address()).unwrap_or_default();
-        place.set(Box::into_raw(Box::new(xmml_path_listener(bound, address))));
+        place.give(xmml_path_listener(bound, address));
         Ok(())
     })
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_listener_address(listener: *const xmml_path_listener) -> *const c_char {
-    guard_or(c"".as_ptr(), || Ok(unsafe { object(listener, "listener")? }.1.as_ptr()))
+pub extern "C" fn xmml_path_listener_address(listener: Option<&xmml_path_listener>) -> *const c_char {
+    guard_or(c"".as_ptr(), || Ok(object(listener, "listener")?.1.as_ptr()))
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_accept(
-    listener: *mut xmml_path_listener,
-    path: *mut *mut xmml_path,
+pub extern "C" fn xmml_path_accept(
+    listener: Option<&xmml_path_listener>,
+    path: Out<*mut xmml_path>,
     timeout_s: f64,
 ) -> c_int {
     guard(|| {
-        let place = unsafe { place_for_object(path, "path")? };
-        let accepted = unsafe { object(listener, "listener")? }.0.accept(limit(timeout_s)?)?;
+        let place = place_for_object(path, "path")?;
+        let accepted = object(listener, "listener")?.0.accept(limit(timeout_s)?)?;
         let accepted = accepted.ok_or_else(|| Failure::new(Status::TimedOut, "nobody has dialled in this time"))?;
         accepted.attend()?;
-        place.set(Box::into_raw(Box::new(xmml_path(accepted))));
+        place.give(xmml_path(accepted));
         Ok(())
     })
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_listener_close(listener: *mut *mut xmml_path_listener) -> c_int {
+pub extern "C" fn xmml_path_listener_close(listener: Option<&mut Option<Box<xmml_path_listener>>>) -> c_int {
     guard(|| {
-        drop(unsafe { taken(listener, "listener")? });
+        drop(object(listener, "listener")?.take());
         Ok(())
     })
 }
 
-/// The object behind a pointer that is set to null.
-unsafe fn taken<T>(pointer: *mut *mut T, name: &str) -> Result<Option<Box<T>>> {
-    let pointer = unsafe { object_mut(pointer, name)? };
-    let object = std::mem::replace(pointer, std::ptr::null_mut());
-    // SAFETY: made by `Box::into_raw` in this module, and taken once: the pointer is null from now on.
-    Ok((!object.is_null()).then(|| unsafe { Box::from_raw(object) }))
-}
-
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_send(
-    path: *mut xmml_path,
+pub extern "C" fn xmml_path_send(
+    path: Option<&xmml_path>,
     code: c_int,
-    data: *const c_void,
+    data: Elements<u8>,
     size: usize,
     timeout_s: f64,
 ) -> c_int {
     guard(|| {
-        let path = &unsafe { object(path, "path")? }.0;
-        in_time(path.send_from(lane(code)?, unsafe { bytes(data, size)? }, limit(timeout_s)?)?)
+        let path = &object(path, "path")?.0;
+        in_time(path.send_from(lane(code)?, elements(data, size, "data")?, limit(timeout_s)?)?)
     })
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_post(
-    path: *mut xmml_path,
+pub extern "C" fn xmml_path_post(
+    path: Option<&xmml_path>,
     code: c_int,
-    data: *const c_void,
+    data: Elements<u8>,
     size: usize,
-    ticket: *mut u64,
+    ticket: Out<u64>,
 ) -> c_int {
     guard(|| {
-        let path = &unsafe { object(path, "path")? }.0;
+        let path = &object(path, "path")?.0;
         let lane = lane(code)?;
-        let posted = path.post(lane, Buffer::copy_of(unsafe { bytes(data, size)? }))?;
-        if !ticket.is_null() {
+        let posted = path.post(lane, Buffer::copy_of(elements(data, size, "data")?))?;
+        if let Some(ticket) = wanted(ticket) {
             let bit = if lane == Lane::Bulk { BULK } else { 0 };
-            unsafe { place(ticket, "ticket")? }.set(posted.position() | bit);
+            ticket.set(posted.position() | bit);
         }
         Ok(())
     })
@@ -207,50 +191,50 @@ pub unsafe extern "C" fn xmml_path_post(
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_wait(path: *mut xmml_path, ticket: u64, timeout_s: f64) -> c_int {
+pub extern "C" fn xmml_path_wait(path: Option<&xmml_path>, ticket: u64, timeout_s: f64) -> c_int {
     guard(|| {
         let lane = if ticket & BULK == 0 { Lane::Control } else { Lane::Bulk };
         let ticket = Ticket::at(lane, ticket & !BULK);
-        in_time(unsafe { object(path, "path")? }.0.wait_arrived(ticket, limit(timeout_s)?)?)
+        in_time(object(path, "path")?.0.wait_arrived(ticket, limit(timeout_s)?)?)
     })
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_flush(path: *mut xmml_path, timeout_s: f64) -> c_int {
-    guard(|| in_time(unsafe { object(path, "path")? }.0.flush(limit(timeout_s)?)?))
+pub extern "C" fn xmml_path_flush(path: Option<&xmml_path>, timeout_s: f64) -> c_int {
+    guard(|| in_time(object(path, "path")?.0.flush(limit(timeout_s)?)?))
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_receive(
-    path: *mut xmml_path,
+pub extern "C" fn xmml_path_receive(
+    path: Option<&xmml_path>,
     code: c_int,
-    into: *mut *mut xmml_path_message,
+    into: Out<*mut xmml_path_message>,
     timeout_s: f64,
 ) -> c_int {
     guard(|| {
-        let place = unsafe { place_for_object(into, "message")? };
-        let path = &unsafe { object(path, "path")? }.0;
+        let place = place_for_object(into, "message")?;
+        let path = &object(path, "path")?.0;
         let got = path.receive(lane(code)?, limit(timeout_s)?)?;
-        place.set(received(got.ok_or_else(|| Failure::new(Status::TimedOut, "no message came in this time"))?)?);
+        place.give(received(got.ok_or_else(|| Failure::new(Status::TimedOut, "no message came in this time"))?)?);
         Ok(())
     })
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_receive_into(
-    path: *mut xmml_path,
+pub extern "C" fn xmml_path_receive_into(
+    path: Option<&xmml_path>,
     code: c_int,
-    data: *mut c_void,
+    data: Room<u8>,
     capacity: usize,
-    size: *mut usize,
+    size: Out<usize>,
     timeout_s: f64,
 ) -> c_int {
     guard(|| {
-        let (place, lane) = (unsafe { place(size, "size")? }, lane(code)?);
-        let path = &unsafe { object(path, "path")? }.0;
+        let (place, lane) = (place(size, "size")?, lane(code)?);
+        let path = &object(path, "path")?.0;
         if data.is_null() && capacity > 0 {
             return Err(Failure::usage("data is a null pointer"));
         }
@@ -264,8 +248,7 @@ pub unsafe extern "C" fn xmml_path_receive_into(
             }
             Some(Some(_)) => {
                 let got = path.take(lane).ok_or_else(|| Failure::usage("another thread has taken the message"))?;
-                // SAFETY: the caller promises `capacity` bytes, and the message is not longer.
-                unsafe { std::ptr::copy_nonoverlapping(got.as_ptr(), data.cast(), got.len()) };
+                data.fill(&got); // not longer than `capacity`
                 place.set(got.len());
                 Ok(())
             }
@@ -275,127 +258,123 @@ pub unsafe extern "C" fn xmml_path_receive_into(
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_message_data(message: *const xmml_path_message) -> *const c_void {
-    guard_or(std::ptr::null(), || Ok(unsafe { object(message, "message")? }.0.as_ptr().cast()))
+pub extern "C" fn xmml_path_message_data(message: Option<&xmml_path_message>) -> *const c_void {
+    guard_or(std::ptr::null(), || Ok(object(message, "message")?.0.as_ptr().cast()))
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_message_size(message: *const xmml_path_message) -> usize {
-    guard_or(0, || Ok(unsafe { object(message, "message")? }.0.len()))
+pub extern "C" fn xmml_path_message_size(message: Option<&xmml_path_message>) -> usize {
+    guard_or(0, || Ok(object(message, "message")?.0.len()))
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_message_free(message: *mut *mut xmml_path_message) {
+pub extern "C" fn xmml_path_message_free(message: Option<&mut Option<Box<xmml_path_message>>>) {
     guard_or((), || {
-        drop(unsafe { taken(message, "message")? });
+        drop(object(message, "message")?.take());
         Ok(())
     });
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_send_receive(
-    path: *mut xmml_path,
+pub extern "C" fn xmml_path_send_receive(
+    path: Option<&xmml_path>,
     code: c_int,
-    data: *const c_void,
+    data: Elements<u8>,
     size: usize,
-    into: *mut *mut xmml_path_message,
+    into: Out<*mut xmml_path_message>,
     timeout_s: f64,
 ) -> c_int {
-    unsafe { xmml_path_cycle(path, path, code, data, size, into, timeout_s) }
+    xmml_path_cycle(path, path, code, data, size, into, timeout_s)
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_cycle(
-    to: *mut xmml_path,
-    from: *mut xmml_path,
+pub extern "C" fn xmml_path_cycle(
+    to: Option<&xmml_path>,
+    from: Option<&xmml_path>,
     code: c_int,
-    data: *const c_void,
+    data: Elements<u8>,
     size: usize,
-    into: *mut *mut xmml_path_message,
+    into: Out<*mut xmml_path_message>,
     timeout_s: f64,
 ) -> c_int {
     guard(|| {
-        let place = unsafe { place_for_object(into, "message")? };
-        let (to, from) = unsafe { (&object(to, "to")?.0, &object(from, "from")?.0) };
-        let sent = Buffer::copy_of(unsafe { bytes(data, size)? });
-        place.set(received(cycle(to, from, lane(code)?, sent, limit(timeout_s)?)?)?);
+        let place = place_for_object(into, "message")?;
+        let (to, from) = (&object(to, "to")?.0, &object(from, "from")?.0);
+        let sent = Buffer::copy_of(elements(data, size, "data")?);
+        place.give(received(cycle(to, from, lane(code)?, sent, limit(timeout_s)?)?)?);
         Ok(())
     })
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_barrier(path: *mut xmml_path, timeout_s: f64) -> c_int {
-    guard(|| in_time(unsafe { object(path, "path")? }.0.barrier(limit(timeout_s)?)?))
+pub extern "C" fn xmml_path_barrier(path: Option<&xmml_path>, timeout_s: f64) -> c_int {
+    guard(|| in_time(object(path, "path")?.0.barrier(limit(timeout_s)?)?))
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_relay(one: *mut xmml_path, other: *mut xmml_path) -> c_int {
+pub extern "C" fn xmml_path_relay(one: Option<&xmml_path>, other: Option<&xmml_path>) -> c_int {
     guard(|| {
-        unsafe { relay(&object(one, "one")?.0, &object(other, "other")?.0)? };
+        relay(&object(one, "one")?.0, &object(other, "other")?.0)?;
         Ok(())
     })
 }
 
-unsafe fn several<'a>(paths: *const *mut xmml_path, count: usize) -> Result<Vec<&'a Path>> {
-    let paths = unsafe { elements(paths, count, "paths")? };
-    paths.iter().map(|path| Ok(&unsafe { object(*path, "a path")? }.0)).collect()
+fn several<'a>(paths: Elements<'a, Option<&'a xmml_path>>, count: usize) -> Result<Vec<&'a Path>> {
+    let paths = elements(paths, count, "paths")?;
+    paths.iter().map(|path| Ok(&object(*path, "a path")?.0)).collect()
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_scatter(
-    paths: *const *mut xmml_path,
+pub extern "C" fn xmml_path_scatter(
+    paths: Elements<Option<&xmml_path>>,
     count: usize,
     code: c_int,
-    data: *const *const c_void,
-    sizes: *const usize,
+    data: Elements<Elements<u8>>,
+    sizes: Elements<usize>,
     timeout_s: f64,
 ) -> c_int {
     guard(|| {
-        let paths = unsafe { several(paths, count)? };
-        let (data, sizes) = unsafe { (elements(data, count, "data")?, elements(sizes, count, "sizes")?) };
-        let parts = data.iter().zip(sizes).map(|(data, size)| Ok(Buffer::copy_of(unsafe { bytes(*data, *size)? })));
+        let paths = several(paths, count)?;
+        let (data, sizes) = (elements(data, count, "data")?, elements(sizes, count, "sizes")?);
+        let parts = data.iter().zip(sizes).map(|(data, size)| Ok(Buffer::copy_of(elements(*data, *size, "data")?)));
         Ok(scatter(&paths, lane(code)?, parts.collect::<Result<_>>()?, limit(timeout_s)?)?)
     })
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_gather(
-    paths: *const *mut xmml_path,
+pub extern "C" fn xmml_path_gather(
+    paths: Elements<Option<&xmml_path>>,
     count: usize,
     code: c_int,
-    messages: *mut *mut xmml_path_message,
+    messages: Room<*mut xmml_path_message>,
     timeout_s: f64,
 ) -> c_int {
     guard(|| {
-        let paths = unsafe { several(paths, count)? };
+        let paths = several(paths, count)?;
         if messages.is_null() && count > 0 {
             return Err(Failure::usage("messages is a null pointer"));
         }
-        for at in 0..count {
-            // SAFETY: the caller promises room for `count` pointers.
-            unsafe { messages.add(at).write(std::ptr::null_mut()) };
-        }
-        for (at, part) in gather(&paths, lane(code)?, limit(timeout_s)?)?.into_iter().enumerate() {
-            // SAFETY: as above; there are as many parts as paths.
-            unsafe { messages.add(at).write(message(part)) };
-        }
+        messages.fill(&vec![std::ptr::null_mut(); count]);
+        let parts = gather(&paths, lane(code)?, limit(timeout_s)?)?.into_iter(); // as many as paths
+        let parts = parts.map(|part| Box::into_raw(Box::new(xmml_path_message(part))));
+        messages.fill(&parts.collect::<Vec<_>>());
         Ok(())
     })
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_set(path: *mut xmml_path, given: *const xmml_path_settings) -> c_int {
+pub extern "C" fn xmml_path_set(path: Option<&xmml_path>, given: Option<&xmml_path_settings>) -> c_int {
     guard(|| {
-        let (path, settings) = unsafe { (object(path, "path")?, settings(given)?) };
+        let (path, settings) = (object(path, "path")?, settings(given)?);
         path.0.set(settings)?;
         Ok(())
     })
@@ -403,10 +382,10 @@ pub unsafe extern "C" fn xmml_path_set(path: *mut xmml_path, given: *const xmml_
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_get_stats(path: *const xmml_path, stats: *mut xmml_path_stats) -> c_int {
+pub extern "C" fn xmml_path_get_stats(path: Option<&xmml_path>, stats: Out<xmml_path_stats>) -> c_int {
     guard(|| {
-        let place = unsafe { place(stats, "stats")? };
-        let stats = unsafe { object(path, "path")? }.0.stats();
+        let place = place(stats, "stats")?;
+        let stats = object(path, "path")?.0.stats();
         place.set(xmml_path_stats {
             streams: stats.streams as u64,
             streams_lost: stats.streams_lost,
@@ -426,43 +405,43 @@ pub unsafe extern "C" fn xmml_path_get_stats(path: *const xmml_path, stats: *mut
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_fd(path: *const xmml_path) -> c_int {
-    guard_or(-1, || Ok(unsafe { object(path, "path")? }.0.fd()))
+pub extern "C" fn xmml_path_fd(path: Option<&xmml_path>) -> c_int {
+    guard_or(-1, || Ok(object(path, "path")?.0.fd()))
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_drive(path: *mut xmml_path) -> c_int {
+pub extern "C" fn xmml_path_drive(path: Option<&xmml_path>) -> c_int {
     guard(|| {
-        unsafe { object(path, "path")? }.0.drive()?;
+        object(path, "path")?.0.drive()?;
         Ok(())
     })
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_finish(path: *mut xmml_path) -> c_int {
+pub extern "C" fn xmml_path_finish(path: Option<&xmml_path>) -> c_int {
     guard(|| {
-        unsafe { object(path, "path")? }.0.finish();
+        object(path, "path")?.0.finish();
         Ok(())
     })
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_close(path: *mut *mut xmml_path, timeout_s: f64) -> c_int {
+pub extern "C" fn xmml_path_close(path: Option<&mut Option<Box<xmml_path>>>, timeout_s: f64) -> c_int {
     guard(|| {
         let limit = limit(timeout_s)?;
-        let path = unsafe { taken(path, "path")? }.ok_or_else(|| Failure::usage("path is a null pointer"))?;
+        let path = object(path, "path")?.take().ok_or_else(|| Failure::usage("path is a null pointer"))?;
         in_time(path.0.close(limit)?)
     })
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_free(path: *mut *mut xmml_path) {
+pub extern "C" fn xmml_path_free(path: Option<&mut Option<Box<xmml_path>>>) {
     guard_or((), || {
-        drop(unsafe { taken(path, "path")? });
+        drop(object(path, "path")?.take());
         Ok(())
     });
 }

@@ -1,12 +1,12 @@
 //! Receiving.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 use std::time::Duration;
 
 use xmml_core::instance::Received;
 use xmml_wire::error::Error;
 
-use crate::argument::{object, place, place_for_object, text};
+use crate::argument::{object, place, place_for_object, text, Out, Text};
 use crate::instance::Member;
 use crate::message::CMessage;
 use crate::status::{guard, Failure, Result, Status};
@@ -22,15 +22,15 @@ enum Patience {
     Seconds(f64),
 }
 
-unsafe fn receive(
-    me: *const Member,
-    port: *const c_char,
+fn receive(
+    me: Option<&Member>,
+    port: Text,
     of: Option<u32>,
     patience: Patience,
-    out: *mut *mut CMessage,
+    out: Out<*mut CMessage>,
 ) -> Result<()> {
-    let out = unsafe { place_for_object(out, "message")? };
-    let (me, port) = unsafe { (object(me, "me")?, text(port, "port")?) };
+    let out = place_for_object(out, "message")?;
+    let (me, port) = (object(me, "me")?, text(port, "port")?);
     let timeout = match patience {
         Patience::Insists | Patience::OrEnd => None,
         Patience::Seconds(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
@@ -39,7 +39,7 @@ unsafe fn receive(
     };
     match me.core.receive(port, of, timeout)? {
         Received::Message(message) => {
-            out.set(Box::into_raw(Box::new(CMessage::new(message, me.place(port)))));
+            out.give(CMessage::new(message, me.place(port)));
             Ok(())
         }
         Received::Ended => {
@@ -65,73 +65,64 @@ unsafe fn receive(
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_receive(me: *mut Member, port: *const c_char, message: *mut *mut CMessage) -> c_int {
-    guard(|| unsafe { receive(me, port, None, Patience::Insists, message) })
+pub extern "C" fn xmml_receive(me: Option<&Member>, port: Text, message: Out<*mut CMessage>) -> c_int {
+    guard(|| receive(me, port, None, Patience::Insists, message))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_receive_of(
-    me: *mut Member,
-    port: *const c_char,
+pub extern "C" fn xmml_receive_of(me: Option<&Member>, port: Text, of: u32, message: Out<*mut CMessage>) -> c_int {
+    guard(|| receive(me, port, Some(of), Patience::Insists, message))
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_receive_or_end(me: Option<&Member>, port: Text, message: Out<*mut CMessage>) -> c_int {
+    guard(|| receive(me, port, None, Patience::OrEnd, message))
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_receive_or_end_of(
+    me: Option<&Member>,
+    port: Text,
     of: u32,
-    message: *mut *mut CMessage,
+    message: Out<*mut CMessage>,
 ) -> c_int {
-    guard(|| unsafe { receive(me, port, Some(of), Patience::Insists, message) })
+    guard(|| receive(me, port, Some(of), Patience::OrEnd, message))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_receive_or_end(
-    me: *mut Member,
-    port: *const c_char,
-    message: *mut *mut CMessage,
-) -> c_int {
-    guard(|| unsafe { receive(me, port, None, Patience::OrEnd, message) })
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn xmml_receive_or_end_of(
-    me: *mut Member,
-    port: *const c_char,
-    of: u32,
-    message: *mut *mut CMessage,
-) -> c_int {
-    guard(|| unsafe { receive(me, port, Some(of), Patience::OrEnd, message) })
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn xmml_receive_timeout(
-    me: *mut Member,
-    port: *const c_char,
+pub extern "C" fn xmml_receive_timeout(
+    me: Option<&Member>,
+    port: Text,
     seconds: f64,
-    message: *mut *mut CMessage,
+    message: Out<*mut CMessage>,
 ) -> c_int {
-    guard(|| unsafe { receive(me, port, None, Patience::Seconds(seconds), message) })
+    guard(|| receive(me, port, None, Patience::Seconds(seconds), message))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_receive_timeout_of(
-    me: *mut Member,
-    port: *const c_char,
+pub extern "C" fn xmml_receive_timeout_of(
+    me: Option<&Member>,
+    port: Text,
     of: u32,
     seconds: f64,
-    message: *mut *mut CMessage,
+    message: Out<*mut CMessage>,
 ) -> c_int {
-    guard(|| unsafe { receive(me, port, Some(of), Patience::Seconds(seconds), message) })
+    guard(|| receive(me, port, Some(of), Patience::Seconds(seconds), message))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_has_message(me: *mut Member, port: *const c_char, yes: *mut c_int) -> c_int {
-    guard(|| unsafe { has_message(me, port, None, yes) })
+pub extern "C" fn xmml_has_message(me: Option<&Member>, port: Text, yes: Out<c_int>) -> c_int {
+    guard(|| has_message(me, port, None, yes))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_has_message_of(me: *mut Member, port: *const c_char, of: u32, yes: *mut c_int) -> c_int {
-    guard(|| unsafe { has_message(me, port, Some(of), yes) })
+pub extern "C" fn xmml_has_message_of(me: Option<&Member>, port: Text, of: u32, yes: Out<c_int>) -> c_int {
+    guard(|| has_message(me, port, Some(of), yes))
 }
 
-unsafe fn has_message(me: *const Member, port: *const c_char, of: Option<u32>, yes: *mut c_int) -> Result<()> {
-    let yes = unsafe { place(yes, "yes")? };
-    let (me, port) = unsafe { (object(me, "me")?, text(port, "port")?) };
+fn has_message(me: Option<&Member>, port: Text, of: Option<u32>, yes: Out<c_int>) -> Result<()> {
+    let yes = place(yes, "yes")?;
+    let (me, port) = (object(me, "me")?, text(port, "port")?);
     yes.set(me.core.has_message(port, of)?.into());
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! Sending.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::c_int;
 
 use xmml_core::instance::Sent;
 use xmml_wire::data::{Data, Order};
 
-use crate::argument::{object, text};
+use crate::argument::{object, text, Elements, Text};
 use crate::instance::Member;
 use crate::status::{guard, Failure, Result, Status};
 use crate::value::Value;
@@ -27,31 +27,29 @@ pub extern "C" fn xmml_no_time() -> f64 {
 }
 
 /// Where a message goes and which times it bears.
-struct Address {
-    me: *const Member,
-    port: *const c_char,
+struct Address<'a> {
+    me: Option<&'a Member>,
+    port: Text<'a>,
     to: Option<u32>,
     timestamp: f64,
     next_timestamp: f64,
 }
 
-impl Address {
-    fn new(me: *const Member, port: *const c_char) -> Address {
+impl<'a> Address<'a> {
+    fn new(me: Option<&'a Member>, port: Text<'a>) -> Address<'a> {
         Address { me, port, to: None, timestamp: DEFAULT_TIME, next_timestamp: DEFAULT_TIME }
     }
 
-    fn to(self, to: u32) -> Address {
+    fn to(self, to: u32) -> Self {
         Address { to: Some(to), ..self }
     }
 
-    fn at(self, timestamp: f64, next_timestamp: f64) -> Address {
+    fn at(self, timestamp: f64, next_timestamp: f64) -> Self {
         Address { timestamp, next_timestamp, ..self }
     }
 
-    /// # Safety
-    /// `me` is null or an instance, `port` null or a text.
-    unsafe fn send(self, data: impl FnOnce() -> Result<Data>) -> Result<()> {
-        let (me, port) = unsafe { (object(self.me, "me")?, text(self.port, "port")?) };
+    fn send(self, data: impl FnOnce() -> Result<Data>) -> Result<()> {
+        let (me, port) = (object(self.me, "me")?, text(self.port, "port")?);
         let timestamp = match self.timestamp {
             DEFAULT_TIME => None,
             time if time.is_finite() => Some(time),
@@ -74,137 +72,128 @@ impl Address {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send(me: *mut Member, port: *const c_char, value: *const Value) -> c_int {
-    guard(|| unsafe { Address::new(me, port).send(|| Ok(object(value, "value")?.to_data())) })
+pub extern "C" fn xmml_send(me: Option<&Member>, port: Text, value: Option<&Value>) -> c_int {
+    guard(|| Address::new(me, port).send(|| Ok(object(value, "value")?.to_data())))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_to(me: *mut Member, port: *const c_char, to: u32, value: *const Value) -> c_int {
-    guard(|| unsafe { Address::new(me, port).to(to).send(|| Ok(object(value, "value")?.to_data())) })
+pub extern "C" fn xmml_send_to(me: Option<&Member>, port: Text, to: u32, value: Option<&Value>) -> c_int {
+    guard(|| Address::new(me, port).to(to).send(|| Ok(object(value, "value")?.to_data())))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_at(
-    me: *mut Member,
-    port: *const c_char,
-    value: *const Value,
+pub extern "C" fn xmml_send_at(
+    me: Option<&Member>,
+    port: Text,
+    value: Option<&Value>,
     timestamp: f64,
     next_timestamp: f64,
 ) -> c_int {
     let address = Address::new(me, port).at(timestamp, next_timestamp);
-    guard(|| unsafe { address.send(|| Ok(object(value, "value")?.to_data())) })
+    guard(|| address.send(|| Ok(object(value, "value")?.to_data())))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_to_at(
-    me: *mut Member,
-    port: *const c_char,
+pub extern "C" fn xmml_send_to_at(
+    me: Option<&Member>,
+    port: Text,
     to: u32,
-    value: *const Value,
+    value: Option<&Value>,
     timestamp: f64,
     next_timestamp: f64,
 ) -> c_int {
     let address = Address::new(me, port).to(to).at(timestamp, next_timestamp);
-    guard(|| unsafe { address.send(|| Ok(object(value, "value")?.to_data())) })
+    guard(|| address.send(|| Ok(object(value, "value")?.to_data())))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_array(
-    me: *mut Member,
-    port: *const c_char,
+pub extern "C" fn xmml_send_array(
+    me: Option<&Member>,
+    port: Text,
     dtype: c_int,
     rank: usize,
-    shape: *const usize,
-    data: *const c_void,
+    shape: Elements<usize>,
+    data: Elements<u8>,
 ) -> c_int {
     let order = Order::RowMajor as c_int;
-    guard(|| unsafe {
-        Address::new(me, port).send(|| Ok(lent_array_from_c(dtype, order, rank, shape, data)?.to_data()))
-    })
+    guard(|| Address::new(me, port).send(|| Ok(lent_array_from_c(dtype, order, rank, shape, data)?.to_data())))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_array_order(
-    me: *mut Member,
-    port: *const c_char,
+pub extern "C" fn xmml_send_array_order(
+    me: Option<&Member>,
+    port: Text,
     dtype: c_int,
     order: c_int,
     rank: usize,
-    shape: *const usize,
-    data: *const c_void,
+    shape: Elements<usize>,
+    data: Elements<u8>,
 ) -> c_int {
-    guard(|| unsafe {
-        Address::new(me, port).send(|| Ok(lent_array_from_c(dtype, order, rank, shape, data)?.to_data()))
-    })
+    guard(|| Address::new(me, port).send(|| Ok(lent_array_from_c(dtype, order, rank, shape, data)?.to_data())))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_array_at(
-    me: *mut Member,
-    port: *const c_char,
+pub extern "C" fn xmml_send_array_at(
+    me: Option<&Member>,
+    port: Text,
     dtype: c_int,
     rank: usize,
-    shape: *const usize,
-    data: *const c_void,
+    shape: Elements<usize>,
+    data: Elements<u8>,
     timestamp: f64,
     next_timestamp: f64,
 ) -> c_int {
     let address = Address::new(me, port).at(timestamp, next_timestamp);
     let order = Order::RowMajor as c_int;
-    guard(|| unsafe { address.send(|| Ok(lent_array_from_c(dtype, order, rank, shape, data)?.to_data())) })
+    guard(|| address.send(|| Ok(lent_array_from_c(dtype, order, rank, shape, data)?.to_data())))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_array_to(
-    me: *mut Member,
-    port: *const c_char,
+pub extern "C" fn xmml_send_array_to(
+    me: Option<&Member>,
+    port: Text,
     to: u32,
     dtype: c_int,
     rank: usize,
-    shape: *const usize,
-    data: *const c_void,
+    shape: Elements<usize>,
+    data: Elements<u8>,
 ) -> c_int {
     let address = Address::new(me, port).to(to);
     let order = Order::RowMajor as c_int;
-    guard(|| unsafe { address.send(|| Ok(lent_array_from_c(dtype, order, rank, shape, data)?.to_data())) })
+    guard(|| address.send(|| Ok(lent_array_from_c(dtype, order, rank, shape, data)?.to_data())))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_nothing(me: *mut Member, port: *const c_char) -> c_int {
-    guard(|| unsafe { Address::new(me, port).send(|| Ok(Data::Nothing)) })
+pub extern "C" fn xmml_send_nothing(me: Option<&Member>, port: Text) -> c_int {
+    guard(|| Address::new(me, port).send(|| Ok(Data::Nothing)))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_bool(me: *mut Member, port: *const c_char, value: c_int) -> c_int {
-    guard(|| unsafe { Address::new(me, port).send(|| Ok(Data::Bool(value != 0))) })
+pub extern "C" fn xmml_send_bool(me: Option<&Member>, port: Text, value: c_int) -> c_int {
+    guard(|| Address::new(me, port).send(|| Ok(Data::Bool(value != 0))))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_int(me: *mut Member, port: *const c_char, value: i64) -> c_int {
-    guard(|| unsafe { Address::new(me, port).send(|| Ok(Data::Int(value))) })
+pub extern "C" fn xmml_send_int(me: Option<&Member>, port: Text, value: i64) -> c_int {
+    guard(|| Address::new(me, port).send(|| Ok(Data::Int(value))))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_double(me: *mut Member, port: *const c_char, value: f64) -> c_int {
-    guard(|| unsafe { Address::new(me, port).send(|| Ok(Data::Float(value))) })
+pub extern "C" fn xmml_send_double(me: Option<&Member>, port: Text, value: f64) -> c_int {
+    guard(|| Address::new(me, port).send(|| Ok(Data::Float(value))))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_complex(me: *mut Member, port: *const c_char, real: f64, imaginary: f64) -> c_int {
-    guard(|| unsafe { Address::new(me, port).send(|| Ok(Data::Complex(real, imaginary))) })
+pub extern "C" fn xmml_send_complex(me: Option<&Member>, port: Text, real: f64, imaginary: f64) -> c_int {
+    guard(|| Address::new(me, port).send(|| Ok(Data::Complex(real, imaginary))))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_text(me: *mut Member, port: *const c_char, value: *const c_char) -> c_int {
-    guard(|| unsafe { Address::new(me, port).send(|| Ok(Data::Text(text(value, "text")?.to_owned()))) })
+pub extern "C" fn xmml_send_text(me: Option<&Member>, port: Text, value: Text) -> c_int {
+    guard(|| Address::new(me, port).send(|| Ok(Data::Text(text(value, "text")?.to_owned()))))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_bytes(
-    me: *mut Member,
-    port: *const c_char,
-    bytes: *const c_void,
-    size: usize,
-) -> c_int {
-    guard(|| unsafe { Address::new(me, port).send(|| Ok(bytes_from_c(bytes, size)?.to_data())) })
+pub extern "C" fn xmml_send_bytes(me: Option<&Member>, port: Text, bytes: Elements<u8>, size: usize) -> c_int {
+    guard(|| Address::new(me, port).send(|| Ok(bytes_from_c(bytes, size)?.to_data())))
 }

@@ -96,6 +96,16 @@ pub fn guard_or<T>(otherwise: T, body: impl FnOnce() -> Result<T>) -> T {
     attempt(body).unwrap_or(otherwise)
 }
 
+/// Frees an object; null is nothing to free.
+pub fn free<T>(object: Option<Box<T>>) {
+    if let Some(object) = object {
+        guard(|| {
+            drop(object);
+            Ok(())
+        });
+    }
+}
+
 fn attempt<T>(body: impl FnOnce() -> Result<T>) -> std::result::Result<T, Status> {
     let site = CALL_SITE.try_with(Cell::take).ok().flatten();
     let failure = match catch_unwind(AssertUnwindSafe(body)) {

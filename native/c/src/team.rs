@@ -6,7 +6,7 @@ use xmml_core::instance::{Instance, JoinOptions, Sent};
 use xmml_core::team::Team;
 use xmml_wire::data::{Array, Data};
 
-use crate::argument::{elements, object, place, place_for_object, text};
+use crate::argument::{elements, object, place, place_for_object, text, Elements, Out, Text};
 use crate::instance::{known_language, show_lines_at_once, Member};
 use crate::status::{guard, guard_or, Failure, Result, Status};
 use crate::value::Value;
@@ -43,7 +43,7 @@ unsafe impl Sync for Ranks {}
 impl Drop for Ranks {
     fn drop(&mut self) {
         if let Some(release) = self.0.release {
-            // SAFETY: as the header promises; called once.
+            // SAFETY: xmml_team.h says that this is the last call; it is made once.
             unsafe { release(self.0.context) }
         }
     }
@@ -51,11 +51,13 @@ impl Drop for Ranks {
 
 const MISSING: &std::ffi::CStr = c"the team does not say how";
 
+/// # Safety
+/// `answer` is null or a text.
 unsafe fn answer(answer: Answer) -> std::result::Result<(), String> {
     if answer.is_null() {
         return Ok(());
     }
-    // SAFETY: the header asks for a text that lives until the next call.
+    // SAFETY: promised by the caller; xmml_team.h asks for a text that lives until the next call.
     Err(unsafe { CStr::from_ptr(answer) }.to_string_lossy().into_owned())
 }
 
@@ -95,8 +97,8 @@ impl Team for Ranks {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_join_team(me: *mut *mut Member, team: *const CTeam, language: *const c_char) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_join_team(me: Out<*mut Member>, team: Option<&CTeam>, language: Text) -> c_int {
+    guard(|| {
         let me = place_for_object(me, "me")?;
         let team = Ranks(*object(team, "team")?);
         if team.0.rank >= team.0.size {
@@ -105,24 +107,24 @@ pub unsafe extern "C" fn xmml_join_team(me: *mut *mut Member, team: *const CTeam
         let language = known_language(language)?;
         show_lines_at_once();
         let options = JoinOptions { coordinator: None, instance: None, secret_file: None, language };
-        me.set(Box::into_raw(Box::new(Member::new(Instance::join_team(options, Box::new(team))?))));
+        me.give(Member::new(Instance::join_team(options, Box::new(team))?));
         Ok(())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_rank(me: *const Member) -> u32 {
-    guard_or(0, || Ok(unsafe { object(me, "me") }?.core.rank()))
+pub extern "C" fn xmml_rank(me: Option<&Member>) -> u32 {
+    guard_or(0, || Ok(object(me, "me")?.core.rank()))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_ranks(me: *const Member) -> u32 {
-    guard_or(1, || Ok(unsafe { object(me, "me") }?.core.ranks()))
+pub extern "C" fn xmml_ranks(me: Option<&Member>) -> u32 {
+    guard_or(1, || Ok(object(me, "me")?.core.ranks()))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_prefer_order(me: *mut Member, order: c_int) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_prefer_order(me: Option<&Member>, order: c_int) -> c_int {
+    guard(|| {
         object(me, "me")?.core.prefer_order(order_from_c(order)?);
         Ok(())
     })
@@ -137,26 +139,26 @@ pub struct CBlock {
     extent: [usize; BLOCK_RANK],
 }
 
-unsafe fn whole(rank: usize, shape: *const usize) -> Result<Option<Vec<u64>>> {
+fn whole(rank: usize, shape: Elements<usize>) -> Result<Option<Vec<u64>>> {
     if shape.is_null() {
         return Ok(None);
     }
     if rank > BLOCK_RANK {
         return Err(Failure::usage(format!("rank {rank} is more than {BLOCK_RANK}")));
     }
-    let shape: &[usize] = unsafe { elements(shape, rank, "shape")? };
+    let shape: &[usize] = elements(shape, rank, "shape")?;
     Ok(Some(shape.iter().map(|&extent| extent as u64).collect()))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_block_of(
-    me: *const Member,
-    port: *const c_char,
+pub extern "C" fn xmml_block_of(
+    me: Option<&Member>,
+    port: Text,
     rank: usize,
-    shape: *const usize,
-    block: *mut CBlock,
+    shape: Elements<usize>,
+    block: Out<CBlock>,
 ) -> c_int {
-    guard(|| unsafe {
+    guard(|| {
         let out = place(block, "block")?;
         let (me, port) = (object(me, "me")?, text(port, "port")?);
         let (own, whole) = me.core.block(port, whole(rank, shape)?.as_deref())?;
@@ -190,19 +192,14 @@ fn told(sent: Sent, me: &Member, port: &str) -> Result<()> {
     }
 }
 
-unsafe fn send_block(me: *const Member, port: *const c_char, data: Data, shape: Option<Vec<u64>>) -> Result<()> {
-    let (me, port) = unsafe { (object(me, "me")?, text(port, "port")?) };
+fn send_block(me: Option<&Member>, port: Text, data: Data, shape: Option<Vec<u64>>) -> Result<()> {
+    let (me, port) = (object(me, "me")?, text(port, "port")?);
     told(me.core.send_block(port, None, data, shape.as_deref(), None, None)?, me, port)
 }
 
-unsafe fn send_gathered(
-    me: *const Member,
-    port: *const c_char,
-    data: Data,
-    decomposition: *const c_char,
-) -> Result<()> {
-    let (me, port) = unsafe { (object(me, "me")?, text(port, "port")?) };
-    let decomposition = me.core.decomposition(unsafe { text(decomposition, "decomposition")? })?;
+fn send_gathered(me: Option<&Member>, port: Text, data: Data, decomposition: Text) -> Result<()> {
+    let (me, port) = (object(me, "me")?, text(port, "port")?);
+    let decomposition = me.core.decomposition(text(decomposition, "decomposition")?)?;
     let block = array_of(data)?;
     told(me.core.send_gathered(port, None, block, &decomposition, None, None)?, me, port)
 }
@@ -215,54 +212,50 @@ fn array_of(data: Data) -> Result<Array> {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_block(
-    me: *mut Member,
-    port: *const c_char,
+pub extern "C" fn xmml_send_block(
+    me: Option<&Member>,
+    port: Text,
     dtype: c_int,
     order: c_int,
     rank: usize,
-    extent: *const usize,
-    shape: *const usize,
-    data: *const c_void,
+    extent: Elements<usize>,
+    shape: Elements<usize>,
+    data: Elements<u8>,
 ) -> c_int {
-    guard(|| unsafe {
-        send_block(me, port, lent_array_from_c(dtype, order, rank, extent, data)?.to_data(), whole(rank, shape)?)
-    })
+    guard(|| send_block(me, port, lent_array_from_c(dtype, order, rank, extent, data)?.to_data(), whole(rank, shape)?))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_value_block(
-    me: *mut Member,
-    port: *const c_char,
-    value: *const Value,
+pub extern "C" fn xmml_send_value_block(
+    me: Option<&Member>,
+    port: Text,
+    value: Option<&Value>,
     rank: usize,
-    shape: *const usize,
+    shape: Elements<usize>,
 ) -> c_int {
-    guard(|| unsafe { send_block(me, port, object(value, "value")?.to_data(), whole(rank, shape)?) })
+    guard(|| send_block(me, port, object(value, "value")?.to_data(), whole(rank, shape)?))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_gathered(
-    me: *mut Member,
-    port: *const c_char,
-    decomposition: *const c_char,
+pub extern "C" fn xmml_send_gathered(
+    me: Option<&Member>,
+    port: Text,
+    decomposition: Text,
     dtype: c_int,
     order: c_int,
     rank: usize,
-    extent: *const usize,
-    data: *const c_void,
+    extent: Elements<usize>,
+    data: Elements<u8>,
 ) -> c_int {
-    guard(|| unsafe {
-        send_gathered(me, port, lent_array_from_c(dtype, order, rank, extent, data)?.to_data(), decomposition)
-    })
+    guard(|| send_gathered(me, port, lent_array_from_c(dtype, order, rank, extent, data)?.to_data(), decomposition))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_send_value_gathered(
-    me: *mut Member,
-    port: *const c_char,
-    decomposition: *const c_char,
-    value: *const Value,
+pub extern "C" fn xmml_send_value_gathered(
+    me: Option<&Member>,
+    port: Text,
+    decomposition: Text,
+    value: Option<&Value>,
 ) -> c_int {
-    guard(|| unsafe { send_gathered(me, port, object(value, "value")?.to_data(), decomposition) })
+    guard(|| send_gathered(me, port, object(value, "value")?.to_data(), decomposition))
 }

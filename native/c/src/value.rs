@@ -189,12 +189,12 @@ impl Value {
         match self {
             Value::Array(array) => {
                 let order = order.unwrap_or(array.order);
-                Some(ArrayView { dtype: array.dtype, order, shape: &array.shape, data: array.data(order).as_ptr() })
+                Some(ArrayView { dtype: array.dtype, order, shape: &array.shape, data: array.data(order) })
             }
-            Value::Bool(truth) => scalar(Dtype::Bool, std::ptr::from_ref(truth).cast()),
-            Value::Int(number) => scalar(Dtype::I64, std::ptr::from_ref(number).cast()),
-            Value::Float(number) => scalar(Dtype::F64, std::ptr::from_ref(number).cast()),
-            Value::Complex(parts) => scalar(Dtype::C128, parts.as_ptr().cast()),
+            Value::Bool(truth) => scalar(Dtype::Bool, bytes_of(truth)),
+            Value::Int(number) => scalar(Dtype::I64, bytes_of(number)),
+            Value::Float(number) => scalar(Dtype::F64, bytes_of(number)),
+            Value::Complex(parts) => scalar(Dtype::C128, bytes_of(parts)),
             _ => None,
         }
     }
@@ -210,7 +210,19 @@ pub struct ArrayView<'a> {
     pub dtype: Dtype,
     pub order: Order,
     pub shape: &'a [usize],
-    pub data: *const u8,
+    pub data: &'a [u8],
+}
+
+/// A number without padding.
+trait Plain {}
+impl Plain for bool {}
+impl Plain for i64 {}
+impl Plain for f64 {}
+impl Plain for [f64; 2] {}
+
+fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: without padding, all of its bytes have a value.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
 fn element(array: &CArray) -> Number {
@@ -271,8 +283,7 @@ mod tests {
     fn a_number_is_an_array_of_rank_0() {
         let number = Value::Float(2.5);
         let view = number.read_array(Some(Dtype::F64), Some(0), None).unwrap();
-        // SAFETY: points to the double inside `number`.
-        assert_eq!(unsafe { *view.data.cast::<f64>() }, 2.5);
+        assert_eq!(view.data, 2.5f64.to_ne_bytes());
     }
 
     #[test]

@@ -6,9 +6,9 @@ use std::ffi::{c_char, c_int, c_void};
 use xmml_wire::buffer::Buffer;
 use xmml_wire::data::{Dtype, Order};
 
-use crate::argument::{elements, object, object_mut, place, text};
+use crate::argument::{elements, handed, object, place, text, wanted, Container, Elements, Handed, Out, Room, Text};
 use crate::array::{byte_size, shape_text, CArray};
-use crate::status::{guard, guard_or, guard_pointer, Failure, Result, Status};
+use crate::status::{free, guard, guard_or, guard_pointer, Failure, Result, Status};
 use crate::text::CText;
 use crate::value::Value;
 
@@ -40,54 +40,52 @@ pub fn order_from_c(code: c_int) -> Result<Order> {
 }
 
 /// The array that C describes, copied.
-///
-/// # Safety
-/// `shape` holds `rank` extents, and `data` as many elements as they say.
-pub unsafe fn array_from_c(
+pub fn array_from_c(
     dtype: c_int,
     order: c_int,
     rank: usize,
-    shape: *const usize,
-    data: *const c_void,
+    shape: Elements<usize>,
+    data: Elements<u8>,
 ) -> Result<Value> {
-    let (dtype, order, shape, bytes) = unsafe { array_arguments(dtype, order, rank, shape, data)? };
+    let (dtype, order, shape, bytes) = array_arguments(dtype, order, rank, shape, data)?;
     CArray::copy_of(dtype, order, shape, bytes).map(Value::Array)
 }
 
 /// The same without a copy: the elements must stay as they are until the value is dropped.
-pub unsafe fn lent_array_from_c(
+pub fn lent_array_from_c(
     dtype: c_int,
     order: c_int,
     rank: usize,
-    shape: *const usize,
-    data: *const c_void,
+    shape: Elements<usize>,
+    data: Elements<u8>,
 ) -> Result<Value> {
-    let (dtype, order, shape, bytes) = unsafe { array_arguments(dtype, order, rank, shape, data)? };
+    let (dtype, order, shape, bytes) = array_arguments(dtype, order, rank, shape, data)?;
+    // SAFETY: xmml.h asks that of whoever calls xmml_value_lent_array; a send is done with them when it returns.
     unsafe { CArray::lent(dtype, order, shape, bytes) }.map(Value::Array)
 }
 
-unsafe fn array_arguments<'a>(
+fn array_arguments<'a>(
     dtype: c_int,
     order: c_int,
     rank: usize,
-    shape: *const usize,
-    data: *const c_void,
+    shape: Elements<'a, usize>,
+    data: Elements<'a, u8>,
 ) -> Result<(Dtype, Order, &'a [usize], &'a [u8])> {
     let dtype = dtype_of(dtype)?;
     let order = order_of(order)?.ok_or_else(|| {
         Failure::usage("an array is sent in XMML_ROW_MAJOR or XMML_COLUMN_MAJOR, not in XMML_ANY_ORDER")
     })?;
-    let shape = unsafe { shape_from_c(rank, shape)? };
-    let bytes = unsafe { elements(data.cast::<u8>(), byte_size(dtype, shape)?, "data")? };
+    let shape = shape_from_c(rank, shape)?;
+    let bytes = elements(data, byte_size(dtype, shape)?, "data")?;
     Ok((dtype, order, shape, bytes))
 }
 
-pub unsafe fn shape_from_c<'a>(rank: usize, shape: *const usize) -> Result<&'a [usize]> {
+pub fn shape_from_c(rank: usize, shape: Elements<'_, usize>) -> Result<&[usize]> {
     const MAX_RANK: usize = 64;
     if rank > MAX_RANK {
         return Err(Failure::usage(format!("rank {rank} is more than {MAX_RANK}")));
     }
-    unsafe { elements(shape, rank, "shape") }
+    elements(shape, rank, "shape")
 }
 
 /// `xmml_array`.
@@ -112,34 +110,23 @@ pub fn array_to_c(value: &Value, dtype: Option<c_int>, rank: usize, order: c_int
         rank: view.shape.len(),
         shape: view.shape.as_ptr(),
         size: view.shape.iter().product(),
-        data: view.data.cast(),
+        data: view.data.as_ptr().cast(),
     })
 }
 
 /// Copies an array of exactly this type and shape.
-///
-/// # Safety
-/// `shape` holds `rank` extents, and `data` has room for as many elements as they say.
-pub unsafe fn copy_to_c(
-    value: &Value,
-    dtype: c_int,
-    rank: usize,
-    shape: *const usize,
-    data: *mut c_void,
-) -> Result<()> {
+pub fn copy_to_c(value: &Value, dtype: c_int, rank: usize, shape: Elements<usize>, data: Room<u8>) -> Result<()> {
     let dtype = dtype_of(dtype)?;
-    let shape = unsafe { shape_from_c(rank, shape)? };
+    let shape = shape_from_c(rank, shape)?;
     let view = value.read_array(Some(dtype), Some(rank), Some(Order::RowMajor))?;
     if view.shape != shape {
         let expected = format!("expected shape {}, but found {}", shape_text(shape), value.describe());
         return Err(Failure::new(Status::Type, expected));
     }
-    let bytes = byte_size(dtype, shape)?;
-    if bytes > 0 && data.is_null() {
+    if byte_size(dtype, shape)? > 0 && data.is_null() {
         return Err(Failure::usage("data is a null pointer"));
     }
-    // SAFETY: the view holds that many bytes by its invariant, the caller's memory by promise; they cannot overlap.
-    unsafe { std::ptr::copy_nonoverlapping(view.data, data.cast(), bytes) };
+    data.fill(view.data);
     Ok(())
 }
 
@@ -170,8 +157,8 @@ pub extern "C" fn xmml_dtype_name(dtype: c_int) -> *const c_char {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_value_kind(value: *const Value) -> c_int {
-    match unsafe { value.as_ref() } {
+pub extern "C" fn xmml_value_kind(value: Option<&Value>) -> c_int {
+    match value {
         None | Some(Value::Nothing) => 0,
         Some(Value::Bool(_)) => 1,
         Some(Value::Int(_)) => 2,
@@ -190,9 +177,9 @@ thread_local! {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_describe(value: *const Value) -> *const c_char {
+pub extern "C" fn xmml_describe(value: Option<&Value>) -> *const c_char {
     guard_or(c"nothing".as_ptr(), || {
-        let text = unsafe { value.as_ref() }.map_or_else(|| "nothing".into(), Value::describe);
+        let text = value.map_or_else(|| "nothing".into(), Value::describe);
         DESCRIBED
             .try_with(|described| {
                 *described.borrow_mut() = CText::from(text);
@@ -203,40 +190,37 @@ pub unsafe extern "C" fn xmml_describe(value: *const Value) -> *const c_char {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_read_bool(value: *const Value, out: *mut c_int) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_read_bool(value: Option<&Value>, out: Out<c_int>) -> c_int {
+    guard(|| {
         place(out, "out")?.set(object(value, "value")?.read_bool()?.into());
         Ok(())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_read_int(value: *const Value, out: *mut i64) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_read_int(value: Option<&Value>, out: Out<i64>) -> c_int {
+    guard(|| {
         place(out, "out")?.set(object(value, "value")?.read_int()?);
         Ok(())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_read_double(value: *const Value, out: *mut f64) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_read_double(value: Option<&Value>, out: Out<f64>) -> c_int {
+    guard(|| {
         place(out, "out")?.set(object(value, "value")?.read_float()?);
         Ok(())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_read_complex(value: *const Value, real: *mut f64, imaginary: *mut f64) -> c_int {
-    guard(|| unsafe { complex_to_c(object(value, "value")?.read_complex(), real, imaginary) })
+pub extern "C" fn xmml_read_complex(value: Option<&Value>, real: Out<f64>, imaginary: Out<f64>) -> c_int {
+    guard(|| complex_to_c(object(value, "value")?.read_complex(), real, imaginary))
 }
 
 /// Gives both parts of a complex number.
-///
-/// # Safety
-/// The pointers are null or may be written to.
-pub unsafe fn complex_to_c(parts: Result<(f64, f64)>, real: *mut f64, imaginary: *mut f64) -> Result<()> {
-    let (real, imaginary) = unsafe { (place(real, "real")?, place(imaginary, "imaginary")?) };
+pub fn complex_to_c(parts: Result<(f64, f64)>, real: Out<f64>, imaginary: Out<f64>) -> Result<()> {
+    let (real, imaginary) = (place(real, "real")?, place(imaginary, "imaginary")?);
     let parts = parts?;
     real.set(parts.0);
     imaginary.set(parts.1);
@@ -244,21 +228,18 @@ pub unsafe fn complex_to_c(parts: Result<(f64, f64)>, real: *mut f64, imaginary:
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_read_text(value: *const Value, out: *mut *const c_char, length: *mut usize) -> c_int {
-    guard(|| unsafe { text_to_c(object(value, "value")?.read_text(), out, length) })
+pub extern "C" fn xmml_read_text(value: Option<&Value>, out: Out<*const c_char>, length: Out<usize>) -> c_int {
+    guard(|| text_to_c(object(value, "value")?.read_text(), out, length))
 }
 
 /// Gives a text and, if asked for, its length.
-///
-/// # Safety
-/// The pointers are null or may be written to.
-pub unsafe fn text_to_c(text: Result<&CText>, out: *mut *const c_char, length: *mut usize) -> Result<()> {
-    let out = unsafe { place(out, "text")? };
+pub fn text_to_c(text: Result<&CText>, out: Out<*const c_char>, length: Out<usize>) -> Result<()> {
+    let out = place(out, "text")?;
     match text {
         Ok(text) => {
             out.set(text.as_ptr());
-            if let Some(length) = unsafe { length.as_mut() } {
-                *length = text.len();
+            if let Some(length) = wanted(length) {
+                length.set(text.len());
             }
             Ok(())
         }
@@ -270,16 +251,13 @@ pub unsafe fn text_to_c(text: Result<&CText>, out: *mut *const c_char, length: *
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_read_bytes(value: *const Value, out: *mut *const c_void, size: *mut usize) -> c_int {
-    guard(|| unsafe { bytes_to_c(object(value, "value")?.read_bytes(), out, size) })
+pub extern "C" fn xmml_read_bytes(value: Option<&Value>, out: Out<*const c_void>, size: Out<usize>) -> c_int {
+    guard(|| bytes_to_c(object(value, "value")?.read_bytes(), out, size))
 }
 
 /// Gives bytes and their number.
-///
-/// # Safety
-/// The pointers are null or may be written to.
-pub unsafe fn bytes_to_c(bytes: Result<&[u8]>, out: *mut *const c_void, size: *mut usize) -> Result<()> {
-    let (out, size) = unsafe { (place(out, "bytes")?, place(size, "size")?) };
+pub fn bytes_to_c(bytes: Result<&[u8]>, out: Out<*const c_void>, size: Out<usize>) -> Result<()> {
+    let (out, size) = (place(out, "bytes")?, place(size, "size")?);
     match bytes {
         Ok(bytes) => {
             out.set(bytes.as_ptr().cast());
@@ -294,80 +272,80 @@ pub unsafe fn bytes_to_c(bytes: Result<&[u8]>, out: *mut *const c_void, size: *m
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_read_array(
-    value: *const Value,
+pub extern "C" fn xmml_read_array(
+    value: Option<&Value>,
     dtype: c_int,
     rank: usize,
     order: c_int,
-    array: *mut XmmlArray,
+    array: Out<XmmlArray>,
 ) -> c_int {
-    guard(|| unsafe {
+    guard(|| {
         place(array, "array")?.set(array_to_c(object(value, "value")?, Some(dtype), rank, order)?);
         Ok(())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_read_any_array(value: *const Value, order: c_int, array: *mut XmmlArray) -> c_int {
-    guard(|| unsafe {
+pub extern "C" fn xmml_read_any_array(value: Option<&Value>, order: c_int, array: Out<XmmlArray>) -> c_int {
+    guard(|| {
         place(array, "array")?.set(array_to_c(object(value, "value")?, None, ANY_RANK, order)?);
         Ok(())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_copy_array(
-    value: *const Value,
+pub extern "C" fn xmml_copy_array(
+    value: Option<&Value>,
     dtype: c_int,
     rank: usize,
-    shape: *const usize,
-    data: *mut c_void,
+    shape: Elements<usize>,
+    data: Room<u8>,
 ) -> c_int {
-    guard(|| unsafe { copy_to_c(object(value, "value")?, dtype, rank, shape, data) })
+    guard(|| copy_to_c(object(value, "value")?, dtype, rank, shape, data))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_list_size(list: *const Value) -> usize {
-    match unsafe { list.as_ref() } {
+pub extern "C" fn xmml_list_size(list: Option<&Value>) -> usize {
+    match list {
         Some(Value::List(elements)) => elements.len(),
         _ => 0,
     }
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_list_get(list: *const Value, i: usize) -> *const Value {
-    match unsafe { list.as_ref() } {
+pub extern "C" fn xmml_list_get(list: Option<&Value>, i: usize) -> *const Value {
+    match list {
         Some(Value::List(elements)) => elements.get(i).map_or(std::ptr::null(), |element| &raw const **element),
         _ => std::ptr::null(),
     }
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_map_size(map: *const Value) -> usize {
-    unsafe { entries(map) }.len()
+pub extern "C" fn xmml_map_size(map: Option<&Value>) -> usize {
+    entries(map).len()
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_map_key(map: *const Value, i: usize) -> *const c_char {
-    unsafe { entries(map) }.get(i).map_or(std::ptr::null(), |(key, _)| key.as_ptr())
+pub extern "C" fn xmml_map_key(map: Option<&Value>, i: usize) -> *const c_char {
+    entries(map).get(i).map_or(std::ptr::null(), |(key, _)| key.as_ptr())
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_map_value(map: *const Value, i: usize) -> *const Value {
-    unsafe { entries(map) }.get(i).map_or(std::ptr::null(), |(_, value)| &raw const **value)
+pub extern "C" fn xmml_map_value(map: Option<&Value>, i: usize) -> *const Value {
+    entries(map).get(i).map_or(std::ptr::null(), |(_, value)| &raw const **value)
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_map_get(map: *const Value, key: *const c_char) -> *const Value {
-    guard_or(std::ptr::null(), || unsafe {
+pub extern "C" fn xmml_map_get(map: Option<&Value>, key: Text) -> *const Value {
+    guard_or(std::ptr::null(), || {
         let key = text(key, "key")?;
         let found = entries(map).iter().find(|(name, _)| name.as_str() == key);
         Ok(found.map_or(std::ptr::null(), |(_, value)| &raw const **value))
     })
 }
 
-unsafe fn entries<'a>(map: *const Value) -> &'a [(CText, Box<Value>)] {
-    match unsafe { map.as_ref() } {
+fn entries(map: Option<&Value>) -> &[(CText, Box<Value>)] {
+    match map {
         Some(Value::Map(entries)) => entries,
         _ => &[],
     }
@@ -399,14 +377,14 @@ pub extern "C" fn xmml_value_complex(real: f64, imaginary: f64) -> *mut Value {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_value_text(value: *const c_char) -> *mut Value {
-    guard_pointer(|| unsafe { text(value, "text") }.map(|text| Value::Text(text.into())))
+pub extern "C" fn xmml_value_text(value: Text) -> *mut Value {
+    guard_pointer(|| text(value, "text").map(|text| Value::Text(text.into())))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_value_text_of(value: *const c_char, length: usize) -> *mut Value {
+pub extern "C" fn xmml_value_text_of(value: Elements<u8>, length: usize) -> *mut Value {
     guard_pointer(|| {
-        let bytes = unsafe { elements(value.cast::<u8>(), length, "text")? };
+        let bytes = elements(value, length, "text")?;
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Value::Text(text.into())),
             Err(_) => Err(Failure::usage(format!("text is not UTF-8: \"{}\"", String::from_utf8_lossy(bytes)))),
@@ -415,57 +393,54 @@ pub unsafe extern "C" fn xmml_value_text_of(value: *const c_char, length: usize)
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_value_bytes(bytes: *const c_void, size: usize) -> *mut Value {
-    guard_pointer(|| unsafe { bytes_from_c(bytes, size) })
+pub extern "C" fn xmml_value_bytes(bytes: Elements<u8>, size: usize) -> *mut Value {
+    guard_pointer(|| bytes_from_c(bytes, size))
 }
 
 /// Bytes that C describes, copied.
-///
-/// # Safety
-/// `bytes` holds `size` bytes, or is null.
-pub unsafe fn bytes_from_c(bytes: *const c_void, size: usize) -> Result<Value> {
+pub fn bytes_from_c(bytes: Elements<u8>, size: usize) -> Result<Value> {
     if size > isize::MAX as usize {
         return Err(Failure::usage(format!("{size} bytes do not fit into memory")));
     }
-    let bytes = unsafe { elements(bytes.cast::<u8>(), size, "bytes")? };
+    let bytes = elements(bytes, size, "bytes")?;
     Ok(Value::Bytes(Buffer::copy_of(bytes)))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_value_array(
+pub extern "C" fn xmml_value_array(
     dtype: c_int,
     rank: usize,
-    shape: *const usize,
-    data: *const c_void,
+    shape: Elements<usize>,
+    data: Elements<u8>,
 ) -> *mut Value {
-    guard_pointer(|| unsafe { array_from_c(dtype, Order::RowMajor as c_int, rank, shape, data) })
+    guard_pointer(|| array_from_c(dtype, Order::RowMajor as c_int, rank, shape, data))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_value_array_order(
-    dtype: c_int,
-    order: c_int,
-    rank: usize,
-    shape: *const usize,
-    data: *const c_void,
-) -> *mut Value {
-    guard_pointer(|| unsafe { array_from_c(dtype, order, rank, shape, data) })
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn xmml_value_lent_array(
+pub extern "C" fn xmml_value_array_order(
     dtype: c_int,
     order: c_int,
     rank: usize,
-    shape: *const usize,
-    data: *const c_void,
+    shape: Elements<usize>,
+    data: Elements<u8>,
 ) -> *mut Value {
-    guard_pointer(|| unsafe { lent_array_from_c(dtype, order, rank, shape, data) })
+    guard_pointer(|| array_from_c(dtype, order, rank, shape, data))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_value_copy(value: *const Value) -> *mut Value {
-    guard_pointer(|| unsafe { object(value, "value") }.cloned())
+pub extern "C" fn xmml_value_lent_array(
+    dtype: c_int,
+    order: c_int,
+    rank: usize,
+    shape: Elements<usize>,
+    data: Elements<u8>,
+) -> *mut Value {
+    guard_pointer(|| lent_array_from_c(dtype, order, rank, shape, data))
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_value_copy(value: Option<&Value>) -> *mut Value {
+    guard_pointer(|| object(value, "value").cloned())
 }
 
 #[no_mangle]
@@ -474,10 +449,10 @@ pub extern "C" fn xmml_list_new() -> *mut Value {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_list_add(list: *mut Value, element: *mut Value) -> c_int {
-    guard(|| unsafe {
-        let element = owned(element, list)?;
-        match object_mut(list, "list")? {
+pub extern "C" fn xmml_list_add(list: Container<Value>, element: Handed<Value>) -> c_int {
+    guard(|| {
+        let (element, list) = owned(element, list)?;
+        match object(list, "list")? {
             Value::List(elements) => elements.push(element),
             other => return Err(Failure::usage(format!("cannot add to {}; only to a list", other.describe()))),
         }
@@ -491,11 +466,11 @@ pub extern "C" fn xmml_map_new() -> *mut Value {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_map_set(map: *mut Value, key: *const c_char, value: *mut Value) -> c_int {
-    guard(|| unsafe {
-        let value = owned(value, map)?;
+pub extern "C" fn xmml_map_set(map: Container<Value>, key: Text, value: Handed<Value>) -> c_int {
+    guard(|| {
+        let (value, map) = owned(value, map)?;
         let key = text(key, "key")?;
-        match object_mut(map, "map")? {
+        match object(map, "map")? {
             Value::Map(entries) => match entries.iter_mut().find(|(name, _)| name.as_str() == key) {
                 Some((_, old)) => *old = value,
                 None => entries.push((key.into(), value)),
@@ -507,26 +482,15 @@ pub unsafe extern "C" fn xmml_map_set(map: *mut Value, key: *const c_char, value
 }
 
 /// Takes over a value that C made, to put it into `container`.
-unsafe fn owned(value: *mut Value, container: *const Value) -> Result<Box<Value>> {
-    if value.is_null() {
-        return Err(Failure::usage("the value to put in is a null pointer; making it failed"));
-    }
-    if std::ptr::eq(value, container) {
-        return Err(Failure::usage("a list or map cannot hold itself"));
-    }
-    let value = unsafe { Box::from_raw(value) };
+fn owned<'a>(value: Handed<Value>, container: Container<'a, Value>) -> Result<(Box<Value>, Option<&'a mut Value>)> {
+    let (value, container) = handed(value, container)?;
     if value.depth() >= MAX_DEPTH {
         return Err(Failure::usage(format!("lists and maps may be nested {MAX_DEPTH} levels deep, not more")));
     }
-    Ok(value)
+    Ok((value, container))
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn xmml_value_free(value: *mut Value) {
-    if !value.is_null() {
-        guard(|| {
-            drop(unsafe { Box::from_raw(value) });
-            Ok(())
-        });
-    }
+pub extern "C" fn xmml_value_free(value: Option<Box<Value>>) {
+    free(value);
 }

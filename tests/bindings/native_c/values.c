@@ -229,6 +229,27 @@ static void only_lists_and_maps_hold_values(void)
     xmml_value_free(number);
 }
 
+static void a_list_or_map_cannot_hold_itself(void)
+{
+    xmml_value *list = xmml_list_new(), *map = xmml_map_new();
+    CHECK(xmml_list_add(list, list) == XMML_ERROR_USAGE);
+    CHECK_SAYS("cannot hold itself");
+    CHECK(xmml_map_set(map, "me", map) == XMML_ERROR_USAGE);
+    CHECK_SAYS("cannot hold itself");
+    CHECK(xmml_list_add(list, map) == XMML_OK && xmml_list_size(list) == 1);
+    xmml_value_free(list);
+}
+
+static void a_key_may_be_one_of_the_map(void)
+{
+    xmml_value *map = xmml_map_new();
+    CHECK(xmml_map_set(map, "a", xmml_value_int(1)) == XMML_OK);
+    CHECK(xmml_map_set(map, xmml_map_key(map, 0), xmml_value_int(2)) == XMML_OK);
+    int64_t number = 0;
+    CHECK(xmml_map_size(map) == 1 && xmml_read_int(xmml_map_get(map, "a"), &number) == XMML_OK && number == 2);
+    xmml_value_free(map);
+}
+
 static void nesting_is_bounded(void)
 {
     xmml_value *value = xmml_list_new();
@@ -318,6 +339,8 @@ int main(int argc, char **argv)
         {"maps_and_lists_nest", maps_and_lists_nest},
         {"a_value_that_could_not_be_made_cannot_be_put_in", a_value_that_could_not_be_made_cannot_be_put_in},
         {"only_lists_and_maps_hold_values", only_lists_and_maps_hold_values},
+        {"a_list_or_map_cannot_hold_itself", a_list_or_map_cannot_hold_itself},
+        {"a_key_may_be_one_of_the_map", a_key_may_be_one_of_the_map},
         {"nesting_is_bounded", nesting_is_bounded},
         {"null_pointers_are_errors_and_not_crashes", null_pointers_are_errors_and_not_crashes},
         {"the_error_names_the_line_of_the_call", the_error_names_the_line_of_the_call},

@@ -1,6 +1,6 @@
 //! Who a program is at a path, and the certificates that it shows there.
 
-use std::ffi::{c_char, c_int, CString};
+use std::ffi::{c_int, CString};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use xmml_path::{Credentials, Identity, Tls};
 use xmml_wire::error::Error;
 use xmml_wire::private_file;
 
-use crate::argument::{elements, object, optional_text, text};
+use crate::argument::{elements, object, optional_text, text, Elements, Room, Text};
 use crate::status::{guard, Failure, Result};
 
 /// See the header.
 #[repr(C)]
 #[allow(non_camel_case_types, missing_docs)]
-pub struct xmml_path_identity {
-    run: *const c_char,
-    name: *const c_char,
-    secret_file: *const c_char,
-    credentials_file: *const c_char,
-    trusted: *const *const c_char,
+pub struct xmml_path_identity<'a> {
+    run: Text<'a>,
+    name: Text<'a>,
+    secret_file: Text<'a>,
+    credentials_file: Text<'a>,
+    trusted: Elements<'a, Text<'a>>,
     trusted_count: usize,
 }
 
@@ -29,32 +29,27 @@ fn file_error(action: &str, file: &str, error: &std::io::Error) -> Failure {
 }
 
 /// What a program says of itself.
-pub(super) unsafe fn identity(me: *const xmml_path_identity) -> Result<Identity> {
-    let me = unsafe { object(me, "me")? };
-    let (run, name) = unsafe { (text(me.run, "me.run")?, text(me.name, "me.name")?) };
-    let secret = unsafe { text(me.secret_file, "me.secret_file")? };
+pub(super) fn identity(me: Option<&xmml_path_identity>) -> Result<Identity> {
+    let me = object(me, "me")?;
+    let (run, name) = (text(me.run, "me.run")?, text(me.name, "me.name")?);
+    let secret = text(me.secret_file, "me.secret_file")?;
     let identity = Identity::from_secret_file(std::path::Path::new(secret), run, name)?;
-    let Some(file) = (unsafe { optional_text(me.credentials_file, "me.credentials_file")? }) else {
+    let Some(file) = optional_text(me.credentials_file, "me.credentials_file")? else {
         return Ok(identity);
     };
     let pem = private_file::read(std::path::Path::new(file), private_file::KEY_MAX, "this key");
     let pem = pem.map_err(|cause| Error::Io { action: format!("read {file}"), cause })?;
-    let trusted = unsafe { elements(me.trusted, me.trusted_count, "me.trusted")? };
-    let trusted = trusted.iter().map(|digits| Ok(unsafe { text(*digits, "me.trusted")? }.parse()?));
+    let trusted = elements(me.trusted, me.trusted_count, "me.trusted")?;
+    let trusted = trusted.iter().map(|digits| Ok(text(*digits, "me.trusted")?.parse()?));
     let trusted = trusted.collect::<Result<Vec<_>>>()?;
     Ok(identity.encrypted(Tls::new(&Credentials::from_pem(&pem)?, &trusted)?))
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_make_credentials(
-    file: *const c_char,
-    name: *const c_char,
-    seconds: f64,
-    fingerprint: *mut c_char,
-) -> c_int {
+pub extern "C" fn xmml_path_make_credentials(file: Text, name: Text, seconds: f64, fingerprint: Room<u8>) -> c_int {
     guard(|| {
-        let (file, name) = unsafe { (text(file, "file")?, text(name, "name")?) };
+        let (file, name) = (text(file, "file")?, text(name, "name")?);
         let good_for = Duration::try_from_secs_f64(seconds)
             .map_err(|_| Failure::usage(format!("{seconds} s is no time for which a certificate can be good")))?;
         if fingerprint.is_null() {
@@ -65,9 +60,7 @@ pub unsafe extern "C" fn xmml_path_make_credentials(
         let written = opened.and_then(|mut opened| opened.write_all(made.to_pem().as_bytes()));
         written.map_err(|error| file_error("write", file, &error))?;
         let digits = CString::new(made.fingerprint().to_string()).unwrap_or_default();
-        let digits = digits.as_bytes_with_nul();
-        // SAFETY: the header asks for 65 bytes, and there are 64 digits and a 0 byte.
-        unsafe { std::ptr::copy_nonoverlapping(digits.as_ptr(), fingerprint.cast(), digits.len()) };
+        fingerprint.fill(digits.as_bytes_with_nul()); // 65 bytes
         Ok(())
     })
 }

@@ -1,17 +1,17 @@
 //! Settings of a path; 0 and null stand for what is usual.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 use std::time::Duration;
 
 use xmml_path::{LinkFigures, Settings, Streams, ZeroCopy};
 
-use crate::argument::{optional_text, place};
+use crate::argument::{optional_text, place, Out, Text};
 use crate::status::{guard_or, Failure, Result};
 
 /// See the header.
 #[repr(C)]
 #[allow(non_camel_case_types, missing_docs)]
-pub struct xmml_path_settings {
+pub struct xmml_path_settings<'a> {
     streams: u32,
     chunk: u64,
     window: u64,
@@ -19,7 +19,7 @@ pub struct xmml_path_settings {
     max_message: u64,
     socket_buffer: u64,
     pace: u64,
-    congestion: *const c_char,
+    congestion: Text<'a>,
     patience: f64,
     silence: f64,
     link_round_trip: f64,
@@ -30,9 +30,9 @@ pub struct xmml_path_settings {
 }
 
 /// What a program has set; null: nothing.
-pub(super) unsafe fn settings(given: *const xmml_path_settings) -> Result<Settings> {
+pub(super) fn settings(given: Option<&xmml_path_settings>) -> Result<Settings> {
     let mut settings = Settings::default();
-    let Some(given) = (unsafe { given.as_ref() }) else { return Ok(settings) };
+    let Some(given) = given else { return Ok(settings) };
     let seconds = |value: f64, name: &str, otherwise: Duration| match value {
         0.0 => Ok(otherwise),
         value => Duration::try_from_secs_f64(value)
@@ -50,7 +50,7 @@ pub(super) unsafe fn settings(given: *const xmml_path_settings) -> Result<Settin
     settings.max_message = or(given.max_message, settings.max_message);
     settings.socket_buffer = some(given.socket_buffer).map(|bytes| bytes as usize);
     settings.pace = some(given.pace);
-    settings.congestion = unsafe { optional_text(given.congestion, "congestion")? }.map(str::to_owned);
+    settings.congestion = optional_text(given.congestion, "congestion")?.map(str::to_owned);
     settings.patience = seconds(given.patience, "patience", settings.patience)?;
     settings.silence = seconds(given.silence, "silence", settings.silence)?;
     settings.zero_copy = match given.zero_copy {
@@ -76,9 +76,9 @@ pub(super) unsafe fn settings(given: *const xmml_path_settings) -> Result<Settin
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn xmml_path_settings_init(settings: *mut xmml_path_settings) {
+pub extern "C" fn xmml_path_settings_init(settings: Out<xmml_path_settings>) {
     guard_or((), || {
-        let place = unsafe { place(settings, "settings")? };
+        let place = place(settings, "settings")?;
         place.set(xmml_path_settings {
             streams: 0,
             chunk: 0,
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn xmml_path_settings_init(settings: *mut xmml_path_settin
             max_message: 0,
             socket_buffer: 0,
             pace: 0,
-            congestion: std::ptr::null(),
+            congestion: Text::NULL,
             patience: 0.0,
             silence: 0.0,
             link_round_trip: 0.0,
