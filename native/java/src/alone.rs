@@ -10,14 +10,13 @@ use xmml_core::spec::InstanceSpec;
 use xmml_wire::data::Data;
 use xmml_wire::message::Message;
 
-use crate::data::longs;
 use crate::failure::{guard, Result};
 use crate::instance::Member;
-use crate::object::{give, take, text, texts};
+use crate::object::{addresses, give, text, texts};
 
 /// Makes the instance. Lists that belong together have the same length; the addresses of inputs are taken over.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_alone(
+pub extern "system" fn Java_org_xmml_Native_alone(
     mut env: JNIEnv,
     _: JClass,
     name: JString,
@@ -35,8 +34,8 @@ pub unsafe extern "system" fn Java_org_xmml_Native_alone(
     guard(&mut env, |env| {
         let mut inputs: BTreeMap<String, Vec<Message>> = BTreeMap::new();
         let (at, times) = (texts(env, &input_ports)?, doubles(env, &input_times)?);
-        for ((port, timestamp), address) in at.into_iter().zip(times).zip(longs(env, &input_data)?) {
-            let data = unsafe { take::<Data>(address as jlong)? };
+        for ((port, timestamp), address) in at.into_iter().zip(times).zip(addresses::<Data>(env, &input_data)?) {
+            let data = address.take()?;
             inputs.entry(port).or_default().push(Message { timestamp, next_timestamp: None, data });
         }
         let mut spec = InstanceSpec::new(&text(env, &name)?);

@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 use jni::objects::{GlobalRef, JClass, JObject, JString, JThrowable, JValue};
-use jni::sys::{jdouble, jint, jlong};
+use jni::sys::{jdouble, jint};
 use jni::{JNIEnv, JavaVM};
 use xmml_core::instance::{Callback, Served};
 use xmml_wire::message::Message;
 
 use crate::failure::guard;
-use crate::instance::member;
-use crate::object::{give, text};
+use crate::instance::Member;
+use crate::object::{give, text, Address};
 
 /// No `owner`: no longer.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_onMessage(
+pub extern "system" fn Java_org_xmml_Native_onMessage(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     port: JString,
     owner: JObject,
 ) {
@@ -30,7 +30,7 @@ pub unsafe extern "system" fn Java_org_xmml_Native_onMessage(
                 Some(Box::new(move |message| arrived(&machine, &owner, &own_port, message)) as Callback)
             }
         };
-        Ok(unsafe { member(me) }?.core.on_message(&port, callback)?)
+        Ok(me.get()?.core.on_message(&port, callback)?)
     });
 }
 
@@ -71,15 +71,15 @@ fn said(env: &mut JNIEnv) -> jni::errors::Result<String> {
 
 /// 0: a callback was called; 1: nothing more will come; 2: nothing came in time. A time-out below 0 means to wait.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_serve(
+pub extern "system" fn Java_org_xmml_Native_serve(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     timeout_s: jdouble,
 ) -> jint {
     guard(&mut env, |_| {
         let timeout = Duration::try_from_secs_f64(timeout_s).ok();
-        Ok(match unsafe { member(me) }?.core.serve(timeout)? {
+        Ok(match me.get()?.core.serve(timeout)? {
             Served::Called => 0,
             Served::Ended => 1,
             Served::TimedOut => 2,

@@ -10,8 +10,8 @@ use xmml_wire::buffer::{Buffer, BufferMut};
 use xmml_wire::data::{array_bytes, Array, Data, Dtype, Order};
 
 use crate::failure::{guard, Failure, Result};
-use crate::instance::{member, strings, Text};
-use crate::object::{give, object, take, text, texts};
+use crate::instance::{strings, Member, Text};
+use crate::object::{addresses, give, text, texts, Address};
 
 #[no_mangle]
 pub extern "system" fn Java_org_xmml_Native_nothing(_env: JNIEnv, _: JClass) -> jlong {
@@ -50,51 +50,49 @@ pub extern "system" fn Java_org_xmml_Native_bytes(mut env: JNIEnv, _: JClass, va
 
 /// A list; takes over its elements.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_list(mut env: JNIEnv, _: JClass, elements: JLongArray) -> jlong {
-    guard(&mut env, |env| Ok(give(Data::List(unsafe { owned(env, &elements)? }))))
+pub extern "system" fn Java_org_xmml_Native_list(mut env: JNIEnv, _: JClass, elements: JLongArray) -> jlong {
+    guard(&mut env, |env| Ok(give(Data::List(owned(env, &elements)?))))
 }
 
 /// A map; takes over its values. Keys are unique, since Java took them from a map.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_map(
+pub extern "system" fn Java_org_xmml_Native_map(
     mut env: JNIEnv,
     _: JClass,
     keys: JObjectArray,
     values: JLongArray,
 ) -> jlong {
     guard(&mut env, |env| {
-        let values = unsafe { owned(env, &values)? };
+        let values = owned(env, &values)?;
         Ok(give(Data::Map(texts(env, &keys)?.into_iter().zip(values).collect())))
     })
 }
 
 /// A copy of an array of Java's heap, in memory that the instance (0: none) uses again.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_heapArray(
+pub extern "system" fn Java_org_xmml_Native_heapArray(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     dtype: jint,
     order: jint,
     shape: JLongArray,
-    array: jobject,
+    array: JPrimitiveArray<i8>,
 ) -> jlong {
     guard(&mut env, |env| {
         let (dtype, shape) = (dtype_of(dtype)?, longs(env, &shape)?);
         let bytes = usize::try_from(byte_count(dtype, &shape)?).map_err(|_| Failure::usage("too large for memory"))?;
         let out_of_memory = |none| Failure::usage(format!("cannot keep a message until it is sent: {none}"));
-        let mut copy = match me {
-            0 => BufferMut::take(bytes),
-            _ => unsafe { member(me) }?.pool.take(bytes).map_err(out_of_memory)?,
+        let mut copy = match me.is_null() {
+            true => BufferMut::take(bytes),
+            false => me.get()?.pool.take(bytes).map_err(out_of_memory)?,
         };
         {
-            // SAFETY: Java passes an array of primitives with at least that many bytes. No call of Java and no wait follows before it is let
-            // go, since the collector may stand still meanwhile.
-            let array = unsafe { JPrimitiveArray::<'_, i8>::from_raw(array) };
+            // SAFETY: no call of Java and no wait follows before it is let go, since the collector may stand still meanwhile.
             let elements: AutoElementsCritical<i8> =
                 unsafe { env.get_array_elements_critical(&array, ReleaseMode::NoCopyBack)? };
             let source = elements.as_ptr().cast::<u8>();
-            // SAFETY: as above; both have `bytes` bytes, and cannot overlap.
+            // SAFETY: Java passes an array of primitives, of whatever type, with at least `bytes` bytes; the copy has as many, elsewhere.
             unsafe { std::ptr::copy_nonoverlapping(source, copy.as_mut_ptr(), bytes) };
         }
         let data = copy.freeze();
@@ -104,7 +102,7 @@ pub unsafe extern "system" fn Java_org_xmml_Native_heapArray(
 
 /// An array that lies in a direct buffer: a copy, or in place, and then Java keeps the buffer until what this gives is freed.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_directArray(
+pub extern "system" fn Java_org_xmml_Native_directArray(
     mut env: JNIEnv,
     _: JClass,
     dtype: jint,
@@ -127,15 +125,15 @@ pub unsafe extern "system" fn Java_org_xmml_Native_directArray(
 
 /// Where the memory of a direct buffer begins.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_addressOf(mut env: JNIEnv, _: JClass, buffer: JByteBuffer) -> jlong {
+pub extern "system" fn Java_org_xmml_Native_addressOf(mut env: JNIEnv, _: JClass, buffer: JByteBuffer) -> jlong {
     guard(&mut env, |env| Ok(env.get_direct_buffer_address(&buffer)? as jlong))
 }
 
 /// What it is, as the C API counts kinds.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_kind(mut env: JNIEnv, _: JClass, data: jlong) -> jint {
+pub extern "system" fn Java_org_xmml_Native_kind(mut env: JNIEnv, _: JClass, data: Address<Data>) -> jint {
     guard(&mut env, |_| {
-        Ok(match unsafe { object::<Data>(data) }? {
+        Ok(match data.get()? {
             Data::Nothing => 0,
             Data::Bool(_) => 1,
             Data::Int(_) => 2,
@@ -151,8 +149,8 @@ pub unsafe extern "system" fn Java_org_xmml_Native_kind(mut env: JNIEnv, _: JCla
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_asLong(mut env: JNIEnv, _: JClass, data: jlong) -> jlong {
-    guard(&mut env, |_| match unsafe { object::<Data>(data) }? {
+pub extern "system" fn Java_org_xmml_Native_asLong(mut env: JNIEnv, _: JClass, data: Address<Data>) -> jlong {
+    guard(&mut env, |_| match data.get()? {
         Data::Int(value) => Ok(*value),
         Data::Bool(value) => Ok((*value).into()),
         other => Err(unexpected("an integer", other)),
@@ -161,24 +159,24 @@ pub unsafe extern "system" fn Java_org_xmml_Native_asLong(mut env: JNIEnv, _: JC
 
 /// A real number, or the real part of a complex one.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_asDouble(mut env: JNIEnv, _: JClass, data: jlong) -> jdouble {
-    guard(&mut env, |_| match unsafe { object::<Data>(data) }? {
+pub extern "system" fn Java_org_xmml_Native_asDouble(mut env: JNIEnv, _: JClass, data: Address<Data>) -> jdouble {
+    guard(&mut env, |_| match data.get()? {
         Data::Float(value) | Data::Complex(value, _) => Ok(*value),
         other => Err(unexpected("a real number", other)),
     })
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_asImaginary(mut env: JNIEnv, _: JClass, data: jlong) -> jdouble {
-    guard(&mut env, |_| match unsafe { object::<Data>(data) }? {
+pub extern "system" fn Java_org_xmml_Native_asImaginary(mut env: JNIEnv, _: JClass, data: Address<Data>) -> jdouble {
+    guard(&mut env, |_| match data.get()? {
         Data::Complex(_, value) => Ok(*value),
         other => Err(unexpected("a complex number", other)),
     })
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_asText(mut env: JNIEnv, _: JClass, data: jlong) -> jstring {
-    guard(&mut env, |env| match unsafe { object::<Data>(data) }? {
+pub extern "system" fn Java_org_xmml_Native_asText(mut env: JNIEnv, _: JClass, data: Address<Data>) -> jstring {
+    guard(&mut env, |env| match data.get()? {
         Data::Text(value) => Ok(Text(env.new_string(value)?.into_raw())),
         other => Err(unexpected("text", other)),
     })
@@ -186,8 +184,8 @@ pub unsafe extern "system" fn Java_org_xmml_Native_asText(mut env: JNIEnv, _: JC
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_asBytes(mut env: JNIEnv, _: JClass, data: jlong) -> jbyteArray {
-    guard(&mut env, |env| match unsafe { object::<Data>(data) }? {
+pub extern "system" fn Java_org_xmml_Native_asBytes(mut env: JNIEnv, _: JClass, data: Address<Data>) -> jbyteArray {
+    guard(&mut env, |env| match data.get()? {
         Data::Bytes(value) => Ok(Text(env.byte_array_from_slice(value)?.into_raw())),
         other => Err(unexpected("bytes", other)),
     })
@@ -196,9 +194,9 @@ pub unsafe extern "system" fn Java_org_xmml_Native_asBytes(mut env: JNIEnv, _: J
 
 /// The elements of a list or the values of a map, each of its own.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_children(mut env: JNIEnv, _: JClass, data: jlong) -> jlongArray {
+pub extern "system" fn Java_org_xmml_Native_children(mut env: JNIEnv, _: JClass, data: Address<Data>) -> jlongArray {
     guard(&mut env, |env| {
-        let children: Vec<jlong> = match unsafe { object::<Data>(data) }? {
+        let children: Vec<jlong> = match data.get()? {
             Data::List(elements) => elements.iter().map(|element| give(element.clone())).collect(),
             Data::Map(entries) => entries.iter().map(|(_, value)| give(value.clone())).collect(),
             other => return Err(unexpected("a list or a map", other)),
@@ -211,8 +209,8 @@ pub unsafe extern "system" fn Java_org_xmml_Native_children(mut env: JNIEnv, _: 
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_keys(mut env: JNIEnv, _: JClass, data: jlong) -> jobjectArray {
-    guard(&mut env, |env| match unsafe { object::<Data>(data) }? {
+pub extern "system" fn Java_org_xmml_Native_keys(mut env: JNIEnv, _: JClass, data: Address<Data>) -> jobjectArray {
+    guard(&mut env, |env| match data.get()? {
         Data::Map(entries) => strings(env, &entries.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>()),
         other => Err(unexpected("a map", other)),
     })
@@ -221,9 +219,9 @@ pub unsafe extern "system" fn Java_org_xmml_Native_keys(mut env: JNIEnv, _: JCla
 
 /// Of an array: element type, order, whether it may be written to, address, bytes, and its extents.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_layout(mut env: JNIEnv, _: JClass, data: jlong) -> jlongArray {
+pub extern "system" fn Java_org_xmml_Native_layout(mut env: JNIEnv, _: JClass, data: Address<Data>) -> jlongArray {
     guard(&mut env, |env| {
-        let Data::Array(array) = unsafe { object::<Data>(data) }? else {
+        let Data::Array(array) = data.get()? else {
             return Err(Failure::usage("it is no array"));
         };
         let bytes = byte_count(array.dtype, &array.shape)? as jlong;
@@ -240,28 +238,21 @@ pub unsafe extern "system" fn Java_org_xmml_Native_layout(mut env: JNIEnv, _: JC
 
 /// A direct buffer over `size` bytes at `address`.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_view(
-    mut env: JNIEnv,
-    _: JClass,
-    address: jlong,
-    size: jint,
-) -> jobject {
-    // SAFETY: they belong to an array whose address Java frees after the last buffer over it.
+pub extern "system" fn Java_org_xmml_Native_view(mut env: JNIEnv, _: JClass, address: jlong, size: jint) -> jobject {
     guard(&mut env, |env| {
+        // SAFETY: they belong to an array whose address Java frees after the last buffer over it.
         Ok(Text(unsafe { env.new_direct_byte_buffer(address as *mut u8, size as usize)? }.into_raw()))
     })
     .0
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_free(mut env: JNIEnv, _: JClass, data: jlong) {
-    guard(&mut env, |_| unsafe { take::<Data>(data) }.map(drop));
+pub extern "system" fn Java_org_xmml_Native_free(mut env: JNIEnv, _: JClass, data: Address<Data>) {
+    guard(&mut env, |_| data.take().map(drop));
 }
 
-unsafe fn owned(env: &mut JNIEnv, addresses: &JLongArray) -> Result<Vec<Data>> {
-    let addresses = longs(env, addresses)?;
-    // SAFETY: Java gives up these addresses.
-    addresses.into_iter().map(|address| unsafe { take::<Data>(address as jlong) }).collect()
+fn owned(env: &mut JNIEnv, array: &JLongArray) -> Result<Vec<Data>> {
+    addresses(env, array)?.into_iter().map(Address::take).collect()
 }
 
 /// The numbers of a `long[]`.

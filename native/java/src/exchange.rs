@@ -12,8 +12,8 @@ use xmml_wire::message::Message;
 
 use crate::data::{dtype_of, longs, order_of};
 use crate::failure::{guard, Failure, Result};
-use crate::instance::member;
-use crate::object::{give, object, text};
+use crate::instance::Member;
+use crate::object::{give, text, Address};
 
 /// What `receive` gives instead of an address.
 const ENDED: jlong = -1;
@@ -27,19 +27,19 @@ fn copy(number: jint) -> Option<u32> {
 
 /// Time stamps: NaN takes that of the loop; as the next one, infinity says that there is none. False: every receiver has left.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_send(
+pub extern "system" fn Java_org_xmml_Native_send(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     port: JString,
     to: jint,
-    data: jlong,
+    data: Address<Data>,
     timestamp: jdouble,
     next_timestamp: jdouble,
 ) -> jboolean {
     guard(&mut env, |env| {
         let port = text(env, &port)?;
-        let (me, data) = unsafe { (member(me)?, object::<Data>(data)?) };
+        let (me, data) = (me.get()?, data.get()?);
         let timestamp = (!timestamp.is_nan()).then_some(timestamp);
         let next = match next_timestamp {
             next if next.is_nan() => None,
@@ -53,10 +53,10 @@ pub unsafe extern "system" fn Java_org_xmml_Native_send(
 
 /// The address of the data, with the time stamps in `stamps`; or why there is none. A time-out below 0 means to wait.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_receive(
+pub extern "system" fn Java_org_xmml_Native_receive(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     port: JString,
     of: jint,
     timeout_s: jdouble,
@@ -66,7 +66,7 @@ pub unsafe extern "system" fn Java_org_xmml_Native_receive(
         let port = text(env, &port)?;
         // Beyond what a duration holds it is forever.
         let timeout = Duration::try_from_secs_f64(timeout_s).ok();
-        match unsafe { member(me) }?.core.receive(&port, copy(of), timeout)? {
+        match me.get()?.core.receive(&port, copy(of), timeout)? {
             Received::Message(message) => taken(env, message, &stamps),
             Received::Ended => Ok(ENDED),
             Received::TimedOut => Ok(TIMED_OUT),
@@ -83,10 +83,10 @@ fn taken(env: &mut JNIEnv, message: Message, stamps: &JDoubleArray) -> Result<jl
 
 /// Throws what a receive that insists has to say about an outcome without a message.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_throwWithout(
+pub extern "system" fn Java_org_xmml_Native_throwWithout(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     port: JString,
     of: jint,
     outcome: jlong,
@@ -94,7 +94,7 @@ pub unsafe extern "system" fn Java_org_xmml_Native_throwWithout(
 ) {
     guard(&mut env, |env| -> Result<()> {
         let port = text(env, &port)?;
-        let core = &unsafe { member(me) }?.core;
+        let core = &me.get()?.core;
         Err(Failure::from(match outcome {
             ENDED => core.ended_error(&port, copy(of)),
             TIMED_OUT => Error::TimedOut { instance: core.name().into(), port, seconds: timeout_s },
@@ -104,49 +104,49 @@ pub unsafe extern "system" fn Java_org_xmml_Native_throwWithout(
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_hasMessage(
+pub extern "system" fn Java_org_xmml_Native_hasMessage(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     port: JString,
     of: jint,
 ) -> jboolean {
     guard(&mut env, |env| {
         let port = text(env, &port)?;
-        Ok(unsafe { member(me) }?.core.has_message(&port, copy(of))?.into())
+        Ok(me.get()?.core.has_message(&port, copy(of))?.into())
     })
 }
 
 /// An array in memory that is handed over when it is sent.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_loan(
+pub extern "system" fn Java_org_xmml_Native_loan(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     dtype: jint,
     order: jint,
     shape: JLongArray,
 ) -> jlong {
     guard(&mut env, |env| {
         let (dtype, shape) = (dtype_of(dtype)?, longs(env, &shape)?);
-        let data = unsafe { member(me) }?.core.loan(dtype, &shape, false)?;
+        let data = me.get()?.core.loan(dtype, &shape, false)?;
         Ok(give(Data::Array(Array { dtype, order: order_of(order), shape, data })))
     })
 }
 
 /// A message that an instance by itself has sent; 0 if there are not so many.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_output(
+pub extern "system" fn Java_org_xmml_Native_output(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     port: JString,
     i: jint,
     stamps: JDoubleArray,
 ) -> jlong {
     guard(&mut env, |env| {
         let port = text(env, &port)?;
-        let sent = unsafe { member(me) }?.core.outputs().remove(&port).unwrap_or_default();
+        let sent = me.get()?.core.outputs().remove(&port).unwrap_or_default();
         sent.into_iter().nth(i as usize).map_or(Ok(0), |message| taken(env, message, &stamps))
     })
 }

@@ -1,14 +1,14 @@
 //! Handles of ports.
 
 use jni::objects::{JByteArray, JClass, JString};
-use jni::sys::{jbyteArray, jint, jlong, jstring};
+use jni::sys::{jbyteArray, jint, jstring};
 use jni::JNIEnv;
 use xmml_core::handle::Handle;
 use xmml_wire::methods::names_in;
 
 use crate::failure::guard;
-use crate::instance::{member, Text};
-use crate::object::text;
+use crate::instance::{Member, Text};
+use crate::object::{text, Address};
 
 /// A `byte[]` for Java; null beside an exception.
 pub struct Bytes(pub jbyteArray);
@@ -20,10 +20,10 @@ impl Default for Bytes {
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_handle(
+pub extern "system" fn Java_org_xmml_Native_handle(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     port: JString,
     holders: jint,
     methods: JString,
@@ -31,46 +31,51 @@ pub unsafe extern "system" fn Java_org_xmml_Native_handle(
     guard(&mut env, |env| {
         let (port, methods) = (text(env, &port)?, text(env, &methods)?);
         let holders = u32::try_from(holders).unwrap_or_default(); // Java has looked
-        let handle = unsafe { member(me) }?.core.handle(&port, holders, &names_in(&methods)?)?;
+        let handle = me.get()?.core.handle(&port, holders, &names_in(&methods)?)?;
         Ok(Bytes(env.byte_array_from_slice(&handle)?.into_raw()))
     })
     .0
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_open(
+pub extern "system" fn Java_org_xmml_Native_open(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     port: JString,
     handle: JByteArray,
 ) -> jint {
     guard(&mut env, |env| {
         let (port, handle) = (text(env, &port)?, env.convert_byte_array(&handle)?);
-        Ok(unsafe { member(me) }?.core.open(&port, &handle)? as jint)
+        Ok(me.get()?.core.open(&port, &handle)? as jint)
     })
 }
 
 /// A number below 0: all that are open at the port.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_close(
+pub extern "system" fn Java_org_xmml_Native_close(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     port: JString,
     number: jint,
 ) {
     guard(&mut env, |env| {
         let port = text(env, &port)?;
-        Ok(unsafe { member(me) }?.core.close(&port, u32::try_from(number).ok())?)
+        Ok(me.get()?.core.close(&port, u32::try_from(number).ok())?)
     });
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_revoke(mut env: JNIEnv, _: JClass, me: jlong, handle: JByteArray) {
+pub extern "system" fn Java_org_xmml_Native_revoke(
+    mut env: JNIEnv,
+    _: JClass,
+    me: Address<Member>,
+    handle: JByteArray,
+) {
     guard(&mut env, |env| {
         let handle = env.convert_byte_array(&handle)?;
-        Ok(unsafe { member(me) }?.core.revoke(&handle)?)
+        Ok(me.get()?.core.revoke(&handle)?)
     });
 }
 

@@ -10,7 +10,7 @@ use xmml_wire::error::Error;
 use xmml_wire::methods::{names_in, MethodReport};
 
 use crate::failure::{guard, Failure, Result};
-use crate::object::{give, object, optional_text, text};
+use crate::object::{give, optional_text, text, Address};
 
 /// An instance of the core, and memory for what it sends from Java's heap. It lives until the process ends: another thread of Java may
 /// still be in a call when the instance is closed.
@@ -38,15 +38,6 @@ fn is_interrupted(env: &mut JNIEnv) -> jni::errors::Result<bool> {
     })
 }
 
-/// The instance at an address that Java holds.
-///
-/// # Safety
-/// As for [`object`].
-pub unsafe fn member<'a>(address: jlong) -> Result<&'a Member> {
-    // SAFETY: promised by the caller.
-    unsafe { object::<Member>(address) }
-}
-
 #[no_mangle]
 pub extern "system" fn Java_org_xmml_Native_join(mut env: JNIEnv, _: JClass) -> jlong {
     guard(&mut env, |env| {
@@ -56,49 +47,49 @@ pub extern "system" fn Java_org_xmml_Native_join(mut env: JNIEnv, _: JClass) -> 
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_leave(mut env: JNIEnv, _: JClass, me: jlong) {
-    guard(&mut env, |_| Ok(unsafe { member(me) }?.core.leave()?));
+pub extern "system" fn Java_org_xmml_Native_leave(mut env: JNIEnv, _: JClass, me: Address<Member>) {
+    guard(&mut env, |_| Ok(me.get()?.core.leave()?));
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_fail(mut env: JNIEnv, _: JClass, me: jlong, reason: JString) {
+pub extern "system" fn Java_org_xmml_Native_fail(mut env: JNIEnv, _: JClass, me: Address<Member>, reason: JString) {
     guard(&mut env, |env| {
         let reason = text(env, &reason)?;
-        unsafe { member(me) }?.core.fail(&reason);
+        me.get()?.core.fail(&reason);
         Ok(())
     });
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_warn(mut env: JNIEnv, _: JClass, me: jlong, warning: JString) {
+pub extern "system" fn Java_org_xmml_Native_warn(mut env: JNIEnv, _: JClass, me: Address<Member>, warning: JString) {
     guard(&mut env, |env| {
         let warning = text(env, &warning)?;
-        unsafe { member(me) }?.core.warn(&warning);
+        me.get()?.core.warn(&warning);
         Ok(())
     });
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_reuse(mut env: JNIEnv, _: JClass, me: jlong) -> jboolean {
-    guard(&mut env, |_| Ok(unsafe { member(me) }?.core.reuse()?.into()))
+pub extern "system" fn Java_org_xmml_Native_reuse(mut env: JNIEnv, _: JClass, me: Address<Member>) -> jboolean {
+    guard(&mut env, |_| Ok(me.get()?.core.reuse()?.into()))
 }
 
 /// NaN: the last step is behind us.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_step(mut env: JNIEnv, _: JClass, me: jlong) -> jdouble {
-    guard(&mut env, |_| Ok(unsafe { member(me) }?.core.next_step()?.unwrap_or(f64::NAN)))
+pub extern "system" fn Java_org_xmml_Native_step(mut env: JNIEnv, _: JClass, me: Address<Member>) -> jdouble {
+    guard(&mut env, |_| Ok(me.get()?.core.next_step()?.unwrap_or(f64::NAN)))
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_name(mut env: JNIEnv, _: JClass, me: jlong) -> jstring {
-    guard(&mut env, |env| Ok(Text(env.new_string(unsafe { member(me) }?.core.name())?.into_raw()))).0
+pub extern "system" fn Java_org_xmml_Native_name(mut env: JNIEnv, _: JClass, me: Address<Member>) -> jstring {
+    guard(&mut env, |env| Ok(Text(env.new_string(me.get()?.core.name())?.into_raw()))).0
 }
 
 /// Index, count, time, origin, delta, total, steps.
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_facts(mut env: JNIEnv, _: JClass, me: jlong) -> jdoubleArray {
+pub extern "system" fn Java_org_xmml_Native_facts(mut env: JNIEnv, _: JClass, me: Address<Member>) -> jdoubleArray {
     guard(&mut env, |env| {
-        let core = &unsafe { member(me) }?.core;
+        let core = &me.get()?.core;
         let spec = core.spec();
         let (index, count) = (f64::from(spec.index), f64::from(spec.count));
         numbers(env, &[index, count, core.time(), core.origin(), spec.delta_s, spec.total_s, spec.steps as f64])
@@ -107,15 +98,15 @@ pub unsafe extern "system" fn Java_org_xmml_Native_facts(mut env: JNIEnv, _: JCl
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_scale(
+pub extern "system" fn Java_org_xmml_Native_scale(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     name: JString,
 ) -> jdoubleArray {
     guard(&mut env, |env| {
         let name = text(env, &name)?;
-        let scale = unsafe { member(me) }?.core.scale(&name)?;
+        let scale = me.get()?.core.scale(&name)?;
         numbers(env, &[scale.delta, scale.total, scale.steps as f64])
     })
     .0
@@ -123,9 +114,9 @@ pub unsafe extern "system" fn Java_org_xmml_Native_scale(
 
 /// Every port: its name, its direction, its operator (or an empty text).
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_ports(mut env: JNIEnv, _: JClass, me: jlong) -> jobjectArray {
+pub extern "system" fn Java_org_xmml_Native_ports(mut env: JNIEnv, _: JClass, me: Address<Member>) -> jobjectArray {
     guard(&mut env, |env| {
-        let ports = &unsafe { member(me) }?.core.spec().ports;
+        let ports = &me.get()?.core.spec().ports;
         let all: Vec<String> = ports
             .iter()
             .flat_map(|port| {
@@ -139,78 +130,78 @@ pub unsafe extern "system" fn Java_org_xmml_Native_ports(mut env: JNIEnv, _: JCl
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_paramText(
+pub extern "system" fn Java_org_xmml_Native_paramText(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     name: JString,
 ) -> jstring {
     guard(&mut env, |env| {
         let name = text(env, &name)?;
-        let value = parameter(unsafe { member(me) }?, &name, |text| Ok(text.to_owned()))?;
+        let value = parameter(me.get()?, &name, |text| Ok(text.to_owned()))?;
         Ok(Text(env.new_string(value)?.into_raw()))
     })
     .0
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_paramDouble(
+pub extern "system" fn Java_org_xmml_Native_paramDouble(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     name: JString,
     unit: JString,
 ) -> jdouble {
     guard(&mut env, |env| {
         let (name, unit) = (text(env, &name)?, optional_text(env, &unit)?);
-        parameter(unsafe { member(me) }?, &name, |text| param::as_float(text, unit.as_deref()))
+        parameter(me.get()?, &name, |text| param::as_float(text, unit.as_deref()))
     })
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_paramLong(
+pub extern "system" fn Java_org_xmml_Native_paramLong(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     name: JString,
     unit: JString,
 ) -> jlong {
     guard(&mut env, |env| {
         let (name, unit) = (text(env, &name)?, optional_text(env, &unit)?);
-        parameter(unsafe { member(me) }?, &name, |text| param::as_int(text, unit.as_deref()))
+        parameter(me.get()?, &name, |text| param::as_int(text, unit.as_deref()))
     })
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_paramBoolean(
+pub extern "system" fn Java_org_xmml_Native_paramBoolean(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     name: JString,
 ) -> jboolean {
     guard(&mut env, |env| {
         let name = text(env, &name)?;
-        parameter(unsafe { member(me) }?, &name, param::as_bool).map(jboolean::from)
+        parameter(me.get()?, &name, param::as_bool).map(jboolean::from)
     })
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_hasParam(
+pub extern "system" fn Java_org_xmml_Native_hasParam(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     name: JString,
 ) -> jboolean {
     guard(&mut env, |env| {
         let name = text(env, &name)?;
-        Ok(unsafe { member(me) }?.core.spec().params.contains_key(&name).into())
+        Ok(me.get()?.core.spec().params.contains_key(&name).into())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_params(mut env: JNIEnv, _: JClass, me: jlong) -> jobjectArray {
+pub extern "system" fn Java_org_xmml_Native_params(mut env: JNIEnv, _: JClass, me: Address<Member>) -> jobjectArray {
     guard(&mut env, |env| {
-        let names: Vec<String> = unsafe { member(me) }?.core.spec().params.keys().cloned().collect();
+        let names: Vec<String> = me.get()?.core.spec().params.keys().cloned().collect();
         strings(env, &names)
     })
     .0
@@ -234,65 +225,65 @@ fn parameter<T>(me: &Member, name: &str, convert: impl FnOnce(&str) -> std::resu
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_connected(
+pub extern "system" fn Java_org_xmml_Native_connected(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     port: JString,
 ) -> jboolean {
     guard(&mut env, |env| {
         let port = text(env, &port)?;
-        Ok(unsafe { member(me) }?.core.connected(&port)?.into())
+        Ok(me.get()?.core.connected(&port)?.into())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_copies(
+pub extern "system" fn Java_org_xmml_Native_copies(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     port: JString,
 ) -> jint {
     guard(&mut env, |env| {
         let port = text(env, &port)?;
-        Ok(unsafe { member(me) }?.core.copies(&port)? as jint)
+        Ok(me.get()?.core.copies(&port)? as jint)
     })
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_skip(mut env: JNIEnv, _: JClass, me: jlong, port: JString) {
+pub extern "system" fn Java_org_xmml_Native_skip(mut env: JNIEnv, _: JClass, me: Address<Member>, port: JString) {
     guard(&mut env, |env| {
         let port = text(env, &port)?;
-        Ok(unsafe { member(me) }?.core.skip(&port)?)
+        Ok(me.get()?.core.skip(&port)?)
     });
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_methods(
+pub extern "system" fn Java_org_xmml_Native_methods(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     port: JString,
 ) -> jobjectArray {
     guard(&mut env, |env| {
         let port = text(env, &port)?;
-        let lines: Vec<String> = unsafe { member(me) }?.core.methods(&port)?.iter().map(method_line).collect();
+        let lines: Vec<String> = me.get()?.core.methods(&port)?.iter().map(method_line).collect();
         strings(env, &lines)
     })
     .0
 }
 
 #[no_mangle]
-pub unsafe extern "system" fn Java_org_xmml_Native_setMethods(
+pub extern "system" fn Java_org_xmml_Native_setMethods(
     mut env: JNIEnv,
     _: JClass,
-    me: jlong,
+    me: Address<Member>,
     port: JString,
     methods: JString,
 ) {
     guard(&mut env, |env| {
         let (port, methods) = (text(env, &port)?, text(env, &methods)?);
-        Ok(unsafe { member(me) }?.core.set_methods(&port, &names_in(&methods)?)?)
+        Ok(me.get()?.core.set_methods(&port, &names_in(&methods)?)?)
     });
 }
 

@@ -4,7 +4,7 @@
 //! object is freed once, by the class that holds it.
 
 // The functions that Java calls have its arguments; how they are to be called is said by org.xmml.Native.
-#![allow(clippy::too_many_arguments, clippy::missing_safety_doc)]
+#![allow(clippy::too_many_arguments)]
 
 mod alone;
 mod callback;
